@@ -1,0 +1,137 @@
+"""Stores that the real RocketMQ wrote, unpacked for tests that must only read them.
+
+`tests/golden/` holds the archives that are committed; a folder named by `REPUT_GOLDEN` may add
+others. They unpack once into a cache folder, `REPUT_CACHE` or `~/.cache/reput`.
+"""
+
+import hashlib
+import json
+import mmap
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ARCHIVES = Path(__file__).parent / "golden"
+SUFFIX = ".tar.xz"
+
+
+@dataclass(frozen=True)
+class GoldenStore:
+    """One store: `input/` as found, and `expect/`, what RocketMQ derived from that log."""
+
+    root: Path
+    version: str
+    settings: dict[str, int | str]
+    topic_attributes: dict[str, dict[str, str]]
+
+    @property
+    def input(self) -> Path:
+        return self.root / "input"
+
+    @property
+    def expect(self) -> Path:
+        return self.root / "expect"
+
+    @contextmanager
+    def segments(self) -> Iterator[dict[int, bytes | mmap.mmap]]:
+        """The CommitLog's segments by first offset, mapped: one of a GiB is not read."""
+        paths = sorted((self.input / "commitlog").iterdir())
+        maps: dict[int, bytes | mmap.mmap] = {}
+        try:
+            for path in paths:
+                with path.open("rb") as file:
+                    empty = path.stat().st_size == 0
+                    maps[int(path.name)] = (
+                        b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                    )
+            yield maps
+        finally:
+            for mapped in maps.values():
+                if isinstance(mapped, mmap.mmap):
+                    mapped.close()
+
+
+def read(root: Path) -> GoldenStore:
+    """An unpacked store: its `golden.json`, and the topics' attributes where it has any."""
+    golden = json.loads((root / "golden.json").read_text())
+    topics = root / "input" / "config" / "topics.json"
+    table = json.loads(topics.read_text())["topicConfigTable"] if topics.exists() else {}
+    return GoldenStore(
+        root=root,
+        version=golden["rocketmq"],
+        settings=golden["sizes"],
+        topic_attributes={
+            topic: config["attributes"]
+            for topic, config in table.items()
+            if config.get("attributes")
+        },
+    )
+
+
+def _archives() -> dict[str, Path]:
+    folders = [ARCHIVES]
+    if extra := os.environ.get("REPUT_GOLDEN"):
+        folders.append(Path(extra))
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("*" + SUFFIX)):
+            found.setdefault(path.name.removesuffix(SUFFIX), path)
+    return found
+
+
+def names() -> list[str]:
+    """All stores there are: those committed, and those under `REPUT_GOLDEN`."""
+    return sorted(_archives())
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("REPUT_CACHE") or Path.home() / ".cache" / "reput") / "golden"
+
+
+def _check(archive: Path) -> str:
+    """The archive's SHA-256, compared with the one committed, if it is."""
+    with archive.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    for line in (ARCHIVES / "SHA256SUMS").read_text().splitlines():
+        expected, name = line.split()
+        if name == archive.name and expected != digest:
+            raise ValueError(f"{archive.name} has SHA-256 {digest}, should have {expected}")
+    return digest
+
+
+def unpack(name: str, folder: Path | None = None) -> GoldenStore:
+    """The store, unpacked under `folder` (the cache, unless told) if it is not there already."""
+    archives = _archives()
+    if name not in archives:
+        raise KeyError(f"no golden store {name!r}; there are {', '.join(archives)}")
+    digest = _check(archives[name])
+    # The digest in the name keeps a cache from serving a store that has changed since.
+    target = (folder or cache_folder()) / f"{name}-{digest[:12]}"
+    if not target.is_dir():
+        _unpack_to(archives[name], name, target)
+    return read(target)
+
+
+def _unpack_to(archive: Path, name: str, target: Path) -> None:
+    """Unpacks beside the target and renames: of two test runs at once, the first one wins."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".unpack-") as temporary:
+        # GNU tar keeps the holes: an index file of 420 MB takes a few blocks.
+        options = ["--no-same-owner", "--no-same-permissions"]
+        subprocess.run(["tar", "-xf", str(archive), *options, "-C", temporary], check=True)
+        try:
+            (Path(temporary) / name).rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
+
+
+def copy_input(store: GoldenStore, target: Path) -> Path:
+    """A writable copy of `input/`, sparse where it was: for tests that write to a store."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-r", "--sparse=always", str(store.input), str(target)], check=True)
+    return target

@@ -1,0 +1,45 @@
+# `make` alone lists what there is. Every target makes its own environment first (.venv, from
+# requirements/*.lock; scripts/make_env.sh says how) and keeps downloads in $REPUT_CACHE.
+
+PY := .venv/bin/python
+export REPUT_CACHE ?= $(HOME)/.cache/reput
+SOURCES = $(wildcard store_format udfs jobs tests notebooks benchmarks)
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo test test-long lint format zip lock clean
+
+help:  ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env:  ## Make .venv, with a Java runtime from PyPI if there is none here
+	@scripts/make_env.sh
+
+demo: env  ## Rebuild a bundled broker store and compare it with RocketMQ's own files
+	$(PY) -m jobs.demo
+
+test: env  ## Run the tests (PYTEST_ARGS="-k name" for some of them)
+	$(PY) -m pytest -m "not long" $(PYTEST_ARGS)
+
+test-long: env  ## Run all tests, the long ones too
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: env  ## Check format, lint rules and types
+	$(PY) -m ruff format --check $(SOURCES)
+	$(PY) -m ruff check $(SOURCES)
+	$(PY) -m mypy
+
+format: env  ## Format the code and fix what can be fixed
+	$(PY) -m ruff format $(SOURCES)
+	$(PY) -m ruff check --fix $(SOURCES)
+
+zip: env  ## Make dist/reput.zip, for spark-submit --py-files
+	$(PY) scripts/make_zip.py
+
+lock:  ## Pin the newest versions of all dependencies anew
+	scripts/lock.sh
+
+clean:  ## Remove what was built, but not downloads
+	rm -rf .venv .venv.lock build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf spark-warehouse metastore_db derby.log artifacts
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,54 @@
+"""Big-endian integers in uint8 buffers, for kernels. LLVM makes one swapped load of each."""
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@njit(cache=True, inline="always")
+def get_u16(buf: Bytes, at: int) -> int:
+    return np.int64(buf[at]) << 8 | np.int64(buf[at + 1])
+
+
+@njit(cache=True, inline="always")
+def get_i32(buf: Bytes, at: int) -> int:
+    return np.int64(
+        np.int32(
+            np.uint32(buf[at]) << np.uint32(24)
+            | np.uint32(buf[at + 1]) << np.uint32(16)
+            | np.uint32(buf[at + 2]) << np.uint32(8)
+            | np.uint32(buf[at + 3])
+        )
+    )
+
+
+@njit(cache=True, inline="always")
+def get_i64(buf: Bytes, at: int) -> int:
+    return np.int64(
+        np.uint64(buf[at]) << np.uint64(56)
+        | np.uint64(buf[at + 1]) << np.uint64(48)
+        | np.uint64(buf[at + 2]) << np.uint64(40)
+        | np.uint64(buf[at + 3]) << np.uint64(32)
+        | np.uint64(buf[at + 4]) << np.uint64(24)
+        | np.uint64(buf[at + 5]) << np.uint64(16)
+        | np.uint64(buf[at + 6]) << np.uint64(8)
+        | np.uint64(buf[at + 7])
+    )
+
+
+@njit(cache=True, inline="always")
+def put_i32(buf: Bytes, at: int, value: int) -> None:
+    bits = np.uint32(value)
+    buf[at] = bits >> np.uint32(24)
+    buf[at + 1] = bits >> np.uint32(16)
+    buf[at + 2] = bits >> np.uint32(8)
+    buf[at + 3] = bits
+
+
+@njit(cache=True, inline="always")
+def put_i64(buf: Bytes, at: int, value: int) -> None:
+    bits = np.uint64(value)
+    put_i32(buf, at, np.int64(bits >> np.uint64(32)))
+    put_i32(buf, at + 4, np.int64(bits & np.uint64(0xFFFFFFFF)))

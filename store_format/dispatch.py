@@ -1,0 +1,302 @@
+"""Dispatch: which queues and which index keys one message goes to.
+
+CommitLog.checkMessageAndReturnSize computes tagsCode and the batch's numbers,
+ConsumeQueue.putMessagePositionInfoWrapper and MultiDispatchUtils the queues, and
+IndexService.buildIndex the keys. Positions in a queue are not known here: see consume_queue.
+"""
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from store_format.crc import crc32
+from store_format.faults import Fault
+from store_format.javatext import decode_at, hash_code, parse_integer
+from store_format.layouts import (
+    CRC_PROPERTY_BYTES,
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_MASK,
+    SYS_TRANSACTION_ROLLBACK,
+)
+from store_format.properties import (
+    CRC32,
+    DELAY,
+    INNER_BASE,
+    INNER_NUM,
+    KEYS,
+    MULTI_DISPATCH,
+    MULTI_OFFSETS,
+    NAMES,
+    TAGS,
+    UNIQ_KEY,
+    find_properties,
+)
+from store_format.queue_table import (
+    BATCH_TOPIC,
+    LMQ_PREFIX,
+    RETRY_TOPIC,
+    SCHEDULE_TOPIC,
+    SYSTEM_TOPIC,
+    BatchTopics,
+    QueueTable,
+    find_queue,
+    starts_with,
+)
+
+Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[Any]
+Places = npt.NDArray[np.int64]
+
+# The settings and profile fields that dispatch depends on (see profiles and settings).
+DispatchRules = namedtuple(
+    "DispatchRules",
+    "split_properties index index_tags batch_queues multi_dispatch lmq skips_retry skips_slash "
+    "skips_system property_crc",
+)
+# Where the puts go, and how many there are: used is int64 (queue puts, index puts).
+Puts = namedtuple("Puts", "queue index used")
+
+_NONE = int(Fault.NONE)
+_NEED_MORE = int(Fault.NEED_MORE)
+_PROPERTY_CRC = int(Fault.PROPERTY_CRC)
+_DELAY_LEVEL = int(Fault.DELAY_LEVEL)
+_BATCH_NUMBERS = int(Fault.BATCH_NUMBERS)
+
+_HASH_SIGN = np.frombuffer(b"#", np.uint8)
+_TAG_KEY_PREFIX = np.frombuffer(b"#T#", np.uint8)  # IndexService: topic#T#tags
+_NAME_COUNT = len(NAMES)
+_SPACE, _COMMA, _SLASH = 0x20, 0x2C, 0x2F
+
+
+@njit(cache=True)
+def _has(places: Places, name: int) -> bool:
+    return places[name, 0] >= 0
+
+
+@njit(cache=True)
+def _tags_code(
+    buf: Bytes, row: Rows, places: Places, flags: int, delays: npt.NDArray[np.int64]
+) -> tuple[int, int]:
+    """(fault, tagsCode): the tags' hash, or on the schedule topic the time of delivery.
+
+    delays: int64 milliseconds of levels 1, 2, ...; a level above the highest counts as that.
+    """
+    code = np.int64(0)
+    if _has(places, TAGS):
+        code = np.int64(hash_code(buf, places[TAGS, 0], places[TAGS, 1], np.int32(0)))
+    if flags & SCHEDULE_TOPIC and _has(places, DELAY):
+        well_formed, level = parse_integer(buf, places[DELAY, 0], places[DELAY, 1], 32)
+        if not well_formed:
+            return _DELAY_LEVEL, 0
+        level = min(level, len(delays))
+        if level > 0:
+            code = row.storeTimestamp + delays[level - 1]
+    return _NONE, code
+
+
+@njit(cache=True)
+def _property_crc_matches(buf: Bytes, row: Rows, places: Places) -> bool:
+    """With forceVerifyPropCRC: `__CRC32#` holds the record's CRC, its lowest digit first."""
+    if not _has(places, CRC32):
+        return False
+    expected, power = np.int32(0), np.int32(1)
+    at, end = places[CRC32]
+    while at < end:
+        point, at = decode_at(buf, at, end)
+        expected = np.int32(expected + np.int32(point - 0x30) * power)
+        power = np.int32(power * np.int32(10))
+    if row.bodyElided:  # then the record's CRC is known: see oversize
+        actual = np.int64(row.bodyCRC)
+    else:
+        actual = crc32(buf, row.at, row.at + row.size - CRC_PROPERTY_BYTES) & 0x7FFFFFFF
+    return expected >= 0 and actual == expected
+
+
+@njit(cache=True)
+def _put_queue(
+    puts: Puts, row: Rows, queue: int, queue_offset: int, tags_code: int, batch_size: int
+) -> None:
+    put = puts.queue[puts.used[0]]
+    put.physicalOffset = row.physicalOffset
+    put.queueOffset = queue_offset
+    put.tagsCode = tags_code
+    put.storeTimestamp = row.storeTimestamp
+    put.size = row.size
+    put.queue = queue
+    put.batchSize = batch_size
+    put.reserved = 0
+    puts.used[0] += 1
+
+
+@njit(cache=True)
+def _is_blank(buf: Bytes, at: int, end: int) -> bool:
+    """StringUtils.isBlank, for ASCII: nothing but white space."""
+    for i in range(at, end):
+        byte = buf[i]
+        if not (byte == _SPACE or 0x09 <= byte <= 0x0D or 0x1C <= byte <= 0x1F):
+            return False
+    return True
+
+
+@njit(cache=True)
+def _parts(buf: Bytes, at: int, end: int) -> int:
+    """How many parts Java's split(",") yields: trailing empty ones are dropped."""
+    while end > at and buf[end - 1] == _COMMA:
+        end -= 1
+    count = 1 if end > at else 0
+    for i in range(at, end):
+        if buf[i] == _COMMA:
+            count += 1
+    return count
+
+
+@njit(cache=True)
+def _part_end(buf: Bytes, at: int, end: int) -> int:
+    while at < end and buf[at] != _COMMA:
+        at += 1
+    return at
+
+
+@njit(cache=True)
+def _multi_dispatch(
+    buf: Bytes,
+    row: Rows,
+    places: Places,
+    tags_code: int,
+    rules: DispatchRules,
+    batches: BatchTopics,
+    table: QueueTable,
+    puts: Puts,
+) -> None:
+    """The further queues that INNER_MULTI_DISPATCH names (ConsumeQueue.multiDispatchLmqQueue)."""
+    at, end = places[MULTI_DISPATCH]
+    offset_at, offset_end = places[MULTI_OFFSETS]
+    if _is_blank(buf, at, end) or _is_blank(buf, offset_at, offset_end):
+        return
+    count = _parts(buf, at, end)
+    if count != _parts(buf, offset_at, offset_end):
+        return
+    for _ in range(count):
+        stop, offset_stop = _part_end(buf, at, end), _part_end(buf, offset_at, offset_end)
+        skip = False
+        if rules.skips_slash:
+            for i in range(at, stop):
+                skip |= buf[i] == _SLASH
+        if not skip:
+            well_formed, queue_offset = parse_integer(buf, offset_at, offset_stop, 64)
+            if not well_formed:
+                return  # Long.parseLong throws: the rest of the list is not dispatched
+            queue_id = row.queueId
+            if rules.lmq and starts_with(buf, at, stop, LMQ_PREFIX):
+                queue_id = 0
+            queue = find_queue(table, buf, at, stop, queue_id, batches)
+            _put_queue(puts, row, queue, queue_offset, tags_code, 1)
+        at, offset_at = stop + 1, offset_stop + 1
+
+
+@njit(cache=True)
+def _put_key(buf: Bytes, at: int, end: int, seed: np.int32, row: Rows, puts: Puts) -> None:
+    """One index key: `seed` is the hash of what stands before it (`topic#`)."""
+    hashed = np.int64(hash_code(buf, at, end, seed))
+    put = puts.index[puts.used[1]]
+    put.physicalOffset = row.physicalOffset
+    put.storeTimestamp = row.storeTimestamp
+    # IndexFile.indexKeyHashMethod: Math.abs of Integer.MIN_VALUE is negative and counts as 0
+    put.keyHash = 0 if hashed == -(1 << 31) else abs(hashed)
+    puts.used[1] += 1
+
+
+@njit(cache=True)
+def _put_keys(
+    buf: Bytes, row: Rows, places: Places, rules: DispatchRules, puts: Puts
+) -> None:
+    """The message's index keys, in the order of IndexService.buildIndex."""
+    topic = hash_code(buf, row.topicAt, row.topicAt + row.topicLength, np.int32(0))
+    seed = hash_code(_HASH_SIGN, 0, 1, topic)
+    if _has(places, UNIQ_KEY):
+        _put_key(buf, places[UNIQ_KEY, 0], places[UNIQ_KEY, 1], seed, row, puts)
+    if _has(places, KEYS):
+        at, end = places[KEYS]
+        while at < end:
+            stop = at
+            while stop < end and buf[stop] != _SPACE:
+                stop += 1
+            if stop > at:
+                _put_key(buf, at, stop, seed, row, puts)
+            at = stop + 1
+    if rules.index_tags and _has(places, TAGS):
+        tag_seed = hash_code(_TAG_KEY_PREFIX, 0, 3, topic)
+        _put_key(buf, places[TAGS, 0], places[TAGS, 1], tag_seed, row, puts)
+
+
+@njit(cache=True)
+def _has_room(row: Rows, table: QueueTable, puts: Puts) -> bool:
+    """Room for whatever this message's lengths allow: every second byte a key or a queue."""
+    most = row.propertiesLength + 3
+    return (
+        puts.used[0] + most <= len(puts.queue)
+        and puts.used[1] + most <= len(puts.index)
+        and table.used[0] + most <= len(table.queue_id)
+        and table.used[1] + row.topicLength + most <= len(table.names)
+    )
+
+
+@njit(cache=True)
+def dispatch(
+    buf: Bytes,
+    rows: Rows,
+    rules: DispatchRules,
+    delays: npt.NDArray[np.int64],
+    batches: BatchTopics,
+    table: QueueTable,
+    puts: Puts,
+) -> tuple[int, int]:
+    """Dispatch rows in order; (rows dispatched, fault of the next one).
+
+    NEED_MORE: the outputs must be emptied before the next row.
+    """
+    places = np.empty((_NAME_COUNT, 2), np.int64)
+    for i in range(len(rows)):
+        row = rows[i]
+        if not _has_room(row, table, puts):
+            return i, _NEED_MORE
+        properties_end = row.propertiesAt + row.propertiesLength
+        find_properties(buf, row.propertiesAt, properties_end, rules.split_properties, places)
+        if rules.property_crc:
+            if not _property_crc_matches(buf, row, places):
+                return i, _PROPERTY_CRC
+        queue = find_queue(
+            table, buf, row.topicAt, row.topicAt + row.topicLength, row.queueId, batches
+        )
+        flags = table.flags[queue]
+        fault, tags_code = _tags_code(buf, row, places, flags, delays)
+        base, batch_size = row.queueOffset, np.int64(1)
+        if rules.batch_queues and _has(places, INNER_NUM) and _has(places, INNER_BASE):
+            # CommitLog.setBatchSizeIfNeeded: whatever the topic, what is no number is a failure
+            base_ok, base = parse_integer(buf, places[INNER_BASE, 0], places[INNER_BASE, 1], 64)
+            size_ok, batch_size = parse_integer(buf, places[INNER_NUM, 0], places[INNER_NUM, 1], 16)
+            if fault == _NONE and not (base_ok and size_ok):
+                fault = _BATCH_NUMBERS
+        if fault != _NONE:
+            return i, fault
+        transaction = row.sysFlag & SYS_TRANSACTION_MASK
+        if transaction == 0 or transaction == SYS_TRANSACTION_COMMIT:
+            if flags & BATCH_TOPIC:
+                if base >= 0 and batch_size >= 0:
+                    _put_queue(puts, row, queue, base, tags_code, batch_size)
+            else:
+                _put_queue(puts, row, queue, row.queueOffset, tags_code, 1)
+                if (
+                    rules.multi_dispatch
+                    and _has(places, MULTI_DISPATCH)
+                    and _has(places, MULTI_OFFSETS)
+                    and not (rules.skips_retry and flags & RETRY_TOPIC)
+                    and not (rules.skips_system and flags & (SYSTEM_TOPIC | SCHEDULE_TOPIC))
+                ):
+                    _multi_dispatch(buf, row, places, tags_code, rules, batches, table, puts)
+        if rules.index and transaction != SYS_TRANSACTION_ROLLBACK:
+            _put_keys(buf, row, places, rules, puts)
+    return len(rows), _NONE

@@ -1,0 +1,58 @@
+"""Why a record is not accepted: one code, one name and one sentence for each reason.
+
+CommitLog.checkMessageAndReturnSize answers all of these with success=false; the reasons are
+ours, so that a report can say which field was wrong.
+"""
+
+from enum import IntEnum
+
+
+class Fault(IntEnum):
+    """The result of looking at one place in the log."""
+
+    NONE = 0
+    NEED_MORE = 1  # the record is longer than the bytes at hand: not a fault
+    BLANK = 2  # the end of the segment: not a fault
+    ZEROS = 3  # size and magic are 0: where a preallocated log ends
+    SHORT_TAIL = 4
+    BAD_MAGIC = 5
+    BAD_SIZE = 6
+    SIZE_PAST_END = 7
+    BODY_LENGTH = 8
+    TOPIC_LENGTH = 9
+    LENGTHS = 10
+    PLACE = 11
+    BODY_CRC = 12
+    PROPERTY_CRC = 13
+    DELAY_LEVEL = 14
+    BATCH_NUMBERS = 15
+
+
+# fault -> (the field at fault, the reason)
+REASONS = {
+    Fault.ZEROS: ("totalSize", "zeros: nothing was written here"),
+    Fault.SHORT_TAIL: ("totalSize", "four bytes or fewer are left in the segment"),
+    Fault.BAD_MAGIC: ("magic", "not a record's magic number"),
+    Fault.BAD_SIZE: ("totalSize", "smaller than the fixed fields of a record"),
+    Fault.SIZE_PAST_END: ("totalSize", "reaches past the end of the segment"),
+    Fault.BODY_LENGTH: ("bodyLength", "reaches past the end of the record"),
+    Fault.TOPIC_LENGTH: ("topicLength", "negative, or reaches past the end of the record"),
+    Fault.LENGTHS: ("propertiesLength", "the lengths of the parts do not add up to totalSize"),
+    Fault.PLACE: ("physicalOffset", "is not the place where the record stands"),
+    Fault.BODY_CRC: ("bodyCRC", "does not match the body"),
+    Fault.PROPERTY_CRC: ("__CRC32#", "is missing or does not match the record"),
+    Fault.DELAY_LEVEL: ("DELAY", "not a number, on the schedule topic"),
+    Fault.BATCH_NUMBERS: ("INNER_NUM/INNER_BASE", "not a number in range"),
+}
+
+
+class StoreError(Exception):
+    """A store is not what it must be; says file, offset, field, value and reason."""
+
+
+class DamageFound(StoreError):
+    """The log is damaged and live records follow the damage."""
+
+
+class StoreChanged(StoreError):
+    """An input file changed while it was read."""

@@ -1,0 +1,197 @@
+"""Every binary layout of a RocketMQ store, declared once.
+
+Each layout is a numpy structured dtype with explicit byte order ('>': big-endian, as Java's
+ByteBuffer writes) and its size asserted at import. No other module names an offset; kernels
+take theirs from the `*_AT` tuples made here.
+"""
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+
+def _offsets(name: str, layout: np.dtype[Any]) -> Any:
+    """The byte offset of each field, as a named tuple that numba takes for constants."""
+    assert layout.names is not None and layout.fields is not None
+    fields = layout.fields
+    return namedtuple(name, layout.names)(*(fields[f][1] for f in layout.names))
+
+
+# --- CommitLog (CommitLog, MessageExtEncoder, MessageDecoder) -------------------------------
+
+# Magic numbers, as the Java ints they are.
+MAGIC_V1 = 0xDAA320A7 - (1 << 32)  # MessageDecoder.MESSAGE_MAGIC_CODE
+MAGIC_V2 = 0xDAA320AB - (1 << 32)  # MESSAGE_MAGIC_CODE_V2: two bytes of topic length
+MAGIC_BLANK = 0xCBD43194 - (1 << 32)  # CommitLog.BLANK_MAGIC_CODE
+
+IPV4_HOST = 8  # address bytes, then the port as a 4-byte int
+IPV6_HOST = 20
+
+# The start of every record, up to the first field whose place depends on a flag.
+RECORD_HEAD = np.dtype(
+    [
+        ("totalSize", ">i4"),
+        ("magic", ">i4"),
+        ("bodyCRC", ">i4"),  # CRC32(body) & 0x7FFFFFFF, 0 for no body
+        ("queueId", ">i4"),
+        ("flag", ">i4"),  # the application's own
+        ("queueOffset", ">i8"),  # position in the ConsumeQueue, in entries
+        ("physicalOffset", ">i8"),  # the record's own place in the log
+        ("sysFlag", ">i4"),  # see SYS_* below
+        ("bornTimestamp", ">i8"),  # milliseconds
+    ]
+)
+assert RECORD_HEAD.itemsize == 48
+# then bornHost, 8 or 20 bytes, storeTimestamp (8, milliseconds), storeHost, 8 or 20 bytes, and
+RECORD_MIDDLE = np.dtype(
+    [
+        ("reconsumeTimes", ">i4"),
+        ("preparedTransactionOffset", ">i8"),
+        ("bodyLength", ">i4"),
+    ]
+)
+assert RECORD_MIDDLE.itemsize == 16
+# then body, topicLength (1; V2: 2), topic, propertiesLength (2), properties.
+TIMESTAMP_BYTES = 8
+TOPIC_LENGTH_V1 = 1
+TOPIC_LENGTH_V2 = 2
+PROPERTIES_LENGTH = 2
+# The least a V1 record can have: IPv4 hosts, and no body, topic or properties.
+RECORD_FIXED_BYTES = (
+    RECORD_HEAD.itemsize
+    + IPV4_HOST
+    + TIMESTAMP_BYTES
+    + IPV4_HOST
+    + RECORD_MIDDLE.itemsize
+    + TOPIC_LENGTH_V1
+    + PROPERTIES_LENGTH
+)
+assert RECORD_FIXED_BYTES == 91
+# The most that stands before the body: both hosts IPv6.
+RECORD_PREFIX_MAX = RECORD_FIXED_BYTES - 3 + 2 * (IPV6_HOST - IPV4_HOST)
+
+BLANK = np.dtype([("size", ">i4"), ("magic", ">i4")])  # size: the rest of the segment
+assert BLANK.itemsize == 8
+
+RECORD_AT = _offsets("RecordAt", RECORD_HEAD)
+MIDDLE_AT = _offsets("MiddleAt", RECORD_MIDDLE)
+RECORD_HEAD_BYTES = RECORD_HEAD.itemsize
+RECORD_MIDDLE_BYTES = RECORD_MIDDLE.itemsize
+BLANK_BYTES = BLANK.itemsize
+
+SYS_COMPRESSED = 0x1  # MessageSysFlag
+SYS_MULTI_TAGS = 0x2
+SYS_TRANSACTION_MASK = 0xC
+SYS_TRANSACTION_PREPARED = 0x4
+SYS_TRANSACTION_COMMIT = 0x8
+SYS_TRANSACTION_ROLLBACK = 0xC
+SYS_BORN_HOST_V6 = 0x10
+SYS_STORE_HOST_V6 = 0x20
+
+PROPERTY_NAME_END = 0x01  # MessageDecoder.NAME_VALUE_SEPARATOR
+PROPERTY_END = 0x02  # MessageDecoder.PROPERTY_SEPARATOR
+CRC_PROPERTY_BYTES = 20  # `__CRC32#` 01, 10 digits, 02: CommitLog.CRC32_RESERVED_LEN
+
+# --- ConsumeQueue (ConsumeQueue, BatchConsumeQueue) -----------------------------------------
+
+QUEUE_ENTRY = np.dtype(
+    [
+        ("physicalOffset", ">i8"),
+        ("size", ">i4"),
+        ("tagsCode", ">i8"),  # the tags' hash; on the schedule topic the time of delivery
+    ]
+)
+assert QUEUE_ENTRY.itemsize == 20
+# What fills a queue's first segment up to its first entry (ConsumeQueue.fillPreBlank).
+PRE_BLANK = np.array((0, 0x7FFFFFFF, 0), QUEUE_ENTRY)
+
+BATCH_QUEUE_ENTRY = np.dtype(
+    [
+        ("physicalOffset", ">i8"),
+        ("size", ">i4"),
+        ("tagsCode", ">i8"),
+        ("storeTimestamp", ">i8"),  # milliseconds
+        ("baseOffset", ">i8"),  # the batch's first position in the queue
+        ("batchSize", ">i2"),  # messages in the batch
+        ("compactedOffset", ">i4"),  # always -1 (BatchConsumeQueue.INVALID_POS)
+        ("reserved", ">i4"),
+    ]
+)
+assert BATCH_QUEUE_ENTRY.itemsize == 46
+
+QUEUE_ENTRY_BYTES = QUEUE_ENTRY.itemsize
+BATCH_QUEUE_ENTRY_BYTES = BATCH_QUEUE_ENTRY.itemsize
+QUEUE_AT = _offsets("QueueAt", QUEUE_ENTRY)
+BATCH_AT = _offsets("BatchAt", BATCH_QUEUE_ENTRY)
+
+# --- IndexFile (IndexHeader, IndexFile) -----------------------------------------------------
+
+INDEX_HEADER = np.dtype(
+    [
+        ("beginTimestamp", ">i8"),  # milliseconds, store time of the first entry
+        ("endTimestamp", ">i8"),
+        ("beginPhyOffset", ">i8"),
+        ("endPhyOffset", ">i8"),
+        ("hashSlotCount", ">i4"),  # slots in use (up to 4.7.0: puts)
+        ("indexCount", ">i4"),  # the next entry's number; the first is 1
+    ]
+)
+assert INDEX_HEADER.itemsize == 40
+INDEX_SLOT = np.dtype(">i4")  # the newest entry's number in this slot, 0: none
+INDEX_ENTRY = np.dtype(
+    [
+        ("keyHash", ">i4"),
+        ("physicalOffset", ">i8"),
+        ("timeDiff", ">i4"),  # seconds after beginTimestamp
+        ("previous", ">i4"),  # the entry before in the same slot, 0: none
+    ]
+)
+assert INDEX_ENTRY.itemsize == 20
+
+INDEX_HEADER_BYTES = INDEX_HEADER.itemsize
+INDEX_SLOT_BYTES = INDEX_SLOT.itemsize
+INDEX_ENTRY_BYTES = INDEX_ENTRY.itemsize
+INDEX_AT = _offsets("IndexAt", INDEX_ENTRY)
+
+# --- checkpoint (StoreCheckpoint) -----------------------------------------------------------
+
+CHECKPOINT = np.dtype(
+    [
+        ("physicMsgTimestamp", ">i8"),
+        ("logicsMsgTimestamp", ">i8"),
+        ("indexMsgTimestamp", ">i8"),
+        ("masterFlushedOffset", ">i8"),  # 5.0.0 on
+        ("confirmPhyOffset", ">i8"),  # 5.1.1 on
+        ("logicsPhysicalOffset", ">i8"),  # 5.5.0 on
+    ]
+)
+assert CHECKPOINT.itemsize == 48
+CHECKPOINT_FILE_BYTES = 4096
+
+# --- what a scan hands to the builders, in staging only (native byte order) ------------------
+
+# One message for one queue, as the scan kernel notes it before it is grouped by queue.
+QUEUE_PUT = np.dtype(
+    [
+        ("physicalOffset", "<i8"),
+        ("queueOffset", "<i8"),  # for a batch queue: the batch's first position
+        ("tagsCode", "<i8"),
+        ("storeTimestamp", "<i8"),
+        ("size", "<i4"),
+        ("queue", "<i4"),  # number of the queue in this scan
+        ("batchSize", "<i4"),
+        ("reserved", "<i4"),
+    ]
+)
+assert QUEUE_PUT.itemsize == 48
+
+# One key of one message, in the order of IndexService.buildIndex.
+INDEX_PUT = np.dtype(
+    [
+        ("physicalOffset", "<i8"),
+        ("storeTimestamp", "<i8"),
+        ("keyHash", "<i4"),
+    ]
+)
+assert INDEX_PUT.itemsize == 20

@@ -1,0 +1,96 @@
+"""Names of a store's files and folders, and which topic names may become one."""
+
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+COMMIT_LOG = "commitlog"
+CONSUME_QUEUE = "consumequeue"
+BATCH_CONSUME_QUEUE = "batchconsumequeue"
+INDEX = "index"
+CONFIG = "config"
+CHECKPOINT = "checkpoint"
+ABORT = "abort"
+LOCK = "lock"
+MANIFEST = "manifest.json"
+
+_OFFSET_DIGITS = 20
+_NAME_BYTES_MAX = 255  # of a file name, on every file system that a broker runs on
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_MILLISECOND = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) // timedelta(
+    milliseconds=1
+) + 999
+
+
+class UnsafeName(ValueError):
+    """A topic that must not become a folder: it would reach outside, or no such name can be."""
+
+
+def segment_name(offset: int) -> str:
+    """A segment's name by its first offset (UtilAll.offset2FileName): 20 decimal digits.
+
+    Raises ValueError for a negative offset.
+    """
+    if offset < 0:
+        raise ValueError(f"offset {offset} is negative")
+    return f"{offset:0{_OFFSET_DIGITS}d}"
+
+
+def parse_segment_name(name: str) -> int:
+    """The offset in a segment's name. Raises ValueError if it is not 20 decimal digits."""
+    if len(name) != _OFFSET_DIGITS or not (name.isascii() and name.isdigit()):
+        raise ValueError(f"{name!r} is not a segment's name: 20 decimal digits")
+    return int(name)
+
+
+class QueuePath(NamedTuple):
+    """A queue's folder below the store's root."""
+
+    folder: str  # CONSUME_QUEUE or BATCH_CONSUME_QUEUE
+    topic: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.folder}/{self.topic}/{self.queue_id}"
+
+
+def check_topic(topic: str) -> str:
+    """The topic, if it can be one folder's name; raises UnsafeName with the reason.
+
+    A record's topic is whatever bytes stood there; RocketMQ uses it as a path unchecked.
+    """
+    if topic in ("", ".", ".."):
+        reason = "is no folder's name"
+    elif "/" in topic or "\\" in topic:
+        reason = "holds a path separator"
+    elif "\0" in topic:
+        reason = "holds a NUL"
+    elif len(topic.encode("utf-8", "replace")) > _NAME_BYTES_MAX:
+        reason = f"is longer than {_NAME_BYTES_MAX} bytes"
+    else:
+        return topic
+    raise UnsafeName(f"topic {topic[:80]!r} {reason}")
+
+
+def index_name(timestamp: int) -> str:
+    """An IndexFile's name for a time in milliseconds: yyyyMMddHHmmssSSS, here always in UTC.
+
+    RocketMQ uses local time (UtilAll.timeMillisToHumanString). Times outside the years 1970 to
+    9999 are moved to the nearest within.
+    """
+    within = min(max(timestamp, 0), _LAST_MILLISECOND)
+    moment = _EPOCH + timedelta(milliseconds=within)
+    return moment.strftime("%Y%m%d%H%M%S").zfill(14) + f"{within % 1000:03d}"
+
+
+def parse_index_name(name: str) -> int:
+    """The milliseconds in an IndexFile's name, read as UTC. Raises ValueError."""
+    if len(name) != 17 or not (name.isascii() and name.isdigit()):
+        raise ValueError(f"{name!r} is not an index file's name: yyyyMMddHHmmssSSS")
+    moment = datetime.strptime(name[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(milliseconds=1) + int(name[14:])
+
+
+def next_index_time(wanted: int, previous: int | None) -> int:
+    """The time that names the next IndexFile: as wanted, but after the one before."""
+    within = min(max(wanted, 0), _LAST_MILLISECOND)
+    return within if previous is None else max(within, previous + 1)

@@ -1,0 +1,97 @@
+"""What one RocketMQ release does and another does not, as one frozen value.
+
+`profile("5.3.3")` gives the `Profile` of a release. Every rule that changed between 4.1.0 and
+5.5.0 is a field here, named for what it does; kernels are given the fields they need and never
+see a version.
+"""
+
+from dataclasses import dataclass, fields
+
+RELEASES = (
+    "4.1.0-incubating", "4.2.0", "4.3.0", "4.3.1", "4.3.2", "4.4.0", "4.5.0", "4.5.1", "4.5.2",
+    "4.6.0", "4.6.1", "4.7.0", "4.7.1", "4.8.0", "4.9.0", "4.9.1", "4.9.2", "4.9.3", "4.9.4",
+    "4.9.5", "4.9.6", "4.9.7", "4.9.8", "5.0.0", "5.1.0", "5.1.1", "5.1.2", "5.1.3", "5.1.4",
+    "5.2.0", "5.3.0", "5.3.1", "5.3.2", "5.3.3", "5.3.4", "5.4.0", "5.5.0",
+)  # fmt: skip
+
+
+class UnknownRelease(ValueError):
+    """The version named is no RocketMQ release that reput knows."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The rules of one release. Each field's comment says since when, and whose rule it is."""
+
+    release: str
+    ipv6_hosts: bool  # 4.6.0: sysFlag 0x10 and 0x20 make hosts 20 bytes (MessageSysFlag)
+    long_topics: bool  # 5.1.0: magic DAA320AB, two bytes of topic length (MessageVersion)
+    skip_lower_offsets: bool  # 4.2.0: a queueOffset below the next position is skipped
+    # (ConsumeQueue.putMessagePositionInfo; 4.1.0 appends it)
+    skip_by_end: bool  # 4.5.1: what a queue holds already is told by physicalOffset + size
+    split_properties: bool  # up to 4.9.0: MessageDecoder.string2messageProperties used split
+    count_every_put: bool  # up to 4.7.0: hashSlotCount grows with every put (IndexFile.putKey)
+    index_tags: bool  # 5.4.0: one more key, topic#T#tags (IndexService.buildIndex)
+    empty_index_count: int  # indexCount of a file without entries after a clean stop: 5.0.0: 1
+    multi_dispatch: bool  # 4.9.3: INNER_MULTI_DISPATCH
+    multi_dispatch_skips_retry: bool  # 5.1.1: not for %RETRY% topics
+    multi_dispatch_skips_slash: bool  # 5.1.2: not to names with a path separator
+    multi_dispatch_skips_system: bool  # 5.2.0: not for rmq_sys_ topics and the schedule topic
+    batch_queues: bool  # 5.0.0: batchconsumequeue/
+    property_crc: bool  # 5.2.0: forceVerifyPropCRC and the __CRC32# property
+    checkpoint_confirm_offset: bool  # 5.1.1: confirmPhyOffset in the checkpoint
+    checkpoint_logics_offset: bool  # 5.5.0: logicsPhysicalOffset in the checkpoint
+    abort_process_id: bool  # 5.0.0: the abort file holds the process id
+
+
+def _key(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("-")[0].split("."))
+
+
+def profile(version: str) -> Profile:
+    """The profile of a release; `4.1.0` stands for `4.1.0-incubating`.
+
+    Raises UnknownRelease.
+    """
+    by_number = {release.split("-")[0]: release for release in RELEASES}
+    release = by_number.get(version.removesuffix("-incubating"))
+    if release is None:
+        raise UnknownRelease(
+            f"RocketMQ {version!r} is not a release that reput knows; "
+            f"it knows {RELEASES[0]} to {RELEASES[-1]}: {', '.join(RELEASES)}"
+        )
+    at = _key(release)
+
+    def since(number: str) -> bool:
+        return at >= _key(number)
+
+    return Profile(
+        release=release,
+        ipv6_hosts=since("4.6.0"),
+        long_topics=since("5.1.0"),
+        skip_lower_offsets=since("4.2.0"),
+        skip_by_end=since("4.5.1"),
+        split_properties=not since("4.9.1"),
+        count_every_put=not since("4.7.1"),
+        index_tags=since("5.4.0"),
+        empty_index_count=1 if since("5.0.0") else 0,
+        multi_dispatch=since("4.9.3"),
+        multi_dispatch_skips_retry=since("5.1.1"),
+        multi_dispatch_skips_slash=since("5.1.2"),
+        multi_dispatch_skips_system=since("5.2.0"),
+        batch_queues=since("5.0.0"),
+        property_crc=since("5.2.0"),
+        checkpoint_confirm_offset=since("5.1.1"),
+        checkpoint_logics_offset=since("5.5.0"),
+        abort_process_id=since("5.0.0"),
+    )
+
+
+def differences() -> list[tuple[str, list[object]]]:
+    """Each rule with its value in every release: what the README's table is made from."""
+    profiles = [profile(release) for release in RELEASES]
+    return [
+        (field.name, [getattr(p, field.name) for p in profiles])
+        for field in fields(Profile)
+        if field.name != "release"
+    ]

@@ -1,0 +1,102 @@
+"""A message's properties: `name 01 value 02`, repeated (MessageDecoder.string2messageProperties).
+
+One pass finds the values that the dispatch rules need. Which pairs count differs by release.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from store_format.layouts import PROPERTY_END, PROPERTY_NAME_END
+
+Bytes = npt.NDArray[np.uint8]
+
+# The properties that decide where a message is found (MessageConst), in the order of the places
+# that `find_properties` fills.
+NAMES = (
+    b"KEYS",
+    b"TAGS",
+    b"UNIQ_KEY",
+    b"DELAY",
+    b"INNER_NUM",
+    b"INNER_BASE",
+    b"INNER_MULTI_DISPATCH",
+    b"INNER_MULTI_QUEUE_OFFSET",
+    b"__CRC32#",
+)
+KEYS, TAGS, UNIQ_KEY, DELAY, INNER_NUM, INNER_BASE, MULTI_DISPATCH, MULTI_OFFSETS, CRC32 = range(9)
+
+Pair = namedtuple("Pair", "counts name_end value_at value_end")
+
+_NAME_BYTES = np.frombuffer(b"".join(NAMES), np.uint8)
+_NAME_ENDS = np.cumsum([len(name) for name in NAMES])
+
+
+@njit(cache=True)
+def _which(buf: Bytes, at: int, end: int) -> int:
+    """The number in NAMES of the name at buf[at:end], or -1."""
+    start = 0
+    for number in range(len(_NAME_ENDS)):
+        stop = _NAME_ENDS[number]
+        if stop - start == end - at and buf[at] == _NAME_BYTES[start]:
+            same = True
+            for i in range(1, end - at):
+                if buf[at + i] != _NAME_BYTES[start + i]:
+                    same = False
+                    break
+            if same:
+                return number
+        start = stop
+    return -1
+
+
+@njit(cache=True)
+def _pair_by_first(buf: Bytes, at: int, end: int) -> Pair:
+    """From 4.9.1: split at the first 01; name and value must not be empty."""
+    middle = at
+    while middle < end and buf[middle] != PROPERTY_NAME_END:
+        middle += 1
+    return Pair(at < middle < end - 1, middle, middle + 1, end)
+
+
+@njit(cache=True)
+def _pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
+    """Up to 4.9.0: Java's split at 01, which drops trailing empty parts, must yield two parts."""
+    while end > at and buf[end - 1] == PROPERTY_NAME_END:
+        end -= 1
+    middle = -1
+    for i in range(at, end):
+        if buf[i] == PROPERTY_NAME_END:
+            if middle >= 0:
+                return Pair(False, 0, 0, 0)
+            middle = i
+    return Pair(middle >= 0, middle, middle + 1, end)
+
+
+@njit(cache=True)
+def find_properties(
+    buf: Bytes, at: int, end: int, split_properties: bool, places: npt.NDArray[np.int64]
+) -> None:
+    """Fill places[number] with (start, end) of each value in NAMES; start -1 where it is absent.
+
+    places: int64, shape (len(NAMES), 2). Of duplicates the last counts.
+    """
+    places[:, 0] = -1
+    while at < end:
+        # Only a name that starts as one of ours is worth a look; the rest is skipped over.
+        stop = at
+        while stop < end and buf[stop] != PROPERTY_END:
+            stop += 1
+        if stop - at >= 3:
+            if split_properties:
+                pair = _pair_by_split(buf, at, stop)
+            else:
+                pair = _pair_by_first(buf, at, stop)
+            if pair.counts and pair.name_end > at:
+                number = _which(buf, at, pair.name_end)
+                if number >= 0:
+                    places[number, 0] = pair.value_at
+                    places[number, 1] = pair.value_end
+        at = stop + 1

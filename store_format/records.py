@@ -1,0 +1,253 @@
+"""Records of the CommitLog: the walk from one to the next, and their checks.
+
+The rules are CommitLog.checkMessageAndReturnSize's; one is ours: a record whose physicalOffset
+is not its place is a fault (RocketMQ never compares).
+"""
+
+import zlib
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from store_format.binary import get_i32, get_i64, get_u16
+from store_format.crc import crc32
+from store_format.faults import Fault
+from store_format.layouts import (
+    BLANK_BYTES,
+    IPV4_HOST,
+    IPV6_HOST,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIDDLE_AT,
+    PROPERTIES_LENGTH,
+    RECORD_AT,
+    RECORD_FIXED_BYTES,
+    RECORD_HEAD_BYTES,
+    RECORD_MIDDLE_BYTES,
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    TIMESTAMP_BYTES,
+    TOPIC_LENGTH_V1,
+    TOPIC_LENGTH_V2,
+)
+
+Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[Any]
+
+# Where the parts of one checked record stand. Places count from the start of the buffer walked.
+RECORD_ROW = np.dtype(
+    [
+        ("at", "<i8"),
+        ("bodyAt", "<i8"),
+        ("topicAt", "<i8"),
+        ("propertiesAt", "<i8"),
+        ("physicalOffset", "<i8"),
+        ("queueOffset", "<i8"),
+        ("storeTimestamp", "<i8"),  # milliseconds
+        ("size", "<i4"),
+        ("queueId", "<i4"),
+        ("sysFlag", "<i4"),
+        ("bodyCRC", "<i4"),
+        ("bodyLength", "<i4"),  # 0 where it is negative on disk
+        ("topicLength", "<i4"),
+        ("propertiesLength", "<i4"),  # 0 where it is negative on disk
+        ("bodyElided", "<i4"),  # 1: the body was checked elsewhere and is not in the buffer
+    ]
+)
+assert RECORD_ROW.itemsize == 88
+
+# What a log may hold, by release: see profiles.Profile.
+RecordRules = namedtuple("RecordRules", "ipv6_hosts long_topics")
+
+_NONE = int(Fault.NONE)
+_NEED_MORE = int(Fault.NEED_MORE)
+_BLANK = int(Fault.BLANK)
+_ZEROS = int(Fault.ZEROS)
+_SHORT_TAIL = int(Fault.SHORT_TAIL)
+_BAD_MAGIC = int(Fault.BAD_MAGIC)
+_BAD_SIZE = int(Fault.BAD_SIZE)
+_SIZE_PAST_END = int(Fault.SIZE_PAST_END)
+_BODY_LENGTH = int(Fault.BODY_LENGTH)
+_TOPIC_LENGTH = int(Fault.TOPIC_LENGTH)
+_LENGTHS = int(Fault.LENGTHS)
+_PLACE = int(Fault.PLACE)
+
+# Below this many bytes a body's CRC is computed in the kernel, above by zlib, which is faster
+# once its call is paid for.
+_ZLIB_FROM = 2048
+
+
+@njit(cache=True, inline="always")
+def prefix_bytes(sys_flag: int, rules: RecordRules) -> int:
+    """Bytes before a record's body: fixed fields, and two hosts of 8 or 20 bytes."""
+    born = IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_BORN_HOST_V6 else IPV4_HOST
+    store = IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_STORE_HOST_V6 else IPV4_HOST
+    return RECORD_HEAD_BYTES + born + TIMESTAMP_BYTES + store + RECORD_MIDDLE_BYTES
+
+
+@njit(cache=True)
+def frame(buf: Bytes, at: int, length: int, file_end: int, rules: RecordRules) -> tuple[int, int]:
+    """(fault, size) of what stands at `at`: BLANK, a record's first fields, or neither.
+
+    buf[:length] is at hand; the segment goes on to `file_end`, counted from buf's start.
+    NONE says only that size and magic may be a record's.
+    """
+    if file_end - at <= 4:
+        return _SHORT_TAIL, 0
+    if file_end - at < BLANK_BYTES:
+        return _BAD_MAGIC, 0
+    if length - at < BLANK_BYTES:
+        return _NEED_MORE, 0
+    size = get_i32(buf, at + RECORD_AT.totalSize)
+    magic = get_i32(buf, at + RECORD_AT.magic)
+    if size == 0 and magic == 0:
+        return _ZEROS, 0
+    if at + size > file_end:
+        return _SIZE_PAST_END, size
+    if magic == MAGIC_BLANK:
+        return _BLANK, size
+    if magic != MAGIC_V1 and not (rules.long_topics and magic == MAGIC_V2):
+        return _BAD_MAGIC, size
+    if size < RECORD_FIXED_BYTES:
+        return _BAD_SIZE, size
+    return _NONE, size
+
+
+@njit(cache=True)
+def read_record(
+    buf: Bytes, at: int, size: int, place: int, elided: int, rules: RecordRules, row: Rows
+) -> int:
+    """Read the framed record at `at`, whole in buf but for `elided` bytes of its body.
+
+    `place` is where it stands in the log. Fills `row`, one RECORD_ROW, and returns a fault.
+    """
+    sys_flag = get_i32(buf, at + RECORD_AT.sysFlag)
+    prefix = prefix_bytes(sys_flag, rules)
+    two = get_i32(buf, at + RECORD_AT.magic) == MAGIC_V2
+    topic_length_bytes = TOPIC_LENGTH_V2 if two else TOPIC_LENGTH_V1
+    left = size - prefix - topic_length_bytes - PROPERTIES_LENGTH
+    middle = at + prefix - RECORD_MIDDLE_BYTES
+    if left < 0:
+        return _LENGTHS
+    body_length = max(get_i32(buf, middle + MIDDLE_AT.bodyLength), 0)
+    if body_length > left:
+        return _BODY_LENGTH
+    left -= body_length
+    topic_at = at + prefix + body_length - elided + topic_length_bytes
+    if two:
+        topic_length = np.int64(np.int16(get_u16(buf, topic_at - 2)))
+    else:
+        topic_length = np.int64(np.int8(buf[topic_at - 1]))
+    if topic_length < 0 or topic_length > left:
+        return _TOPIC_LENGTH
+    left -= topic_length
+    properties_at = topic_at + topic_length + PROPERTIES_LENGTH
+    properties_length = max(np.int64(np.int16(get_u16(buf, properties_at - 2))), 0)
+    if properties_length != left:
+        return _LENGTHS
+    if get_i64(buf, at + RECORD_AT.physicalOffset) != place:
+        return _PLACE
+    row.at = at
+    row.bodyAt = at + prefix
+    row.topicAt = topic_at
+    row.propertiesAt = properties_at
+    row.physicalOffset = place
+    row.queueOffset = get_i64(buf, at + RECORD_AT.queueOffset)
+    row.storeTimestamp = get_i64(buf, _store_timestamp_at(at, sys_flag, rules))
+    row.size = size
+    row.queueId = get_i32(buf, at + RECORD_AT.queueId)
+    row.sysFlag = sys_flag
+    row.bodyCRC = get_i32(buf, at + RECORD_AT.bodyCRC)
+    row.bodyLength = body_length
+    row.topicLength = topic_length
+    row.propertiesLength = properties_length
+    row.bodyElided = 1 if elided > 0 else 0
+    return _NONE
+
+
+@njit(cache=True, inline="always")
+def _store_timestamp_at(at: int, sys_flag: int, rules: RecordRules) -> int:
+    born = IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_BORN_HOST_V6 else IPV4_HOST
+    return at + RECORD_HEAD_BYTES + born
+
+
+@njit(cache=True)
+def walk(
+    buf: Bytes,
+    at: int,
+    length: int,
+    stop: int,
+    file_end: int,
+    base: int,
+    rules: RecordRules,
+    rows: Rows,
+) -> tuple[int, int, int]:
+    """Follow the chain of sizes from `at` until a record starts at or after `stop`.
+
+    buf[:length] stands at physical offset `base`; `stop` and `file_end` count from buf's start.
+    Fills rows and returns (rows filled, where the walk stands, why it stopped); the fault is
+    NONE where it reached `stop` or filled all rows.
+    """
+    count = 0
+    while at < stop and count < len(rows):
+        fault, size = frame(buf, at, length, file_end, rules)
+        if fault != _NONE:
+            return count, at, fault
+        if at + size > length:
+            return count, at, _NEED_MORE
+        fault = read_record(buf, at, size, base + at, 0, rules, rows[count])
+        if fault != _NONE:
+            return count, at, fault
+        count += 1
+        at += size
+    return count, at, _NONE
+
+
+@njit(cache=True)
+def _first_bad_small_body(buf: Bytes, rows: Rows, zlib_from: int) -> int:
+    for i in range(len(rows)):
+        row = rows[i]
+        if 0 < row.bodyLength < zlib_from and row.bodyElided == 0:
+            crc = crc32(buf, row.bodyAt, row.bodyAt + row.bodyLength) & 0x7FFFFFFF
+            if crc != row.bodyCRC:
+                return i
+    return len(rows)
+
+
+def first_bad_body(buf: Bytes, rows: Rows) -> int:
+    """The first row whose body does not match its CRC; len(rows) if none. Copies nothing.
+
+    An empty body is not checked (as in RocketMQ), nor one that is elided.
+    """
+    bad: int = _first_bad_small_body(buf, rows, _ZLIB_FROM)
+    large = (rows["bodyLength"] >= _ZLIB_FROM) & (rows["bodyElided"] == 0)
+    view = memoryview(buf)
+    for i in np.flatnonzero(large[:bad]).tolist():
+        at = int(rows["bodyAt"][i])
+        body = view[at : at + int(rows["bodyLength"][i])]
+        if zlib.crc32(body) & 0x7FFFFFFF != int(rows["bodyCRC"][i]):
+            return i
+    return bad
+
+
+@njit(cache=True)
+def find_record(buf: Bytes, at: int, length: int, base: int, rules: RecordRules) -> int:
+    """The first place from `at` on where a magic number and a right physicalOffset stand.
+
+    Looks at places whose first fields end within buf[:length]; returns -1 where there is none.
+    """
+    last = length - RECORD_HEAD_BYTES
+    while at <= last:
+        # Both magic numbers end in A7 or AB and start with DA A3 20: look for the rare byte.
+        if buf[at + RECORD_AT.magic] == 0xDA:
+            magic = get_i32(buf, at + RECORD_AT.magic)
+            if (magic == MAGIC_V1 or (rules.long_topics and magic == MAGIC_V2)) and get_i64(
+                buf, at + RECORD_AT.physicalOffset
+            ) == base + at:
+                return at
+        at += 1
+    return -1

@@ -1,0 +1,40 @@
+"""From a release and its settings to the rules that kernels take."""
+
+from collections.abc import Iterable
+
+from store_format.dispatch import DispatchRules
+from store_format.profiles import Profile
+from store_format.queue_runs import PlaceRules
+from store_format.records import RecordRules
+from store_format.scan import ScanRules
+from store_format.settings import Settings
+
+
+def scan_rules(profile: Profile, settings: Settings, batch_topics: Iterable[str]) -> ScanRules:
+    """What a scan does under these settings; batch_topics: those with queue.type BatchCQ."""
+    return ScanRules(
+        records=RecordRules(profile.ipv6_hosts, profile.long_topics),
+        dispatch=DispatchRules(
+            split_properties=profile.split_properties,
+            index=settings.message_index_enable,
+            index_tags=profile.index_tags,
+            batch_queues=profile.batch_queues,
+            multi_dispatch=profile.multi_dispatch and settings.enable_multi_dispatch,
+            lmq=settings.enable_lmq,
+            skips_retry=profile.multi_dispatch_skips_retry,
+            skips_slash=profile.multi_dispatch_skips_slash,
+            skips_system=profile.multi_dispatch_skips_system,
+            property_crc=(
+                profile.property_crc
+                and settings.force_verify_prop_crc
+                and settings.check_crc_on_recover
+            ),
+        ),
+        delays=settings.delays,
+        batch_topics=tuple(sorted(batch_topics)) if profile.batch_queues else (),
+        check_body_crc=settings.check_crc_on_recover,
+    )
+
+
+def place_rules(profile: Profile) -> PlaceRules:
+    return PlaceRules(profile.skip_lower_offsets, profile.skip_by_end)

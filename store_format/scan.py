@@ -1,0 +1,286 @@
+"""Scan a stretch of the CommitLog: walk, check and dispatch its records in bounded windows.
+
+A stretch starts at a known record, or looks for the first one that stands in its own place; it
+owns the records that start in it. What comes out is in the order of the log: index puts and
+queue runs as they fill up, and last how the stretch ended.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from store_format.dispatch import DispatchRules, Puts, dispatch
+from store_format.faults import Fault
+from store_format.javatext import decode
+from store_format.layouts import (
+    INDEX_PUT,
+    QUEUE_PUT,
+    RECORD_FIXED_BYTES,
+    RECORD_HEAD,
+    RECORD_HEAD_BYTES,
+)
+from store_format.oversize import read_oversize
+from store_format.queue_runs import QueueRuns, group_by_queue
+from store_format.queue_table import (
+    BATCH_TOPIC,
+    Queue,
+    batch_topics,
+    clear,
+    new_table,
+    queues,
+)
+from store_format.records import (
+    RECORD_ROW,
+    RecordRules,
+    find_record,
+    first_bad_body,
+    frame,
+    walk,
+)
+
+Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[Any]
+# read(physical offset, buffer): fills the buffer from the segment; raises if it is too short.
+Read = Callable[[int, Bytes], None]
+
+WINDOW_BYTES = 8 << 20
+QUEUE_PUTS = 1 << 20
+INDEX_PUTS = 1 << 20
+NAME_BYTES = 8 << 20
+FIND_FIRST = -1
+NONE_FOUND = -1
+
+
+@dataclass(frozen=True)
+class ScanRules:
+    """All that a scan's outcome depends on besides the bytes."""
+
+    records: RecordRules
+    dispatch: DispatchRules
+    delays: tuple[int, ...]  # milliseconds of delay levels 1, 2, ...
+    batch_topics: tuple[str, ...]
+    check_body_crc: bool
+
+
+class Stretch(NamedTuple):
+    """A part of one segment, in physical offsets."""
+
+    segment: int  # where the segment starts
+    segment_end: int
+    start: int  # where the stretch starts
+    end: int
+    first: int  # its first record if that is known, else FIND_FIRST
+
+
+class IndexPuts(NamedTuple):
+    """INDEX_PUT rows, the next in order. A view: valid until the scan goes on."""
+
+    puts: npt.NDArray[Any]
+
+
+class QueueKey(NamedTuple):
+    """A queue by its name as Java decodes it; `batch`: it is a batch queue."""
+
+    topic: str
+    queue_id: int
+    batch: bool
+
+
+class Runs(NamedTuple):
+    """Runs of the queues met since the last ones, with the queues they belong to."""
+
+    queues: list[QueueKey]
+    runs: QueueRuns
+
+
+@dataclass
+class End:
+    """How a stretch ended. Offsets are physical; -1 where there is none."""
+
+    first: int = -1  # the first record
+    next: int = -1  # where the walk stood: the next stretch's first record, or the fault
+    fault: Fault = Fault.NONE  # NONE: went on past its end; BLANK: to the segment's end
+    size: int = 0  # what stands in totalSize there
+    rest_is_zero: bool = True  # nothing but zeros from `next` to the stretch's end
+    records: int = 0
+    index_puts: int = 0
+    last_record: int = -1
+    last_put: int = -1  # the last record that has a key
+    last_timestamp: int = 0  # milliseconds: storeTimestamp of the last record
+    last_dispatched_timestamp: int = -1
+    warnings: list[str] = field(default_factory=list)
+
+
+class _Buffers:
+    """What one scan needs of memory, however long the stretch is."""
+
+    def __init__(self, stretch_bytes: int) -> None:
+        # a short stretch needs no full-size tables: tests and tiny stores start at once
+        most = min(QUEUE_PUTS, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))
+        self.window = np.empty(min(WINDOW_BYTES, max(stretch_bytes, 1 << 16) + (1 << 16)), np.uint8)
+        self.rows = np.zeros(len(self.window) // RECORD_FIXED_BYTES + 1, RECORD_ROW)
+        self.table = new_table(most, min(NAME_BYTES, stretch_bytes + (1 << 17)))
+        self.puts = Puts(
+            np.zeros(most, QUEUE_PUT),
+            np.zeros(min(INDEX_PUTS, stretch_bytes // 2 + (1 << 16)), INDEX_PUT),
+            np.zeros(2, np.int64),
+        )
+
+
+def scan(read: Read, stretch: Stretch, rules: ScanRules) -> Iterator[IndexPuts | Runs | End]:
+    """Walk a stretch; yields IndexPuts and Runs, in order, and last one End.
+
+    Reads each byte of the stretch once, and past its end only what its last record needs.
+    Memory does not depend on the stretch's length, nor on what any length field says.
+    """
+    return _Scan(read, stretch, rules).run()
+
+
+class _Scan:
+    def __init__(self, read: Read, stretch: Stretch, rules: ScanRules) -> None:
+        self.read, self.stretch, self.rules = read, stretch, rules
+        self.buffers = _Buffers(stretch.end - stretch.start)
+        self.delays = np.array(rules.delays, np.int64)
+        self.batches = batch_topics(list(rules.batch_topics))
+        self.end = End()
+
+    def run(self) -> Iterator[IndexPuts | Runs | End]:
+        s, end = self.stretch, self.end
+        at = self._find_first() if s.first == FIND_FIRST else s.first
+        end.first = end.next = at
+        if at == NONE_FOUND:
+            yield end
+            return
+        while at < s.end and end.fault == Fault.NONE:
+            window = self.buffers.window[: s.segment_end - at]
+            self.read(at, window)
+            rows, stood, fault = self._walk(window, at)
+            if fault == Fault.NEED_MORE and stood == 0:
+                window, rows, stood, fault = self._oversize(window, at)
+            good = yield from self._dispatch(window, rows)
+            if good < len(rows):
+                stood, fault = int(rows["at"][good]), end.fault
+            if fault != Fault.NEED_MORE:  # else the next window starts where this one ends
+                end.fault = fault
+            at += stood
+        end.next = s.segment_end if end.fault == Fault.BLANK else at
+        if end.fault not in (Fault.NONE, Fault.BLANK):
+            self._look_past(at)
+        yield from self._empty()
+        yield end
+
+    def _walk(self, window: Bytes, at: int) -> tuple[Rows, int, Fault]:
+        """The sound records of a window that stands at `at`, where they end, and why."""
+        s, rules = self.stretch, self.rules
+        count, stood, fault = walk(
+            window, 0, len(window), s.end - at, s.segment_end - at, at,
+            rules.records, self.buffers.rows,
+        )  # fmt: skip
+        rows = self.buffers.rows[:count]
+        if rules.check_body_crc and not rules.dispatch.property_crc:
+            good = first_bad_body(window, rows)
+            if good < count:
+                return rows[:good], int(rows["at"][good]), Fault.BODY_CRC
+        return rows, stood, Fault(fault)
+
+    def _oversize(self, window: Bytes, at: int) -> tuple[Bytes, Rows, int, Fault]:
+        """As _walk, for one record that is longer than a window."""
+        rules = self.rules
+        _, size = frame(
+            window, 0, len(window), self.stretch.segment_end - at, rules.records
+        )
+        fault, around, row = read_oversize(
+            self.read, at, size, rules.records, rules.check_body_crc, rules.dispatch.property_crc
+        )
+        if fault != Fault.NONE:
+            return window, row[:0], 0, fault
+        return around, row, size, Fault.NONE
+
+    def _find_first(self) -> int:
+        """The first record that stands in its own place; NONE_FOUND if none does."""
+        s = self.stretch
+        at = s.start
+        while at < s.end:
+            # a record that starts in the stretch may have its first fields past the end
+            window = self.buffers.window[: s.segment_end - at]
+            self.read(at, window)
+            if window.any():
+                self.end.rest_is_zero = False
+                found = find_record(window, 0, len(window), at, self.rules.records)
+                if found >= 0:
+                    return at + int(found) if at + found < s.end else NONE_FOUND
+            if at + len(window) >= s.segment_end:
+                break
+            at += len(window) - RECORD_HEAD_BYTES + 1
+        return NONE_FOUND
+
+    def _dispatch(self, window: Bytes, rows: Rows) -> Generator[IndexPuts | Runs, None, int]:
+        """Dispatch rows, emptying the outputs as they fill; returns how many went well."""
+        done = 0
+        fault = int(Fault.NEED_MORE)
+        while fault == Fault.NEED_MORE:
+            more, fault = dispatch(
+                window, rows[done:], self.rules.dispatch, self.delays, self.batches,
+                self.buffers.table, self.buffers.puts,
+            )  # fmt: skip
+            done += more
+            if fault == Fault.NEED_MORE:
+                yield from self._empty()
+        self.end.fault = Fault(fault)
+        self._count(rows[:done])
+        return done
+
+    def _look_past(self, at: int) -> None:
+        """Note what stands at the fault, and whether anything is written after it."""
+        s = self.stretch
+        self.end.size = self._size_at(at)
+        while at < s.end and self.end.rest_is_zero:
+            window = self.buffers.window[: s.end - at]
+            self.read(at, window)
+            self.end.rest_is_zero = not window.any()
+            at += len(window)
+
+    def _size_at(self, at: int) -> int:
+        head = np.zeros(RECORD_HEAD.itemsize, np.uint8)
+        self.read(at, head[: self.stretch.segment_end - at])
+        return int(np.frombuffer(head, RECORD_HEAD)[0]["totalSize"])
+
+    def _count(self, rows: Any) -> None:
+        if len(rows) == 0:
+            return
+        self.end.records += len(rows)
+        self.end.last_record = int(rows["physicalOffset"][-1])
+        self.end.last_timestamp = int(rows["storeTimestamp"][-1])
+
+    def _empty(self) -> Iterator[IndexPuts | Runs]:
+        queue_puts, index_puts = self.buffers.puts.used.tolist()
+        if index_puts:
+            puts = self.buffers.puts.index[:index_puts]
+            self.end.index_puts += index_puts
+            self.end.last_put = int(puts["physicalOffset"][-1])
+            yield IndexPuts(puts)
+        if queue_puts:
+            puts = self.buffers.puts.queue[:queue_puts]
+            self.end.last_dispatched_timestamp = int(puts["storeTimestamp"][-1])
+            yield _runs(queues(self.buffers.table), puts)
+        self.buffers.puts.used[:] = 0
+        clear(self.buffers.table)
+
+
+def _runs(met: list[Queue], puts: Rows) -> Runs:
+    """Group puts by queue. Two spellings that Java decodes alike are one queue."""
+    numbers: dict[QueueKey, int] = {}
+    of_met = np.array(
+        [
+            numbers.setdefault(
+                QueueKey(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)), len(numbers)
+            )
+            for q in met
+        ],
+        np.int64,
+    )
+    batch = np.array([key.batch for key in numbers], np.bool_)
+    return Runs(list(numbers), group_by_queue(puts, of_met, batch))

@@ -1,0 +1,167 @@
+"""The broker's settings that decide what derived files look like, by RocketMQ's own names.
+
+A value comes from RocketMQ's default, then the broker's properties file, then single overrides.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from store_format.setting_names import KNOWN
+
+_INT_MAX = 0x7FFFFFFF
+_DELAY_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class SettingError(ValueError):
+    """A setting is unknown, malformed, or asks for what reput does not derive."""
+
+
+def _setting(name: str, default: Any, least: int | None = None) -> Any:
+    return field(default=default, metadata={"name": name, "least": least})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Defaults are RocketMQ's; sizes in bytes. `metadata["name"]` is RocketMQ's name."""
+
+    store_path_commit_log: str = _setting("storePathCommitLog", "")
+    read_only_commit_log_store_paths: str = _setting("readOnlyCommitLogStorePaths", "")
+    mapped_file_size_commit_log: int = _setting("mappedFileSizeCommitLog", 1 << 30, 128)
+    mapped_file_size_consume_queue: int = _setting("mappedFileSizeConsumeQueue", 6_000_000, 1)
+    mapper_file_size_batch_consume_queue: int = _setting(
+        "mapperFileSizeBatchConsumeQueue", 13_800_000, 1
+    )
+    message_index_enable: bool = _setting("messageIndexEnable", True)
+    max_hash_slot_num: int = _setting("maxHashSlotNum", 5_000_000, 1)
+    max_index_num: int = _setting("maxIndexNum", 20_000_000, 2)
+    message_delay_level: str = _setting(
+        "messageDelayLevel", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    )
+    enable_multi_dispatch: bool = _setting("enableMultiDispatch", False)
+    enable_lmq: bool = _setting("enableLmq", False)
+    check_crc_on_recover: bool = _setting("checkCRCOnRecover", True)
+    force_verify_prop_crc: bool = _setting("forceVerifyPropCRC", False)
+    max_message_size: int = _setting("maxMessageSize", 4 << 20, 1)
+    enabled_append_prop_crc: bool = _setting("enabledAppendPropCRC", False)
+    flush_disk_type: str = _setting("flushDiskType", "ASYNC_FLUSH")
+    enable_compaction: bool = _setting("enableCompaction", True)
+    # what is not built, and refused by `refuse_unsupported`
+    enable_rocksdb_store: bool = _setting("enableRocksDBStore", False)
+    store_type: str = _setting("storeType", "default")
+    index_rocksdb_enable: bool = _setting("indexRocksDBEnable", False)
+    enable_dledger_commit_log: bool = _setting("enableDLegerCommitLog", False)
+    enable_consume_queue_ext: bool = _setting("enableConsumeQueueExt", False)
+
+    @property
+    def delays(self) -> tuple[int, ...]:
+        """Milliseconds of delay levels 1, 2, ... Raises SettingError."""
+        levels = []
+        for level in self.message_delay_level.split():
+            unit = _DELAY_UNITS.get(level[-1])
+            if unit is None or not level[:-1].isascii() or not level[:-1].isdigit():
+                raise SettingError(f"messageDelayLevel: {level!r} is not a number and s, m, h or d")
+            levels.append(int(level[:-1]) * unit)
+        return tuple(levels)
+
+    def by_name(self) -> dict[str, Any]:
+        """All values under RocketMQ's names."""
+        return {f.metadata["name"]: getattr(self, f.name) for f in fields(self)}
+
+
+_FIELDS = {f.metadata["name"]: f for f in fields(Settings)}
+_UNSUPPORTED = {
+    "enableRocksDBStore": "queues in RocksDB",
+    "indexRocksDBEnable": "an index in RocksDB",
+    "enableDLegerCommitLog": "DLedger logs, whose records have another frame",
+    "enableConsumeQueueExt": "ConsumeQueueExt, which needs live consumer filters",
+}
+
+
+def settings_from(*layers: Mapping[str, str]) -> Settings:
+    """Settings from layers of name -> text, later ones over earlier ones.
+
+    Raises SettingError for an unknown name (with the nearest known) or a malformed value.
+    Names that RocketMQ knows but that do not change derived files are accepted.
+    """
+    values: dict[str, Any] = {}
+    for layer in layers:
+        for name, text in layer.items():
+            if name in _FIELDS:
+                values[_FIELDS[name].name] = _parse(name, str(text))
+            elif name not in KNOWN:
+                near = difflib.get_close_matches(name, KNOWN | set(_FIELDS), 1, 0.5)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise SettingError(f"{name!r} is not a setting of RocketMQ{hint}")
+    settings = Settings(**values)
+    _ = settings.delays  # checked here, where the name is still at hand
+    return settings
+
+
+def _parse(name: str, text: str) -> Any:
+    kind, least = _FIELDS[name].default, _FIELDS[name].metadata["least"]
+    text = text.strip()
+    if isinstance(kind, bool):
+        if text.lower() not in ("true", "false"):
+            raise SettingError(f"{name}={text!r}: true or false is wanted")
+        return text.lower() == "true"
+    if isinstance(kind, int):
+        try:
+            value = int(text)
+        except ValueError:
+            raise SettingError(f"{name}={text!r}: a whole number is wanted") from None
+        if not (least or 0) <= value <= _INT_MAX:
+            raise SettingError(f"{name}={value}: out of range {least or 0}..{_INT_MAX}")
+        return value
+    return text
+
+
+def refuse_unsupported(settings: Settings) -> None:
+    """Raise SettingError where the store is of a kind that reput does not derive."""
+    for name, what in _UNSUPPORTED.items():
+        if getattr(settings, _FIELDS[name].name):
+            raise SettingError(f"{name}=true: reput does not build {what}")
+    if settings.store_type != "default":
+        raise SettingError(
+            f"storeType={settings.store_type}: reput builds file queues only (storeType=default)"
+        )
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """A broker's properties file (java.util.Properties, without its escapes in names)."""
+    values: dict[str, str] = {}
+    for line in _logical_lines(text.splitlines()):
+        name, _, value = line.replace(":", "=", 1 if "=" not in line else 0).partition("=")
+        values[name.strip()] = _unescape(value.strip())
+    return values
+
+
+def _logical_lines(lines: Iterable[str]) -> Iterable[str]:
+    joined = ""
+    for raw in lines:
+        line = joined + raw.strip()
+        joined = ""
+        if not line or line[0] in "#!":
+            continue
+        if line.endswith("\\") and not line.endswith("\\\\"):
+            joined = line[:-1]
+            continue
+        yield line
+    if joined:
+        yield joined
+
+
+def _unescape(value: str) -> str:
+    return value.replace("\\\\", "\x00").replace("\\", "").replace("\x00", "\\")
+
+
+def parse_assignments(pairs: Iterable[str]) -> dict[str, str]:
+    """`NAME=VALUE` words, as --set takes them. Raises SettingError."""
+    values = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingError(f"{pair!r} is not NAME=VALUE")
+        values[name.strip()] = value.strip()
+    return values

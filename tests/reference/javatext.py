@@ -96,5 +96,6 @@ def _is_whitespace(character: str) -> bool:
         return True
     # Spaces, but not those that forbid a line break.
     return (
-        unicodedata.category(character) in ("Zs", "Zl", "Zp") and character not in "\xa0\u2007\u202f"
+        unicodedata.category(character) in ("Zs", "Zl", "Zp")
+        and character not in "\xa0\u2007\u202f"
     )

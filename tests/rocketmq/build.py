@@ -1,0 +1,130 @@
+"""Builds the Java driver for one RocketMQ version with Maven, once, into the cache folder.
+
+After that neither Maven nor a network is needed for this version, until the driver's sources
+change: their hash is part of the folder's name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+DRIVER = Path(__file__).parent / "driver"
+VERSIONS = ("4.1.0", "4.9.7", "5.3.3", "5.4.0", "5.5.0")
+# The one release whose artifacts are named otherwise than its version.
+ARTIFACT_VERSIONS = {"4.1.0": "4.1.0-incubating"}
+# What 4.x and netty reach into on Java 17 to unmap files.
+JAVA_OPTIONS = (
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+    # A full disk is this machine's affair: the store must not start to delete files for it.
+    "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
+    "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.99",
+)
+
+
+class NoMaven(RuntimeError):
+    """The driver is neither built nor can it be built here."""
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("REPUT_CACHE") or Path.home() / ".cache" / "reput")
+
+
+def _sources_hash() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(DRIVER.rglob("*")):
+        if path.is_file() and path.suffix in {".java", ".xml"}:
+            digest.update(str(path.relative_to(DRIVER)).encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def built_folder(version: str) -> Path:
+    return cache_folder() / "rocketmq" / f"{version}-{_sources_hash()}"
+
+
+def missing(version: str) -> str | None:
+    """Why the driver of `version` cannot be had here, or None if it can."""
+    if shutil.which(java()) is None:
+        return "no Java: RocketMQ's own store cannot run"
+    if (built_folder(version) / "classes").is_dir() or shutil.which("mvn"):
+        return None
+    return f"no Maven (mvn), and no driver for RocketMQ {version} built before in the cache"
+
+
+def java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else "java"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build(version: str) -> Path:
+    """The folder with `classes/` and `lib/`, built if it is not there yet."""
+    if version not in VERSIONS:
+        raise ValueError(f"RocketMQ {version} is none of {', '.join(VERSIONS)}")
+    folder = built_folder(version)
+    if (folder / "classes").is_dir():
+        return folder
+    reason = missing(version)
+    if reason:
+        raise NoMaven(reason)
+    cache = cache_folder() / "rocketmq"
+    with _locked(cache / "build.lock"):
+        if (folder / "classes").is_dir():
+            return folder
+        under_way = cache / f"{folder.name}.tmp"
+        shutil.rmtree(under_way, ignore_errors=True)
+        command = [
+            "mvn",
+            *("-q", "-B", "-f", str(DRIVER / "pom.xml")),
+            f"-Dmaven.repo.local={cache_folder() / 'maven'}",
+            f"-Drocketmq.version={ARTIFACT_VERSIONS.get(version, version)}",
+            f"-Dbuild.folder={under_way}",
+            "compile",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+        _drop_older(cache, version)
+        # The rename comes last: a folder of this name is always a whole build.
+        under_way.rename(folder)
+    return folder
+
+
+def _drop_older(cache: Path, version: str) -> None:
+    """Each change of the driver's sources makes a new folder of up to 90 MB."""
+    older = sorted(cache.glob(f"{version}-*[0-9a-f]"), key=lambda p: p.stat().st_mtime)
+    for path in older[:-2]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def java_command(version: str, home: Path, log_level: str = "ERROR") -> list[str]:
+    """The command line that answers jobs; `home` keeps RocketMQ's logs out of the user's home."""
+    folder = build(version)
+    conf = DRIVER / "conf"
+    return [
+        java(),
+        *JAVA_OPTIONS,
+        f"-Duser.home={home}",
+        f"-Dreput.log.level={log_level}",
+        f"-Dlogback.configurationFile={conf / 'logback.xml'}",
+        f"-Drmq.logback.configurationFile={conf / 'rmq.logback.xml'}",
+        *("-cp", f"{folder / 'classes'}:{folder / 'lib'}/*"),
+        "reput.judge.Main",
+    ]

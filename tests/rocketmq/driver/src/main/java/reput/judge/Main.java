@@ -1,0 +1,63 @@
+package reput.judge;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
+
+/** Jobs as JSON, one a line: one from the argument, or many from standard input. */
+public final class Main {
+    private Main() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        // Whatever RocketMQ prints must not mix with the answers.
+        PrintStream answers = new PrintStream(System.out, true, "UTF-8");
+        System.setOut(System.err);
+        if (arguments.length > 0) {
+            boolean ok = answer(arguments[0], answers);
+            Runtime.getRuntime().halt(ok ? 0 : 1);
+        }
+        BufferedReader jobs =
+            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = jobs.readLine(); line != null; line = jobs.readLine()) {
+            answer(line, answers);
+        }
+        // Netty and RocketMQ leave threads behind; the one who asked is gone.
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static boolean answer(String line, PrintStream answers) {
+        Map<String, Object> answer = new LinkedHashMap<>();
+        try {
+            Job job = Job.of(RemotingSerializable.fromJson(line, Map.class));
+            answer.put("ok", true);
+            answer.putAll(run(job));
+        } catch (Throwable e) {
+            StringWriter trace = new StringWriter();
+            e.printStackTrace(new PrintWriter(trace));
+            answer.clear();
+            answer.put("ok", false);
+            answer.put("error", trace.toString());
+        }
+        answers.println(RemotingSerializable.toJson(answer, false));
+        return (Boolean) answer.get("ok");
+    }
+
+    private static Map<String, Object> run(Job job) throws Exception {
+        String command = job.text("command");
+        switch (command) {
+            case "derive":
+                return Derive.run(job);
+            case "bulk":
+                return Bulk.run(job);
+            default:
+                throw new IllegalArgumentException("no such command: " + command);
+        }
+    }
+}

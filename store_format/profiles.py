@@ -42,6 +42,9 @@ class Profile:
     checkpoint_confirm_offset: bool  # 5.1.1: confirmPhyOffset in the checkpoint
     checkpoint_logics_offset: bool  # 5.5.0: logicsPhysicalOffset in the checkpoint
     abort_process_id: bool  # 5.0.0: the abort file holds the process id
+    property_map_capacity: int  # of the HashMap whose order a message's properties take in
+    # MessageDecoder.string2messageProperties: 5.1.0: 128, before 16
+    op_message_lists: bool  # 5.1.0: an op message's offsets end with a comma each
 
 
 def _key(version: str) -> tuple[int, ...]:
@@ -84,6 +87,8 @@ def profile(version: str) -> Profile:
         checkpoint_confirm_offset=since("5.1.1"),
         checkpoint_logics_offset=since("5.5.0"),
         abort_process_id=since("5.0.0"),
+        property_map_capacity=128 if since("5.1.0") else 16,
+        op_message_lists=since("5.1.0"),
     )
 
 

@@ -5,8 +5,8 @@ A value comes from RocketMQ's default, then the broker's properties file, then s
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, TypeVar
 
 from store_format.setting_names import KNOWN
 
@@ -18,7 +18,8 @@ class SettingError(ValueError):
     """A setting is unknown, malformed, or asks for what reput does not derive."""
 
 
-def _setting(name: str, default: Any, least: int | None = None) -> Any:
+def setting(name: str, default: Any, least: int | None = None) -> Any:
+    """A dataclass field under RocketMQ's name; `least`: the smallest number allowed."""
     return field(default=default, metadata={"name": name, "least": least})
 
 
@@ -26,33 +27,33 @@ def _setting(name: str, default: Any, least: int | None = None) -> Any:
 class Settings:
     """Defaults are RocketMQ's; sizes in bytes. `metadata["name"]` is RocketMQ's name."""
 
-    store_path_commit_log: str = _setting("storePathCommitLog", "")
-    read_only_commit_log_store_paths: str = _setting("readOnlyCommitLogStorePaths", "")
-    mapped_file_size_commit_log: int = _setting("mappedFileSizeCommitLog", 1 << 30, 128)
-    mapped_file_size_consume_queue: int = _setting("mappedFileSizeConsumeQueue", 6_000_000, 1)
-    mapper_file_size_batch_consume_queue: int = _setting(
+    store_path_commit_log: str = setting("storePathCommitLog", "")
+    read_only_commit_log_store_paths: str = setting("readOnlyCommitLogStorePaths", "")
+    mapped_file_size_commit_log: int = setting("mappedFileSizeCommitLog", 1 << 30, 128)
+    mapped_file_size_consume_queue: int = setting("mappedFileSizeConsumeQueue", 6_000_000, 1)
+    mapper_file_size_batch_consume_queue: int = setting(
         "mapperFileSizeBatchConsumeQueue", 13_800_000, 1
     )
-    message_index_enable: bool = _setting("messageIndexEnable", True)
-    max_hash_slot_num: int = _setting("maxHashSlotNum", 5_000_000, 1)
-    max_index_num: int = _setting("maxIndexNum", 20_000_000, 2)
-    message_delay_level: str = _setting(
+    message_index_enable: bool = setting("messageIndexEnable", True)
+    max_hash_slot_num: int = setting("maxHashSlotNum", 5_000_000, 1)
+    max_index_num: int = setting("maxIndexNum", 20_000_000, 2)
+    message_delay_level: str = setting(
         "messageDelayLevel", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     )
-    enable_multi_dispatch: bool = _setting("enableMultiDispatch", False)
-    enable_lmq: bool = _setting("enableLmq", False)
-    check_crc_on_recover: bool = _setting("checkCRCOnRecover", True)
-    force_verify_prop_crc: bool = _setting("forceVerifyPropCRC", False)
-    max_message_size: int = _setting("maxMessageSize", 4 << 20, 1)
-    enabled_append_prop_crc: bool = _setting("enabledAppendPropCRC", False)
-    flush_disk_type: str = _setting("flushDiskType", "ASYNC_FLUSH")
-    enable_compaction: bool = _setting("enableCompaction", True)
+    enable_multi_dispatch: bool = setting("enableMultiDispatch", False)
+    enable_lmq: bool = setting("enableLmq", False)
+    check_crc_on_recover: bool = setting("checkCRCOnRecover", True)
+    force_verify_prop_crc: bool = setting("forceVerifyPropCRC", False)
+    max_message_size: int = setting("maxMessageSize", 4 << 20, 1)
+    enabled_append_prop_crc: bool = setting("enabledAppendPropCRC", False)
+    flush_disk_type: str = setting("flushDiskType", "ASYNC_FLUSH")
+    enable_compaction: bool = setting("enableCompaction", True)
     # what is not built, and refused by `refuse_unsupported`
-    enable_rocksdb_store: bool = _setting("enableRocksDBStore", False)
-    store_type: str = _setting("storeType", "default")
-    index_rocksdb_enable: bool = _setting("indexRocksDBEnable", False)
-    enable_dledger_commit_log: bool = _setting("enableDLegerCommitLog", False)
-    enable_consume_queue_ext: bool = _setting("enableConsumeQueueExt", False)
+    enable_rocksdb_store: bool = setting("enableRocksDBStore", False)
+    store_type: str = setting("storeType", "default")
+    index_rocksdb_enable: bool = setting("indexRocksDBEnable", False)
+    enable_dledger_commit_log: bool = setting("enableDLegerCommitLog", False)
+    enable_consume_queue_ext: bool = setting("enableConsumeQueueExt", False)
 
     @property
     def delays(self) -> tuple[int, ...]:
@@ -70,6 +71,7 @@ class Settings:
         return {f.metadata["name"]: getattr(self, f.name) for f in fields(self)}
 
 
+_Kind = TypeVar("_Kind", bound=Settings)
 _FIELDS = {f.metadata["name"]: f for f in fields(Settings)}
 _UNSUPPORTED = {
     "enableRocksDBStore": "queues in RocksDB",
@@ -85,22 +87,32 @@ def settings_from(*layers: Mapping[str, str]) -> Settings:
     Raises SettingError for an unknown name (with the nearest known) or a malformed value.
     Names that RocketMQ knows but that do not change derived files are accepted.
     """
+    return parse_settings(Settings, *layers)
+
+
+def parse_settings(kind: type[_Kind], *layers: Mapping[str, str]) -> _Kind:
+    """As `settings_from`, for Settings or what extends it.
+
+    Raises SettingError for an unknown name (with the nearest known) or a malformed value.
+    Names that RocketMQ knows but that do not change derived files are accepted.
+    """
+    known = {f.metadata["name"]: f for f in fields(kind)}
     values: dict[str, Any] = {}
     for layer in layers:
         for name, text in layer.items():
-            if name in _FIELDS:
-                values[_FIELDS[name].name] = _parse(name, str(text))
+            if name in known:
+                values[known[name].name] = _parse(known[name], str(text))
             elif name not in KNOWN:
-                near = difflib.get_close_matches(name, KNOWN | set(_FIELDS), 1, 0.5)
+                near = difflib.get_close_matches(name, KNOWN | set(known), 1, 0.5)
                 hint = f"; did you mean {near[0]}?" if near else ""
                 raise SettingError(f"{name!r} is not a setting of RocketMQ{hint}")
-    settings = Settings(**values)
+    settings = kind(**values)
     _ = settings.delays  # checked here, where the name is still at hand
     return settings
 
 
-def _parse(name: str, text: str) -> Any:
-    kind, least = _FIELDS[name].default, _FIELDS[name].metadata["least"]
+def _parse(of: Field[Any], text: str) -> Any:
+    name, kind, least = of.metadata["name"], of.default, of.metadata["least"]
     text = text.strip()
     if isinstance(kind, bool):
         if text.lower() not in ("true", "false"):

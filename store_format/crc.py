@@ -4,7 +4,6 @@ Slicing by 16: sixteen tables take sixteen bytes a step. Calling zlib from a ker
 faster on large bodies only, and would keep numba from caching the kernel on disk.
 """
 
-import zlib
 
 import numpy as np
 import numpy.typing as npt

@@ -210,9 +210,7 @@ def _put_key(buf: Bytes, at: int, end: int, seed: np.int32, row: Rows, puts: Put
 
 
 @njit(cache=True)
-def _put_keys(
-    buf: Bytes, row: Rows, places: Places, rules: DispatchRules, puts: Puts
-) -> None:
+def _put_keys(buf: Bytes, row: Rows, places: Places, rules: DispatchRules, puts: Puts) -> None:
     """The message's index keys, in the order of IndexService.buildIndex."""
     topic = hash_code(buf, row.topicAt, row.topicAt + row.topicLength, np.int32(0))
     seed = hash_code(_HASH_SIGN, 0, 1, topic)

@@ -145,9 +145,7 @@ class DiskFiles:
     def _open(self, path: str, flags: int) -> DiskFile:
         at = self._at(path)
         try:
-            return DiskFile(
-                at, os.open(at, flags | os.O_NOFOLLOW | os.O_CLOEXEC, self.file_mode)
-            )
+            return DiskFile(at, os.open(at, flags | os.O_NOFOLLOW | os.O_CLOEXEC, self.file_mode))
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise StoreError(f"{at}: is a link") from None

@@ -63,6 +63,7 @@ class ScanRules:
     delays: tuple[int, ...]  # milliseconds of delay levels 1, 2, ...
     batch_topics: tuple[str, ...]
     check_body_crc: bool
+    not_before: int | None = None  # leave out of the runs what was stored before this time
 
 
 class Stretch(NamedTuple):
@@ -189,9 +190,7 @@ class _Scan:
     def _oversize(self, window: Bytes, at: int) -> tuple[Bytes, Rows, int, Fault]:
         """As _walk, for one record that is longer than a window."""
         rules = self.rules
-        _, size = frame(
-            window, 0, len(window), self.stretch.segment_end - at, rules.records
-        )
+        _, size = frame(window, 0, len(window), self.stretch.segment_end - at, rules.records)
         fault, around, row = read_oversize(
             self.read, at, size, rules.records, rules.check_body_crc, rules.dispatch.property_crc
         )
@@ -265,6 +264,8 @@ class _Scan:
         if queue_puts:
             puts = self.buffers.puts.queue[:queue_puts]
             self.end.last_dispatched_timestamp = int(puts["storeTimestamp"][-1])
+            if self.rules.not_before is not None:
+                puts = puts[puts["storeTimestamp"] >= self.rules.not_before]
             yield _runs(queues(self.buffers.table), puts)
         self.buffers.puts.used[:] = 0
         clear(self.buffers.table)

@@ -1,0 +1,1 @@
+"""The jobs: list, plan, transform, publish; and the command line over them."""

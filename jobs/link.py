@@ -1,0 +1,77 @@
+"""Link the scanned splits into one log: prove the parallel walk, and find where it ends.
+
+A split that did not start at a known record found one by itself. Where the split before says
+that its next record is exactly that one, both walked as one reader would have. Anything else is
+scanned again from the known record.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from store_format.faults import Fault
+from store_format.segments import Splits
+
+Scanned = dict[str, Any]  # one SCANNED row, see udfs.schemas
+
+
+class Break(NamedTuple):
+    """Where the log ends before its last byte: a place, what stands there, and why it is refused.
+
+    size: what totalSize says there; rest_is_zero: nothing but zeros follow in the whole log.
+    """
+
+    split: int
+    offset: int
+    fault: Fault
+    size: int
+    rest_is_zero: bool
+
+
+@dataclass
+class Linked:
+    """The splits that make up the log, in order, and its end (a physical offset)."""
+
+    accepted: list[Scanned] = field(default_factory=list)
+    end: int = 0
+    broke: Break | None = None
+
+
+class Rescan(NamedTuple):
+    """A split that must be scanned again, from its known first record."""
+
+    split: int
+    first: int
+
+
+def link(splits: Splits, scanned: Mapping[int, Scanned]) -> Linked | Rescan:
+    """Follow the log through its splits; `scanned` has a row for each split number."""
+    linked = Linked()
+    for number, segment in enumerate(splits.segments):
+        expected = segment.start
+        for split in range(number * splits.in_segment, (number + 1) * splits.in_segment):
+            stretch = splits.stretch(split)
+            if expected >= stretch.end:  # one record, or a BLANK, reaches over all of it
+                continue
+            row = scanned[split]
+            if row["first"] != expected:
+                return Rescan(split, expected)
+            linked.accepted.append(row)
+            expected = row["next"]
+            fault = Fault(row["fault"])
+            if fault not in (Fault.NONE, Fault.BLANK):
+                linked.end = expected
+                linked.broke = _break(splits, scanned, row)
+                return linked
+        linked.end = segment.end
+        if expected < segment.end:
+            raise AssertionError(f"split walk of {segment.path} stopped at {expected}")
+    return linked
+
+
+def _break(splits: Splits, scanned: Mapping[int, Scanned], row: Scanned) -> Break:
+    rest_is_zero = row["rest_is_zero"] and all(
+        scanned[split]["first"] < 0 and scanned[split]["rest_is_zero"]
+        for split in range(row["split"] + 1, splits.count)
+    )
+    return Break(row["split"], row["next"], Fault(row["fault"]), row["size"], rest_is_zero)

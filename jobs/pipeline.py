@@ -1,0 +1,220 @@
+"""The Spark queries of a rebuild: scan the log; then number, chain and build from what it wrote.
+
+DataFrame API only, so that the same queries run by spark-submit, on Spark Connect and on
+serverless. Only references cross the shuffle; the bytes are in staging.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jobs.link import Linked, Scanned, link
+from jobs.plan import Plan
+from jobs.progress import Progress
+from jobs.publish import Built
+from store_format.consume_queue import segment_bytes
+from store_format.index_file import capacity
+from store_format.rules import place_rules, scan_rules
+from udfs.index import BuildIndexFiles, ChainRanges, IndexFiles
+from udfs.queues import (
+    LOG_ORDER,
+    QUEUE_KEY,
+    SEGMENT_KEY,
+    BuildQueueFiles,
+    ListRuns,
+    NumberRuns,
+    QueueFiles,
+)
+from udfs.scan import ScanSplits
+from udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED, ddl
+from udfs.staging import RUNS, Staging
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the work is cut; the bytes do not depend on it. None: chosen from the cores."""
+
+    split_bytes: int | None = None
+    index_ranges: int | None = None
+    partitions: int | None = None
+
+
+class Pipeline:
+    """The two Spark queries of a rebuild: scan the log; number and build from what it wrote."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        plan: Plan,
+        staging: Staging,
+        cores: int,
+        cut: Cut,
+        progress: Progress,
+    ) -> None:
+        self.spark, self.plan, self.staging = spark, plan, staging
+        self.cores, self.cut, self.progress = cores, cut, progress
+        self.rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
+
+    def scan(self) -> Linked:
+        """Scan all splits, and again those whose first record turns out to be another."""
+        numbers: range | tuple[int, ...] = range(self.plan.splits.count)
+        scanned: dict[int, Scanned] = {}
+        firsts: dict[int, int] = {}
+        while True:
+            task = ScanSplits(self.staging, self.plan.splits, self.rules, numbers, firsts)
+            rows = self._ids(len(numbers)).mapInArrow(task, ddl(SCANNED))
+            with self.progress.stage("scanned", self.plan.log_bytes, "bytes", self._bytes_scanned):
+                scanned.update((row["split"], row) for row in rows.toArrow().to_pylist())
+            linked = link(self.plan.splits, scanned)
+            if isinstance(linked, Linked):
+                return linked
+            firsts, numbers = {linked.split: linked.first}, (linked.split,)
+
+    def build(self, linked: Linked) -> list[Built]:
+        """Build all queue and index files in staging; one BUILT row each."""
+        frames = [self.queue_frame(linked)]
+        if self.plan.settings.message_index_enable:
+            index = index_files(self.plan, self.staging, linked, self._ranges(linked))
+            files = index_file_count(self.plan, linked)
+            if files:
+                frames.insert(0, self._index_frame(index, files))
+        frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        with self.progress.stage("built", 0, "files", lambda: 0):
+            return list(frame.toArrow().to_pylist())
+
+    def runs_frame(self, linked: Linked) -> "DataFrame":
+        """The RUN rows of the accepted splits."""
+        runs = {row["split"]: row["run"] for row in linked.accepted}
+        ids = self._ids(self.plan.splits.count, self.cores)
+        return ids.mapInArrow(ListRuns(self.staging, runs), ddl(RUN))
+
+    def queue_frame(self, linked: Linked) -> "DataFrame":
+        """BUILT rows of the queues' segments."""
+        settings = self.plan.settings
+        files = QueueFiles(
+            self.staging,
+            {row["split"]: row["run"] for row in linked.accepted},
+            place_rules(self.plan.profile),
+            settings.mapped_file_size_consume_queue,
+            settings.mapper_file_size_batch_consume_queue,
+        )
+        partitions = self.cut.partitions or self.cores
+        placed = (
+            self.runs_frame(linked)
+            .repartition(partitions, *QUEUE_KEY)
+            .sortWithinPartitions(*QUEUE_KEY, *LOG_ORDER)
+            .mapInArrow(NumberRuns(files), ddl(PLACED))
+        )
+        return (
+            placed.repartition(partitions * 2, *SEGMENT_KEY)
+            .sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER)
+            .mapInArrow(BuildQueueFiles(files), ddl(BUILT))
+        )
+
+    def queue_bytes(self, folder: str) -> int:
+        """Bytes of a file in this queue's folder."""
+        batch = folder.startswith("batch")
+        settings = self.plan.settings
+        configured = (
+            settings.mapper_file_size_batch_consume_queue
+            if batch
+            else settings.mapped_file_size_consume_queue
+        )
+        return segment_bytes(configured, batch)
+
+    def _index_frame(self, index: IndexFiles, files: int) -> "DataFrame":
+        """BUILT rows of the index files."""
+        chained = self._ids(files * index.ranges).mapInArrow(ChainRanges(index), ddl(CHAINED))
+        return (
+            chained.repartition(min(files, self.cores * 4), "file")
+            .sortWithinPartitions("file", "range")
+            .mapInArrow(BuildIndexFiles(index), ddl(BUILT))
+        )
+
+    def _ranges(self, linked: Linked) -> int:
+        """Slot ranges a file: one where there are files enough for all cores."""
+        if self.cut.index_ranges:
+            return self.cut.index_ranges
+        files = index_file_count(self.plan, linked)
+        return max(1, -(-self.cores // max(files, 1)))
+
+    def ids_from(self, first: int) -> "DataFrame":
+        """The splits from number `first` on, in the column `id`."""
+        count = self.plan.splits.count
+        return self.spark.range(first, count, 1, max(1, count - first))
+
+    def _ids(self, count: int, partitions: int | None = None) -> "DataFrame":
+        """Rows 0 .. count - 1 in the column `id`, each in a partition of its own if it can be."""
+        return self.spark.range(0, count, 1, max(1, min(count, partitions or count)))
+
+    def _bytes_scanned(self) -> int:
+        names = [listed.name for listed in self.staging.storage.list(self.staging.folder)]
+        finished = {name.split("-")[1] for name in names if name.endswith(RUNS)}
+        return min(len(finished) * self.plan.splits.split_bytes, self.plan.log_bytes)
+
+
+def index_files(plan: Plan, staging: Staging, linked: Linked, ranges: int) -> IndexFiles:
+    """Where the puts of the accepted splits are: a running total over them."""
+    ends, total = [], 0
+    for row in linked.accepted:
+        total += row["index_puts"]
+        ends.append(total)
+    return IndexFiles(
+        staging=staging,
+        runs=tuple(row["run"] for row in linked.accepted),
+        ends=tuple(ends),
+        slots=plan.settings.max_hash_slot_num,
+        index_num=plan.settings.max_index_num,
+        ranges=ranges,
+        count_every_put=plan.profile.count_every_put,
+        empty_index_count=plan.profile.empty_index_count,
+    )
+
+
+def index_file_count(plan: Plan, linked: Linked) -> int:
+    """Index files of the log. Opening is lazy and by message, with or without keys.
+
+    (IndexService.retryGetAndCreateIndexFile, called before a message's keys are looked at.)
+    """
+    puts = sum(row["index_puts"] for row in linked.accepted)
+    last_record = max((row["last_record"] for row in linked.accepted), default=-1)
+    last_put = max((row["last_put"] for row in linked.accepted), default=-1)
+    if last_record < 0:
+        return 0
+    a_file = capacity(plan.settings.max_index_num)
+    files = -(-puts // a_file)
+    last_is_full = puts % a_file == 0
+    return files + 1 if last_is_full and last_record > last_put else files
+
+
+def spark_cores(spark: "SparkSession") -> int:
+    """How many tasks run at once, as far as the session's settings tell; 16 where they don't."""
+    conf = {
+        name: spark.conf.get(name, "")
+        for name in (
+            "spark.default.parallelism",
+            "spark.master",
+            "spark.cores.max",
+            "spark.executor.instances",
+            "spark.executor.cores",
+        )
+    }
+    for name in ("spark.default.parallelism", "spark.cores.max"):
+        if conf[name]:
+            return int(conf[name])
+    master = conf["spark.master"] or ""
+    if master.startswith("local["):
+        threads = master[6:].split("]")[0].split(",")[0]
+        return _machine_cores() if threads == "*" else int(threads)
+    if master == "local":
+        return 1
+    if conf["spark.executor.instances"]:
+        return int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"] or 1)
+    return 16
+
+
+def _machine_cores() -> int:
+    return len(os.sched_getaffinity(0))

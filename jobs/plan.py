@@ -1,0 +1,103 @@
+"""The plan: what a store is, which rules its files follow, and how its log is cut."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from store_format.names import COMMIT_LOG, CONFIG
+from store_format.profiles import Profile, profile
+from store_format.segments import Segment, Splits, find_segments
+from store_format.settings import Settings, refuse_unsupported, settings_from
+from store_format.store_files import Storage
+
+_PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
+SPLIT_BYTES = 256 << 20
+_SPLIT_BYTES_LEAST = 16 << 20
+_SPLITS_A_CORE = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A store as found, before any of its log is read."""
+
+    store: str
+    profile: Profile
+    settings: Settings
+    segments: list[Segment]
+    splits: Splits
+    batch_topics: tuple[str, ...]
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def log_bytes(self) -> int:
+        return self.segments[-1].end - self.segments[0].start
+
+
+def make_plan(
+    storage: Storage,
+    store: str,
+    rocketmq: str,
+    settings: Mapping[str, str],
+    cores: int,
+    split_bytes: int | None,
+) -> Plan:
+    """List and check a store. Raises StoreError, SettingError, UnknownRelease."""
+    rules = profile(rocketmq)
+    parsed = settings_from(settings)
+    refuse_unsupported(parsed)
+    segments = find_segments(
+        storage, commit_log_folders(store, parsed), parsed.mapped_file_size_commit_log
+    )
+    warnings: list[str] = []
+    topics = _topic_attributes(storage, store, warnings)
+    if split_bytes is None:
+        split_bytes = _split_bytes(segments, cores)
+    return Plan(
+        store=store,
+        profile=rules,
+        settings=parsed,
+        segments=segments,
+        splits=Splits(segments, min(split_bytes, parsed.mapped_file_size_commit_log)),
+        batch_topics=tuple(
+            name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
+        ),
+        warnings=warnings,
+    )
+
+
+def commit_log_folders(store: str, settings: Settings) -> list[str]:
+    """The folders that hold segments: the broker's own, if its configuration names them."""
+    named = ",".join((settings.store_path_commit_log, settings.read_only_commit_log_store_paths))
+    folders = [folder.strip().rstrip("/") for folder in named.split(_PATH_SEPARATOR)]
+    folders = list(dict.fromkeys(folder for folder in folders if folder))
+    return folders if settings.store_path_commit_log else [f"{store}/{COMMIT_LOG}", *folders]
+
+
+def _split_bytes(segments: list[Segment], cores: int) -> int:
+    """Large splits cost least; a small log is still cut so that every core has work."""
+    total = segments[-1].end - segments[0].start
+    wanted = total // (cores * _SPLITS_A_CORE)
+    return max(_SPLIT_BYTES_LEAST, min(SPLIT_BYTES, wanted))
+
+
+def _topic_attributes(
+    storage: Storage, store: str, warnings: list[str]
+) -> dict[str, dict[str, str]]:
+    """Each topic's attributes from config/topics.json, or from its .bak (ConfigManager.load)."""
+    for name in ("topics.json", "topics.json.bak"):
+        path = f"{store}/{CONFIG}/{name}"
+        try:
+            table = json.loads(storage.read_bytes(path))["topicConfigTable"]
+            topics = {topic: dict(about.get("attributes") or {}) for topic, about in table.items()}
+        except FileNotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            warnings.append(f"{path}: cannot be read ({error}); its .bak is tried")
+            continue
+        warnings.extend(
+            f"topic {topic!r} is compacted; its compacted files are not derived"
+            for topic, about in topics.items()
+            if about.get("cleanup.policy") == "COMPACTION"
+        )
+        return topics
+    return {}

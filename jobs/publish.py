@@ -1,0 +1,95 @@
+"""Publish: put the accepted files under their names, and the whole set in its place at once."""
+
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from jobs.summary import OutputFile, Summary
+from store_format.faults import StoreError
+from store_format.names import (
+    CHECKPOINT,
+    INDEX,
+    MANIFEST,
+    index_name,
+    next_index_time,
+    parse_index_name,
+    segment_name,
+)
+from store_format.store_files import Storage
+from udfs.staging import Staging, attempt_name
+
+Built = dict[str, Any]  # one BUILT row, see udfs.schemas
+
+_SET = "set"
+
+
+class OutputInUse(StoreError):
+    """The output folder is there already and holds something."""
+
+
+def check_output(storage: Storage, output: str, replace: bool) -> None:
+    """Raise OutputInUse or StoreError where `output` may not be published to."""
+    try:
+        holds = storage.list(output)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise StoreError(f"{output}: is there and is not a folder") from None
+    if holds and not replace:
+        raise OutputInUse(f"{output}: is not empty; --replace puts the new set in its place")
+
+
+def make_staging(storage: Storage, output: str) -> Staging:
+    """A new staging folder beside the output, on the same file system."""
+    parent, name = os.path.split(output.rstrip("/"))
+    folder = os.path.join(parent, attempt_name(f".{name}.reput"))
+    storage.make_folders(folder)
+    return Staging(storage, folder)
+
+
+def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None) -> list[Built]:
+    """The BUILT rows in the order of their paths, each with its `path` below the output.
+
+    queue_bytes: folder -> bytes a file of that queue. Index files are named by their first
+    message's store time, or upward from `start_name`; names are unique and ascend.
+    """
+    named = []
+    time = None
+    for row in sorted(built, key=lambda row: (row["folder"], row["number"])):
+        if row["folder"] == INDEX:
+            wanted = row["begin"]
+            if start_name is not None:
+                wanted = parse_index_name(start_name) if time is None else time + 1
+            time = next_index_time(wanted, time)
+            name = index_name(time)
+        else:
+            name = segment_name(row["number"] * queue_bytes(row["folder"]))
+        named.append({**row, "path": f"{row['folder']}/{name}"})
+    return named
+
+
+def publish(
+    staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, replace: bool
+) -> None:
+    """Move the accepted files into one folder, add checkpoint and manifest, and publish it."""
+    storage, target = staging.storage, staging.path(_SET)
+    storage.make_folders(target)
+    made: set[str] = set()
+    for row in built:
+        if row["folder"] not in made:
+            made.add(row["folder"])
+            storage.make_folders(f"{target}/{row['folder']}")
+        storage.move(staging.path(row["name"]), f"{target}/{row['path']}")
+        summary.files.append(OutputFile(row["path"], row["length"], row["sha256"], row["entries"]))
+    summary.files.append(_write(storage, target, CHECKPOINT, checkpoint))
+    manifest = json.dumps(summary.manifest(), indent=1, sort_keys=True) + "\n"
+    _write(storage, target, MANIFEST, manifest.encode())
+    storage.publish(target, summary.output, replace)
+
+
+def _write(storage: Storage, folder: str, name: str, content: bytes) -> OutputFile:
+    output = storage.create(f"{folder}/{name}", digest=True)
+    output.write(content)
+    written = output.finish(len(content))
+    return OutputFile(name, written.length, written.sha256)

@@ -1,0 +1,156 @@
+"""Rebuild a store's derived files: scan its CommitLog, then build queues and index from it."""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jobs.link import Linked
+from jobs.pipeline import Cut, Pipeline, spark_cores
+from jobs.plan import Plan, make_plan
+from jobs.progress import Progress
+from jobs.publish import Built, check_output, make_staging, name_files, publish
+from jobs.summary import InputFile, Summary
+from jobs.survey import first_live_record
+from store_format import checkpoint
+from store_format.faults import REASONS, DamageFound, Fault, StoreChanged
+from store_format.names import INDEX
+from store_format.store_files import LocalStorage, Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REFUSE, TRUNCATE = "refuse", "truncate"
+
+
+def rebuild(
+    spark: "SparkSession",
+    store: str,
+    output: str,
+    *,
+    rocketmq: str,
+    settings: Mapping[str, str] | None = None,
+    on_damage: str = REFUSE,
+    replace: bool = False,
+    index_start_name: str | None = None,
+    cut: Cut | None = None,
+    storage: Storage | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """Derive ConsumeQueue and Index files from a store's CommitLog, as RocketMQ would.
+
+    store: a folder that holds `commitlog/`; output: a folder that is absent or empty, unless
+    `replace`; rocketmq: the release whose bytes are wanted; settings: by RocketMQ's names, as
+    text (`{"maxIndexNum": "400"}`); on_damage: `refuse` raises DamageFound where live records
+    follow damage, `truncate` ends the log there as RocketMQ's recovery does.
+
+    Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
+    left behind in `output` then.
+    """
+    started = time.monotonic()
+    storage = storage or LocalStorage()
+    progress = progress or Progress()
+    cores = spark_cores(spark)
+    cut = cut or Cut()
+    plan = make_plan(storage, store.rstrip("/"), rocketmq, settings or {}, cores, cut.split_bytes)
+    check_output(storage, output, replace)
+    staging = make_staging(storage, output)
+    try:
+        job = Pipeline(spark, plan, staging, cores, cut, progress)
+        linked = job.scan()
+        summary = _summary(plan, output, linked)
+        _judge_end(job, linked, on_damage, summary)
+        built = job.build(linked)
+        _check_unchanged(storage, plan)
+        named = name_files(built, job.queue_bytes, index_start_name)
+        _count(summary, linked, named)
+        summary.seconds = time.monotonic() - started
+        publish(staging, named, _checkpoint(plan, linked, named), summary, replace)
+        summary.seconds = time.monotonic() - started
+        return summary
+    finally:
+        storage.remove_tree(staging.folder)
+
+
+def _summary(plan: Plan, output: str, linked: Linked) -> Summary:
+    return Summary(
+        store=plan.store,
+        output=output,
+        rocketmq=plan.profile.release,
+        settings=plan.settings.by_name(),
+        log_start=plan.segments[0].start,
+        log_end=linked.end,
+        end_reason="the last segment's end",
+        warnings=list(plan.warnings),
+        inputs=[InputFile(s.path, s.state.size, s.state.mtime) for s in plan.segments],
+    )
+
+
+def _judge_end(job: Pipeline, linked: Linked, on_damage: str, summary: Summary) -> None:
+    """Say why the log ends where it does; raise DamageFound where live records follow."""
+    broke = linked.broke
+    if broke is None:
+        return
+    _, reason = REASONS[broke.fault]
+    summary.end_reason = reason
+    if broke.rest_is_zero:
+        return
+    where = describe_break(job.plan, linked)
+    live = first_live_record(job, linked)
+    if live is None:
+        summary.warnings.append(f"{where}; nothing live follows: the log ends there")
+        return
+    if on_damage == REFUSE:
+        raise DamageFound(
+            f"{where}; live records follow, the first at offset {live}: "
+            f"--on-damage truncate ends the log here as RocketMQ does"
+        )
+    summary.warnings.append(f"{where}; cut there, live records follow from {live} on")
+
+
+def describe_break(plan: Plan, linked: Linked) -> str:
+    """File, offset, field, value and reason of a break."""
+    broke = linked.broke
+    assert broke is not None
+    segment = plan.splits.segment(broke.split)
+    name, reason = REASONS[broke.fault]
+    value = f" (totalSize {broke.size})" if broke.fault != Fault.ZEROS else ""
+    return (
+        f"{segment.path}: offset {broke.offset - segment.start} "
+        f"(physical {broke.offset}): {name} {reason}{value}"
+    )
+
+
+def _count(summary: Summary, linked: Linked, built: list[Built]) -> None:
+    queues = {row["folder"] for row in built if row["folder"] != INDEX}
+    summary.messages = sum(row["records"] for row in linked.accepted)
+    summary.index_keys = sum(row["index_puts"] for row in linked.accepted)
+    summary.queues = len(queues)
+    summary.index_files = sum(row["folder"] == INDEX for row in built)
+    summary.queue_files = len(built) - summary.index_files
+    summary.bytes_scanned = linked.end - summary.log_start
+    unsafe = [name for row in linked.accepted for name in row["unsafe_topics"]]
+    summary.warnings += [f"left out: {name}" for name in dict.fromkeys(unsafe)]
+
+
+def _checkpoint(plan: Plan, linked: Linked, built: list[Built]) -> bytes:
+    with_records = [row for row in linked.accepted if row["records"]]
+    dispatched = [row["last_dispatched"] for row in with_records if row["last_dispatched"] >= 0]
+    return checkpoint.encode(
+        checkpoint.after_rebuild(
+            plan.profile,
+            last_timestamp=with_records[-1]["last_timestamp"] if with_records else 0,
+            last_dispatched=dispatched[-1] if dispatched else 0,
+            index_end=max((row["end"] for row in built if row["folder"] == INDEX), default=0),
+            log_end=linked.end,
+        )
+    )
+
+
+def _check_unchanged(storage: Storage, plan: Plan) -> None:
+    for segment in plan.segments:
+        reader = storage.open(segment.path)
+        reader.close()
+        if reader.state != segment.state:
+            raise StoreChanged(
+                f"{segment.path}: changed during the rebuild: {segment.state} is now {reader.state}"
+            )

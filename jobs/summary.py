@@ -1,0 +1,73 @@
+"""What a rebuild did: the summary that is printed, returned, and kept in manifest.json."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class OutputFile:
+    """One published file: its path below the output, length in bytes, SHA-256 in hex."""
+
+    path: str
+    length: int
+    sha256: str
+    entries: int = 0
+
+
+@dataclass
+class InputFile:
+    """One segment as it was read: its path, length in bytes, and time of last change."""
+
+    path: str
+    length: int
+    mtime_ns: int
+
+
+@dataclass
+class Summary:
+    """The result of a rebuild. Sizes in bytes, times in seconds."""
+
+    store: str
+    output: str
+    rocketmq: str
+    settings: dict[str, Any]
+    log_start: int
+    log_end: int
+    end_reason: str
+    messages: int = 0
+    index_keys: int = 0
+    queues: int = 0
+    queue_files: int = 0
+    index_files: int = 0
+    bytes_scanned: int = 0
+    seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+    inputs: list[InputFile] = field(default_factory=list)
+    files: list[OutputFile] = field(default_factory=list)
+
+    def manifest(self) -> dict[str, Any]:
+        """All of it, as manifest.json holds it; without the time it took."""
+        whole = {"format": "reput-manifest-1", **asdict(self)}
+        del whole["seconds"], whole["output"]
+        return whole
+
+    def as_json(self) -> dict[str, Any]:
+        """What --json prints: the counts and warnings, without the list of every file."""
+        whole = asdict(self)
+        whole["input_files"] = len(whole.pop("inputs"))
+        whole["output_files"] = len(whole.pop("files"))
+        return whole
+
+    def text(self) -> str:
+        """What a person reads at the end."""
+        rate = self.bytes_scanned / self.seconds / 1e6 if self.seconds else 0.0
+        lines = [
+            f"rebuilt {self.store} -> {self.output} as RocketMQ {self.rocketmq} would",
+            f"  log       {self.log_start:,} to {self.log_end:,} ({self.end_reason})",
+            f"  messages  {self.messages:,}",
+            f"  queues    {self.queues:,} in {self.queue_files:,} files",
+            f"  index     {self.index_keys:,} keys in {self.index_files:,} files",
+            f"  time      {self.seconds:.1f} s, {rate:,.0f} MB/s",
+        ]
+        lines += [f"  warning   {warning}" for warning in self.warnings]
+        return "\n".join(lines)

@@ -1,0 +1,104 @@
+"""The segments of a CommitLog: found, checked, and cut into stretches for a scan."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from store_format.faults import StoreError
+from store_format.names import parse_segment_name
+from store_format.scan import FIND_FIRST, Stretch
+from store_format.store_files import FileState, Storage
+
+
+class Segment(NamedTuple):
+    """One CommitLog file: its path, first physical offset, and what it was when listed."""
+
+    path: str
+    start: int
+    state: FileState
+
+    @property
+    def end(self) -> int:
+        return self.start + self.state.size
+
+
+def find_segments(storage: Storage, folders: Sequence[str], configured: int) -> list[Segment]:
+    """The segments in one or more commitlog folders, in order, checked for name, size and holes.
+
+    configured: mappedFileSizeCommitLog. A zero-length last file is left out (MappedFileQueue
+    deletes it). Raises StoreError, naming file and reason.
+    """
+    segments = []
+    for folder in folders:
+        try:
+            listed = storage.list(folder)
+        except FileNotFoundError:
+            raise StoreError(f"{folder}: no such folder") from None
+        except NotADirectoryError:
+            raise StoreError(f"{folder}: is not a folder") from None
+        for name, state in listed:
+            path = f"{folder}/{name}"
+            if state is None:
+                raise StoreError(f"{path}: is not a regular file; a commitlog holds only segments")
+            try:
+                start = parse_segment_name(name)
+            except ValueError as error:
+                raise StoreError(f"{path}: {error}") from None
+            segments.append(Segment(path, start, state))
+    segments.sort(key=lambda segment: segment.start)
+    if segments and segments[-1].state.size == 0:
+        segments.pop()
+    if not segments:
+        raise StoreError(f"{', '.join(folders)}: no segments")
+    _check_sizes(segments, configured)
+    return segments
+
+
+def _check_sizes(segments: list[Segment], configured: int) -> None:
+    for segment in segments:
+        if segment.state.size != configured:
+            raise StoreError(
+                f"{segment.path}: has {segment.state.size} bytes, but mappedFileSizeCommitLog "
+                f"is {configured}"
+            )
+        if segment.start % configured:
+            raise StoreError(
+                f"{segment.path}: its name is no multiple of mappedFileSizeCommitLog {configured}"
+            )
+    for before, after in zip(segments, segments[1:], strict=False):
+        if before.start == after.start:
+            raise StoreError(f"{after.path}: is there twice, also as {before.path}")
+        if before.end != after.start:
+            raise StoreError(
+                f"{after.path}: a hole before it; {before.path} ends at {before.end}, so "
+                f"{(after.start - before.end) // configured} segments are missing"
+            )
+
+
+class Splits(NamedTuple):
+    """A log cut into stretches of at most `split_bytes`, numbered from 0; by arithmetic only.
+
+    Works for any number of stretches: nothing is listed.
+    """
+
+    segments: list[Segment]
+    split_bytes: int
+
+    @property
+    def in_segment(self) -> int:
+        return -(-self.segments[0].state.size // self.split_bytes)
+
+    @property
+    def count(self) -> int:
+        return len(self.segments) * self.in_segment
+
+    def segment(self, number: int) -> Segment:
+        return self.segments[number // self.in_segment]
+
+    def stretch(self, number: int, first: int | None = None) -> Stretch:
+        """Stretch `number`; `first` is its first record where that is known."""
+        segment = self.segment(number)
+        start = segment.start + number % self.in_segment * self.split_bytes
+        end = min(start + self.split_bytes, segment.end)
+        if first is None:
+            first = start if start == segment.start else FIND_FIRST
+        return Stretch(segment.start, segment.end, start, end, first)

@@ -1,0 +1,269 @@
+"""A store's files on a local disk: listing, reading ranges, writing new files.
+
+Input is opened read-only and never through a link; a file that is no regular file, or changes
+while it is read, is an error. `Storage` is what jobs need of any file system, so that remote
+ones can stand in its place.
+"""
+
+import ctypes
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from store_format.faults import StoreChanged, StoreError
+
+Bytes = npt.NDArray[np.uint8]
+
+_ZEROS = bytes(1 << 20)
+_SPARSE_BLOCK = 1 << 16
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+class FileState(NamedTuple):
+    """What tells whether a file changed. Times in nanoseconds."""
+
+    size: int
+    mtime: int
+    inode: int
+
+
+class Listed(NamedTuple):
+    """One name in a folder; state is None for what is no regular file."""
+
+    name: str
+    state: FileState | None
+
+
+class Written(NamedTuple):
+    """A finished file: its length in bytes and, if asked for, its SHA-256 in hex."""
+
+    length: int
+    sha256: str
+
+
+class Reader(Protocol):
+    """An open input file."""
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        """Fill the buffer from `offset`. Raises StoreChanged where the file is too short."""
+
+    def close(self) -> None:
+        """Let go of it. Raises StoreChanged if the file is not what it was when opened."""
+
+
+class Writer(Protocol):
+    """A new file, written from start to end."""
+
+    def write(self, data: Any) -> None:
+        """Append bytes (any contiguous buffer)."""
+
+    def finish(self, length: int) -> Written:
+        """Fill up with zeros to `length`, close, and say what was written."""
+
+    def abandon(self) -> None:
+        """Close and remove it."""
+
+
+class Storage(Protocol):
+    """What jobs ask of a file system. Paths are joined with '/'."""
+
+    def list(self, folder: str) -> list[Listed]: ...
+
+    def open(self, path: str, state: FileState | None = None) -> Reader: ...
+
+    def create(self, path: str, digest: bool = False) -> Writer: ...
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def make_folders(self, path: str) -> None: ...
+
+    def move(self, path: str, to: str) -> None: ...
+
+    def remove_tree(self, folder: str) -> None: ...
+
+    def publish(self, folder: str, to: str, replace: bool) -> None:
+        """Put a finished folder in the place of `to`, in one atomic step."""
+
+
+class LocalStorage:
+    """Files of this machine (or of a file system that all machines mount at one place)."""
+
+    def __init__(self, file_mode: int = 0o600, folder_mode: int = 0o700) -> None:
+        self.file_mode = file_mode
+        self.folder_mode = folder_mode
+
+    def list(self, folder: str) -> list[Listed]:
+        """The names in a folder, sorted. Raises FileNotFoundError, NotADirectoryError."""
+        listed = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                about = entry.stat(follow_symlinks=False)
+                regular = stat.S_ISREG(about.st_mode)
+                listed.append(Listed(entry.name, _state(about) if regular else None))
+        return sorted(listed)
+
+    def open(self, path: str, state: FileState | None = None) -> "LocalReader":
+        """Open for reading; `state` is what an earlier listing saw. Raises StoreError."""
+        return LocalReader(path, state)
+
+    def create(self, path: str, digest: bool = False) -> "LocalWriter":
+        """A new file; raises FileExistsError where there is one."""
+        return LocalWriter(path, self.file_mode, digest)
+
+    def read_bytes(self, path: str) -> bytes:
+        """A small file, whole. Raises FileNotFoundError, StoreError."""
+        descriptor = _open_regular(path)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read()
+
+    def make_folders(self, path: str) -> None:
+        os.makedirs(path, self.folder_mode, exist_ok=True)
+
+    def move(self, path: str, to: str) -> None:
+        os.rename(path, to)
+
+    def remove_tree(self, folder: str) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def publish(self, folder: str, to: str, replace: bool) -> None:
+        """Make all of `folder` durable, then give it the name `to`.
+
+        `to` must be absent or empty unless `replace`: then what was there has the name `folder`
+        afterwards. Raises OSError; nothing has changed then.
+        """
+        sync_file_system(folder)
+        if replace and os.path.lexists(to):
+            exchange(folder, to)
+        else:
+            os.rename(folder, to)
+        sync_folder(os.path.dirname(os.path.abspath(to)))
+
+
+def _state(about: os.stat_result) -> FileState:
+    return FileState(about.st_size, about.st_mtime_ns, about.st_ino)
+
+
+def _open_regular(path: str) -> int:
+    # O_NONBLOCK: opening a FIFO must not wait for a writer
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = "is a link" if os.path.islink(path) else (error.strerror or str(error))
+        raise StoreError(f"{path}: cannot be opened: {reason}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StoreError(f"{path}: is not a regular file")
+    return descriptor
+
+
+class LocalReader:
+    """Reads ranges with pread: the file is never mapped, so a shrinking one cannot kill us."""
+
+    def __init__(self, path: str, state: FileState | None = None) -> None:
+        self.path = path
+        self._descriptor = _open_regular(path)
+        self.state = _state(os.fstat(self._descriptor))
+        if state is not None and state != self.state:
+            os.close(self._descriptor)
+            raise StoreChanged(f"{path}: changed since it was listed: {state} is now {self.state}")
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        view = memoryview(buffer).cast("B")
+        done = 0
+        while done < len(view):
+            count = os.preadv(self._descriptor, [view[done:]], offset + done)
+            if count == 0:
+                raise StoreChanged(f"{self.path}: ends before offset {offset + len(view)}")
+            done += count
+
+    def close(self) -> None:
+        now = _state(os.fstat(self._descriptor))
+        os.close(self._descriptor)
+        if now != self.state:
+            raise StoreChanged(f"{self.path}: changed while it was read: {self.state} is now {now}")
+
+
+class LocalWriter:
+    """Writes a new file in order; long runs of zeros become holes."""
+
+    def __init__(self, path: str, mode: int = 0o600, digest: bool = False) -> None:
+        self.path = path
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, mode)
+        self._at = 0
+        self._hash = hashlib.sha256() if digest else None
+
+    def write(self, data: Any) -> None:
+        view = memoryview(data).cast("B")
+        if self._hash:
+            self._hash.update(view)
+        for at, end in _written_parts(view):
+            while at < end:
+                at += os.pwrite(self._descriptor, view[at:end], self._at + at)
+        self._at += len(view)
+
+    def finish(self, length: int) -> Written:
+        missing = length - self._at
+        assert missing >= 0, f"{self.path}: {self._at} bytes written of {length}"
+        if self._hash:
+            for _ in range(missing // len(_ZEROS)):
+                self._hash.update(_ZEROS)
+            self._hash.update(_ZEROS[: missing % len(_ZEROS)])
+        os.ftruncate(self._descriptor, length)
+        os.close(self._descriptor)
+        return Written(length, self._hash.hexdigest() if self._hash else "")
+
+    def abandon(self) -> None:
+        os.close(self._descriptor)
+        os.unlink(self.path)
+
+
+def _written_parts(view: memoryview) -> Iterator[tuple[int, int]]:
+    """The parts of a buffer that must be written: whole blocks of zeros are left out."""
+    start = 0
+    for at in range(0, len(view), _SPARSE_BLOCK):
+        block = view[at : at + _SPARSE_BLOCK]
+        if len(block) == _SPARSE_BLOCK and not np.frombuffer(block, np.uint64).any():
+            if start < at:
+                yield start, at
+            start = at + _SPARSE_BLOCK
+    if start < len(view):
+        yield start, len(view)
+
+
+def exchange(path: str, to: str) -> None:
+    """Swap two names in one atomic step (Linux's renameat2 with RENAME_EXCHANGE)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(_AT_FDCWD, os.fsencode(path), _AT_FDCWD, os.fsencode(to), _RENAME_EXCHANGE):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path, None, to)
+
+
+def sync_file_system(folder: str) -> None:
+    """Wait until all that was written to this file system is on disk (syncfs); raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if libc.syncfs(descriptor):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), folder)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: str) -> None:
+    """Make the names in a folder durable (fsync of the folder); raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,186 @@
+"""ConsumeQueue segments from runs: number the queues' runs, then build file by file.
+
+Both functions get their rows sorted, all rows of one key in one partition: `number` by queue
+and the log's order, `build` by segment file and the log's order.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from store_format.consume_queue import entry_bytes, pre_blank, segment_bytes
+from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
+from store_format.queue_runs import NO_POSITION, PlaceRules, fold, start_position
+from store_format.store_files import Writer
+from udfs.schemas import BUILT, PLACED, RUN
+from udfs.staging import ENTRIES, RUNS, Staging, attempt_name, read_range
+
+Row = dict[str, Any]
+
+_NO_ENTRIES = np.empty(0, np.uint8)
+_NO_OFFSETS = np.empty(0, np.int64)
+_ROWS_A_BATCH = 4096
+
+QUEUE_KEY = ("topic", "queue_id", "batch")
+LOG_ORDER = ("split", "part")
+SEGMENT_KEY = (*QUEUE_KEY, "segment")
+
+
+@dataclass(frozen=True)
+class ListRuns:
+    """The RUN rows of the splits whose numbers arrive in `id`; runs: their names in staging."""
+
+    staging: Staging
+    runs: dict[int, str]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for split in batch.column("id").to_pylist():
+                if split in self.runs:
+                    raw = self.staging.storage.read_bytes(
+                        self.staging.path(self.runs[split] + RUNS)
+                    )
+                    with pa.ipc.open_stream(raw) as stream:
+                        yield from stream
+
+
+@dataclass(frozen=True)
+class QueueFiles:
+    """What the queue stages need: staging, the splits' run names, and the rules."""
+
+    staging: Staging
+    runs: dict[int, str]
+    rules: PlaceRules
+    queue_file_bytes: int  # mappedFileSizeConsumeQueue
+    batch_file_bytes: int  # mapperFileSizeBatchConsumeQueue
+
+    def entries_a_file(self, batch: bool) -> int:
+        return self.file_bytes(batch) // entry_bytes(batch)
+
+    def file_bytes(self, batch: bool) -> int:
+        return segment_bytes(self.batch_file_bytes if batch else self.queue_file_bytes, batch)
+
+    def positions(self, row: Row, position: int) -> tuple[np.ndarray, int]:
+        """Each entry's position when the run is appended at `position`, and the next one."""
+        entries, offsets = _NO_ENTRIES, _NO_OFFSETS
+        if row["offsets_at"] >= 0:
+            name = self.runs[row["split"]] + ENTRIES
+            entries = self.entries(row, 0, row["count"])
+            raw = read_range(self.staging, name, row["offsets_at"], 8 * row["count"])
+            offsets = raw.view(np.int64)
+        positions = np.empty(row["count"], np.int64)
+        if row["batch"]:
+            positions[:] = np.arange(position, position + row["count"])
+            return positions, position + row["count"]
+        after = fold(entries, offsets, row["first"], row["count"], position, self.rules, positions)
+        return positions, after
+
+    def entries(self, row: Row, start: int, stop: int) -> np.ndarray:
+        """Entries [start, stop) of a run, as on disk."""
+        size = entry_bytes(row["batch"])
+        name = self.runs[row["split"]] + ENTRIES
+        at = row["entries_at"] + start * size
+        return read_range(self.staging, name, at, (stop - start) * size)
+
+
+@dataclass(frozen=True)
+class NumberRuns:
+    """RUN rows of whole queues, in order, to PLACED rows: one for each segment a run reaches."""
+
+    files: QueueFiles
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        out: list[Row] = []
+        for _, rows in groupby(_rows(batches), _key(QUEUE_KEY)):
+            for row in self._number(rows):
+                out.append(row)
+                if len(out) == _ROWS_A_BATCH:
+                    yield pa.RecordBatch.from_pylist(out, PLACED)
+                    out = []
+        if out:
+            yield pa.RecordBatch.from_pylist(out, PLACED)
+
+    def _number(self, rows: Iterator[Row]) -> Iterator[Row]:
+        start = position = NO_POSITION
+        for row in rows:
+            if position == NO_POSITION:
+                start = position = start_position(row["first"], row["batch"])
+            _, after = self.files.positions(row, position)
+            in_file = self.files.entries_a_file(row["batch"])
+            if after > position:
+                for segment in range(position // in_file, (after - 1) // in_file + 1):
+                    yield {**row, "position": position, "start": start, "segment": segment}
+            position = after
+
+
+@dataclass(frozen=True)
+class BuildQueueFiles:
+    """PLACED rows of whole segments, in order, to finished files: one BUILT row each."""
+
+    files: QueueFiles
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for key, rows in groupby(_rows(batches), _key(SEGMENT_KEY)):
+            topic, queue_id, batch, segment = key
+            folder = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
+            row = self._build(str(QueuePath(folder, topic, queue_id)), segment, rows)
+            yield pa.RecordBatch.from_pylist([row], BUILT)
+
+    def _build(self, folder: str, segment: int, rows: Iterator[Row]) -> Row:
+        name = attempt_name("queue")
+        staging = self.files.staging
+        output = staging.storage.create(staging.path(name), digest=True)
+        entries = 0
+        batch = False
+        for row in rows:
+            batch = row["batch"]
+            low = segment * self.files.entries_a_file(batch)
+            if entries == 0 and low < row["start"]:
+                output.write(pre_blank(row["start"] - low))
+            entries += self._append(row, low, output)
+        written = output.finish(self.files.file_bytes(batch))
+        return {
+            "folder": folder,
+            "number": segment,
+            "name": name,
+            "length": written.length,
+            "sha256": written.sha256,
+            "entries": entries,
+            "begin": 0,
+            "end": 0,
+        }
+
+    def _append(self, row: Row, low: int, output: Writer) -> int:
+        """Write those of the run's entries that belong to the segment from position `low` on."""
+        positions, _ = self.files.positions(row, row["position"])
+        high = low + self.files.entries_a_file(row["batch"])
+        chosen = np.flatnonzero((positions >= low) & (positions < high))
+        if len(chosen) == 0:
+            return 0
+        start, stop = int(chosen[0]), int(chosen[-1]) + 1
+        entries = self.files.entries(row, start, stop)
+        if stop - start != len(chosen):  # some between are skipped
+            size = entry_bytes(row["batch"])
+            entries = entries.reshape(-1, size)[chosen - start].reshape(-1)
+        output.write(entries)
+        return len(chosen)
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def _key(names: tuple[str, ...]) -> Any:
+    def key(row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in names)
+
+    return key
+
+
+__all__ = ["LOG_ORDER", "QUEUE_KEY", "RUN", "SEGMENT_KEY", "BuildQueueFiles", "ListRuns",
+           "NumberRuns", "QueueFiles"]  # fmt: skip

@@ -1,0 +1,140 @@
+"""The scan as a `mapInArrow` function: split numbers in, SCANNED rows out, bytes to staging."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from store_format.names import UnsafeName, check_topic
+from store_format.scan import End, IndexPuts, Runs, ScanRules, scan
+from store_format.segments import Splits
+from udfs.schemas import RUN, SCANNED
+from udfs.staging import ENTRIES, PUTS, RUNS, Staging, attempt_name
+
+_UNSAFE_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class ScanSplits:
+    """Scans the splits whose places in `numbers` arrive in the column `id`.
+
+    firsts: the first record of a split where that is known from the split before; elsewhere the
+    split finds its own. Call with an iterator of Arrow batches, as Spark does.
+    """
+
+    staging: Staging
+    splits: Splits
+    rules: ScanRules
+    numbers: range | tuple[int, ...]
+    firsts: dict[int, int]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for place in batch.column("id").to_pylist():
+                yield pa.RecordBatch.from_pylist([self._scan(self.numbers[place])], SCANNED)
+
+    def _scan(self, number: int) -> dict[str, object]:
+        storage = self.staging.storage
+        segment = self.splits.segment(number)
+        reader = storage.open(segment.path, segment.state)
+        run = attempt_name(f"scan-{number:08d}")
+        output = _RunFiles(self.staging, run, number)
+
+        def read(offset: int, buffer: np.ndarray) -> None:
+            reader.read_into(offset - segment.start, buffer)
+
+        end = End()
+        stretch = self.splits.stretch(number, self.firsts.get(number))
+        for part in scan(read, stretch, self.rules):
+            match part:
+                case IndexPuts():
+                    output.add_puts(part)
+                case Runs():
+                    output.add_runs(part)
+                case End():
+                    end = part
+        reader.close()
+        output.finish()
+        return {
+            "split": number,
+            "run": run,
+            "first": end.first,
+            "next": end.next,
+            "fault": int(end.fault),
+            "size": end.size,
+            "rest_is_zero": end.rest_is_zero,
+            "records": end.records,
+            "index_puts": end.index_puts,
+            "last_record": end.last_record,
+            "last_put": end.last_put,
+            "last_timestamp": end.last_timestamp,
+            "last_dispatched": end.last_dispatched_timestamp,
+            "unsafe_topics": output.unsafe,
+        }
+
+
+class _RunFiles:
+    """The three files of one scanned split: entries, puts, and the RUN rows that say where."""
+
+    def __init__(self, staging: Staging, run: str, split: int) -> None:
+        create = staging.storage.create
+        self._entries = create(staging.path(run + ENTRIES))
+        self._puts = create(staging.path(run + PUTS))
+        self._rows = create(staging.path(run + RUNS))
+        self._split = split
+        self._parts = 0
+        self._entry_bytes = 0
+        self._put_bytes = 0
+        self._tables: list[pa.RecordBatch] = []
+        self.unsafe: list[str] = []
+
+    def add_puts(self, part: IndexPuts) -> None:
+        self._puts.write(part.puts.view(np.uint8))
+        self._put_bytes += part.puts.nbytes
+
+    def add_runs(self, part: Runs) -> None:
+        runs = part.runs
+        kept = np.flatnonzero((runs.count > 0) & self._safe(part))
+        offsets_base = self._entry_bytes + len(runs.entries)
+        offsets_at = np.where(runs.offsets_at < 0, -1, offsets_base + 8 * runs.offsets_at)
+        columns = {
+            "topic": pa.array([part.queues[i].topic for i in kept], pa.string()),
+            "queue_id": pa.array([part.queues[i].queue_id for i in kept], pa.int32()),
+            "batch": pa.array([part.queues[i].batch for i in kept], pa.bool_()),
+            "split": pa.array(np.full(len(kept), self._split)),
+            "part": pa.array(np.full(len(kept), self._parts, np.int32)),
+            "entries_at": pa.array(self._entry_bytes + runs.entries_at[kept]),
+            "count": pa.array(runs.count[kept]),
+            "offsets_at": pa.array(offsets_at[kept]),
+            "first": pa.array(runs.first[kept]),
+            "greatest": pa.array(runs.greatest[kept]),
+        }
+        self._tables.append(pa.RecordBatch.from_pydict(columns, RUN))
+        self._entries.write(runs.entries)
+        self._entries.write(runs.offsets.view(np.uint8))
+        self._entry_bytes = offsets_base + runs.offsets.nbytes
+        self._parts += 1
+
+    def _safe(self, part: Runs) -> np.ndarray:
+        """Which queues can be folders; the others are noted and left out."""
+        safe = np.ones(len(part.queues), np.bool_)
+        for i, queue in enumerate(part.queues):
+            try:
+                check_topic(queue.topic)
+            except UnsafeName as error:
+                safe[i] = part.runs.count[i] == 0
+                if not safe[i] and len(self.unsafe) < _UNSAFE_SHOWN:
+                    self.unsafe.append(str(error))
+        return safe
+
+    def finish(self) -> None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, RUN) as stream:
+            for table in self._tables:
+                stream.write_batch(table)
+        rows = sink.getvalue()
+        self._rows.write(rows)
+        self._rows.finish(rows.size)
+        self._entries.finish(self._entry_bytes)
+        self._puts.finish(self._put_bytes)

@@ -1,0 +1,84 @@
+"""The rows that cross Spark, as Arrow schemas, with the DDL that `mapInArrow` wants.
+
+Rows say where bytes are; the bytes themselves are in staging files. Offsets and lengths are in
+bytes unless named otherwise; timestamps are milliseconds.
+"""
+
+import pyarrow as pa
+
+_DDL = {pa.int64(): "bigint", pa.int32(): "int", pa.bool_(): "boolean", pa.string(): "string"}
+
+
+def _type_ddl(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"array<{_type_ddl(kind.value_type)}>"
+    return _DDL[kind]
+
+
+def ddl(columns: pa.Schema) -> str:
+    """A schema in Spark's DDL."""
+    return ", ".join(f"{field.name} {_type_ddl(field.type)}" for field in columns)
+
+
+def schema(**columns: pa.DataType) -> pa.Schema:
+    """An Arrow schema from names and types."""
+    return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+
+
+# One row a stretch scanned; see store_format.scan.End.
+SCANNED = schema(
+    split=pa.int64(),
+    run=pa.string(),  # the name of its run files in staging
+    first=pa.int64(),
+    next=pa.int64(),
+    fault=pa.int32(),
+    size=pa.int64(),
+    rest_is_zero=pa.bool_(),
+    records=pa.int64(),
+    index_puts=pa.int64(),
+    last_record=pa.int64(),
+    last_put=pa.int64(),
+    last_timestamp=pa.int64(),
+    last_dispatched=pa.int64(),
+    unsafe_topics=pa.list_(pa.string()),  # left out, escaped, at most a few
+)
+
+# One row a run: a queue's entries from one part of one stretch.
+RUN = schema(
+    topic=pa.string(),
+    queue_id=pa.int32(),
+    batch=pa.bool_(),
+    split=pa.int64(),
+    part=pa.int32(),  # parts of a stretch are in the log's order
+    entries_at=pa.int64(),  # in the stretch's entries file
+    count=pa.int64(),  # entries
+    offsets_at=pa.int64(),  # of the queueOffsets there, -1: first, first + 1, ...
+    first=pa.int64(),  # queueOffset of the first entry
+    greatest=pa.int64(),  # the greatest queueOffset
+)
+
+# One row for each run and ConsumeQueue segment that it reaches into.
+PLACED = RUN.append(pa.field("position", pa.int64()))  # the queue's next position before the run
+PLACED = PLACED.append(pa.field("start", pa.int64()))  # the queue's first position
+PLACED = PLACED.append(pa.field("segment", pa.int64()))  # number of the segment
+
+# One row for each index file and range of slots: see store_format.index_file.chain.
+CHAINED = schema(
+    file=pa.int64(),  # number of the index file, from 0
+    range=pa.int64(),
+    chain=pa.string(),  # the name of its chain file in staging
+    puts=pa.int64(),  # puts of the file with a slot in the range
+    used=pa.int64(),  # slots of the range in use
+)
+
+# One row an output file, under the name that its task gave it in staging.
+BUILT = schema(
+    folder=pa.string(),  # below the store's root
+    number=pa.int64(),  # of the segment or index file
+    name=pa.string(),  # in staging
+    length=pa.int64(),
+    sha256=pa.string(),
+    entries=pa.int64(),
+    begin=pa.int64(),  # index files: the header's beginTimestamp
+    end=pa.int64(),  # and endTimestamp
+)

@@ -1,0 +1,78 @@
+"""Look past a break in the log for records that may be live: one row a queue and stretch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from store_format.faults import Fault
+from store_format.layouts import QUEUE_ENTRY
+from store_format.names import UnsafeName, check_topic
+from store_format.scan import FIND_FIRST, NONE_FOUND, End, Runs, ScanRules, Stretch, scan
+from store_format.segments import Splits
+from store_format.store_files import Storage
+from udfs.schemas import schema
+
+SURVEYED = schema(
+    topic=pa.string(),
+    queue_id=pa.int32(),
+    batch=pa.bool_(),
+    greatest=pa.int64(),  # the greatest queueOffset that the stretch has of this queue
+    offset=pa.int64(),  # the physical offset of the queue's first record there
+)
+
+
+@dataclass(frozen=True)
+class SurveySplits:
+    """Surveys the splits in the column `id`, from `start` on; see survey_stretch."""
+
+    storage: Storage
+    splits: Splits
+    rules: ScanRules
+    start: int  # physical offset just after the break
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                yield pa.RecordBatch.from_pylist(self._survey(number), SURVEYED)
+
+    def _survey(self, number: int) -> list[dict[str, object]]:
+        segment = self.splits.segment(number)
+        stretch = self.splits.stretch(number, FIND_FIRST)
+        reader = self.storage.open(segment.path, segment.state)
+        rows = []
+        at = max(stretch.start, self.start)
+        while at < stretch.end:
+            end = End()
+            parts = scan(
+                lambda offset, buffer: reader.read_into(offset - segment.start, buffer),
+                Stretch(segment.start, segment.end, at, stretch.end, FIND_FIRST),
+                self.rules,
+            )
+            for part in parts:
+                if isinstance(part, Runs):
+                    rows += _rows(part)
+                elif isinstance(part, End):
+                    end = part
+            if end.next == NONE_FOUND or end.fault in (Fault.NONE, Fault.BLANK):
+                break
+            at = end.next + 1
+        reader.close()
+        return rows
+
+
+def _rows(part: Runs) -> Iterator[dict[str, object]]:
+    for i, queue in enumerate(part.queues):
+        if part.runs.count[i] == 0:
+            continue
+        try:
+            check_topic(queue.topic)
+        except UnsafeName:
+            continue
+        first = np.frombuffer(part.runs.entries, QUEUE_ENTRY, 1, int(part.runs.entries_at[i]))
+        yield {
+            **queue._asdict(),
+            "greatest": int(part.runs.greatest[i]),
+            "offset": int(first["physicalOffset"][0]),
+        }

@@ -72,6 +72,6 @@ def link(splits: Splits, scanned: Mapping[int, Scanned]) -> Linked | Rescan:
 def _break(splits: Splits, scanned: Mapping[int, Scanned], row: Scanned) -> Break:
     rest_is_zero = row["rest_is_zero"] and all(
         scanned[split]["first"] < 0 and scanned[split]["rest_is_zero"]
-        for split in range(row["split"] + 1, splits.count)
+        for split in range(row["split"] + 1, splits.total)
     )
     return Break(row["split"], row["next"], Fault(row["fault"]), row["size"], rest_is_zero)

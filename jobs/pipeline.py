@@ -60,7 +60,7 @@ class Pipeline:
 
     def scan(self) -> Linked:
         """Scan all splits, and again those whose first record turns out to be another."""
-        numbers: range | tuple[int, ...] = range(self.plan.splits.count)
+        numbers: range | tuple[int, ...] = range(self.plan.splits.total)
         scanned: dict[int, Scanned] = {}
         firsts: dict[int, int] = {}
         while True:
@@ -88,7 +88,7 @@ class Pipeline:
     def runs_frame(self, linked: Linked) -> "DataFrame":
         """The RUN rows of the accepted splits."""
         runs = {row["split"]: row["run"] for row in linked.accepted}
-        ids = self._ids(self.plan.splits.count, self.cores)
+        ids = self._ids(self.plan.splits.total, self.cores)
         return ids.mapInArrow(ListRuns(self.staging, runs), ddl(RUN))
 
     def queue_frame(self, linked: Linked) -> "DataFrame":
@@ -143,7 +143,7 @@ class Pipeline:
 
     def ids_from(self, first: int) -> "DataFrame":
         """The splits from number `first` on, in the column `id`."""
-        count = self.plan.splits.count
+        count = self.plan.splits.total
         return self.spark.range(first, count, 1, max(1, count - first))
 
     def _ids(self, count: int, partitions: int | None = None) -> "DataFrame":
@@ -179,7 +179,7 @@ def index_file_count(plan: Plan, linked: Linked) -> int:
 
     (IndexService.retryGetAndCreateIndexFile, called before a message's keys are looked at.)
     """
-    puts = sum(row["index_puts"] for row in linked.accepted)
+    puts: int = sum(row["index_puts"] for row in linked.accepted)
     last_record = max((row["last_record"] for row in linked.accepted), default=-1)
     last_put = max((row["last_put"] for row in linked.accepted), default=-1)
     if last_record < 0:
@@ -193,7 +193,7 @@ def index_file_count(plan: Plan, linked: Linked) -> int:
 def spark_cores(spark: "SparkSession") -> int:
     """How many tasks run at once, as far as the session's settings tell; 16 where they don't."""
     conf = {
-        name: spark.conf.get(name, "")
+        name: spark.conf.get(name, "") or ""
         for name in (
             "spark.default.parallelism",
             "spark.master",
@@ -205,14 +205,14 @@ def spark_cores(spark: "SparkSession") -> int:
     for name in ("spark.default.parallelism", "spark.cores.max"):
         if conf[name]:
             return int(conf[name])
-    master = conf["spark.master"] or ""
+    master = conf["spark.master"]
     if master.startswith("local["):
         threads = master[6:].split("]")[0].split(",")[0]
         return _machine_cores() if threads == "*" else int(threads)
     if master == "local":
         return 1
     if conf["spark.executor.instances"]:
-        return int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"] or 1)
+        return int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"] or "1")
     return 16
 
 

@@ -9,12 +9,12 @@ Bytes = npt.NDArray[np.uint8]
 
 @njit(cache=True, inline="always")
 def get_u16(buf: Bytes, at: int) -> int:
-    return np.int64(buf[at]) << 8 | np.int64(buf[at + 1])
+    return int(np.int64(buf[at]) << 8 | np.int64(buf[at + 1]))
 
 
 @njit(cache=True, inline="always")
 def get_i32(buf: Bytes, at: int) -> int:
-    return np.int64(
+    return int(
         np.int32(
             np.uint32(buf[at]) << np.uint32(24)
             | np.uint32(buf[at + 1]) << np.uint32(16)
@@ -26,7 +26,7 @@ def get_i32(buf: Bytes, at: int) -> int:
 
 @njit(cache=True, inline="always")
 def get_i64(buf: Bytes, at: int) -> int:
-    return np.int64(
+    return int(
         np.uint64(buf[at]) << np.uint64(56)
         | np.uint64(buf[at + 1]) << np.uint64(48)
         | np.uint64(buf[at + 2]) << np.uint64(40)
@@ -50,5 +50,5 @@ def put_i32(buf: Bytes, at: int, value: int) -> None:
 @njit(cache=True, inline="always")
 def put_i64(buf: Bytes, at: int, value: int) -> None:
     bits = np.uint64(value)
-    put_i32(buf, at, np.int64(bits >> np.uint64(32)))
-    put_i32(buf, at + 4, np.int64(bits & np.uint64(0xFFFFFFFF)))
+    put_i32(buf, at, int(bits >> np.uint64(32)))
+    put_i32(buf, at + 4, int(bits & np.uint64(0xFFFFFFFF)))

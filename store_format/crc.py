@@ -4,7 +4,6 @@ Slicing by 16: sixteen tables take sixteen bytes a step. Calling zlib from a ker
 faster on large bodies only, and would keep numba from caching the kernel on disk.
 """
 
-
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -64,4 +63,4 @@ def crc32(buf: Bytes, at: int, end: int) -> int:
     while at < end:
         crc = t[0, (crc ^ np.uint32(buf[at])) & mask] ^ (crc >> np.uint32(8))
         at += 1
-    return np.int64(crc ^ np.uint32(0xFFFFFFFF))
+    return int(crc ^ np.uint32(0xFFFFFFFF))

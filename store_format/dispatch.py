@@ -48,6 +48,7 @@ from store_format.queue_table import (
 
 Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[Any]
+Row = Any  # one RECORD_ROW, as a kernel sees it
 Places = npt.NDArray[np.int64]
 
 # The settings and profile fields that dispatch depends on (see profiles and settings).
@@ -73,18 +74,18 @@ _SPACE, _COMMA, _SLASH = 0x20, 0x2C, 0x2F
 
 @njit(cache=True)
 def _has(places: Places, name: int) -> bool:
-    return places[name, 0] >= 0
+    return bool(places[name, 0] >= 0)
 
 
 @njit(cache=True)
 def _tags_code(
-    buf: Bytes, row: Rows, places: Places, flags: int, delays: npt.NDArray[np.int64]
+    buf: Bytes, row: Row, places: Places, flags: int, delays: npt.NDArray[np.int64]
 ) -> tuple[int, int]:
     """(fault, tagsCode): the tags' hash, or on the schedule topic the time of delivery.
 
     delays: int64 milliseconds of levels 1, 2, ...; a level above the highest counts as that.
     """
-    code = np.int64(0)
+    code: Any = np.int64(0)
     if _has(places, TAGS):
         code = np.int64(hash_code(buf, places[TAGS, 0], places[TAGS, 1], np.int32(0)))
     if flags & SCHEDULE_TOPIC and _has(places, DELAY):
@@ -98,7 +99,7 @@ def _tags_code(
 
 
 @njit(cache=True)
-def _property_crc_matches(buf: Bytes, row: Rows, places: Places) -> bool:
+def _property_crc_matches(buf: Bytes, row: Row, places: Places) -> bool:
     """With forceVerifyPropCRC: `__CRC32#` holds the record's CRC, its lowest digit first."""
     if not _has(places, CRC32):
         return False
@@ -108,16 +109,17 @@ def _property_crc_matches(buf: Bytes, row: Rows, places: Places) -> bool:
         point, at = decode_at(buf, at, end)
         expected = np.int32(expected + np.int32(point - 0x30) * power)
         power = np.int32(power * np.int32(10))
+    actual: int
     if row.bodyElided:  # then the record's CRC is known: see oversize
-        actual = np.int64(row.bodyCRC)
+        actual = row.bodyCRC
     else:
         actual = crc32(buf, row.at, row.at + row.size - CRC_PROPERTY_BYTES) & 0x7FFFFFFF
-    return expected >= 0 and actual == expected
+    return bool(expected >= 0 and actual == expected)
 
 
 @njit(cache=True)
 def _put_queue(
-    puts: Puts, row: Rows, queue: int, queue_offset: int, tags_code: int, batch_size: int
+    puts: Puts, row: Row, queue: int, queue_offset: int, tags_code: int, batch_size: int
 ) -> None:
     put = puts.queue[puts.used[0]]
     put.physicalOffset = row.physicalOffset
@@ -163,7 +165,7 @@ def _part_end(buf: Bytes, at: int, end: int) -> int:
 @njit(cache=True)
 def _multi_dispatch(
     buf: Bytes,
-    row: Rows,
+    row: Row,
     places: Places,
     tags_code: int,
     rules: DispatchRules,
@@ -198,7 +200,7 @@ def _multi_dispatch(
 
 
 @njit(cache=True)
-def _put_key(buf: Bytes, at: int, end: int, seed: np.int32, row: Rows, puts: Puts) -> None:
+def _put_key(buf: Bytes, at: int, end: int, seed: np.int32, row: Row, puts: Puts) -> None:
     """One index key: `seed` is the hash of what stands before it (`topic#`)."""
     hashed = np.int64(hash_code(buf, at, end, seed))
     put = puts.index[puts.used[1]]
@@ -210,7 +212,7 @@ def _put_key(buf: Bytes, at: int, end: int, seed: np.int32, row: Rows, puts: Put
 
 
 @njit(cache=True)
-def _put_keys(buf: Bytes, row: Rows, places: Places, rules: DispatchRules, puts: Puts) -> None:
+def _put_keys(buf: Bytes, row: Row, places: Places, rules: DispatchRules, puts: Puts) -> None:
     """The message's index keys, in the order of IndexService.buildIndex."""
     topic = hash_code(buf, row.topicAt, row.topicAt + row.topicLength, np.int32(0))
     seed = hash_code(_HASH_SIGN, 0, 1, topic)
@@ -231,10 +233,10 @@ def _put_keys(buf: Bytes, row: Rows, places: Places, rules: DispatchRules, puts:
 
 
 @njit(cache=True)
-def _has_room(row: Rows, table: QueueTable, puts: Puts) -> bool:
+def _has_room(row: Row, table: QueueTable, puts: Puts) -> bool:
     """Room for whatever this message's lengths allow: every second byte a key or a queue."""
     most = row.propertiesLength + 3
-    return (
+    return bool(
         puts.used[0] + most <= len(puts.queue)
         and puts.used[1] + most <= len(puts.index)
         and table.used[0] + most <= len(table.queue_id)
@@ -263,15 +265,15 @@ def dispatch(
             return i, _NEED_MORE
         properties_end = row.propertiesAt + row.propertiesLength
         find_properties(buf, row.propertiesAt, properties_end, rules.split_properties, places)
-        if rules.property_crc:
-            if not _property_crc_matches(buf, row, places):
-                return i, _PROPERTY_CRC
+        if rules.property_crc and not _property_crc_matches(buf, row, places):
+            return i, _PROPERTY_CRC
         queue = find_queue(
             table, buf, row.topicAt, row.topicAt + row.topicLength, row.queueId, batches
         )
         flags = table.flags[queue]
         fault, tags_code = _tags_code(buf, row, places, flags, delays)
-        base, batch_size = row.queueOffset, np.int64(1)
+        base: int = row.queueOffset
+        batch_size: Any = np.int64(1)
         if rules.batch_queues and _has(places, INNER_NUM) and _has(places, INNER_BASE):
             # CommitLog.setBatchSizeIfNeeded: whatever the topic, what is no number is a failure
             base_ok, base = parse_integer(buf, places[INNER_BASE, 0], places[INNER_BASE, 1], 64)

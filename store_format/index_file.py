@@ -101,10 +101,8 @@ def time_diff(store_timestamp: int, begin_timestamp: int) -> int:
     """Whole seconds from begin to store time, within 0..2^31-1; 0 while begin is not positive."""
     if begin_timestamp <= 0:
         return 0
-    difference = np.int64(store_timestamp) - np.int64(begin_timestamp)
-    if difference <= 0:
-        return 0
-    return min(difference // 1000, 0x7FFFFFFF)
+    seconds: Any = (np.int64(store_timestamp) - np.int64(begin_timestamp)) // 1000
+    return int(min(max(seconds, 0), 0x7FFFFFFF))
 
 
 def header(

@@ -39,36 +39,36 @@ def decode_at(buf: Bytes, at: int, end: int) -> tuple[int, int]:
 
     What is malformed is U+FFFD, over as many bytes as sun.nio.cs.UTF_8 consumes for it.
     """
-    b1 = np.int64(buf[at])
+    b1 = int(buf[at])
     if b1 < 0x80:
         return b1, at + 1
     left = end - at
     if 0xC2 <= b1 <= 0xDF:
         if left >= 2 and _is_continuation(buf[at + 1]):
-            return (b1 & 0x1F) << 6 | (np.int64(buf[at + 1]) & 0x3F), at + 2
+            return (b1 & 0x1F) << 6 | (int(buf[at + 1]) & 0x3F), at + 2
         return REPLACEMENT, at + 1
     if 0xE0 <= b1 <= 0xEF:
         if left < 2 or not _is_continuation(buf[at + 1]):
             return REPLACEMENT, at + 1
-        b2 = np.int64(buf[at + 1])
+        b2 = int(buf[at + 1])
         if b1 == 0xE0 and b2 < 0xA0:  # overlong
             return REPLACEMENT, at + 1
         if b1 == 0xED and b2 >= 0xA0:  # an encoded surrogate is one unit with what follows
             return REPLACEMENT, at + 3 if left >= 3 and _is_continuation(buf[at + 2]) else at + 2
         if left < 3 or not _is_continuation(buf[at + 2]):
             return REPLACEMENT, at + 2
-        return (b1 & 0x0F) << 12 | (b2 & 0x3F) << 6 | (np.int64(buf[at + 2]) & 0x3F), at + 3
+        return (b1 & 0x0F) << 12 | (b2 & 0x3F) << 6 | (int(buf[at + 2]) & 0x3F), at + 3
     if 0xF0 <= b1 <= 0xF4:
         if left < 2 or not _is_continuation(buf[at + 1]):
             return REPLACEMENT, at + 1
-        b2 = np.int64(buf[at + 1])
+        b2 = int(buf[at + 1])
         if (b1 == 0xF0 and b2 < 0x90) or (b1 == 0xF4 and b2 >= 0x90):
             return REPLACEMENT, at + 1
         if left < 3 or not _is_continuation(buf[at + 2]):
             return REPLACEMENT, at + 2
         if left < 4 or not _is_continuation(buf[at + 3]):
             return REPLACEMENT, at + 3
-        b3, b4 = np.int64(buf[at + 2]) & 0x3F, np.int64(buf[at + 3]) & 0x3F
+        b3, b4 = int(buf[at + 2]) & 0x3F, int(buf[at + 3]) & 0x3F
         return (b1 & 0x07) << 18 | (b2 & 0x3F) << 12 | b3 << 6 | b4, at + 4
     return REPLACEMENT, at + 1
 
@@ -102,7 +102,7 @@ def _decimal_digit(point: int) -> int:
     if point >= 0x80:
         for zero in _DIGIT_ZEROS:
             if zero <= point <= zero + 9:
-                return point - zero
+                return int(point - zero)
     return -1
 
 
@@ -132,7 +132,7 @@ def parse_integer(buf: Bytes, at: int, end: int, bits: int) -> tuple[bool, int]:
         if value < least + digit:
             return False, 0
         value -= digit
-    return True, value if negative else -value
+    return True, int(value if negative else -value)
 
 
 def hash_text(text: str) -> int:

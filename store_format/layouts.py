@@ -13,9 +13,8 @@ import numpy as np
 
 def _offsets(name: str, layout: np.dtype[Any]) -> Any:
     """The byte offset of each field, as a named tuple that numba takes for constants."""
-    assert layout.names is not None and layout.fields is not None
-    fields = layout.fields
-    return namedtuple(name, layout.names)(*(fields[f][1] for f in layout.names))
+    fields: Any = layout.fields
+    return namedtuple(name, fields)(*(at for _, at, *_ in fields.values()))
 
 
 # --- CommitLog (CommitLog, MessageExtEncoder, MessageDecoder) -------------------------------

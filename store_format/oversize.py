@@ -51,11 +51,10 @@ def read_oversize(
     fault = Fault(read_record(around, 0, size, place, body, rules, row[0]))
     if fault != Fault.NONE:
         return fault, around, row
-    if check_body and body and not property_crc:
-        if _crc_of(read, place + prefix, body) != row["bodyCRC"][0]:
-            return Fault.BODY_CRC, around, row
     if property_crc:
         row["bodyCRC"] = _crc_of(read, place, size - CRC_PROPERTY_BYTES)
+    elif check_body and body and _crc_of(read, place + prefix, body) != row["bodyCRC"][0]:
+        return Fault.BODY_CRC, around, row
     return Fault.NONE, around, row
 
 
@@ -66,6 +65,6 @@ def _crc_of(read: Read, at: int, length: int) -> int:
     while at < end:
         part = piece[: min(len(piece), end - at)]
         read(at, part)
-        crc = zlib.crc32(part, crc)
+        crc = zlib.crc32(part.data, crc)
         at += len(part)
     return crc & 0x7FFFFFFF

@@ -6,7 +6,8 @@ by run in the order of the log.
 """
 
 from collections import namedtuple
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,8 @@ NO_POSITION = -1  # an entry that the queue skips; a queue that holds nothing ye
 PlaceRules = namedtuple("PlaceRules", "skip_lower_offsets skip_by_end")
 
 
-class QueueRuns(NamedTuple):
+@dataclass(frozen=True)
+class QueueRuns:
     """All runs of one stretch, one after the other.
 
     entries: uint8, the runs' entries as on disk; offsets: int64, the queueOffsets of the runs
@@ -128,10 +130,10 @@ def fold(
     each entry's position or NO_POSITION; may be empty where only the result is wanted.
     The rule is ConsumeQueue.putMessagePositionInfo's, in Java's wrapping 64-bit arithmetic.
     """
-    greatest_end = np.int64(-1)  # within the run: only one message can repeat, in one record
+    greatest_end: Any = np.int64(-1)  # within the run: only one message can repeat, in one record
     for i in range(count):
         offset = first + i if len(offsets) == 0 else offsets[i]
-        taken = True
+        taken: Any = True
         if len(offsets) > 0:
             at = i * QUEUE_ENTRY_BYTES
             end = get_i64(entries, at + QUEUE_AT.physicalOffset)

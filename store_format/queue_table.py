@@ -88,7 +88,7 @@ def batch_topics(names: list[str]) -> BatchTopics:
 def starts_with(buf: Bytes, at: int, end: int, prefix: Bytes) -> bool:
     if end - at < len(prefix):
         return False
-    for i in range(len(prefix)):
+    for i in range(len(prefix)):  # noqa: SIM110 (numba has no all())
         if buf[at + i] != prefix[i]:
             return False
     return True
@@ -130,7 +130,7 @@ def find_queue(
             and stop - start == end - at
             and starts_with(buf, at, end, table.names[start:stop])
         ):
-            return number
+            return int(number)
         slot = (slot + 1) & mask
     number = table.used[0]
     start = table.used[1]
@@ -143,4 +143,4 @@ def find_queue(
     table.slots[slot] = number + 1
     table.used[0] += 1
     table.used[1] += end - at
-    return number
+    return int(number)

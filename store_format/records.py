@@ -119,7 +119,7 @@ def frame(buf: Bytes, at: int, length: int, file_end: int, rules: RecordRules) -
 
 @njit(cache=True)
 def read_record(
-    buf: Bytes, at: int, size: int, place: int, elided: int, rules: RecordRules, row: Rows
+    buf: Bytes, at: int, size: int, place: int, elided: int, rules: RecordRules, row: Any
 ) -> int:
     """Read the framed record at `at`, whole in buf but for `elided` bytes of its body.
 
@@ -139,14 +139,14 @@ def read_record(
     left -= body_length
     topic_at = at + prefix + body_length - elided + topic_length_bytes
     if two:
-        topic_length = np.int64(np.int16(get_u16(buf, topic_at - 2)))
+        topic_length: Any = np.int64(np.int16(get_u16(buf, topic_at - 2)))
     else:
         topic_length = np.int64(np.int8(buf[topic_at - 1]))
     if topic_length < 0 or topic_length > left:
         return _TOPIC_LENGTH
     left -= topic_length
     properties_at = topic_at + topic_length + PROPERTIES_LENGTH
-    properties_length = max(np.int64(np.int16(get_u16(buf, properties_at - 2))), 0)
+    properties_length: Any = max(np.int64(np.int16(get_u16(buf, properties_at - 2))), 0)
     if properties_length != left:
         return _LENGTHS
     if get_i64(buf, at + RECORD_AT.physicalOffset) != place:
@@ -225,7 +225,7 @@ def first_bad_body(buf: Bytes, rows: Rows) -> int:
     """
     bad: int = _first_bad_small_body(buf, rows, _ZLIB_FROM)
     large = (rows["bodyLength"] >= _ZLIB_FROM) & (rows["bodyElided"] == 0)
-    view = memoryview(buf)
+    view = buf.data
     for i in np.flatnonzero(large[:bad]).tolist():
         at = int(rows["bodyAt"][i])
         body = view[at : at + int(rows["bodyLength"][i])]

@@ -1,6 +1,7 @@
 """The segments of a CommitLog: found, checked, and cut into stretches for a scan."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from store_format.faults import StoreError
@@ -64,7 +65,7 @@ def _check_sizes(segments: list[Segment], configured: int) -> None:
             raise StoreError(
                 f"{segment.path}: its name is no multiple of mappedFileSizeCommitLog {configured}"
             )
-    for before, after in zip(segments, segments[1:], strict=False):
+    for before, after in pairwise(segments):
         if before.start == after.start:
             raise StoreError(f"{after.path}: is there twice, also as {before.path}")
         if before.end != after.start:
@@ -88,7 +89,7 @@ class Splits(NamedTuple):
         return -(-self.segments[0].state.size // self.split_bytes)
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         return len(self.segments) * self.in_segment
 
     def segment(self, number: int) -> Segment:

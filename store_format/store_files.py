@@ -51,6 +51,8 @@ class Written(NamedTuple):
 class Reader(Protocol):
     """An open input file."""
 
+    state: FileState
+
     def read_into(self, offset: int, buffer: Bytes) -> None:
         """Fill the buffer from `offset`. Raises StoreChanged where the file is too short."""
 
@@ -177,7 +179,7 @@ class LocalReader:
             raise StoreChanged(f"{path}: changed since it was listed: {state} is now {self.state}")
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        view = memoryview(buffer).cast("B")
+        view = memoryview(buffer.data).cast("B")
         done = 0
         while done < len(view):
             count = os.preadv(self._descriptor, [view[done:]], offset + done)

@@ -41,7 +41,7 @@ class SurveySplits:
         segment = self.splits.segment(number)
         stretch = self.splits.stretch(number, FIND_FIRST)
         reader = self.storage.open(segment.path, segment.state)
-        rows = []
+        rows: list[dict[str, object]] = []
         at = max(stretch.start, self.start)
         while at < stretch.end:
             end = End()

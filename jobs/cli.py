@@ -1,0 +1,199 @@
+"""The command line: `reput rebuild`, `verify`, `dump` and `append`, a thin skin on the jobs."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jobs import append, dump
+from jobs.progress import Progress, ShownProgress
+from store_format.faults import DamageFound, StoreError
+from store_format.profiles import RELEASES, UnknownRelease
+from store_format.settings import SettingError, parse_assignments, parse_properties
+
+DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
+
+_EPILOG = """\
+exit codes:
+  0  done
+  1  damage or differences were found
+  2  wrong usage: an unknown setting, release, option or folder
+  3  the job failed: an input changed, a disk was full, Spark failed
+
+examples:
+  reput rebuild /data/store --output /data/rebuilt --rocketmq 5.3.3
+  reput rebuild /data/store --output out --rocketmq 4.9.7 --broker-conf broker.conf
+  reput rebuild /data/store --output out --rocketmq 5.4.0 --set maxIndexNum=400 --json
+  reput verify /data/store --rocketmq 5.3.3
+  reput dump /data/store/consumequeue/Topic/0/00000000000000000000
+"""
+
+_VERSIONS = """\
+A release from 4.1.0 to 5.5.0 selects the rules whose bytes are wanted. They changed at
+  4.2.0  a queueOffset below the next position is skipped      4.6.0  IPv6 hosts
+  4.7.1  hashSlotCount counts slots in use, not puts           4.9.1  malformed properties
+  4.9.3  multi-dispatch       5.0.0  batch queues              5.1.0  topics over 127 bytes
+  5.1.1, 5.1.2, 5.2.0  multi-dispatch's exceptions             5.2.0  __CRC32# property
+  5.4.0  an index key for the tags
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    arguments = _parser().parse_args(words)
+    try:
+        code: int = arguments.run(arguments)
+        return code
+    except DamageFound as error:
+        return _complain(error, DAMAGE)
+    except (SettingError, UnknownRelease) as error:
+        return _complain(error, USAGE)
+    except (StoreError, OSError) as error:
+        return _complain(error, FAILED)
+
+
+def _complain(error: Exception, code: int) -> int:
+    sys.stderr.write(f"reput: error: {error}\n")
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="reput",
+        description="Rebuild RocketMQ's ConsumeQueue and Index files from a CommitLog, with Spark.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    rebuild = _command(commands, "rebuild", "derive queues and index from the log", _VERSIONS)
+    _add_store(rebuild)
+    rebuild.add_argument("--output", required=True, metavar="DIR", help="absent or empty folder")
+    rebuild.add_argument(
+        "--replace", action="store_true", help="replace what DIR holds, in one atomic step"
+    )
+    rebuild.add_argument(
+        "--index-start-name",
+        metavar="yyyyMMddHHmmssSSS",
+        help="name of the first index file (default: its first message's store time, in UTC)",
+    )
+    rebuild.set_defaults(run=_rebuild)
+    verify = _command(commands, "verify", "derive again and compare with what is there", _VERSIONS)
+    _add_store(verify)
+    verify.add_argument(
+        "--against", metavar="DIR", help="where the derived files are (default: STORE)"
+    )
+    verify.set_defaults(run=_verify)
+    for name, module, says in (
+        ("dump", dump, "show any store file as text or JSON lines"),
+        ("append", append, "append messages to a local store"),
+    ):
+        command = _command(commands, name, says)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def _command(commands: Any, name: str, says: str, epilog: str = "") -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=says,
+        description=says,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="STORE", help="a store's root: it holds commitlog/")
+    parser.add_argument(
+        "--rocketmq", required=True, metavar="VERSION", help=f"{RELEASES[0]} .. {RELEASES[-1]}"
+    )
+    parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="assignments",
+        help="one setting by RocketMQ's name, over the broker's file; may be repeated",
+    )
+    parser.add_argument(
+        "--on-damage",
+        choices=("refuse", "truncate"),
+        default="refuse",
+        help="damage with live records after it: refuse (default), or end the log there",
+    )
+    parser.add_argument(
+        "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
+    )
+    parser.add_argument(
+        "--master", metavar="MASTER", help="Spark master (default: local[*], or spark-submit's)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    if arguments.broker_conf:
+        path = Path(arguments.broker_conf)
+        try:
+            settings.update(parse_properties(path.read_text("utf-8")))
+        except OSError as error:
+            raise SettingError(f"--broker-conf {path}: {error.strerror}") from None
+    settings.update(parse_assignments(arguments.assignments))
+    if arguments.no_check_crc:
+        settings["checkCRCOnRecover"] = "false"
+    return settings
+
+
+def _rebuild(arguments: argparse.Namespace) -> int:
+    from jobs.rebuild import rebuild
+    from jobs.session import command_session
+
+    settings = _settings(arguments)
+    with command_session(arguments.master) as spark:
+        summary = rebuild(
+            spark,
+            arguments.store,
+            arguments.output,
+            rocketmq=arguments.rocketmq,
+            settings=settings,
+            on_damage=arguments.on_damage,
+            replace=arguments.replace,
+            index_start_name=arguments.index_start_name,
+            progress=_progress(arguments),
+        )
+    _show(arguments, summary.as_json(), summary.text())
+    return DONE
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from jobs.session import command_session
+    from jobs.verify import verify
+
+    settings = _settings(arguments)
+    with command_session(arguments.master) as spark:
+        report = verify(
+            spark,
+            arguments.store,
+            against=arguments.against,
+            rocketmq=arguments.rocketmq,
+            settings=settings,
+            on_damage=arguments.on_damage,
+            progress=_progress(arguments),
+        )
+    _show(arguments, report.as_json(), report.text())
+    return DONE if report.same else DAMAGE
+
+
+def _progress(arguments: argparse.Namespace) -> Progress:
+    return Progress() if arguments.json else ShownProgress()
+
+
+def _show(arguments: argparse.Namespace, whole: dict[str, Any], text: str) -> None:
+    sys.stdout.write((json.dumps(whole) if arguments.json else text) + "\n")

@@ -31,7 +31,7 @@ JAVA_OPTIONS = (
 )
 
 
-class NoMaven(RuntimeError):
+class NoMavenError(RuntimeError):
     """The driver is neither built nor can it be built here."""
 
 
@@ -83,7 +83,7 @@ def build(version: str) -> Path:
         return folder
     reason = missing(version)
     if reason:
-        raise NoMaven(reason)
+        raise NoMavenError(reason)
     cache = cache_folder() / "rocketmq"
     with _locked(cache / "build.lock"):
         if (folder / "classes").is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ Answer = dict[str, Any]
 DERIVED = ("consumequeue", "batchconsumequeue", "index", "checkpoint", "abort", "lock")
 
 
-class JobFailed(RuntimeError):
+class JobFailedError(RuntimeError):
     """RocketMQ, or the driver around it, threw; the message is the Java stack trace."""
 
 
@@ -62,6 +63,8 @@ class Driver:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,
+                    # File names and texts are UTF-8 here, whatever the caller's locale.
+                    env={**os.environ, "LC_ALL": "C.UTF-8"},
                 )
         return self._process
 
@@ -80,12 +83,13 @@ class Driver:
     def answer(self, command: str, timeout: float = 600) -> Answer:
         answer = json.loads(self._line(time.monotonic() + timeout))
         if not answer.pop("ok"):
-            raise JobFailed(f"RocketMQ {self.version}, {command}: {answer['error']}")
+            raise JobFailedError(f"RocketMQ {self.version}, {command}: {answer['error']}")
         return answer
 
     def _line(self, deadline: float) -> bytes:
         process = self._process
-        assert process and process.stdout
+        assert process
+        assert process.stdout
         while b"\n" not in self._rest:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
@@ -93,10 +97,16 @@ class Driver:
                 raise TimeoutError(f"no answer from RocketMQ {self.version}\n{self.log[-3000:]}")
             chunk = process.stdout.read1(1 << 20)  # type: ignore[attr-defined]
             if not chunk:
-                raise JobFailed(f"RocketMQ {self.version} died\n{self.log[-3000:]}")
+                raise JobFailedError(f"RocketMQ {self.version} died\n{self.log[-3000:]}")
             self._rest += chunk
         line, self._rest = self._rest.split(b"\n", 1)
         return line
+
+    def wait_for_death(self, timeout: float = 120) -> None:
+        """For a job that halts the JVM."""
+        if self._process:
+            self._process.wait(timeout)
+        self.kill()
 
     def kill(self) -> None:
         """kill -9, as a crash does."""
@@ -183,6 +193,7 @@ def once(version: str, command: str, **job: Any) -> Answer:
             capture_output=True,
             text=True,
             check=False,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
         )
         wall = time.monotonic() - begin
     finally:
@@ -190,5 +201,5 @@ def once(version: str, command: str, **job: Any) -> Answer:
     lines = done.stdout.splitlines()
     answer = json.loads(lines[-1]) if lines else {"ok": False, "error": done.stderr}
     if not answer.pop("ok"):
-        raise JobFailed(f"RocketMQ {version}, {command}: {answer['error']}")
+        raise JobFailedError(f"RocketMQ {version}, {command}: {answer['error']}")
     return {**answer, "wall_seconds": wall}

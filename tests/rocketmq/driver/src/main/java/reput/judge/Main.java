@@ -54,6 +54,8 @@ public final class Main {
         switch (command) {
             case "derive":
                 return Derive.run(job);
+            case "put":
+                return Put.run(job);
             case "bulk":
                 return Bulk.run(job);
             default:

@@ -25,11 +25,13 @@ final class Stores {
     final BrokerConfig brokerConfig = new BrokerConfig();
     final AtomicLong dispatched = new AtomicLong();
     private final ConcurrentHashMap<String, TopicConfig> topics = new ConcurrentHashMap<>();
+    private final long pace;
     DefaultMessageStore store;
 
     Stores(Job job) throws Exception {
         configure(job, storeConfig, brokerConfig);
         topics(job);
+        pace = job.number("pace", Long.MAX_VALUE);
     }
 
     /** Settings by RocketMQ's own names; one that neither configuration knows is an error. */
@@ -101,13 +103,25 @@ final class Stores {
             new Object[] {storeConfig, stats, nobody, brokerConfig, topics},
             new Object[] {storeConfig, stats, nobody, brokerConfig});
         Loopback.replication(store);
-        count(store, dispatched);
+        count(store, dispatched, pace);
     }
 
-    /** Counts what the store dispatches, by recovery and while it runs. */
+    /**
+     * Counts what the store dispatches, by recovery and while it runs. With a pace it waits a
+     * millisecond after so many messages: RocketMQ names an index file by its millisecond, and
+     * would fill more than one of a test's small ones in it.
+     */
     @SuppressWarnings("unchecked")
-    static void count(Object store, AtomicLong counter) throws Exception {
-        CommitLogDispatcher dispatcher = request -> counter.incrementAndGet();
+    static void count(Object store, AtomicLong counter, long pace) throws Exception {
+        CommitLogDispatcher dispatcher = request -> {
+            if (counter.incrementAndGet() % pace == 0) {
+                try {
+                    Thread.sleep(1);
+                } catch (InterruptedException e) {
+                    Thread.currentThread().interrupt();
+                }
+            }
+        };
         ((LinkedList<CommitLogDispatcher>) Reflect.get(store, "dispatcherList"))
             .addFirst(dispatcher);
     }

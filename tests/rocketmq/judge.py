@@ -1,0 +1,107 @@
+"""Both rebuild the same store; the first difference between the bytes, in words."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+from tests.rocketmq.case import Case, make
+from tests.rocketmq.driver import Driver
+
+CHUNK = 1 << 22
+QUEUES = ("consumequeue", "batchconsumequeue")
+
+
+class Rebuild(Protocol):
+    """What is judged: derived files of `store` written below `output`."""
+
+    def __call__(self, case: Case, store: Path, output: Path) -> None: ...
+
+
+class Drivers:
+    """One JVM a version for many cases, renewed now and then: each store leaves maps behind."""
+
+    JOBS = 60
+
+    def __init__(self) -> None:
+        self._drivers: dict[str, Driver] = {}
+        self._jobs: dict[str, int] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Drivers:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.close()
+
+    def get(self, version: str) -> Driver:
+        self._jobs[version] = self._jobs.get(version, 0) + 1
+        if version not in self._drivers:
+            self._drivers[version] = self._stack.enter_context(Driver(version))
+        elif self._jobs[version] % self.JOBS == 0:
+            self._drivers[version].kill()
+        return self._drivers[version]
+
+
+def judge(case: Case, folder: Path, drivers: Drivers, rebuild: Rebuild) -> str | None:
+    """Make the store in `folder`, have both derive from it, compare; None where all agree."""
+    store, theirs, output = folder / "store", folder / "theirs", folder / "ours"
+    driver = drivers.get(case.version)
+    make(case, store, driver)
+    copy(store, theirs)
+    driver.derive(theirs, case.settings, case.topic_attributes, case.mode, pace=case.pace)
+    rebuild(case, store, output)
+    return difference(output, theirs)
+
+
+def copy(source: Path, target: Path) -> None:
+    subprocess.run(["cp", "-r", "--sparse=always", str(source), str(target)], check=True)
+
+
+def clear(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def derived_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Index files go by their order: RocketMQ's names for them are times of the wall clock."""
+    for root in QUEUES:
+        for path in sorted((folder / root).rglob("*")):
+            if path.is_file():
+                yield path.relative_to(folder).as_posix(), path
+    if (folder / "index").is_dir():
+        for number, path in enumerate(sorted((folder / "index").iterdir())):
+            yield f"index/{number}", path
+
+
+def difference(ours: Path, theirs: Path) -> str | None:
+    mine, right = dict(derived_files(ours)), dict(derived_files(theirs))
+    for name in sorted(mine.keys() | right.keys()):
+        if name not in mine:
+            return f"{name}: missing ({len(right.keys() - mine.keys())} files are)"
+        if name not in right:
+            return f"{name}: RocketMQ has no such file ({len(mine.keys() - right.keys())} more)"
+        if found := _file_difference(mine[name], right[name]):
+            return f"{name}: {found}"
+    return None
+
+
+def _file_difference(mine: Path, right: Path) -> str | None:
+    if mine.stat().st_size != right.stat().st_size:
+        return f"{mine.stat().st_size} bytes, RocketMQ's has {right.stat().st_size}"
+    with mine.open("rb") as a, right.open("rb") as b:
+        at = 0
+        while chunk := a.read(CHUNK):
+            other = b.read(CHUNK)
+            if chunk != other:
+                i = next(i for i in range(len(chunk)) if chunk[i] != other[i])
+                low = max(0, i // 20 * 20)
+                return (
+                    f"byte {at + i}: {chunk[low : low + 24].hex()}, "
+                    f"RocketMQ's {other[low : low + 24].hex()}"
+                )
+            at += len(chunk)
+    return None

@@ -57,10 +57,10 @@ def rebuild(
     try:
         job = Pipeline(spark, plan, staging, cores, cut, progress)
         linked = job.scan()
-        summary = _summary(plan, output, linked)
-        _judge_end(job, linked, on_damage, summary)
+        reason, warnings = judge_end(job, linked, on_damage)
+        summary = _summary(plan, output, linked, reason, warnings)
         built = job.build(linked)
-        _check_unchanged(storage, plan)
+        check_unchanged(storage, plan)
         named = name_files(built, job.queue_bytes, index_start_name)
         _count(summary, linked, named)
         summary.seconds = time.monotonic() - started
@@ -71,7 +71,7 @@ def rebuild(
         storage.remove_tree(staging.folder)
 
 
-def _summary(plan: Plan, output: str, linked: Linked) -> Summary:
+def _summary(plan: Plan, output: str, linked: Linked, reason: str, warnings: list[str]) -> Summary:
     return Summary(
         store=plan.store,
         output=output,
@@ -79,32 +79,30 @@ def _summary(plan: Plan, output: str, linked: Linked) -> Summary:
         settings=plan.settings.by_name(),
         log_start=plan.segments[0].start,
         log_end=linked.end,
-        end_reason="the last segment's end",
-        warnings=list(plan.warnings),
+        end_reason=reason,
+        warnings=[*plan.warnings, *warnings],
         inputs=[InputFile(s.path, s.state.size, s.state.mtime) for s in plan.segments],
     )
 
 
-def _judge_end(job: Pipeline, linked: Linked, on_damage: str, summary: Summary) -> None:
-    """Say why the log ends where it does; raise DamageFound where live records follow."""
+def judge_end(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, list[str]]:
+    """(why the log ends where it does, warnings); DamageFound where live records follow."""
     broke = linked.broke
     if broke is None:
-        return
+        return "the last segment's end", []
     _, reason = REASONS[broke.fault]
-    summary.end_reason = reason
     if broke.rest_is_zero:
-        return
+        return reason, []
     where = describe_break(job.plan, linked)
     live = first_live_record(job, linked)
     if live is None:
-        summary.warnings.append(f"{where}; nothing live follows: the log ends there")
-        return
+        return reason, [f"{where}; nothing live follows: the log ends there"]
     if on_damage == REFUSE:
         raise DamageFound(
             f"{where}; live records follow, the first at offset {live}: "
             f"--on-damage truncate ends the log here as RocketMQ does"
         )
-    summary.warnings.append(f"{where}; cut there, live records follow from {live} on")
+    return reason, [f"{where}; cut there, live records follow from {live} on"]
 
 
 def describe_break(plan: Plan, linked: Linked) -> str:
@@ -146,7 +144,8 @@ def _checkpoint(plan: Plan, linked: Linked, built: list[Built]) -> bytes:
     )
 
 
-def _check_unchanged(storage: Storage, plan: Plan) -> None:
+def check_unchanged(storage: Storage, plan: Plan) -> None:
+    """Raise StoreChanged where a segment is not what it was when the plan was made."""
     for segment in plan.segments:
         reader = storage.open(segment.path)
         reader.close()

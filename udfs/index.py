@@ -155,6 +155,7 @@ class BuildIndexFiles:
             "number": file,
             "name": name,
             "length": written.length,
+            "used": file_bytes(files.slots, 1 + stop - start),
             "sha256": written.sha256,
             "entries": stop - start,
             "begin": begin.timestamp,

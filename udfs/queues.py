@@ -134,13 +134,14 @@ class BuildQueueFiles:
         name = attempt_name("queue")
         staging = self.files.staging
         output = staging.storage.create(staging.path(name), digest=True)
-        entries = 0
+        entries = blank = 0
         batch = False
         for row in rows:
             batch = row["batch"]
             low = segment * self.files.entries_a_file(batch)
             if entries == 0 and low < row["start"]:
-                output.write(pre_blank(row["start"] - low))
+                blank = row["start"] - low
+                output.write(pre_blank(blank))
             entries += self._append(row, low, output)
         written = output.finish(self.files.file_bytes(batch))
         return {
@@ -148,6 +149,7 @@ class BuildQueueFiles:
             "number": segment,
             "name": name,
             "length": written.length,
+            "used": (blank + entries) * entry_bytes(batch),
             "sha256": written.sha256,
             "entries": entries,
             "begin": 0,

@@ -77,6 +77,7 @@ BUILT = schema(
     number=pa.int64(),  # of the segment or index file
     name=pa.string(),  # in staging
     length=pa.int64(),
+    used=pa.int64(),  # bytes before the preallocated tail
     sha256=pa.string(),
     entries=pa.int64(),
     begin=pa.int64(),  # index files: the header's beginTimestamp

@@ -1,0 +1,194 @@
+"""Verify: derive a store's files again and compare them with those that are there."""
+
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.pipeline import Cut, Pipeline, spark_cores
+from jobs.plan import make_plan
+from jobs.progress import Progress
+from jobs.publish import Built, name_files
+from jobs.rebuild import REFUSE, check_unchanged, judge_end
+from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX
+from store_format.store_files import LocalStorage, Storage
+from udfs.compare import DIFFERENCE, PAIR, CompareFiles
+from udfs.schemas import ddl
+from udfs.staging import Staging, attempt_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SHOWN = 20
+
+
+@dataclass
+class Difference:
+    """The first difference of one file: where, which field, what is there and should be."""
+
+    path: str
+    offset: int
+    field: str
+    there: int | None
+    wanted: int | None
+
+    def text(self) -> str:
+        if self.there is None or self.wanted is None:
+            return f"{self.path}: {self.field}"
+        return (
+            f"{self.path}: offset {self.offset}: {self.field}: "
+            f"is {self.there}, should be {self.wanted}"
+        )
+
+
+@dataclass
+class Report:
+    """What a verify found; `same` where there is no difference."""
+
+    store: str
+    against: str
+    rocketmq: str
+    log_end: int
+    end_reason: str
+    files: int = 0
+    seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+    def as_json(self) -> dict[str, Any]:
+        return {"same": self.same, **asdict(self)}
+
+    def text(self) -> str:
+        count = len(self.differences)
+        verdict = "the same, byte for byte" if self.same else f"{count:,} differ"
+        lines = [
+            f"verified {self.against} against the log of {self.store} (RocketMQ {self.rocketmq})",
+            f"  {self.files:,} files derived: {verdict} ({self.seconds:.1f} s)",
+        ]
+        lines += [f"  differs   {difference.text()}" for difference in self.differences[:_SHOWN]]
+        if count > _SHOWN:
+            lines.append(f"  ... and {count - _SHOWN:,} more (--json has all)")
+        lines += [f"  warning   {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+
+def verify(
+    spark: "SparkSession",
+    store: str,
+    *,
+    rocketmq: str,
+    against: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    on_damage: str = REFUSE,
+    cut: Cut | None = None,
+    staging_folder: str | None = None,
+    storage: Storage | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Compare the derived files in `against` (default: the store) with what its log gives.
+
+    The unused tails of files, and a segment of zeros only, do not count; index files are
+    compared in the order of their names. staging_folder: where the files are derived, by
+    default a temporary folder; on a cluster it must be one that all machines see.
+    Raises as rebuild does.
+    """
+    started = time.monotonic()
+    storage = storage or LocalStorage()
+    cut, store = cut or Cut(), store.rstrip("/")
+    against = (against or store).rstrip("/")
+    cores = spark_cores(spark)
+    plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes)
+    base = staging_folder or tempfile.gettempdir()
+    staging = Staging(storage, f"{base}/{attempt_name('reput-verify')}")
+    storage.make_folders(staging.folder)
+    try:
+        job = Pipeline(spark, plan, staging, cores, cut, progress or Progress())
+        linked = job.scan()
+        report = Report(store, against, plan.profile.release, linked.end, "")
+        report.end_reason, warnings = judge_end(job, linked, on_damage)
+        report.warnings = plan.warnings + warnings
+        named = name_files(job.build(linked), job.queue_bytes, None)
+        report.files = len(named)
+        pairs, report.differences = _pair(storage, against, staging, named)
+        if pairs:
+            task = CompareFiles(storage, plan.settings.max_hash_slot_num, linked.end)
+            frame = spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
+            rows = frame.repartition(cores * 4).mapInArrow(task, ddl(DIFFERENCE)).toArrow()
+            report.differences += [Difference(**row) for row in rows.to_pylist()]
+        report.differences.sort(key=lambda difference: difference.path)
+        check_unchanged(storage, plan)
+        report.seconds = time.monotonic() - started
+        return report
+    finally:
+        storage.remove_tree(staging.folder)
+
+
+def _pair(
+    storage: Storage, against: str, staging: Staging, named: list[Built]
+) -> tuple[list[dict[str, Any]], list[Difference]]:
+    """Each derived file with the one that is there; what has no partner is a difference."""
+    there = set(_files_there(storage, against))
+    index_there = sorted(path for path in there if path.startswith(INDEX + "/"))
+    index_wanted = [row for row in named if row["folder"] == INDEX]
+    partner = dict(zip((row["path"] for row in index_wanted), index_there, strict=False))
+    pairs, differences = [], []
+    for row in named:
+        path = partner.get(row["path"]) if row["folder"] == INDEX else row["path"]
+        if path is None or path not in there:
+            differences.append(
+                Difference(f"{against}/{row['path']}", 0, "the file is missing", None, None)
+            )
+            continue
+        there.discard(path)
+        pairs.append(
+            {
+                "folder": row["folder"],
+                "there": f"{against}/{path}",
+                "derived": staging.path(row["name"]),
+                "used": row["used"],
+            }
+        )
+    for path in sorted(there):
+        if not _is_zero(storage, f"{against}/{path}"):
+            differences.append(
+                Difference(f"{against}/{path}", 0, "the log gives no such file", None, None)
+            )
+    return pairs, differences
+
+
+def _files_there(storage: Storage, root: str) -> Iterable[str]:
+    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
+        for topic in _names(storage, f"{root}/{kind}"):
+            for queue in _names(storage, f"{root}/{kind}/{topic}"):
+                for name in _names(storage, f"{root}/{kind}/{topic}/{queue}"):
+                    yield f"{kind}/{topic}/{queue}/{name}"
+    for name in _names(storage, f"{root}/{INDEX}"):
+        yield f"{INDEX}/{name}"
+
+
+def _names(storage: Storage, folder: str) -> list[str]:
+    try:
+        return [listed.name for listed in storage.list(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_zero(storage: Storage, path: str) -> bool:
+    """Nothing but zeros, as in a segment that was preallocated and never written to."""
+    file = storage.open(path)
+    buffer = np.empty(min(file.state.size, 1 << 20), np.uint8)
+    zero = True
+    for at in range(0, file.state.size, max(len(buffer), 1)):
+        part = buffer[: file.state.size - at]
+        file.read_into(at, part)
+        zero = zero and not part.any()
+    file.close()
+    return zero

@@ -1,0 +1,238 @@
+"""`reput dump FILE`: what stands in one file of a store, as a table or as JSON lines.
+
+Reads ranges, so that a segment of a GiB needs no more memory than a small one. What senders put
+into messages (bodies, properties) is shown only where it is asked for.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jobs.dump_text import Item, TextTable
+from store_format.consume_queue import entry_bytes
+from store_format.describe import (
+    Kind,
+    describe_checkpoint,
+    describe_queue,
+    describe_small,
+    first_offset,
+    kind_of,
+)
+from store_format.describe_index import IndexFileView, index_sizes
+from store_format.describe_log import Shown, describe_segment
+from store_format.faults import StoreChanged, StoreError
+from store_format.layouts import RECORD_HEAD
+from store_format.names import parse_segment_name
+from store_format.profiles import RELEASES, UnknownRelease, profile
+from store_format.rules import scan_rules
+from store_format.settings import (
+    SettingError,
+    Settings,
+    parse_assignments,
+    parse_properties,
+    settings_from,
+)
+from store_format.store_files import LocalReader, LocalStorage
+
+OK, DAMAGE, USAGE = 0, 1, 2
+PARTS = ("header", "entries", "slots")
+_LISTED = ("record", "entry", "slot")  # what --limit counts
+_SMALL_MAX = 1 << 20
+
+_EPILOG = """\
+--from and --limit count, by the kind of file: physical offsets and records (commitlog), positions
+in the queue and entries (consumequeue, batchconsumequeue), entry numbers or, with --part slots,
+slots (index). A file's first position follows from its name.
+exit codes: 0 nothing wrong, 1 damage found in the file, 2 wrong usage or no such file
+"""
+
+
+class DumpError(Exception):
+    """The file cannot be dumped as asked; the message says why."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `reput dump`."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("file", metavar="FILE", help="a file of a store")
+    parser.add_argument(
+        "--kind", choices=[str(kind) for kind in Kind],
+        help="what the file is, where its name and folders do not tell",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument(
+        "--from", dest="first", type=_number, metavar="N", help="begin at this offset or number"
+    )
+    parser.add_argument("--limit", type=_number, metavar="N", help="list at most so many")
+    parser.add_argument("--part", choices=PARTS, help="of an index file, only this part")
+    parser.add_argument("--bodies", action="store_true", help="show message bodies")
+    parser.add_argument("--properties", action="store_true", help="show message properties")
+    parser.add_argument(
+        "--rocketmq", metavar="VERSION", default=RELEASES[-1],
+        help="the release that wrote it (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
+    parser.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="NAME=VALUE",
+        help="a broker setting, such as maxHashSlotNum=100",
+    )  # fmt: skip
+
+
+def _number(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{value} is negative")
+    return value
+
+
+def run(args: argparse.Namespace) -> int:
+    """Dump to standard output; returns the exit code."""
+    try:
+        return _dump(args, sys.stdout.write)
+    except StoreChanged as error:
+        sys.stderr.write(f"reput dump: {error}\n")
+        return DAMAGE
+    except FileNotFoundError as error:
+        sys.stderr.write(f"reput dump: {error.filename}: no such file\n")
+    except (DumpError, StoreError, SettingError, UnknownRelease, OSError) as error:
+        if isinstance(error, BrokenPipeError):  # as in `reput dump FILE | head`
+            sys.stdout = None  # nothing is left to flush at exit
+            return OK
+        sys.stderr.write(f"reput dump: {error}\n")
+    return USAGE
+
+
+def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
+    path = Path(args.file)
+    if path.is_dir():
+        raise DumpError(f"{path}: is a folder; dump takes one file of a store")
+    reader = LocalStorage().open(str(path))
+    try:
+        kind = _kind(args, path, reader)
+        items = _items(args, kind, path, reader)
+        show: Callable[[Item], str] = _json_line if args.json else TextTable().show
+        damaged = False
+        for item in _limited(items, args.limit):
+            damaged |= item["kind"] == "damage"
+            write(show(item))
+        return DAMAGE if damaged else OK
+    finally:
+        reader.close()
+
+
+def _json_line(item: Item) -> str:
+    return json.dumps(item) + "\n"
+
+
+def _limited(items: Iterable[Item], limit: int | None) -> Iterator[Item]:
+    listed = 0
+    for item in items:
+        if item["kind"] in _LISTED:
+            if listed == limit:
+                return
+            listed += 1
+        yield item
+
+
+def _kind(args: argparse.Namespace, path: Path, reader: LocalReader) -> Kind:
+    # the folders tell the kind, also where the shell stands in one of them
+    kind = Kind(args.kind) if args.kind else kind_of(path.absolute().parts, _head(reader))
+    if kind is None:
+        raise DumpError(
+            f"{path}: no file of a store by its name, folders and first bytes; if it is one, "
+            f"--kind says which: {', '.join(Kind)}"
+        )
+    if args.part and kind != Kind.INDEX:
+        raise DumpError(f"{path}: --part is for index files; this is of kind {kind}")
+    if (args.bodies or args.properties) and kind != Kind.COMMIT_LOG:
+        raise DumpError(f"{path}: only a commitlog holds messages; this is of kind {kind}")
+    return kind
+
+
+def _head(reader: LocalReader) -> bytes:
+    return _bytes(reader, min(RECORD_HEAD.itemsize, reader.state.size))
+
+
+def _bytes(reader: LocalReader, length: int) -> bytes:
+    head = np.empty(length, np.uint8)
+    reader.read_into(0, head)
+    return head.tobytes()
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    conf: dict[str, str] = {}
+    if args.broker_conf:
+        conf = parse_properties(Path(args.broker_conf).read_text(encoding="utf-8"))
+    return settings_from(conf, parse_assignments(args.settings))
+
+
+def _items(args: argparse.Namespace, kind: Kind, path: Path, reader: LocalReader) -> Iterator[Item]:
+    length, settings = reader.state.size, _settings(args)
+    rules = profile(args.rocketmq)
+    if kind == Kind.COMMIT_LOG:
+        start = first_offset(path.name, _head(reader))
+        end = start + length
+        _check_first(args.first, start, end, "physical offsets")
+
+        def read(at: int, buffer: npt.NDArray[np.uint8]) -> None:
+            reader.read_into(at - start, buffer)
+
+        shown = Shown(args.bodies, args.properties)
+        first = start if args.first is None else args.first
+        return describe_segment(read, start, end, first, scan_rules(rules, settings, ()), shown)
+    if kind in (Kind.CONSUME_QUEUE, Kind.BATCH_CONSUME_QUEUE):
+        batch = kind == Kind.BATCH_CONSUME_QUEUE
+        start = _name_offset(path.name)
+        low = start // entry_bytes(batch)
+        high = (start + length) // entry_bytes(batch)
+        _check_first(args.first, low, high, "positions")
+        return describe_queue(reader.read_into, length, start, batch, args.first or 0)
+    if kind == Kind.INDEX:
+        return _index_items(args, path, reader, settings.max_hash_slot_num)
+    if length > _SMALL_MAX:
+        raise DumpError(f"{path}: {length} bytes are too many for a file of kind {kind}")
+    raw = _bytes(reader, length)
+    return describe_checkpoint(raw) if kind == Kind.CHECKPOINT else describe_small(kind, raw)
+
+
+def _index_items(
+    args: argparse.Namespace, path: Path, reader: LocalReader, slots: int
+) -> Iterator[Item]:
+    try:
+        sizes = index_sizes(reader.state.size, slots)
+    except ValueError as error:
+        raise DumpError(
+            f"{path}: {error}; --set maxHashSlotNum=N gives the number its broker was configured "
+            "with"
+        ) from None
+    view = IndexFileView(reader.read_into, sizes)
+    _check_first(args.first, 0, sizes.slots if args.part == "slots" else sizes.entries, "numbers")
+    parts = {
+        "header": view.describe_header(),
+        "entries": view.describe_entries(args.first or 1),
+        "slots": view.describe_slots(args.first or 0) if args.part or not args.first else iter(()),
+    }
+    return chain.from_iterable(parts[part] for part in PARTS if args.part in (None, part))
+
+
+def _check_first(first: int | None, low: int, high: int, what: str) -> None:
+    if first is not None and not low <= first < max(high, low + 1):
+        raise DumpError(f"--from {first}: the file's {what} are {low} to {high - 1}")
+
+
+def _name_offset(name: str) -> int:
+    try:
+        return parse_segment_name(name)
+    except ValueError:
+        return 0  # a copy under another name: positions then count from its start

@@ -77,6 +77,10 @@ class BatchIllegal(Refused):
     """CommitLog.asyncPutMessages: a batch is of one topic and queue, not delayed, no half."""
 
 
+class BatchQueueTopic(Refused):
+    """A topic whose queue.type is BatchCQ: its positions are not kept here."""
+
+
 class NotPrepared(Refused):
     """There is no half message at that offset (EndTransactionProcessor)."""
 

@@ -1,0 +1,195 @@
+"""The segments that are written to: where the log ends, how it rolls, what of it is durable.
+
+Offsets are physical. `end` is where the next record goes; up to `committed` the bytes are in the
+files, up to `flushed` they are durable: flushed <= committed <= end. The three differ as the
+flush mode has it (see flush).
+"""
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from store_format.file_layer import Bytes, Data, Files, OpenFile
+from store_format.layouts import BLANK_BYTES
+from store_format.names import COMMIT_LOG, segment_name
+from store_format.writer.encode import blank
+
+_WARM_BYTES = 1 << 20
+_WARM_SYNC_BYTES = 16 << 20  # flushLeastPagesWhenWarmMapedFile: 4,096 pages
+
+
+class CommitLog:
+    """Appends under the caller's lock; `sync` may run in another thread at the same time."""
+
+    def __init__(
+        self,
+        files: Files,
+        segment_bytes: int,
+        start: int,
+        end: int,
+        buffered: bool = False,
+        prepare_ahead: bool = False,
+        warm: bool = False,
+        spawn: Callable[[Callable[[], None]], Callable[[], None]] | None = None,
+    ) -> None:
+        """A log from `start` to `end`, both known to be right and durable.
+
+        buffered: bytes wait in memory until `commit` (transientStorePoolEnable).
+        spawn: runs a function in the background and returns how to wait for it.
+        """
+        self.files, self.segment_bytes = files, segment_bytes
+        self.start = start
+        self.end = self.committed = self.flushed = end
+        self._prepare_ahead, self._warm, self._spawn = prepare_ahead, warm, spawn
+        self._buffer: bytearray | None = bytearray() if buffered else None
+        self._buffer_counts = 0
+        # `committed` grows together with `_dirty`: a sync that sees the one sees the other.
+        self._guard = threading.Lock()
+        self._dirty: dict[int, OpenFile] = {}
+        self._open_guard = threading.Lock()  # nothing is closed while it is read
+        self._open: dict[int, OpenFile] = {}
+        self.needed_from = 1 << 63  # segments below it are not read from again soon
+        self._segment = end - end % segment_bytes
+        self._file: OpenFile | None = None
+        self._ahead: Callable[[], None] | None = None
+        self.syncs = 0
+
+    @property
+    def room(self) -> int:
+        """Bytes left in the current segment; 0 where there is none yet."""
+        return self._segment + self.segment_bytes - self.end if self._file else 0
+
+    def make_room(self, size: int) -> None:
+        """Open the segment in which a record of `size` bytes goes: the next if it must.
+
+        CommitLog.DefaultAppendMessageCallback.doAppend: with a BLANK, unless the segment is full.
+        """
+        if self._file is None:
+            self._file = self._segment_file(self._segment)
+        if size + BLANK_BYTES > self._segment + self.segment_bytes - self.end:
+            left = self._segment + self.segment_bytes - self.end
+            if left > 0:
+                self._write(blank(left), left)
+            self.commit()
+            self._segment = self.end
+            self._file = self._segment_file(self._segment)
+
+    def write(self, data: Data) -> None:
+        """Append bytes for which `make_room` was called."""
+        self._write(data, len(data))
+
+    def _write(self, data: Data, counts: int) -> None:
+        """Write data, and let the log grow by `counts`: a BLANK counts for all that it ends."""
+        assert self._file is not None
+        if self._buffer is not None:
+            self._buffer += data
+            self._buffer_counts += counts
+            self.end += counts
+            return
+        self._file.write_at(self.end - self._segment, data)
+        with self._guard:
+            self._dirty[self._segment] = self._file
+            self.end = self.committed = self.end + counts
+
+    def commit(self) -> bool:
+        """Write what waits in memory to the file (MappedFile.commit). Whether there was any."""
+        if not self._buffer:
+            return False
+        assert self._file is not None
+        self._file.write_at(self.committed - self._segment, self._buffer)
+        with self._guard:
+            self._dirty[self._segment] = self._file
+            self.committed += self._buffer_counts
+        self._buffer.clear()
+        self._buffer_counts = 0
+        return True
+
+    def sync(self) -> int:
+        """Make durable what is in the files by now; returns up to where. Raises OSError.
+
+        What a failed one leaves undone is not known, so nothing may be tried after it.
+        """
+        with self._guard:
+            target = self.committed
+            dirty, self._dirty = self._dirty, {}
+        for file in dirty.values():
+            file.sync()
+            self.syncs += 1
+        self.flushed = target
+        self._close_old(min(target, self.needed_from))
+        return target
+
+    def read(self, at: int, buffer: Bytes) -> None:
+        """Fill a buffer from the files; it lies within one segment."""
+        segment = at - at % self.segment_bytes
+        with self._open_guard:
+            file = self._open.get(segment)
+            if file is not None:
+                file.read_at(at - segment, buffer)
+                return
+        file = self.files.open(_path(segment))
+        try:
+            file.read_at(at - segment, buffer)
+        finally:
+            file.close()
+
+    def _close_old(self, below: int) -> None:
+        """Close the segments that end at or before an offset."""
+        with self._open_guard:
+            for segment in [s for s in self._open if s + self.segment_bytes <= below]:
+                if segment != self._segment and segment not in self._dirty:
+                    self._open.pop(segment).close()
+
+    def close(self) -> None:
+        """Close the files; nothing is synced."""
+        self._wait_for_ahead()
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+        self._file = None
+
+    def _segment_file(self, segment: int) -> OpenFile:
+        self._wait_for_ahead()
+        if not self.files.exists(_path(segment)):
+            self._create(segment)
+        file = self.files.open(_path(segment))
+        with self._open_guard:
+            self._open[segment] = file
+        if self._prepare_ahead:
+            following = segment + self.segment_bytes
+            if not self.files.exists(_path(following)):
+                if self._spawn is None:
+                    self._create(following)
+                else:
+                    self._ahead = self._spawn(lambda: self._create(following))
+        return file
+
+    def _wait_for_ahead(self) -> None:
+        if self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            ahead()
+
+    def _create(self, segment: int) -> None:
+        """A new segment: whole and named durably before anything is written to it."""
+        file = self.files.create(_path(segment))
+        try:
+            file.set_length(self.segment_bytes)
+            if self._warm:
+                self._write_zeros(file)
+            file.sync()
+        finally:
+            file.close()
+        self.files.sync_folder(COMMIT_LOG)
+
+    def _write_zeros(self, file: OpenFile) -> None:
+        """DefaultMappedFile.warmMappedFile: touch every page, so that the disk has given it."""
+        zeros = np.zeros(_WARM_BYTES, np.uint8)
+        for at in range(0, self.segment_bytes, _WARM_BYTES):
+            file.write_at(at, zeros[: self.segment_bytes - at])
+            if at % _WARM_SYNC_BYTES == 0 and at:
+                file.sync()
+
+
+def _path(segment: int) -> str:
+    return f"{COMMIT_LOG}/{segment_name(segment)}"

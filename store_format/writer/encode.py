@@ -1,0 +1,297 @@
+"""Records from messages (MessageExtEncoder, CommitLog.DefaultAppendMessageCallback).
+
+A `Draft` is a record but for what is known only at its place in the log: queue offset, physical
+offset and store time. `finish` fills them in.
+"""
+
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from store_format.javatext import decode
+from store_format.layouts import (
+    BLANK,
+    BLANK_BYTES,
+    CRC_PROPERTY_BYTES,
+    IPV6_HOST,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_HEAD,
+    RECORD_HEAD_BYTES,
+    RECORD_MIDDLE,
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_MASK,
+    TIMESTAMP_BYTES,
+)
+from store_format.profiles import Profile
+from store_format.writer.errors import (
+    HostFamily,
+    MessageTooLarge,
+    PropertiesTooLarge,
+    TopicTooLong,
+)
+from store_format.writer.java_map import hash_map_order
+from store_format.writer.message import (
+    NAME_END,
+    SCHEDULE_TOPIC,
+    VALUE_END,
+    Message,
+    check_body,
+    check_property,
+    check_range,
+    check_topic,
+    encode_host,
+    joined_keys,
+)
+from store_format.writer.options import WriterSettings
+from store_format.writer.unique_ids import Clock, UniqueIds
+
+_CODES = {">i4": "i", ">i8": "q"}
+
+
+def _packer(layout: np.dtype[Any]) -> struct.Struct:
+    """A record's fixed part as declared in layouts, for single values."""
+    assert layout.names is not None
+    return struct.Struct(">" + "".join(_CODES[layout[name].str] for name in layout.names))
+
+
+_HEAD = _packer(RECORD_HEAD)
+_MIDDLE = _packer(RECORD_MIDDLE)
+_BLANK = _packer(BLANK)
+_PROPERTIES_MAX = 0x7FFF  # Short.MAX_VALUE
+_V1_TOPIC_MAX = 127  # Byte.MAX_VALUE
+_SPARE_BYTES = 64 << 10  # MessageExtEncoder: a record may be so much over maxMessageSize
+_BATCH_MAP_CAPACITY = 16  # the client's own map: a batch's properties are not read again
+# MessageDecoder.encodeMessage: what a batch has of a message besides body and properties
+_BATCH_FIXED_BYTES = 4 + 4 + 4 + 4 + 4 + 2
+
+
+class Draft(NamedTuple):
+    """A record but for its place. Made by `Encoder`."""
+
+    topic: str
+    queue_id: int
+    size: int  # bytes
+    magic: int
+    body_crc: int
+    flag: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: bytes
+    store_host: bytes
+    tail: bytes  # from storeHost to the properties
+    crc_property: bool
+    wait: bool
+
+    @property
+    def counted(self) -> bool:
+        """Whether it takes a position in its queue: neither prepared nor rolled back."""
+        return self.sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT)
+
+
+def finish(draft: Draft, queue_offset: int, physical_offset: int, store_timestamp: int) -> bytes:
+    """The record's bytes at its place."""
+    record = (
+        _HEAD.pack(
+            draft.size, draft.magic, draft.body_crc, draft.queue_id, draft.flag,
+            queue_offset, physical_offset, draft.sys_flag, draft.born_timestamp,
+        )
+        + draft.born_host
+        + store_timestamp.to_bytes(TIMESTAMP_BYTES, "big")
+        + draft.tail
+    )  # fmt: skip
+    return record + crc_property(record) if draft.crc_property else record
+
+
+def crc_property(record: bytes) -> bytes:
+    """`__CRC32#` of all that stands before it (MessageDecoder.createCrc32)."""
+    digits = f"{zlib.crc32(record) & 0x7FFFFFFF:010d}"[::-1]
+    return f"__CRC32#{NAME_END}{digits}{VALUE_END}".encode()
+
+
+def blank(size: int) -> bytes:
+    """The eight bytes that end a segment with `size` bytes left."""
+    return _BLANK.pack(size, MAGIC_BLANK)
+
+
+def message_id(store_host: bytes, physical_offset: int) -> str:
+    """The offsetMsgId: store host and physical offset in hexadecimal (MessageDecoder)."""
+    return (store_host + physical_offset.to_bytes(8, "big")).hex().upper()
+
+
+def parse_properties(raw: bytes) -> dict[str, str]:
+    """MessageDecoder.string2messageProperties, from 4.9.1: what a broker reads of them."""
+    pairs = (part.partition(NAME_END) for part in decode(raw).split(VALUE_END))
+    return {name: value for name, _, value in pairs if name and value}
+
+
+@lru_cache(maxsize=4096)
+def _template(names: tuple[str, ...], capacity: int) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    order = hash_map_order(names, capacity)
+    return order, tuple(names[i] + NAME_END for i in order)
+
+
+def encode_properties(properties: Mapping[str, str], capacity: int) -> bytes:
+    """messageProperties2String of a HashMap of that initial capacity, as UTF-8.
+
+    Raises SeparatorInProperty, PropertyBlank.
+    """
+    values = list(properties.values())
+    order, names = _template(tuple(properties), capacity)
+    text = "".join([f"{name}{values[i]}{VALUE_END}" for i, name in zip(order, names, strict=True)])
+    many = len(values)
+    if text.count(NAME_END) != many or text.count(VALUE_END) != many or "\0" in text:
+        for name, value in properties.items():
+            check_property(name, value)
+    # Java writes a lone surrogate as `?`, and so does this
+    return text.encode("utf-8", "replace")
+
+
+@dataclass
+class Encoder:
+    """Checks messages and makes drafts of them, under one store's settings."""
+
+    settings: WriterSettings
+    profile: Profile
+    clock: Clock
+    unique_ids: UniqueIds
+    host: str  # the writer's own, where a message names none
+
+    def __post_init__(self) -> None:
+        self._delay_levels = len(self.settings.delays)
+        self._crc = self.profile.property_crc and self.settings.enabled_append_prop_crc
+        self._body_max = self.settings.max_message_size
+        self._topic_max = self.settings.max_topic_length
+        self._capacity = self.profile.property_map_capacity
+        self._record_max = self.settings.mapped_file_size_commit_log - BLANK_BYTES
+
+    def draft(self, message: Message) -> Draft:
+        """The record to be of a message, after RocketMQ's checks. Raises Refused."""
+        given = message.properties
+        if isinstance(given, bytes) and not message.delay_level:
+            return self._draft(message, message.topic, message.queue_id, given)
+        properties = self.properties(message)
+        topic, queue_id = message.topic, message.queue_id
+        level = message.delay_level
+        if level > 0 and message.transaction in (0, SYS_TRANSACTION_COMMIT):
+            # HookUtils.transformDelayLevelMessage
+            check_topic(topic, self._topic_max)
+            level = min(level, self._delay_levels)
+            properties |= {"DELAY": str(level), "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
+            topic, queue_id = SCHEDULE_TOPIC, level - 1
+        return self._draft(message, topic, queue_id, encode_properties(properties, self._capacity))
+
+    def batch(self, messages: list[Message]) -> list[Draft]:
+        """Drafts of one topic and queue (MessageExtBatch). Raises Refused."""
+        drafts = []
+        total = 0
+        for message in messages:
+            given = message.properties
+            if not isinstance(given, bytes):
+                given = encode_properties(self.properties(message), _BATCH_MAP_CAPACITY)
+            drafts.append(self._draft(message, message.topic, message.queue_id, given))
+            total += _BATCH_FIXED_BYTES + len(message.body) + len(given)
+        check_body(b"", self._body_max)
+        if total > self._body_max:
+            raise MessageTooLarge(f"a batch of {total} bytes; maxMessageSize is {self._body_max}")
+        return drafts
+
+    def properties(self, message: Message) -> dict[str, str]:
+        """All of a message's properties by name, UNIQ_KEY made where there is none."""
+        given = message.properties
+        if not given:
+            properties = {}
+        elif isinstance(given, bytes):
+            properties = parse_properties(given)
+        else:
+            properties = dict(given)
+            for name, value in properties.items():
+                check_property(name, value)
+        if message.keys:
+            properties["KEYS"] = joined_keys(message.keys)
+        if message.tags:
+            properties["TAGS"] = message.tags
+        if not message.wait:
+            properties["WAIT"] = "false"
+        if message.delay_level > 0:
+            properties["DELAY"] = str(message.delay_level)
+        if message.unique_key is not None:
+            properties["UNIQ_KEY"] = message.unique_key
+        elif "UNIQ_KEY" not in properties:
+            properties["UNIQ_KEY"] = self.unique_ids.next()
+        return properties
+
+    def _draft(self, message: Message, topic: str, queue_id: int, properties: bytes) -> Draft:
+        body = message.body
+        topic_bytes = check_topic(topic, self._topic_max)
+        check_body(body, self._body_max)
+        magic = MAGIC_V1
+        if len(topic_bytes) > _V1_TOPIC_MAX:
+            if not (self.profile.long_topics and self.settings.auto_message_version_on_topic_len):
+                raise TopicTooLong(f"topic {topic[:40]!r}...: over 127 characters needs V2 (5.1.0)")
+            magic = MAGIC_V2
+        if self._crc and properties and properties[-1] != 2:
+            properties += VALUE_END.encode()
+        reserved = CRC_PROPERTY_BYTES if self._crc else 0
+        if len(properties) + reserved > _PROPERTIES_MAX:
+            raise PropertiesTooLarge(
+                f"{len(properties) + reserved} bytes of properties; at most {_PROPERTIES_MAX}"
+            )
+        if b"\0" in properties:
+            check_property("raw", "\0")
+        born_host = encode_host(message.born_host or self.host)
+        store_host = encode_host(message.store_host or self.host)
+        sys_flag = message.sys_flag | message.transaction
+        if len(born_host) == IPV6_HOST:
+            sys_flag |= SYS_BORN_HOST_V6
+        if len(store_host) == IPV6_HOST:
+            sys_flag |= SYS_STORE_HOST_V6
+        if sys_flag & (SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6) and not self.profile.ipv6_hosts:
+            raise HostFamily(f"RocketMQ {self.profile.release} has no IPv6 hosts")
+        born = message.born_timestamp
+        try:
+            tail = b"".join(
+                (
+                    store_host,
+                    _MIDDLE.pack(message.reconsume_times, message.prepared_offset, len(body)),
+                    body,
+                    len(topic_bytes).to_bytes(1 if magic == MAGIC_V1 else 2, "big"),
+                    topic_bytes,
+                    (len(properties) + reserved).to_bytes(2, "big"),
+                    properties,
+                )
+            )
+            size = RECORD_HEAD_BYTES + len(born_host) + TIMESTAMP_BYTES + len(tail) + reserved
+            draft = Draft(
+                topic, queue_id, size, magic, zlib.crc32(body) & 0x7FFFFFFF, message.flag,
+                sys_flag, self.clock() if born is None else born, born_host, store_host, tail,
+                self._crc, message.wait,
+            )  # fmt: skip
+            _HEAD.pack(size, 0, 0, queue_id, message.flag, 0, 0, sys_flag, draft.born_timestamp)
+        except struct.error:
+            _name_the_field(message)
+            raise
+        if size > min(self._record_max, self._body_max + _SPARE_BYTES):
+            raise MessageTooLarge(
+                f"a record of {size} bytes; a segment takes {self._record_max}, "
+                f"maxMessageSize allows {self._body_max + _SPARE_BYTES}"
+            )
+        return draft
+
+
+def _name_the_field(message: Message) -> None:
+    for name, bits in (
+        ("queue_id", 32), ("flag", 32), ("sys_flag", 32), ("reconsume_times", 32),
+        ("prepared_offset", 64), ("born_timestamp", 64),
+    ):  # fmt: skip
+        value = getattr(message, name)
+        if value is not None:
+            check_range(name, value, bits)

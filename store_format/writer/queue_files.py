@@ -1,0 +1,248 @@
+"""ConsumeQueues as they grow: where each stands, and its files (ConsumeQueue, BatchConsumeQueue)."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from store_format.consume_queue import entry_bytes, pre_blank, segment_bytes
+from store_format.file_layer import Bytes, Files, OpenFile
+from store_format.layouts import QUEUE_ENTRY
+from store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    QueuePath,
+    check_topic,
+    parse_segment_name,
+    segment_name,
+)
+from store_format.queue_runs import NO_POSITION, PlaceRules, QueueRuns, fold, start_position
+from store_format.scan import QueueKey
+from store_format.settings import Settings
+
+_OPEN_FILES = 256
+_NO_OFFSETS = np.empty(0, np.int64)
+
+
+@dataclass
+class QueueState:
+    """Where one queue stands."""
+
+    position: int  # of the next entry
+    end: int  # the greatest physicalOffset + size among its entries, -1 for none
+
+
+class QueueFiles:
+    """All queues of a store. With `writes` False only their positions are kept."""
+
+    def __init__(
+        self, files: Files, settings: Settings, rules: PlaceRules, writes: bool = True
+    ) -> None:
+        self.files, self.rules, self.writes = files, rules, writes
+        self.states: dict[QueueKey, QueueState] = {}
+        self.ignored: frozenset[QueueKey] = frozenset()  # queues of which nothing is wanted
+        self._sizes = {
+            False: segment_bytes(settings.mapped_file_size_consume_queue, False),
+            True: segment_bytes(settings.mapper_file_size_batch_consume_queue, True),
+        }
+        self._open: OrderedDict[str, OpenFile] = OrderedDict()
+        self._dirty: set[str] = set()
+        self._new_folders: set[str] = set()
+
+    # --- as the store is opened -----------------------------------------------------------
+
+    def load(self, cut: int) -> None:
+        """Find every queue's end, and cut off its entries of records at or past `cut`.
+
+        All entries before the cut are taken to be sound: the caller knows them to be durable.
+        """
+        for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
+            for topic in self.files.names(folder):
+                for queue_id in self.files.names(f"{folder}/{topic}"):
+                    if queue_id.isdigit():
+                        self._load_queue(QueueKey(topic, int(queue_id), batch), cut)
+
+    def _load_queue(self, key: QueueKey, cut: int) -> None:
+        path, size, file_size = self._folder(key), entry_bytes(key.batch), self._sizes[key.batch]
+        starts = [parse_segment_name(name) for name in self.files.names(path)]
+        kept = 0  # files that hold an entry before the cut
+        entries = 0  # how many the last of them holds
+        for number in range(len(starts) - 1, -1, -1):
+            entries = self._entries_before(path, starts[number], key.batch, cut)
+            if entries:
+                kept = number + 1
+                break
+        if self.writes:
+            self._cut(path, starts, kept, entries * size, file_size)
+        if not kept:
+            return
+        last = self._read(path, starts[kept - 1], entries - 1, key.batch)
+        self.states[key] = QueueState(
+            starts[kept - 1] // size + entries, int(last["physicalOffset"]) + int(last["size"])
+        )
+
+    def _entries_before(self, path: str, start: int, batch: bool, cut: int) -> int:
+        """How many entries at a file's start are of records before the cut, by bisection."""
+        file = self.files.open(f"{path}/{segment_name(start)}")
+        try:
+            low, high = 0, file.length() // entry_bytes(batch)
+            while low < high:
+                middle = (low + high) // 2
+                entry = _read_entry(file, middle, batch)
+                if entry["size"] > 0 and 0 <= entry["physicalOffset"] < cut:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low and _read_entry(file, low - 1, batch)["size"] == 0x7FFFFFFF:
+                return 0  # nothing but what fills a first file up to its first entry
+            return low
+        finally:
+            file.close()
+
+    def _read(self, path: str, start: int, number: int, batch: bool) -> np.void:
+        file = self.files.open(f"{path}/{segment_name(start)}")
+        try:
+            return _read_entry(file, number, batch)
+        finally:
+            file.close()
+
+    def _cut(
+        self, path: str, starts: list[int], kept: int, used: int, file_size: int
+    ) -> None:
+        """Remove files past the kept ones, and what stands in the last of these after `used`."""
+        for start in reversed(starts[kept:]):
+            self.files.remove(f"{path}/{segment_name(start)}")
+        if kept:
+            file = self.files.open(f"{path}/{segment_name(starts[kept - 1])}")
+            rest = np.zeros(max(file.length() - used, 0), np.uint8)
+            if len(rest):
+                file.read_at(used, rest)
+            if rest.any() or file.length() != file_size:
+                file.set_length(used)
+                file.set_length(file_size)
+                file.sync()
+            file.close()
+        if starts:
+            self.files.sync_folder(path)
+
+    # --- as records are dispatched ---------------------------------------------------------
+
+    def append(self, keys: list[QueueKey], runs: QueueRuns) -> None:
+        """Append each queue's run, in physical order, at its next positions."""
+        for number, key in enumerate(keys):
+            count = int(runs.count[number])
+            if count and key not in self.ignored:
+                at = int(runs.entries_at[number])
+                entries = runs.entries[at : at + count * entry_bytes(key.batch)]
+                offsets_at = int(runs.offsets_at[number])
+                offsets = (
+                    _NO_OFFSETS if offsets_at < 0 else runs.offsets[offsets_at : offsets_at + count]
+                )
+                self._append_run(key, entries, offsets, int(runs.first[number]), count)
+
+    def _append_run(
+        self, key: QueueKey, entries: Bytes, offsets: npt.NDArray[np.int64], first: int, count: int
+    ) -> None:
+        rows = entries.reshape(count, entry_bytes(key.batch))
+        state = self.states.get(key)
+        if state is not None and _end_of(rows[0]) <= state.end:
+            # what the queue holds already (recovery dispatches from where others left off)
+            new = [number for number in range(count) if _end_of(rows[number]) > state.end]
+            if not new:
+                return
+            offsets = offsets if len(offsets) else np.arange(first, first + count)
+            offsets, rows, count = offsets[new], rows[new], len(new)
+            first = int(offsets[0])
+        if state is None:
+            state = QueueState(start_position(first, key.batch), -1)
+            self.states[key] = state
+            if self.writes and not key.batch:
+                self._fill_before(key, state.position)
+        if key.batch:
+            position, taken = state.position + count, rows
+        else:
+            positions = np.empty(count, np.int64)
+            flat = rows.reshape(-1)
+            position = fold(flat, offsets, first, count, state.position, self.rules, positions)
+            taken = rows if position - state.position == count else rows[positions != NO_POSITION]
+        if len(taken):
+            if self.writes:
+                self._write(key, state.position, taken.reshape(-1))
+            state.end = _end_of(taken[-1])
+        state.position = position
+
+    def _fill_before(self, key: QueueKey, position: int) -> None:
+        """ConsumeQueue.fillPreBlank: a first file has no zeros before its first entry."""
+        size = entry_bytes(False)
+        blanks = position % (self._sizes[False] // size)
+        if blanks:
+            data = np.frombuffer(pre_blank(blanks), np.uint8)
+            self._write(key, position - blanks, data)
+
+    def _write(self, key: QueueKey, position: int, data: Bytes) -> None:
+        """Write entries from a position on, over as many files as they need."""
+        file_size = self._sizes[key.batch]
+        at = position * entry_bytes(key.batch)
+        while len(data):
+            start = at - at % file_size
+            part = data[: start + file_size - at]
+            path = f"{self._folder(key)}/{segment_name(start)}"
+            self._file(path, file_size).write_at(at - start, part)
+            self._dirty.add(path)
+            at += len(part)
+            data = data[len(part) :]
+
+    def _file(self, path: str, file_size: int) -> OpenFile:
+        file = self._open.get(path)
+        if file is not None:
+            self._open.move_to_end(path)
+            return file
+        folder = path.rpartition("/")[0]
+        if self.files.exists(path):
+            file = self.files.open(path)
+        else:
+            if not self.files.exists(folder):
+                self.files.make_folder(folder)
+            file = self.files.create(path)
+            file.set_length(file_size)
+            self._new_folders.add(folder)
+        if len(self._open) >= _OPEN_FILES:
+            oldest, old = self._open.popitem(last=False)
+            if oldest in self._dirty:
+                old.sync()
+                self._dirty.discard(oldest)
+            old.close()
+        self._open[path] = file
+        return file
+
+    def sync(self) -> None:
+        """Make all entries written so far durable."""
+        dirty, self._dirty = self._dirty, set()
+        for path in dirty:
+            self._open[path].sync()
+        folders, self._new_folders = self._new_folders, set()
+        for folder in folders:
+            self.files.sync_folder(folder)
+
+    def close(self) -> None:
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+    def _folder(self, key: QueueKey) -> str:
+        folder = BATCH_CONSUME_QUEUE if key.batch else CONSUME_QUEUE
+        return str(QueuePath(folder, check_topic(key.topic), key.queue_id))
+
+
+def _read_entry(file: OpenFile, number: int, batch: bool) -> np.void:
+    size = entry_bytes(batch)
+    buffer = np.empty(size, np.uint8)
+    file.read_at(number * size, buffer)
+    entry: np.void = np.frombuffer(buffer, QUEUE_ENTRY, 1)[0]  # a batch entry starts the same
+    return entry
+
+
+def _end_of(row: Bytes) -> int:
+    entry = np.frombuffer(row, QUEUE_ENTRY, 1)[0]
+    return int(entry["physicalOffset"]) + int(entry["size"])

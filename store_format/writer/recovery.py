@@ -1,0 +1,280 @@
+"""Where a log ends, and cutting off what a crash left after that.
+
+What is found whole is kept; the rest of the last segment becomes zeros and later segments go, so
+that nothing that was cut can come back. RocketMQ only moves a position, and does bring some back.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from store_format.checkpoint import Checkpoint
+from store_format.faults import REASONS, DamageFound, Fault, StoreError
+from store_format.file_layer import SECTOR_BYTES, Bytes, Files
+from store_format.layouts import RECORD_FIXED_BYTES
+from store_format.names import COMMIT_LOG, parse_segment_name, segment_name
+from store_format.records import (
+    RECORD_ROW,
+    RecordRules,
+    Rows,
+    find_record,
+    first_bad_body,
+    frame,
+    walk,
+)
+
+_WINDOW_BYTES = 8 << 20
+_SLACK = 3_000  # milliseconds: StoreCheckpoint.getMinTimestamp
+
+
+@dataclass
+class LogEnd:
+    """What recovery found. Offsets are physical; times in milliseconds."""
+
+    start: int  # of the first segment
+    end: int  # where the next record goes
+    checked_from: int  # the segment from which records were checked
+    last_timestamp: int = 0  # storeTimestamp of the last record, 0 for none
+    fault: Fault = Fault.ZEROS  # why it ends there
+    cut_bytes: int = 0  # bytes that were not zero and were cut off after the end
+
+
+class LogRecovery:
+    """Finds and makes a log's end, once, as a store is opened."""
+
+    def __init__(
+        self,
+        files: Files,
+        segment_bytes: int,
+        rules: RecordRules,
+        check_crc: bool,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        """checkpoint: after a crash, what was durable; None after a clean stop."""
+        self.files, self.segment_bytes, self.rules = files, segment_bytes, rules
+        self.check_crc, self.checkpoint = check_crc, checkpoint
+        self.segments = self._segments()
+        window = min(_WINDOW_BYTES, segment_bytes)
+        self._window = np.empty(window, np.uint8)
+        self._rows = np.zeros(window // RECORD_FIXED_BYTES + 1, RECORD_ROW)
+
+    def run(self) -> LogEnd:
+        """Find the end and cut there. Raises DamageFound where live records follow a fault."""
+        if not self.segments:
+            return LogEnd(0, 0, 0)
+        number = self._first_to_check()
+        end = LogEnd(self.segments[0], self.segments[number], self.segments[number])
+        while True:
+            segment = self.segments[number]
+            self._walk(segment, end)
+            if end.fault != Fault.BLANK or number + 1 == len(self.segments):
+                break
+            number += 1
+        if end.fault not in (Fault.BLANK, Fault.ZEROS) or end.end < self.segments[-1]:
+            self._refuse_damage(number, end)
+        self._cut(number, end)
+        return end
+
+    def _segments(self) -> list[int]:
+        """The segments' offsets; after a crash the last one may still lack its length."""
+        segments = [parse_segment_name(name) for name in self.files.names(COMMIT_LOG)]
+        for number, segment in enumerate(segments):
+            path = _path(segment)
+            file = self.files.open(path)
+            try:
+                length = file.length()
+                last = number == len(segments) - 1
+                if length < self.segment_bytes and last and (self.checkpoint or length == 0):
+                    file.set_length(self.segment_bytes)
+                    file.sync()
+                elif length != self.segment_bytes:
+                    raise StoreError(
+                        f"{path}: has {length} bytes, but mappedFileSizeCommitLog "
+                        f"is {self.segment_bytes}"
+                    )
+            finally:
+                file.close()
+            if segment != segments[0] + number * self.segment_bytes:
+                raise StoreError(f"{path}: a hole before it; segments are missing")
+        return segments
+
+    def _first_to_check(self) -> int:
+        """The segment from which on records are checked (CommitLog.isMappedFileMatchedRecover).
+
+        After a crash the last one whose first record is older than what the checkpoint knows to
+        be durable; after a clean stop the last one with a record.
+        """
+        ck = self.checkpoint
+        safe = None if ck is None else min(ck.physic_msg_timestamp, ck.logics_msg_timestamp)
+        for number in range(len(self.segments) - 1, 0, -1):
+            timestamp = self._first_timestamp(self.segments[number])
+            if timestamp > 0 and (safe is None or timestamp <= safe - _SLACK):
+                return number
+        return 0
+
+    def _first_timestamp(self, segment: int) -> int:
+        """storeTimestamp of a segment's first record, 0 if there is none that is whole."""
+        _, count, _, _ = self._read_rows(segment, segment, 1)
+        return int(self._rows[0]["storeTimestamp"]) if count else 0
+
+    def _walk(self, segment: int, end: LogEnd) -> None:
+        """Go on to a segment's end or its first fault."""
+        segment_end = segment + self.segment_bytes
+        at = segment
+        end.fault = Fault.NONE
+        while end.fault == Fault.NONE and at < segment_end:
+            window, count, stood, fault = self._read_rows(segment, at, len(self._rows))
+            if count:
+                end.last_timestamp = int(self._rows[count - 1]["storeTimestamp"])
+            at += stood
+            if fault == Fault.NEED_MORE:
+                if stood == 0:  # longer than a window
+                    self._window = np.empty(min(2 * len(window), self.segment_bytes), np.uint8)
+                continue
+            end.fault = fault
+        if end.fault in (Fault.NONE, Fault.BLANK):
+            at, end.fault = segment_end, Fault.BLANK
+        end.end = at
+
+    def _read_rows(self, segment: int, at: int, most: int) -> tuple[Bytes, int, int, Fault]:
+        """(window, sound records in self._rows, bytes they take, why not more) from `at` on."""
+        left = segment + self.segment_bytes - at
+        window = self._window[:left]
+        file = self.files.open(_path(segment))
+        try:
+            file.read_at(at - segment, window)
+        finally:
+            file.close()
+        count, stood, fault = walk(
+            window, 0, len(window), left, left, at, self.rules, self._rows[:most]
+        )
+        rows = self._rows[:count]
+        good = first_bad_body(window, rows) if self.check_crc else count
+        if good < count:
+            stood, fault = int(rows["at"][good]), Fault.BODY_CRC
+        if self.checkpoint is not None:
+            durable = self.checkpoint.physic_msg_timestamp
+            torn = int(_first_torn(window, rows[:good], segment, durable))
+            if torn < good:
+                good, stood, fault = torn, int(rows["at"][torn]), Fault.LENGTHS
+        if fault == Fault.NONE and stood < left:
+            fault = Fault.NEED_MORE  # the rows were full
+        return window, good, stood, Fault(fault)
+
+    def _refuse_damage(self, number: int, end: LogEnd) -> None:
+        """Raise DamageFound if what follows the fault can be no crash's leavings.
+
+        After a crash: a record older than the checkpoint, which was durable before. After a
+        clean stop: a record as new as the last one, for then nothing was lost; an older one is
+        stale, from before the log was cut and written anew.
+        """
+        found = self._record_after(number, end.end)
+        if found is None:
+            return
+        at, timestamp = found
+        if self.checkpoint is None:
+            live = timestamp >= end.last_timestamp
+        else:
+            live = timestamp < self.checkpoint.physic_msg_timestamp
+        if live:
+            fault = Fault.ZEROS if end.fault == Fault.BLANK else end.fault
+            field, reason = REASONS[fault]
+            segment = self.segments[number]
+            raise DamageFound(
+                f"{_path(segment)}: at offset {end.end}: {field}: {reason}; live records follow "
+                f"from {at} on. A writer would cut them off: use `reput recover` first"
+            )
+
+    def _record_after(self, number: int, fault_at: int) -> tuple[int, int] | None:
+        """(place, storeTimestamp) of the first whole record after a fault."""
+        for segment in self.segments[number:]:
+            at = max(segment, fault_at + 1)
+            segment_end = segment + self.segment_bytes
+            while at < segment_end:
+                window, _, _, _ = self._read_rows(segment, at, 1)
+                found = int(find_record(window, 0, len(window), at, self.rules))
+                if found < 0:
+                    at += max(len(window) - RECORD_FIXED_BYTES, 1)
+                    if at + RECORD_FIXED_BYTES > segment_end:
+                        break
+                    continue
+                at += found
+                _, count, _, _ = self._read_rows(segment, at, 1)
+                if count:
+                    return at, int(self._rows[0]["storeTimestamp"])
+                at += 1
+        return None
+
+    def _cut(self, number: int, end: LogEnd) -> None:
+        """Leave nothing after the end, and make all up to it durable."""
+        for segment in reversed(self.segments[number + 1 :]):
+            used = self._non_zero(segment, segment)
+            if used or segment > end.end + self.segment_bytes:
+                end.cut_bytes += used
+                self.files.remove(_path(segment))
+                self.segments.remove(segment)
+                self.files.sync_folder(COMMIT_LOG)
+        segment = self.segments[number]
+        if end.end < segment + self.segment_bytes:
+            used = self._non_zero(segment, end.end)
+            if used:
+                end.cut_bytes += used
+                file = self.files.open(_path(segment))
+                file.set_length(end.end - segment)
+                file.set_length(self.segment_bytes)
+                file.sync()
+                file.close()
+        if self.checkpoint is not None:
+            for segment in self.segments:
+                if segment >= end.checked_from:
+                    file = self.files.open(_path(segment))
+                    file.sync()
+                    file.close()
+
+    def _non_zero(self, segment: int, at: int) -> int:
+        """How many bytes from a place to the segment's end are not zero."""
+        file = self.files.open(_path(segment))
+        used = 0
+        try:
+            while at < segment + self.segment_bytes:
+                window = self._window[: segment + self.segment_bytes - at]
+                file.read_at(at - segment, window)
+                used += int(np.count_nonzero(window))
+                at += len(window)
+        finally:
+            file.close()
+        return used
+
+
+@njit(cache=True)
+def _first_torn(buf: Bytes, rows: Rows, segment: int, durable_before: int) -> int:
+    """The first row with a lost sector in its topic or properties; len(rows) if none does.
+
+    A lost sector reads as zeros. In the fixed fields that shows in the lengths, in the body in
+    its CRC; a topic and properties have neither, but hold no NUL: the lost part's last byte is
+    the last of a sector, or of the record. Rows stored before `durable_before` cannot be torn.
+    """
+    for i in range(len(rows)):
+        row = rows[i]
+        if row.storeTimestamp < durable_before:
+            continue
+        last = row.at + row.size - 1
+        shift = row.physicalOffset - segment - row.at  # from a place in buf to one in the file
+        if row.propertiesLength > 0 and buf[last] == 0:
+            return i
+        if row.topicLength > 0 and buf[row.topicAt + row.topicLength - 1] == 0:
+            return i
+        at = row.topicAt
+        while at <= last:
+            if (at + shift + 1) % SECTOR_BYTES == 0 and buf[at] == 0:
+                inside_topic = at < row.topicAt + row.topicLength
+                inside_properties = at >= row.propertiesAt
+                if inside_topic or inside_properties:
+                    return i
+            at += 1
+    return len(rows)
+
+
+def _path(segment: int) -> str:
+    return f"{COMMIT_LOG}/{segment_name(segment)}"

@@ -1,0 +1,65 @@
+"""Dispatch as the log grows (DefaultMessageStore.ReputMessageService).
+
+The records are read back from the log and dispatched by the same kernels as a rebuild's scan, so
+that what is derived here is what a rebuild derives.
+"""
+
+from dataclasses import replace
+
+from store_format.faults import Fault, StoreError
+from store_format.scan import IndexPuts, Read, Runs, ScanRules, Stretch, scan
+from store_format.writer.index_files import IndexFiles
+from store_format.writer.queue_files import QueueFiles
+
+
+class Reput:
+    """Dispatches a log from `at` on. Not for use by two threads at once."""
+
+    def __init__(
+        self,
+        read: Read,
+        segment_bytes: int,
+        rules: ScanRules,
+        queues: QueueFiles,
+        index: IndexFiles | None,
+        at: int,
+    ) -> None:
+        """read: fills a buffer from the log; index: None where none is kept."""
+        self.read, self.segment_bytes = read, segment_bytes
+        # The running dispatch checks no CRC: what is appended here is known to be right.
+        self.rules = replace(rules, check_body_crc=False)
+        self.queues, self.index = queues, index
+        self.at = at
+        self.timestamp = 0  # milliseconds: store time of the last record dispatched
+
+    def run(self, end: int) -> None:
+        """Dispatch all records up to `end`, where one ends. Raises StoreError."""
+        while self.at < end:
+            segment = self.at - self.at % self.segment_bytes
+            stop = min(end, segment + self.segment_bytes)
+            stretch = Stretch(segment, segment + self.segment_bytes, self.at, stop, self.at)
+            records = self._dispatch(stretch)
+            if records.fault not in (Fault.NONE, Fault.BLANK):
+                raise StoreError(
+                    f"the log at {records.next}: {records.fault.name} where a record was written"
+                )
+            self.at = records.next
+
+    def _dispatch(self, stretch: Stretch):  # type: ignore[no-untyped-def]
+        index = self.index
+        for out in scan(self.read, stretch, self.rules):
+            if isinstance(out, Runs):
+                self.queues.append(out.queues, out.runs)
+            elif isinstance(out, IndexPuts):
+                if index is not None:
+                    # a replay indexes nothing twice
+                    puts = out.puts[out.puts["physicalOffset"] > index.indexed_to]
+                    index.append(puts)
+            else:
+                end = out
+        if end.records:
+            self.timestamp = end.last_timestamp
+            if index is not None and end.last_record > index.indexed_to:
+                # The last file may be full, and a message after that has come.
+                index.open_for_message()
+        return end

@@ -1,0 +1,179 @@
+"""SparkSessions for the command line. Library code is given one and never makes its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from jobs.java import find_java_home
+from jobs.jvm import LocalJvm, archive_flags, archive_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# For one process on one machine, whose rows are few (the bytes go through staging files).
+_LOCAL_SETTINGS = {
+    "spark.app.name": "reput",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.eventLog.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Between the JVM and the Python workers of one machine; TCP costs 20 ms a task more.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.catalogImplementation": "in-memory",
+    # The jobs say themselves how they partition, and plan again what is skewed.
+    "spark.sql.adaptive.enabled": "false",
+    # Compiling Java for each query takes longer than interpreting it over a few rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@contextmanager
+def command_session(master: str | None = None, memory: str = "1g") -> Iterator[SparkSession]:
+    """Yield the session that a command runs on, and stop it afterwards.
+
+    Under spark-submit that is the one it describes; else one on `master`: a local one by
+    default, on all cores.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and (master or "local").startswith("local"):
+        with local_session(master or "local[*]", memory) as spark:
+            yield spark
+        return
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("reput")
+    if master and master.startswith("sc://"):
+        builder = builder.remote(master)
+    elif master:
+        builder = builder.master(master)
+    spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def local_session(
+    master: str = "local[*]", memory: str = "1g", settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Yield a session on this machine, quick to start and silent; `settings` go over ours."""
+    if os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR"):
+        with _plain_session(master, memory, settings) as spark:
+            yield spark
+        return
+    flags = archive_flags(archive_path(find_java_home()))
+    with local_jvm_session(master, memory, settings, flags) as (spark, _):
+        yield spark
+
+
+@contextmanager
+def local_jvm_session(
+    master: str,
+    memory: str = "1g",
+    settings: Mapping[str, str] | None = None,
+    flags: tuple[str, ...] = (),
+) -> Iterator[tuple[SparkSession, LocalJvm]]:
+    """Yield a session on a JVM of our own, and that JVM."""
+    jvm = LocalJvm(local_settings(master, settings), memory, flags)
+    try:
+        # While the JVM starts, import what PySpark and the jobs are going to.
+        import numba  # noqa: F401
+        import pandas  # noqa: F401
+        import pyarrow  # noqa: F401
+        from pyspark.sql import SparkSession
+
+        jvm.connect()
+        with _workers_of_this_python():
+            spark = SparkSession.builder.getOrCreate()
+        yield spark, jvm
+    finally:
+        jvm.stop()
+
+
+@contextmanager
+def _plain_session(
+    master: str, memory: str, settings: Mapping[str, str] | None
+) -> Iterator[SparkSession]:
+    """Yield a session made PySpark's own way, from a Spark that somebody has set up."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("JAVA_HOME", str(find_java_home().home))
+    builder = SparkSession.builder.config("spark.driver.memory", memory)
+    for name, value in local_settings(master, settings).items():
+        builder = builder.config(name, value)
+    with _workers_of_this_python():
+        spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _workers_of_this_python() -> Iterator[None]:
+    """Have a session made within start its workers with this Python, not with PATH's."""
+    before = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYSPARK_PYTHON"]
+        else:
+            os.environ["PYSPARK_PYTHON"] = before
+
+
+def local_settings(master: str, over: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the settings of a local session, those of `over` before ours."""
+    return {
+        **_LOCAL_SETTINGS,
+        "spark.master": retrying(master),
+        "spark.sql.shuffle.partitions": str(local_cores(master)),
+        **(over or {}),
+    }
+
+
+def retrying(master: str) -> str:
+    """Return a local master under which a task is tried 4 times: a plain one fails on the first."""
+    if master == "local":
+        return "local[1,4]"
+    found = re.fullmatch(r"local\[(\*|\d+)\]", master)
+    return f"local[{found[1]},4]" if found else master
+
+
+def local_cores(master: str) -> int:
+    """How many tasks a local master runs at once."""
+    found = re.match(r"local\[(\*|\d+)", master)
+    if not found:
+        return 1
+    return len(os.sched_getaffinity(0)) if found[1] == "*" else int(found[1])
+
+
+def rehearse(spark: SparkSession) -> None:
+    """Run queries of the shapes that the jobs use, for the classes they load."""
+    from pyspark.sql import functions
+
+    counted = spark.range(0, 8, 1, 2).mapInArrow(_same, "id long").selectExpr("id", "id % 3 as k")
+    frame = (
+        counted.withColumn("name", functions.col("k").cast("string"))
+        .withColumn("bytes", functions.col("name").cast("binary"))
+        .repartition(2, "k", "name")
+        .sortWithinPartitions("k", "id")
+        .mapInArrow(_same, "id long, k long, name string, bytes binary")
+    )
+    rows = frame.toArrow()
+    given = spark.createDataFrame(rows).repartition(2, "k").sortWithinPartitions("name")
+    given.unionByName(frame).groupBy("k").agg(functions.count("id"), functions.sum("k")).collect()
+
+
+def _same(batches):  # type: ignore[no-untyped-def]
+    yield from batches

@@ -173,11 +173,20 @@ class Encoder:
         self._capacity = self.profile.property_map_capacity
         self._record_max = self.settings.mapped_file_size_commit_log - BLANK_BYTES
 
-    def draft(self, message: Message) -> Draft:
-        """The record to be of a message, after RocketMQ's checks. Raises Refused."""
+    def draft(
+        self, message: Message, born_host: bytes | None = None, store_host: bytes | None = None
+    ) -> Draft:
+        """The record to be of a message, after RocketMQ's checks. Raises Refused.
+
+        born_host, store_host: as in a record, in place of the message's.
+        """
+        hosts = (
+            born_host or encode_host(message.born_host or self.host),
+            store_host or encode_host(message.store_host or self.host),
+        )
         given = message.properties
         if isinstance(given, bytes) and not message.delay_level:
-            return self._draft(message, message.topic, message.queue_id, given)
+            return self._draft(message, message.topic, message.queue_id, given, hosts)
         properties = self.properties(message)
         topic, queue_id = message.topic, message.queue_id
         level = message.delay_level
@@ -187,7 +196,8 @@ class Encoder:
             level = min(level, self._delay_levels)
             properties |= {"DELAY": str(level), "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
             topic, queue_id = SCHEDULE_TOPIC, level - 1
-        return self._draft(message, topic, queue_id, encode_properties(properties, self._capacity))
+        raw = encode_properties(properties, self._capacity)
+        return self._draft(message, topic, queue_id, raw, hosts)
 
     def batch(self, messages: list[Message]) -> list[Draft]:
         """Drafts of one topic and queue (MessageExtBatch). Raises Refused."""
@@ -197,9 +207,12 @@ class Encoder:
             given = message.properties
             if not isinstance(given, bytes):
                 given = encode_properties(self.properties(message), _BATCH_MAP_CAPACITY)
-            drafts.append(self._draft(message, message.topic, message.queue_id, given))
+            hosts = (
+                encode_host(message.born_host or self.host),
+                encode_host(message.store_host or self.host),
+            )
+            drafts.append(self._draft(message, message.topic, message.queue_id, given, hosts))
             total += _BATCH_FIXED_BYTES + len(message.body) + len(given)
-        check_body(b"", self._body_max)
         if total > self._body_max:
             raise MessageTooLarge(f"a batch of {total} bytes; maxMessageSize is {self._body_max}")
         return drafts
@@ -229,7 +242,10 @@ class Encoder:
             properties["UNIQ_KEY"] = self.unique_ids.next()
         return properties
 
-    def _draft(self, message: Message, topic: str, queue_id: int, properties: bytes) -> Draft:
+    def _draft(
+        self, message: Message, topic: str, queue_id: int, properties: bytes,
+        hosts: tuple[bytes, bytes],
+    ) -> Draft:  # fmt: skip
         body = message.body
         topic_bytes = check_topic(topic, self._topic_max)
         check_body(body, self._body_max)
@@ -247,8 +263,7 @@ class Encoder:
             )
         if b"\0" in properties:
             check_property("raw", "\0")
-        born_host = encode_host(message.born_host or self.host)
-        store_host = encode_host(message.store_host or self.host)
+        born_host, store_host = hosts
         sys_flag = message.sys_flag | message.transaction
         if len(born_host) == IPV6_HOST:
             sys_flag |= SYS_BORN_HOST_V6

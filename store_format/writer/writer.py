@@ -2,7 +2,8 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -256,36 +257,42 @@ class CommitLogWriter:
         """Append what the encoder made: one record, or those of a batch."""
         first = drafts[0]
         size = first.size if len(drafts) == 1 else sum(draft.size for draft in drafts)
-        with self._lock:
-            self._check_usable()
-            now = self.clock()
-            if now > self._last_timestamp:
-                # Never earlier than before: recovery tells by it what was durable.
-                self._last_timestamp = now
-            else:
-                now = self._last_timestamp
+        with self.appending() as now:
             key = (first.topic, first.queue_id)
-            queue_offset = self._next.get(key)
-            if queue_offset is None:
-                queue_offset = self._next_offset(key)
-            try:
-                if size + BLANK_BYTES > self.log.room:
-                    self._check_fits(size)
-                    self.log.make_room(size)
-                at = self.log.end
-                if len(drafts) == 1:
-                    queue_offset = queue_offset if first.counted else 0
-                    self.log.write(finish(first, queue_offset, at, now))
-                else:
-                    self.log.write(_joined(drafts, queue_offset, at, now))
-            except OSError as error:
-                self._fail(error)
-                raise self._ended() from error
+            queue_offset = self.next_offset(key)
+            if size + BLANK_BYTES > self.log.room:
+                self._check_fits(size)
+                self.log.make_room(size)
+            at = self.log.end
+            if len(drafts) == 1:
+                queue_offset = queue_offset if first.counted else 0
+                self.log.write(finish(first, queue_offset, at, now))
+            else:
+                self.log.write(_joined(drafts, queue_offset, at, now))
             if first.counted:
                 self._next[key] = queue_offset + len(drafts)
         status = self._wait(at + size, first.wait) if self.settings.sync_flush else PUT_OK
         ids = _ids(drafts, at)
         return AppendResult(status, at, queue_offset, ids, size, now, len(drafts))
+
+    @contextmanager
+    def appending(self) -> Iterator[int]:
+        """Hold the log for one append; yields its storeTimestamp. A failed write ends the writer.
+
+        The time never goes back: recovery tells by it what was durable.
+        """
+        with self._lock:
+            self.check_usable()
+            self._last_timestamp = max(self.clock(), self._last_timestamp)
+            try:
+                yield self._last_timestamp
+            except OSError as error:
+                self._fail(error)
+                raise self._ended() from error
+
+    def wait_durable(self, end: int) -> str:
+        """In SYNC_FLUSH return when the log is durable up to `end`; else at once."""
+        return self._wait(end, True) if self.settings.sync_flush else PUT_OK
 
     def _wait(self, end: int, wait: bool) -> str:
         """DefaultFlushManager.handleDiskFlush."""
@@ -309,8 +316,11 @@ class CommitLogWriter:
         if size > most:
             raise MessageTooLarge(f"a batch of {size} bytes; a segment takes {most}")
 
-    def _next_offset(self, key: tuple[str, int]) -> int:
-        """The queueOffset of a queue that was not met since the store was opened."""
+    def next_offset(self, key: tuple[str, int]) -> int:
+        """The queueOffset of the next message for a queue; while `appending`."""
+        offset = self._next.get(key)
+        if offset is not None:
+            return offset
         if key[0] in self.batch_topics:
             raise BatchQueueTopic(f"topic {key[0]} has queue.type BatchCQ")
         if self._known_from > self.log.start:
@@ -318,6 +328,10 @@ class CommitLogWriter:
             with self._dispatch_lock:
                 self._learn_queues()
         return self._next.get(key, 0)
+
+    def set_next_offset(self, key: tuple[str, int], offset: int) -> None:
+        """Messages were appended up to this queueOffset; while `appending`."""
+        self._next[key] = offset
 
     def _learn_queues(self) -> None:
         """Find the queues that the log has and the ConsumeQueues lack, in what was not read."""
@@ -340,7 +354,7 @@ class CommitLogWriter:
 
     def flush(self) -> None:
         """Make all that was appended durable. Raises WriterFailed."""
-        self._check_usable()
+        self.check_usable()
         try:
             self._sync()
         except OSError as error:
@@ -349,7 +363,7 @@ class CommitLogWriter:
 
     def _sync(self) -> int:
         """Commit the write buffer, then sync; the checkpoint learns of it when it is kept."""
-        self._check_usable()
+        self.check_usable()
         if self.settings.transient_store_pool_enable:
             with self._lock:
                 self.log.commit()
@@ -439,7 +453,7 @@ class CommitLogWriter:
             service.stop()
         self._group.stop()
         try:
-            self._check_usable()
+            self.check_usable()
             self._close_cleanly()
         except OSError as error:
             self._fail(error)
@@ -481,7 +495,8 @@ class CommitLogWriter:
         else:
             self.abandon()
 
-    def _check_usable(self) -> None:
+    def check_usable(self) -> None:
+        """Raise WriterFailed or WriterClosed."""
         if self._error is not None:
             raise self._ended()
         if self._closed:

@@ -1,0 +1,142 @@
+"""Messages of another store's log, appended to this one: a deleted topic brought back."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from store_format.faults import Fault
+from store_format.layouts import (
+    CRC_PROPERTY_BYTES,
+    RECORD_FIXED_BYTES,
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    SYS_TRANSACTION_MASK,
+)
+from store_format.records import RECORD_ROW, Bytes, RecordRules, Rows, first_bad_body, walk
+from store_format.scan import Read
+from store_format.writer.message import Message
+from store_format.writer.stored import Stored, parse_stored
+from store_format.writer.writer import CommitLogWriter
+
+_WINDOW_BYTES = 8 << 20
+_CRC_NAME = b"__CRC32#\x01"
+
+
+class Wanted(NamedTuple):
+    """Which messages: of one topic ('' for all), stored in [since, until) (milliseconds)."""
+
+    topic: str = ""
+    since: int = -(1 << 63)
+    until: int = (1 << 63) - 1
+
+
+class SourceSegment(NamedTuple):
+    """One segment of the log that is copied from; `read` takes physical offsets."""
+
+    start: int
+    end: int
+    read: Read
+
+
+class Copied(NamedTuple):
+    """What became of it: messages seen and copied, and where the log stopped being sound."""
+
+    seen: int
+    copied: int
+    fault: Fault
+    stopped_at: int
+
+
+def copy_messages(
+    writer: CommitLogWriter, segments: list[SourceSegment], rules: RecordRules, wanted: Wanted
+) -> Copied:
+    """Append the wanted messages, in the log's order, each to its topic and queue.
+
+    Body, properties, flags, hosts and birth are kept; queue offset, physical offset and store
+    time are new. Stops at the first fault of the source, and says so.
+    """
+    seen = copied = 0
+    fault, at = Fault.NONE, segments[0].start if segments else 0
+    for segment in segments:
+        at = segment.start
+        for window, rows, at, fault in _windows(segment, rules):
+            seen += len(rows)
+            mask = _wanted(window, rows, _raw(wanted.topic), wanted.since, wanted.until)
+            for row in rows[mask]:
+                start, size = int(row["at"]), int(row["size"])
+                place = int(row["physicalOffset"])
+                record = parse_stored(window[start : start + size], place, rules)
+                if record is not None:
+                    _append(writer, record)
+                    copied += 1
+        if fault != Fault.BLANK:
+            break
+    writer.wait_durable(writer.log.end)
+    return Copied(seen, copied, fault, at)
+
+
+def _windows(
+    segment: SourceSegment, rules: RecordRules
+) -> Iterator[tuple[Bytes, Rows, int, Fault]]:
+    """(window, its sound records, where the walk stands, why it stopped) over a segment."""
+    buffer = np.empty(min(_WINDOW_BYTES, segment.end - segment.start), np.uint8)
+    rows = np.zeros(len(buffer) // RECORD_FIXED_BYTES + 1, RECORD_ROW)
+    at, fault = segment.start, Fault.NEED_MORE
+    while fault == Fault.NEED_MORE:
+        left = segment.end - at
+        window = buffer[:left]
+        segment.read(at, window)
+        count, stood, code = walk(window, 0, len(window), left, left, at, rules, rows)
+        good = first_bad_body(window, rows[:count])
+        if good < count:
+            stood, code = int(rows["at"][good]), Fault.BODY_CRC
+        if code == Fault.NEED_MORE and stood == 0:
+            buffer = np.empty(min(2 * len(buffer), segment.end - segment.start), np.uint8)
+        fault = Fault.NEED_MORE if code == Fault.NONE and stood < left else Fault(code)
+        at += stood
+        yield window, rows[:good], at, fault
+
+
+def _raw(topic: str) -> Bytes:
+    return np.frombuffer(topic.encode() or b"\0", np.uint8)
+
+
+@njit(cache=True)
+def _wanted(buf, rows, topic, since, until):  # type: ignore[no-untyped-def]
+    """bool a row: stored in [since, until), and of the topic unless that is one NUL."""
+    mask = np.zeros(len(rows), np.bool_)
+    for i in range(len(rows)):
+        row = rows[i]
+        if not since <= row.storeTimestamp < until:
+            continue
+        same = row.topicLength == len(topic)
+        if same:
+            for k in range(len(topic)):
+                if buf[row.topicAt + k] != topic[k]:
+                    same = False
+                    break
+        mask[i] = same or topic[0] == 0
+    return mask
+
+
+def _append(writer: CommitLogWriter, record: Stored) -> None:
+    properties = record.properties
+    if properties[-CRC_PROPERTY_BYTES:].startswith(_CRC_NAME):
+        properties = properties[:-CRC_PROPERTY_BYTES]  # it covers the old place; made anew
+    flags = record.sys_flag & ~(SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
+    message = Message(
+        topic=record.topic.decode("utf-8", "replace"),
+        queue_id=record.queue_id,
+        body=record.body,
+        properties=properties,
+        flag=record.flag,
+        transaction=record.transaction,
+        sys_flag=flags,
+        prepared_offset=record.prepared_offset,
+        wait=False,
+        born_timestamp=record.born_timestamp,
+        reconsume_times=record.reconsume_times,
+    )
+    writer.put(writer.encoder.draft(message, record.born_host, record.store_host))

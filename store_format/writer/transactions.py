@@ -1,0 +1,130 @@
+"""Transactions as the broker does them: through the half and the op topic.
+
+TransactionalMessageBridge.putHalfMessage, EndTransactionProcessor.endMessageTransaction,
+TransactionalMessageServiceImpl.deletePrepareMessage. A half message that is not ended is the
+broker's to check back.
+"""
+
+from store_format.layouts import (
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_MASK,
+)
+from store_format.records import RecordRules
+from store_format.writer.encode import encode_properties, parse_properties
+from store_format.writer.errors import NotPrepared
+from store_format.writer.message import (
+    HALF_TOPIC,
+    OP_TOPIC,
+    Message,
+    check_sendable,
+    check_topic,
+)
+from store_format.writer.stored import Stored, read_stored
+from store_format.writer.writer import AppendResult, CommitLogWriter
+
+_OP_MAP_CAPACITY = 16  # Message's own map: an op message never was a client's
+_REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG
+_NO_REAL_PLACE = ("REAL_TOPIC", "REAL_QID", "TRAN_MSG")
+
+
+class Transactions:
+    """Prepares messages in a writer's store, and ends them."""
+
+    def __init__(self, writer: CommitLogWriter) -> None:
+        self.writer = writer
+        rules = writer.profile
+        self._records = RecordRules(rules.ipv6_hosts, rules.long_topics)
+        self._capacity = rules.property_map_capacity
+
+    def prepare(self, message: Message, producer_group: str = "reput") -> AppendResult:
+        """Append a half message; its physical offset is what `commit` and `rollback` ask for.
+
+        Raises Refused, WriterFailed, WriterClosed.
+        """
+        check_sendable(message.topic)
+        encoder = self.writer.encoder
+        check_topic(message.topic, encoder.settings.max_topic_length)
+        properties = encoder.properties(message)
+        # DefaultMQProducerImpl.sendMessageInTransaction: a half message is never delayed
+        properties.pop("DELAY", None)
+        properties |= {"TRAN_MSG": "true", "PGROUP": producer_group}
+        properties["__transactionId__"] = properties["UNIQ_KEY"]
+        properties |= {"REAL_TOPIC": message.topic, "REAL_QID": str(message.queue_id)}
+        half = Message(
+            topic=HALF_TOPIC,
+            body=message.body,
+            properties=encode_properties(properties, self._capacity),
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            wait=message.wait,
+            born_timestamp=message.born_timestamp,
+            born_host=message.born_host,
+            store_host=message.store_host,
+            reconsume_times=message.reconsume_times,
+        )
+        return self.writer.put(encoder.draft(half))
+
+    def commit(self, physical_offset: int) -> AppendResult:
+        """Append the half message at an offset to its real queue, then note it as ended.
+
+        As in the broker neither waits for the disk. Raises NotPrepared, Refused, WriterFailed.
+        """
+        half, properties = self._half(physical_offset)
+        raw = encode_properties(properties, self._capacity)
+        level = int(properties.get("DELAY", "0"))
+        # The broker makes the text before it removes REAL_TOPIC, so that a committed message
+        # keeps it; only a delayed one has its text made anew.
+        message = Message(
+            topic=properties["REAL_TOPIC"],
+            queue_id=int(properties["REAL_QID"]),
+            body=half.body,
+            properties=raw,
+            flag=half.flag,
+            transaction=SYS_TRANSACTION_COMMIT,
+            sys_flag=half.sys_flag
+            & ~(SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6),
+            prepared_offset=physical_offset,
+            wait=False,
+            born_timestamp=half.born_timestamp,
+            reconsume_times=half.reconsume_times,
+        )
+        if level > 0:
+            kept = {n: v for n, v in properties.items() if n not in _NO_REAL_PLACE}
+            message.properties, message.delay_level = kept, level
+        draft = self.writer.encoder.draft(message, half.born_host, half.store_host)
+        result = self.writer.put(draft)
+        self._end(half)
+        return result
+
+    def rollback(self, physical_offset: int) -> AppendResult:
+        """Note the half message at an offset as ended; the result is that note's."""
+        half, _ = self._half(physical_offset)
+        return self._end(half)
+
+    def _half(self, at: int) -> tuple[Stored, dict[str, str]]:
+        log = self.writer.log
+        record = None
+        if log.start <= at < log.committed:
+            segment_end = at - at % log.segment_bytes + log.segment_bytes
+            record = read_stored(log.read, at, segment_end, self._records)
+        if record is None or record.topic != HALF_TOPIC.encode():
+            raise NotPrepared(f"there is no half message at offset {at}")
+        properties = parse_properties(record.properties)
+        if "REAL_TOPIC" not in properties or "REAL_QID" not in properties:
+            raise NotPrepared(f"the half message at offset {at} lacks its real topic or queue")
+        return record, properties
+
+    def _end(self, half: Stored) -> AppendResult:
+        """Append the op message: the half message's queue offset, as text."""
+        writer = self.writer
+        text = str(half.queue_offset) + ("," if writer.profile.op_message_lists else "")
+        op = Message(
+            topic=OP_TOPIC,
+            queue_id=half.queue_id,
+            body=text.encode(),
+            properties=encode_properties({"TAGS": _REMOVE_TAG, "WAIT": "true"}, _OP_MAP_CAPACITY),
+            wait=False,
+        )
+        return writer.put(writer.encoder.draft(op))

@@ -172,13 +172,13 @@ def _uniform(draw: st.DrawFn, crc_property: bool) -> list[Message]:
 
 
 @st.composite
-def logs(draw: st.DrawFn, damage: bool = True) -> Log:
+def logs(draw: st.DrawFn, damage: bool = True, only_version: str | None = None) -> Log:
     """A log of any kind that the rules name, small enough to derive in milliseconds.
 
     With `damage`, some are cut, flipped or littered with stale records; without, every record of
     the log is whole, though RocketMQ may still refuse one (a DELAY that is no number).
     """
-    version = draw(versions())
+    version = only_version or draw(versions())
     settings = draw(settings_for(version))
     crc_property = settings.get("forceVerifyPropCRC", False)
     numbers = numbers_of(version)

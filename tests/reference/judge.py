@@ -1,0 +1,110 @@
+"""`python -m tests.reference.judge VERSION [EXAMPLES [SEED]]`: drawn logs, derived by RocketMQ too.
+
+The golden stores show what producers make; this puts the reference, and with it every rule, to the
+real store on logs that no producer would. It takes a second or so a log, and Maven once.
+"""
+
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.logs import Log, logs
+from tests.logs.strategies import numbers_of
+from tests.reference import compare, derive, records
+from tests.rocketmq.driver import Driver, JobFailedError
+
+# The first version that has a setting; the driver refuses one that its RocketMQ does not know.
+SETTINGS_SINCE = {
+    "enableMultiDispatch": (4, 9, 3),
+    "enableLmq": (4, 9, 3),
+    "mapperFileSizeBatchConsumeQueue": (5, 0, 0),
+    "forceVerifyPropCRC": (5, 2, 0),
+}
+
+
+def fitted(log: Log, version: str) -> Log:
+    """The log as one for this version."""
+    numbers = numbers_of(version)
+    known = {
+        name: value
+        for name, value in log.settings.items()
+        if SETTINGS_SINCE.get(name, (0, 0, 0)) <= numbers
+    }
+    attributes = log.topic_attributes if numbers >= (5, 0, 0) else {}
+    return Log(log.segments, known, version, attributes)
+
+
+def why_not(log: Log) -> str | None:
+    """Why a recovering RocketMQ and the reference may differ on this log by intent."""
+    numbers = numbers_of(log.version)
+    stop = derive(*log).stop
+    if stop.startswith("physicalOffset"):
+        return "a misplaced record, which RocketMQ accepts"
+    if numbers >= (5, 4, 0) and len(log.segments) > 10:
+        return "a clean start looks at no more than ten segments (commitLogRecoverMaxNum)"
+    if numbers < (5, 0, 0):
+        found = records(*log[:3])
+        if any(message.store_timestamp <= 0 for message in found):
+            return "recovery starts at the last segment that is not newer than the checkpoint"
+        if len(log.segments) > 3 and stop != "zeros":
+            return "a clean start looks at the last three segments"
+    return None
+
+
+def judge(log: Log, driver: Driver) -> str | None:
+    """The first difference between RocketMQ's files and the reference's."""
+    with tempfile.TemporaryDirectory(prefix="reput-judge-") as folder:
+        store = Path(folder)
+        (store / "commitlog").mkdir()
+        for base, segment in log.segments.items():
+            (store / "commitlog" / f"{base:020d}").write_bytes(segment)
+        try:
+            driver.derive(store, log.settings, topics=log.topic_attributes, seconds=20)
+        except (JobFailedError, TimeoutError) as error:
+            driver.kill()  # a store that failed to start leaves its threads behind
+            said = [line for line in driver.log.splitlines() if "Exception" in line]
+            return f"no answer: {error.args[0].splitlines()[0]} {said[-1:]}"
+        derivation = derive(*log)
+        if "index/1" in derivation.files:
+            # Two index files made in one millisecond have one name, and RocketMQ writes both into
+            # the same file.
+            for path in (store / "index").iterdir():
+                path.unlink()
+            for name in [name for name in derivation.files if name.startswith("index/")]:
+                del derivation.files[name]
+        return compare(derivation, store)
+
+
+def main(version: str, examples: str = "50", number: str = "0") -> int:
+    verdicts: Counter[str] = Counter()
+    with Driver(version) as driver:
+
+        @seed(int(number))
+        @settings(
+            max_examples=int(examples),
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(logs(only_version=version))
+        def run(drawn: Log) -> None:
+            log = fitted(drawn, version)
+            verdict = why_not(log)
+            if verdict is None:
+                verdict = judge(log, driver) or "agree"
+            verdicts[verdict] += 1
+            if verdict not in ("agree", why_not(log)):
+                print(verdict, log, sep="\n")
+
+        run()
+    for verdict, count in verdicts.most_common():
+        print(f"{count:5} {verdict}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -106,7 +106,9 @@ def run(arguments: argparse.Namespace) -> int:
             count = copied.copied
             if copied.fault not in (Fault.BLANK, Fault.ZEROS, Fault.NONE):
                 field, reason = REASONS[copied.fault]
-                stopped = f"{arguments.from_store}: stopped at {copied.stopped_at}: {field}: {reason}"
+                stopped = (
+                    f"{arguments.from_store}: stopped at {copied.stopped_at}: {field}: {reason}"
+                )
         else:
             try:
                 for done in _append_all(writer, source):

@@ -2,13 +2,15 @@
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs import append, dump
+from jobs import dump
 from jobs.progress import Progress, ShownProgress
+from jobs.session import SparkFailed, command_session
 from store_format.faults import DamageFound, StoreError
 from store_format.profiles import RELEASES, UnknownRelease
 from store_format.settings import SettingError, parse_assignments, parse_properties
@@ -52,9 +54,19 @@ def main(words: Sequence[str] | None = None) -> int:
         return _complain(error, USAGE)
     except (StoreError, OSError) as error:
         return _complain(error, FAILED)
+    except SparkFailed as error:
+        return _complain(cause(str(error)), FAILED)
 
 
-def _complain(error: Exception, code: int) -> int:
+def cause(trace: str) -> str:
+    """What a failed task said, out of Spark's account of it: the last line of Python's trace."""
+    said = re.findall(
+        r"^(?:[A-Za-z_]+\.)+[A-Z]\w*: .*$|^[A-Z]\w*(?:Error|Exception): .*$", trace, re.M
+    )
+    return said[0] if said else trace.strip()
+
+
+def _complain(error: Exception | str, code: int) -> int:
     sys.stderr.write(f"reput: error: {error}\n")
     return code
 
@@ -85,10 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         "--against", metavar="DIR", help="where the derived files are (default: STORE)"
     )
     verify.set_defaults(run=_verify)
-    for name, module, says in (
-        ("dump", dump, "show any store file as text or JSON lines"),
-        ("append", append, "append messages to a local store"),
-    ):
+    for name, module, says in (("dump", dump, "show any store file as text or JSON lines"),):
         command = _command(commands, name, says)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
@@ -153,7 +162,6 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 def _rebuild(arguments: argparse.Namespace) -> int:
     from jobs.rebuild import rebuild
-    from jobs.session import command_session
 
     settings = _settings(arguments)
     with command_session(arguments.master) as spark:
@@ -173,7 +181,6 @@ def _rebuild(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from jobs.session import command_session
     from jobs.verify import verify
 
     settings = _settings(arguments)

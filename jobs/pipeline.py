@@ -82,7 +82,7 @@ class Pipeline:
             if files:
                 frames.insert(0, self._index_frame(index, files))
         frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        with self.progress.stage("built", 0, "files", lambda: 0):
+        with self.progress.stage("built", None, "files", self._files_built):
             return list(frame.toArrow().to_pylist())
 
     def runs_frame(self, linked: Linked) -> "DataFrame":
@@ -150,9 +150,14 @@ class Pipeline:
         """Rows 0 .. count - 1 in the column `id`, each in a partition of its own if it can be."""
         return self.spark.range(0, count, 1, max(1, min(count, partitions or count)))
 
+    def _staged(self) -> list[str]:
+        return [listed.name for listed in self.staging.storage.list(self.staging.folder)]
+
+    def _files_built(self) -> int:
+        return sum(name.startswith(("queue-", "index-")) for name in self._staged())
+
     def _bytes_scanned(self) -> int:
-        names = [listed.name for listed in self.staging.storage.list(self.staging.folder)]
-        finished = {name.split("-")[1] for name in names if name.endswith(RUNS)}
+        finished = {name.split("-")[1] for name in self._staged() if name.endswith(RUNS)}
         return min(len(finished) * self.plan.splits.split_bytes, self.plan.log_bytes)
 
 

@@ -16,7 +16,9 @@ class Progress:
     """Says nothing; what library calls use unless told otherwise."""
 
     @contextmanager
-    def stage(self, name: str, total: int, unit: str, done: Callable[[], int]) -> Iterator[None]:
+    def stage(
+        self, name: str, total: int | None, unit: str, done: Callable[[], int]
+    ) -> Iterator[None]:
         """Show a stage while the block runs: `done()` of `total` units."""
         yield
 
@@ -30,13 +32,18 @@ class ShownProgress(Progress):
         self._every = _TERMINAL_SECONDS if self._terminal else _LINE_SECONDS
 
     @contextmanager
-    def stage(self, name: str, total: int, unit: str, done: Callable[[], int]) -> Iterator[None]:
+    def stage(
+        self, name: str, total: int | None, unit: str, done: Callable[[], int]
+    ) -> Iterator[None]:
         """Show a stage while the block runs: `done()` of `total` units."""
         started = time.monotonic()
         finished = threading.Event()
+        shown = self._terminal
 
         def watch() -> None:
+            nonlocal shown
             while not finished.wait(self._every):
+                shown = True
                 self._show(name, done(), total, unit, time.monotonic() - started)
 
         watcher = threading.Thread(target=watch, daemon=True)
@@ -46,11 +53,15 @@ class ShownProgress(Progress):
         finally:
             finished.set()
             watcher.join()
-        self._show(name, total, total, unit, time.monotonic() - started)
+        if shown:
+            now = done()
+            self._show(
+                name, now if total is None else total, total, unit, time.monotonic() - started
+            )
         if self._terminal:
             self._stream.write("\n")
 
-    def _show(self, name: str, done: int, total: int, unit: str, seconds: float) -> None:
+    def _show(self, name: str, done: int, total: int | None, unit: str, seconds: float) -> None:
         share = min(done / total, 1.0) if total else 1.0
         left = f", {seconds / share - seconds:.0f} s left" if 0 < share < 1 else ""
         text = f"{name:<12} {done:,} of {total:,} {unit}, {seconds:.0f} s{left}"

@@ -15,6 +15,11 @@ from jobs.jvm import LocalJvm, archive_flags, archive_path
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
+class SparkFailed(Exception):
+    """A query failed for good; the message is PySpark's, with a worker's own stack trace."""
+
+
 # For one process on one machine, whose rows are few (the bytes go through staging files).
 _LOCAL_SETTINGS = {
     "spark.app.name": "reput",
@@ -40,7 +45,7 @@ def command_session(master: str | None = None, memory: str = "1g") -> Iterator[S
     """Yield the session that a command runs on, and stop it afterwards.
 
     Under spark-submit that is the one it describes; else one on `master`: a local one by
-    default, on all cores.
+    default, on all cores. A query's failure leaves as SparkFailed.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ and (master or "local").startswith("local"):
         with local_session(master or "local[*]", memory) as spark:
@@ -55,9 +60,22 @@ def command_session(master: str | None = None, memory: str = "1g") -> Iterator[S
         builder = builder.master(master)
     spark = builder.getOrCreate()
     try:
-        yield spark
+        with _failures_in_words():
+            yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def _failures_in_words() -> Iterator[None]:
+    """Turn PySpark's errors into text: theirs ask the JVM for it, which may be gone by then."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SparkFailed(str(error)) from None
 
 
 @contextmanager
@@ -93,7 +111,8 @@ def local_jvm_session(
         jvm.connect()
         with _workers_of_this_python():
             spark = SparkSession.builder.getOrCreate()
-        yield spark, jvm
+        with _failures_in_words():
+            yield spark, jvm
     finally:
         jvm.stop()
 
@@ -113,7 +132,8 @@ def _plain_session(
     with _workers_of_this_python():
         spark = builder.getOrCreate()
     try:
-        yield spark
+        with _failures_in_words():
+            yield spark
     finally:
         spark.stop()
 

@@ -67,7 +67,7 @@ class Summary:
             f"  messages  {self.messages:,}",
             f"  queues    {self.queues:,} in {self.queue_files:,} files",
             f"  index     {self.index_keys:,} keys in {self.index_files:,} files",
-            f"  time      {self.seconds:.1f} s, {rate:,.0f} MB/s",
+            f"  time      {self.seconds:.1f} s, {rate:,.1f} MB/s",
         ]
         lines += [f"  warning   {warning}" for warning in self.warnings]
         return "\n".join(lines)

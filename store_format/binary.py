@@ -2,17 +2,18 @@
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from store_format.kernels import inlined
 
 Bytes = npt.NDArray[np.uint8]
 
 
-@njit(cache=True, inline="always")
+@inlined
 def get_u16(buf: Bytes, at: int) -> int:
     return int(np.int64(buf[at]) << 8 | np.int64(buf[at + 1]))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def get_i32(buf: Bytes, at: int) -> int:
     return int(
         np.int32(
@@ -24,7 +25,7 @@ def get_i32(buf: Bytes, at: int) -> int:
     )
 
 
-@njit(cache=True, inline="always")
+@inlined
 def get_i64(buf: Bytes, at: int) -> int:
     return int(
         np.uint64(buf[at]) << np.uint64(56)
@@ -38,7 +39,7 @@ def get_i64(buf: Bytes, at: int) -> int:
     )
 
 
-@njit(cache=True, inline="always")
+@inlined
 def put_i32(buf: Bytes, at: int, value: int) -> None:
     bits = np.uint32(value)
     buf[at] = bits >> np.uint32(24)
@@ -47,7 +48,7 @@ def put_i32(buf: Bytes, at: int, value: int) -> None:
     buf[at + 3] = bits
 
 
-@njit(cache=True, inline="always")
+@inlined
 def put_i64(buf: Bytes, at: int, value: int) -> None:
     bits = np.uint64(value)
     put_i32(buf, at, int(bits >> np.uint64(32)))

@@ -6,7 +6,8 @@ faster on large bodies only, and would keep numba from caching the kernel on dis
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from store_format.kernels import kernel
 
 Bytes = npt.NDArray[np.uint8]
 _POLYNOMIAL = 0xEDB88320
@@ -28,7 +29,7 @@ def _tables() -> npt.NDArray[np.uint32]:
 _TABLES = _tables()
 
 
-@njit(cache=True)
+@kernel
 def crc32(buf: Bytes, at: int, end: int) -> int:
     """CRC-32 of buf[at:end], as an unsigned 32-bit value in an int64."""
     t = _TABLES

@@ -29,6 +29,7 @@ from store_format.layouts import (
     RECORD_HEAD_BYTES,
 )
 from store_format.oversize import read_oversize
+from store_format.properties import NAMES
 from store_format.queue_table import batch_topics, clear, new_table
 from store_format.records import RECORD_ROW, find_record, first_bad_body, frame, walk
 from store_format.scan import ScanRules
@@ -75,6 +76,7 @@ class _Segment:
         self.window = np.empty(min(WINDOW_BYTES, end - start), np.uint8)
         self.rows = np.zeros(len(self.window) // RECORD_FIXED_BYTES + 1, RECORD_ROW)
         self.delays = np.array(rules.delays, np.int64)
+        self.places = np.empty((len(NAMES), 2), np.int64)
         self.batches = batch_topics(list(rules.batch_topics))
         self.table = new_table(_ROOM, 4 * _ROOM)
         self.puts = Puts(
@@ -134,8 +136,9 @@ class _Segment:
         while done < len(rows):
             some = rows[done : done + _SLICE]
             count, code = dispatch(
-                window, some, self.rules.dispatch, self.delays, self.batches, self.table, self.puts
-            )
+                window, some, self.rules.dispatch, self.delays, self.batches, self.table, self.puts,
+                self.places,
+            )  # fmt: skip
             used = self.puts.used.tolist()
             tags, keys = _by_place(self.puts.queue[: used[0]], self.puts.index[: used[1]])
             self.puts.used[:] = 0

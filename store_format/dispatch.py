@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from store_format.crc import crc32
 from store_format.faults import Fault
 from store_format.javatext import decode_at, hash_code, parse_integer
+from store_format.kernels import inlined, kernel
 from store_format.layouts import (
     CRC_PROPERTY_BYTES,
     SYS_TRANSACTION_COMMIT,
@@ -29,7 +29,6 @@ from store_format.properties import (
     KEYS,
     MULTI_DISPATCH,
     MULTI_OFFSETS,
-    NAMES,
     TAGS,
     UNIQ_KEY,
     find_properties,
@@ -58,6 +57,7 @@ DispatchRules = namedtuple(
     "skips_system property_crc",
 )
 # Where the puts go, and how many there are: used is int64 (queue puts, index puts).
+# As with QueueTable, kernels are given the arrays one by one.
 Puts = namedtuple("Puts", "queue index used")
 
 _NONE = int(Fault.NONE)
@@ -68,16 +68,15 @@ _BATCH_NUMBERS = int(Fault.BATCH_NUMBERS)
 
 _HASH_SIGN = np.frombuffer(b"#", np.uint8)
 _TAG_KEY_PREFIX = np.frombuffer(b"#T#", np.uint8)  # IndexService: topic#T#tags
-_NAME_COUNT = len(NAMES)
 _SPACE, _COMMA, _SLASH = 0x20, 0x2C, 0x2F
 
 
-@njit(cache=True)
+@inlined
 def _has(places: Places, name: int) -> bool:
     return bool(places[name, 0] >= 0)
 
 
-@njit(cache=True)
+@inlined
 def _tags_code(
     buf: Bytes, row: Row, places: Places, flags: int, delays: npt.NDArray[np.int64]
 ) -> tuple[int, int]:
@@ -98,7 +97,7 @@ def _tags_code(
     return _NONE, code
 
 
-@njit(cache=True)
+@kernel
 def _property_crc_matches(buf: Bytes, row: Row, places: Places) -> bool:
     """With forceVerifyPropCRC: `__CRC32#` holds the record's CRC, its lowest digit first."""
     if not _has(places, CRC32):
@@ -117,11 +116,17 @@ def _property_crc_matches(buf: Bytes, row: Row, places: Places) -> bool:
     return bool(expected >= 0 and actual == expected)
 
 
-@njit(cache=True)
+@inlined
 def _put_queue(
-    puts: Puts, row: Row, queue: int, queue_offset: int, tags_code: int, batch_size: int
+    queue_puts: Any,
+    used: Any,
+    row: Row,
+    queue: int,
+    queue_offset: int,
+    tags_code: int,
+    batch_size: int,
 ) -> None:
-    put = puts.queue[puts.used[0]]
+    put = queue_puts[used[0]]
     put.physicalOffset = row.physicalOffset
     put.queueOffset = queue_offset
     put.tagsCode = tags_code
@@ -130,10 +135,10 @@ def _put_queue(
     put.queue = queue
     put.batchSize = batch_size
     put.reserved = 0
-    puts.used[0] += 1
+    used[0] += 1
 
 
-@njit(cache=True)
+@kernel
 def _is_blank(buf: Bytes, at: int, end: int) -> bool:
     """StringUtils.isBlank, for ASCII: nothing but white space."""
     for i in range(at, end):
@@ -143,7 +148,7 @@ def _is_blank(buf: Bytes, at: int, end: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel
 def _parts(buf: Bytes, at: int, end: int) -> int:
     """How many parts Java's split(",") yields: trailing empty ones are dropped."""
     while end > at and buf[end - 1] == _COMMA:
@@ -155,23 +160,28 @@ def _parts(buf: Bytes, at: int, end: int) -> int:
     return count
 
 
-@njit(cache=True)
+@kernel
 def _part_end(buf: Bytes, at: int, end: int) -> int:
     while at < end and buf[at] != _COMMA:
         at += 1
     return at
 
 
-@njit(cache=True)
+@kernel
 def _multi_dispatch(
     buf: Bytes,
     row: Row,
     places: Places,
     tags_code: int,
     rules: DispatchRules,
-    batches: BatchTopics,
-    table: QueueTable,
-    puts: Puts,
+    batch_names: Bytes,
+    batch_ends: Any,
+    slots: Any,
+    queues: Any,
+    names: Bytes,
+    names_used: Any,
+    queue_puts: Any,
+    used: Any,
 ) -> None:
     """The further queues that INNER_MULTI_DISPATCH names (ConsumeQueue.multiDispatchLmqQueue)."""
     at, end = places[MULTI_DISPATCH]
@@ -194,30 +204,36 @@ def _multi_dispatch(
             queue_id = row.queueId
             if rules.lmq and starts_with(buf, at, stop, LMQ_PREFIX):
                 queue_id = 0
-            queue = find_queue(table, buf, at, stop, queue_id, batches)
-            _put_queue(puts, row, queue, queue_offset, tags_code, 1)
+            queue = find_queue(
+                slots, queues, names, names_used, buf, at, stop, queue_id, batch_names, batch_ends
+            )
+            _put_queue(queue_puts, used, row, queue, queue_offset, tags_code, 1)
         at, offset_at = stop + 1, offset_stop + 1
 
 
-@njit(cache=True)
-def _put_key(buf: Bytes, at: int, end: int, seed: np.int32, row: Row, puts: Puts) -> None:
+@inlined
+def _put_key(
+    buf: Bytes, at: int, end: int, seed: np.int32, row: Row, index_puts: Any, used: Any
+) -> None:
     """One index key: `seed` is the hash of what stands before it (`topic#`)."""
     hashed = np.int64(hash_code(buf, at, end, seed))
-    put = puts.index[puts.used[1]]
+    put = index_puts[used[1]]
     put.physicalOffset = row.physicalOffset
     put.storeTimestamp = row.storeTimestamp
     # IndexFile.indexKeyHashMethod: Math.abs of Integer.MIN_VALUE is negative and counts as 0
     put.keyHash = 0 if hashed == -(1 << 31) else abs(hashed)
-    puts.used[1] += 1
+    used[1] += 1
 
 
-@njit(cache=True)
-def _put_keys(buf: Bytes, row: Row, places: Places, rules: DispatchRules, puts: Puts) -> None:
+@inlined
+def _put_keys(
+    buf: Bytes, row: Row, places: Places, rules: DispatchRules, index_puts: Any, used: Any
+) -> None:
     """The message's index keys, in the order of IndexService.buildIndex."""
     topic = hash_code(buf, row.topicAt, row.topicAt + row.topicLength, np.int32(0))
     seed = hash_code(_HASH_SIGN, 0, 1, topic)
     if _has(places, UNIQ_KEY):
-        _put_key(buf, places[UNIQ_KEY, 0], places[UNIQ_KEY, 1], seed, row, puts)
+        _put_key(buf, places[UNIQ_KEY, 0], places[UNIQ_KEY, 1], seed, row, index_puts, used)
     if _has(places, KEYS):
         at, end = places[KEYS]
         while at < end:
@@ -225,26 +241,14 @@ def _put_keys(buf: Bytes, row: Row, places: Places, rules: DispatchRules, puts: 
             while stop < end and buf[stop] != _SPACE:
                 stop += 1
             if stop > at:
-                _put_key(buf, at, stop, seed, row, puts)
+                _put_key(buf, at, stop, seed, row, index_puts, used)
             at = stop + 1
     if rules.index_tags and _has(places, TAGS):
         tag_seed = hash_code(_TAG_KEY_PREFIX, 0, 3, topic)
-        _put_key(buf, places[TAGS, 0], places[TAGS, 1], tag_seed, row, puts)
+        _put_key(buf, places[TAGS, 0], places[TAGS, 1], tag_seed, row, index_puts, used)
 
 
-@njit(cache=True)
-def _has_room(row: Row, table: QueueTable, puts: Puts) -> bool:
-    """Room for whatever this message's lengths allow: every second byte a key or a queue."""
-    most = row.propertiesLength + 3
-    return bool(
-        puts.used[0] + most <= len(puts.queue)
-        and puts.used[1] + most <= len(puts.index)
-        and table.used[0] + most <= len(table.queue_id)
-        and table.used[1] + row.topicLength + most <= len(table.names)
-    )
-
-
-@njit(cache=True)
+@kernel
 def dispatch(
     buf: Bytes,
     rows: Rows,
@@ -253,24 +257,37 @@ def dispatch(
     batches: BatchTopics,
     table: QueueTable,
     puts: Puts,
+    places: Places,
 ) -> tuple[int, int]:
     """Dispatch rows in order; (rows dispatched, fault of the next one).
 
-    NEED_MORE: the outputs must be emptied before the next row.
+    NEED_MORE: the outputs must be emptied before the next row. places: int64, shape
+    (len(properties.NAMES), 2), what find_properties needs.
     """
-    places = np.empty((_NAME_COUNT, 2), np.int64)
+    batch_names, batch_ends = batches
+    slots, queues, names, names_used = table
+    queue_puts, index_puts, used = puts
     for i in range(len(rows)):
         row = rows[i]
-        if not _has_room(row, table, puts):
+        # whatever this message's lengths allow must fit: every second byte a key or a queue
+        most = row.propertiesLength + 3
+        if (
+            used[0] + most > len(queue_puts)
+            or used[1] + most > len(index_puts)
+            or names_used[0] + most > len(queues)
+            or names_used[1] + row.topicLength + most > len(names)
+        ):
             return i, _NEED_MORE
         properties_end = row.propertiesAt + row.propertiesLength
         find_properties(buf, row.propertiesAt, properties_end, rules.split_properties, places)
         if rules.property_crc and not _property_crc_matches(buf, row, places):
             return i, _PROPERTY_CRC
+        topic_end = row.topicAt + row.topicLength
         queue = find_queue(
-            table, buf, row.topicAt, row.topicAt + row.topicLength, row.queueId, batches
-        )
-        flags = table.flags[queue]
+            slots, queues, names, names_used, buf, row.topicAt, topic_end, row.queueId,
+            batch_names, batch_ends,
+        )  # fmt: skip
+        flags = queues[queue].flags
         fault, tags_code = _tags_code(buf, row, places, flags, delays)
         base: int = row.queueOffset
         batch_size: Any = np.int64(1)
@@ -286,9 +303,9 @@ def dispatch(
         if transaction == 0 or transaction == SYS_TRANSACTION_COMMIT:
             if flags & BATCH_TOPIC:
                 if base >= 0 and batch_size >= 0:
-                    _put_queue(puts, row, queue, base, tags_code, batch_size)
+                    _put_queue(queue_puts, used, row, queue, base, tags_code, batch_size)
             else:
-                _put_queue(puts, row, queue, row.queueOffset, tags_code, 1)
+                _put_queue(queue_puts, used, row, queue, row.queueOffset, tags_code, 1)
                 if (
                     rules.multi_dispatch
                     and _has(places, MULTI_DISPATCH)
@@ -296,7 +313,10 @@ def dispatch(
                     and not (rules.skips_retry and flags & RETRY_TOPIC)
                     and not (rules.skips_system and flags & (SYSTEM_TOPIC | SCHEDULE_TOPIC))
                 ):
-                    _multi_dispatch(buf, row, places, tags_code, rules, batches, table, puts)
+                    _multi_dispatch(
+                        buf, row, places, tags_code, rules, batch_names, batch_ends,
+                        slots, queues, names, names_used, queue_puts, used,
+                    )  # fmt: skip
         if rules.index and transaction != SYS_TRANSACTION_ROLLBACK:
-            _put_keys(buf, row, places, rules, puts)
+            _put_keys(buf, row, places, rules, index_puts, used)
     return len(rows), _NONE

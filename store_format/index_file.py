@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from store_format.binary import put_i32, put_i64
+from store_format.kernels import kernel
 from store_format.layouts import (
     INDEX_AT,
     INDEX_ENTRY_BYTES,
@@ -48,7 +48,7 @@ def slot_range(number: int, ranges: int, slots: int) -> tuple[int, int]:
     return number * slots // ranges, (number + 1) * slots // ranges
 
 
-@njit(cache=True)
+@kernel
 def chain(puts: Any, first_entry: int, slots: int, low: int, newest: Int32s, out: Int32s) -> int:
     """Chain the puts whose slot is in [low, low + len(newest)) to the entry before in their slot.
 
@@ -67,7 +67,7 @@ def chain(puts: Any, first_entry: int, slots: int, low: int, newest: Int32s, out
     return count
 
 
-@njit(cache=True)
+@kernel
 def fill_entries(
     puts: Any,
     slots: int,
@@ -96,7 +96,7 @@ def fill_entries(
         cursors[number] += 1
 
 
-@njit(cache=True)
+@kernel
 def time_diff(store_timestamp: int, begin_timestamp: int) -> int:
     """Whole seconds from begin to store time, within 0..2^31-1; 0 while begin is not positive."""
     if begin_timestamp <= 0:

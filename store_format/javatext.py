@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from store_format.kernels import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -28,12 +29,12 @@ def decode(raw: bytes) -> str:
     return _SURROGATE.sub("\ufffd".encode(), raw).decode("utf-8", errors="replace")
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _is_continuation(byte: int) -> bool:
     return byte & 0xC0 == 0x80
 
 
-@njit(cache=True)
+@kernel
 def decode_at(buf: Bytes, at: int, end: int) -> tuple[int, int]:
     """The code point at `at` as the JDK decodes it, and where the next one starts.
 
@@ -73,7 +74,7 @@ def decode_at(buf: Bytes, at: int, end: int) -> tuple[int, int]:
     return REPLACEMENT, at + 1
 
 
-@njit(cache=True)
+@kernel
 def hash_code(buf: Bytes, at: int, end: int, seed: np.int32) -> np.int32:
     """`String.hashCode` of the text at buf[at:end], continued from `seed` (0: a new string).
 
@@ -95,7 +96,7 @@ def hash_code(buf: Bytes, at: int, end: int, seed: np.int32) -> np.int32:
     return np.int32(h)
 
 
-@njit(cache=True)
+@kernel
 def _decimal_digit(point: int) -> int:
     if 0x30 <= point <= 0x39:
         return point - 0x30
@@ -106,7 +107,7 @@ def _decimal_digit(point: int) -> int:
     return -1
 
 
-@njit(cache=True)
+@kernel
 def parse_integer(buf: Bytes, at: int, end: int, bits: int) -> tuple[bool, int]:
     """`Short.parseShort`, `Integer.parseInt` or `Long.parseLong`, by `bits`: (well-formed, value).
 

@@ -7,8 +7,8 @@ from collections import namedtuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from store_format.kernels import kernel
 from store_format.layouts import PROPERTY_END, PROPERTY_NAME_END
 
 Bytes = npt.NDArray[np.uint8]
@@ -34,7 +34,7 @@ _NAME_BYTES = np.frombuffer(b"".join(NAMES), np.uint8)
 _NAME_ENDS = np.cumsum([len(name) for name in NAMES])
 
 
-@njit(cache=True)
+@kernel
 def _which(buf: Bytes, at: int, end: int) -> int:
     """The number in NAMES of the name at buf[at:end], or -1."""
     start = 0
@@ -52,7 +52,7 @@ def _which(buf: Bytes, at: int, end: int) -> int:
     return -1
 
 
-@njit(cache=True)
+@kernel
 def _pair_by_first(buf: Bytes, at: int, end: int) -> Pair:
     """From 4.9.1: split at the first 01; name and value must not be empty."""
     middle = at
@@ -61,7 +61,7 @@ def _pair_by_first(buf: Bytes, at: int, end: int) -> Pair:
     return Pair(at < middle < end - 1, middle, middle + 1, end)
 
 
-@njit(cache=True)
+@kernel
 def _pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
     """Up to 4.9.0: Java's split at 01, which drops trailing empty parts, must yield two parts."""
     while end > at and buf[end - 1] == PROPERTY_NAME_END:
@@ -75,7 +75,7 @@ def _pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
     return Pair(middle >= 0, middle, middle + 1, end)
 
 
-@njit(cache=True)
+@kernel
 def find_properties(
     buf: Bytes, at: int, end: int, split_properties: bool, places: npt.NDArray[np.int64]
 ) -> None:
@@ -83,7 +83,8 @@ def find_properties(
 
     places: int64, shape (len(NAMES), 2). Of duplicates the last counts.
     """
-    places[:, 0] = -1
+    for number in range(len(_NAME_ENDS)):
+        places[number, 0] = -1
     while at < end:
         # Only a name that starts as one of ours is worth a look; the rest is skipped over.
         stop = at

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from numba import njit
 
 from store_format.binary import get_i32, get_i64, put_i32, put_i64
+from store_format.kernels import inlined, kernel
 from store_format.layouts import (
     BATCH_AT,
     BATCH_QUEUE_ENTRY_BYTES,
@@ -49,7 +50,7 @@ class QueueRuns:
     greatest: Int64s
 
 
-@njit(cache=True)
+@kernel
 def _pack_entry(out: Bytes, at: int, put: Any, batch: bool) -> None:
     put_i64(out, at + QUEUE_AT.physicalOffset, put.physicalOffset)
     put_i32(out, at + QUEUE_AT.size, put.size)
@@ -70,13 +71,16 @@ def _group(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
     first = np.zeros(queues, np.int64)
     greatest = np.zeros(queues, np.int64)
     consecutive = np.ones(queues, np.bool_)
+    last_place = np.full(queues, -1, np.int64)
     for i in range(len(puts)):
         queue = numbers[puts[i].queue]
         offset = puts[i].queueOffset
         if count[queue] == 0:
             first[queue] = greatest[queue] = offset
-        elif offset != first[queue] + count[queue]:
+        elif offset != first[queue] + count[queue] or puts[i].physicalOffset == last_place[queue]:
+            # a message that puts one queue twice counts once, even where its offsets go on by one
             consecutive[queue] = False
+        last_place[queue] = puts[i].physicalOffset
         greatest[queue] = max(greatest[queue], offset)
         count[queue] += 1
     entries_at = np.zeros(queues, np.int64)
@@ -113,7 +117,16 @@ def group_by_queue(puts: Any, numbers: Int64s, batch: npt.NDArray[np.bool_]) -> 
     return QueueRuns(*_group(puts, numbers, batch))
 
 
-@njit(cache=True)
+@inlined
+def _byte_offset(position: int) -> Any:
+    """A position's logical byte offset in Java's wrapping arithmetic.
+
+    Unsigned, because the compiler takes it that signed numbers never wrap around.
+    """
+    return np.int64(np.uint64(position) * np.uint64(QUEUE_ENTRY_BYTES))
+
+
+@kernel
 def fold(
     entries: Bytes,
     offsets: Int64s,
@@ -141,7 +154,7 @@ def fold(
                 end += get_i32(entries, at + QUEUE_AT.size)
             taken = end > greatest_end
         if taken and rules.skip_lower_offsets and offset != 0:
-            taken = offset * QUEUE_ENTRY_BYTES >= position * QUEUE_ENTRY_BYTES
+            taken = _byte_offset(offset) >= _byte_offset(position)
         if len(positions) > 0:
             positions[i] = position if taken else NO_POSITION
         if taken:

@@ -5,11 +5,12 @@ kernels can fill it; it never grows: the scan empties it before it could be full
 """
 
 from collections import namedtuple
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from store_format.kernels import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -25,9 +26,12 @@ SYSTEM_PREFIX = np.frombuffer(b"rmq_sys_", np.uint8)  # TopicValidator.SYSTEM_TO
 LMQ_PREFIX = np.frombuffer(b"%LMQ%", np.uint8)  # MixAll.LMQ_PREFIX
 
 # slots: int32, a power of two of them; number + 1 of the queue that hashed there, 0: free.
-# names: uint8, all queues' names one after the other; the other arrays have a row a queue.
+# rows: QUEUE_ROW, one a queue; names: uint8, the queues' names one after the other.
 # used: int64 (queues, bytes of names).
-QueueTable = namedtuple("QueueTable", "slots names name_at name_end queue_id flags used")
+# Kernels are given the arrays one by one: numba counts references to each array of a tuple at
+# each call, which costs several times the look-up itself.
+QueueTable = namedtuple("QueueTable", "slots rows names used")
+QUEUE_ROW = np.dtype([("nameAt", "<i8"), ("nameEnd", "<i8"), ("queueId", "<i4"), ("flags", "<i4")])
 # Names of batch topics, one after the other, with their ends.
 BatchTopics = namedtuple("BatchTopics", "names ends")
 
@@ -44,11 +48,8 @@ def new_table(queues: int, name_bytes: int) -> QueueTable:
     """An empty table for at most `queues` queues and `name_bytes` bytes of names."""
     return QueueTable(
         slots=np.zeros(1 << (2 * queues - 1).bit_length(), np.int32),
+        rows=np.zeros(queues, QUEUE_ROW),
         names=np.empty(name_bytes, np.uint8),
-        name_at=np.empty(queues, np.int64),
-        name_end=np.empty(queues, np.int64),
-        queue_id=np.empty(queues, np.int32),
-        flags=np.empty(queues, np.int32),
         used=np.zeros(2, np.int64),
     )
 
@@ -62,17 +63,8 @@ def clear(table: QueueTable) -> None:
 def queues(table: QueueTable) -> list[Queue]:
     """The queues in the order of their numbers. Copies."""
     names = table.names[: int(table.used[1])].tobytes()
-    count = int(table.used[0])
-    return [
-        Queue(names[at:end], queue_id, flags)
-        for at, end, queue_id, flags in zip(
-            table.name_at[:count].tolist(),
-            table.name_end[:count].tolist(),
-            table.queue_id[:count].tolist(),
-            table.flags[:count].tolist(),
-            strict=True,
-        )
-    ]
+    rows = table.rows[: int(table.used[0])].tolist()
+    return [Queue(names[at:end], queue_id, flags) for at, end, queue_id, flags in rows]
 
 
 def batch_topics(names: list[str]) -> BatchTopics:
@@ -84,7 +76,7 @@ def batch_topics(names: list[str]) -> BatchTopics:
     )
 
 
-@njit(cache=True)
+@kernel
 def starts_with(buf: Bytes, at: int, end: int, prefix: Bytes) -> bool:
     if end - at < len(prefix):
         return False
@@ -94,8 +86,18 @@ def starts_with(buf: Bytes, at: int, end: int, prefix: Bytes) -> bool:
     return True
 
 
-@njit(cache=True)
-def _flags(buf: Bytes, at: int, end: int, batches: BatchTopics) -> int:
+@inlined
+def _same(buf: Bytes, at: int, end: int, names: Bytes, name_at: int, name_end: int) -> bool:
+    if name_end - name_at != end - at:
+        return False
+    for i in range(end - at):  # noqa: SIM110 (numba has no all())
+        if buf[at + i] != names[name_at + i]:
+            return False
+    return True
+
+
+@kernel
+def _flags(buf: Bytes, at: int, end: int, batch_names: Bytes, batch_ends: Any) -> int:
     flags = 0
     if end - at == len(SCHEDULE_NAME) and starts_with(buf, at, end, SCHEDULE_NAME):
         flags |= SCHEDULE_TOPIC
@@ -104,43 +106,69 @@ def _flags(buf: Bytes, at: int, end: int, batches: BatchTopics) -> int:
     if starts_with(buf, at, end, SYSTEM_PREFIX):
         flags |= SYSTEM_TOPIC
     start = 0
-    for i in range(len(batches.ends)):
-        stop = batches.ends[i]
-        if end - at == stop - start and starts_with(buf, at, end, batches.names[start:stop]):
+    for i in range(len(batch_ends)):
+        stop = batch_ends[i]
+        if _same(buf, at, end, batch_names, start, stop):
             flags |= BATCH_TOPIC
         start = stop
     return flags
 
 
-@njit(cache=True)
+@inlined
 def find_queue(
-    table: QueueTable, buf: Bytes, at: int, end: int, queue_id: int, batches: BatchTopics
+    slots: Any,
+    rows: Any,
+    names: Bytes,
+    used: Any,
+    buf: Bytes,
+    at: int,
+    end: int,
+    queue_id: int,
+    batch_names: Bytes,
+    batch_ends: Any,
 ) -> int:
-    """The number of the queue named buf[at:end] with `queue_id`; a new one is entered."""
+    """The number of the queue named buf[at:end] with `queue_id`; a new one is entered.
+
+    slots, rows, names, used: a QueueTable's; batch_names, batch_ends: a BatchTopics'.
+    """
     h = np.uint64(14695981039346656037) ^ np.uint64(queue_id)
     for i in range(at, end):
         h = (h ^ np.uint64(buf[i])) * np.uint64(1099511628211)  # FNV-1a
-    mask = len(table.slots) - 1
+    mask = len(slots) - 1
     slot = np.int64((h ^ (h >> np.uint64(32))) & np.uint64(mask))
-    while table.slots[slot] != 0:
-        number = table.slots[slot] - 1
-        start, stop = table.name_at[number], table.name_end[number]
-        if (
-            table.queue_id[number] == queue_id
-            and stop - start == end - at
-            and starts_with(buf, at, end, table.names[start:stop])
-        ):
-            return int(number)
+    number = slots[slot] - 1
+    while number >= 0 and not (
+        rows[number].queueId == queue_id
+        and _same(buf, at, end, names, rows[number].nameAt, rows[number].nameEnd)
+    ):
         slot = (slot + 1) & mask
-    number = table.used[0]
-    start = table.used[1]
-    for i in range(end - at):
-        table.names[start + i] = buf[at + i]
-    table.name_at[number] = start
-    table.name_end[number] = start + end - at
-    table.queue_id[number] = queue_id
-    table.flags[number] = _flags(buf, at, end, batches)
-    table.slots[slot] = number + 1
-    table.used[0] += 1
-    table.used[1] += end - at
+        number = slots[slot] - 1
+    if number < 0:
+        number = used[0]
+        slots[slot] = number + 1
+        _enter(rows, names, used, buf, at, end, queue_id, batch_names, batch_ends)
     return int(number)
+
+
+@kernel
+def _enter(
+    rows: Any,
+    names: Bytes,
+    used: Any,
+    buf: Bytes,
+    at: int,
+    end: int,
+    queue_id: int,
+    batch_names: Bytes,
+    batch_ends: Any,
+) -> None:
+    """Add a queue's row; apart from the look-up, which is small enough to be inlined so."""
+    row = rows[used[0]]
+    row.nameAt = used[1]
+    for i in range(at, end):
+        names[used[1]] = buf[i]
+        used[1] += 1
+    row.nameEnd = used[1]
+    row.queueId = queue_id
+    row.flags = _flags(buf, at, end, batch_names, batch_ends)
+    used[0] += 1

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from store_format.binary import get_i32, get_i64, get_u16
 from store_format.crc import crc32
 from store_format.faults import Fault
+from store_format.kernels import inlined, kernel
 from store_format.layouts import (
     BLANK_BYTES,
     IPV4_HOST,
@@ -81,7 +81,7 @@ _PLACE = int(Fault.PLACE)
 _ZLIB_FROM = 2048
 
 
-@njit(cache=True, inline="always")
+@inlined
 def prefix_bytes(sys_flag: int, rules: RecordRules) -> int:
     """Bytes before a record's body: fixed fields, and two hosts of 8 or 20 bytes."""
     born = IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_BORN_HOST_V6 else IPV4_HOST
@@ -89,7 +89,7 @@ def prefix_bytes(sys_flag: int, rules: RecordRules) -> int:
     return RECORD_HEAD_BYTES + born + TIMESTAMP_BYTES + store + RECORD_MIDDLE_BYTES
 
 
-@njit(cache=True)
+@kernel
 def frame(buf: Bytes, at: int, length: int, file_end: int, rules: RecordRules) -> tuple[int, int]:
     """(fault, size) of what stands at `at`: BLANK, a record's first fields, or neither.
 
@@ -117,7 +117,7 @@ def frame(buf: Bytes, at: int, length: int, file_end: int, rules: RecordRules) -
     return _NONE, size
 
 
-@njit(cache=True)
+@kernel
 def read_record(
     buf: Bytes, at: int, size: int, place: int, elided: int, rules: RecordRules, row: Any
 ) -> int:
@@ -169,13 +169,13 @@ def read_record(
     return _NONE
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _store_timestamp_at(at: int, sys_flag: int, rules: RecordRules) -> int:
     born = IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_BORN_HOST_V6 else IPV4_HOST
     return at + RECORD_HEAD_BYTES + born
 
 
-@njit(cache=True)
+@kernel
 def walk(
     buf: Bytes,
     at: int,
@@ -207,7 +207,7 @@ def walk(
     return count, at, _NONE
 
 
-@njit(cache=True)
+@kernel
 def _first_bad_small_body(buf: Bytes, rows: Rows, zlib_from: int) -> int:
     for i in range(len(rows)):
         row = rows[i]
@@ -234,7 +234,7 @@ def first_bad_body(buf: Bytes, rows: Rows) -> int:
     return bad
 
 
-@njit(cache=True)
+@kernel
 def find_record(buf: Bytes, at: int, length: int, base: int, rules: RecordRules) -> int:
     """The first place from `at` on where a magic number and a right physicalOffset stand.
 

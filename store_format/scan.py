@@ -23,6 +23,7 @@ from store_format.layouts import (
     RECORD_HEAD_BYTES,
 )
 from store_format.oversize import read_oversize
+from store_format.properties import NAMES
 from store_format.queue_runs import QueueRuns, group_by_queue
 from store_format.queue_table import (
     BATCH_TOPIC,
@@ -129,6 +130,7 @@ class _Buffers:
             np.zeros(min(INDEX_PUTS, stretch_bytes // 2 + (1 << 16)), INDEX_PUT),
             np.zeros(2, np.int64),
         )
+        self.places = np.empty((len(NAMES), 2), np.int64)
 
 
 def scan(read: Read, stretch: Stretch, rules: ScanRules) -> Iterator[IndexPuts | Runs | End]:
@@ -223,7 +225,7 @@ class _Scan:
         while fault == Fault.NEED_MORE:
             more, fault = dispatch(
                 window, rows[done:], self.rules.dispatch, self.delays, self.batches,
-                self.buffers.table, self.buffers.puts,
+                self.buffers.table, self.buffers.puts, self.buffers.places,
             )  # fmt: skip
             done += more
             if fault == Fault.NEED_MORE:

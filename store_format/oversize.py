@@ -10,9 +10,11 @@ import numpy.typing as npt
 from store_format.faults import Fault
 from store_format.layouts import (
     CRC_PROPERTY_BYTES,
+    PROPERTIES_LENGTH,
     RECORD_HEAD,
     RECORD_MIDDLE,
     RECORD_PREFIX_MAX,
+    TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
 )
 from store_format.records import RECORD_ROW, RecordRules, prefix_bytes, read_record
@@ -21,7 +23,7 @@ Bytes = npt.NDArray[np.uint8]
 Read = Callable[[int, Bytes], None]
 
 # The most that follows a body: both lengths, a topic and properties of 32,767 bytes.
-_TAIL_MAX = TOPIC_LENGTH_V2 + 2 + 2 * 0x7FFF
+_TAIL_MAX = TOPIC_LENGTH_V2 + PROPERTIES_LENGTH + 2 * 0x7FFF
 _PIECE_BYTES = 1 << 20
 
 
@@ -41,11 +43,10 @@ def read_oversize(
     middle = np.frombuffer(head, RECORD_MIDDLE, 1, prefix - RECORD_MIDDLE.itemsize)[0]
     body = max(int(middle["bodyLength"]), 0)
     tail = size - prefix - body
-    if tail < 0:
+    if tail < TOPIC_LENGTH_V1 + PROPERTIES_LENGTH:
         return Fault.BODY_LENGTH, head, row
-    if tail > _TAIL_MAX or tail < 3:
-        return Fault.LENGTHS, head, row
-    around = np.empty(prefix + tail, np.uint8)
+    # where more than a tail can have is left, these bytes still tell which length is wrong
+    around = np.empty(prefix + min(tail, _TAIL_MAX), np.uint8)
     around[:prefix] = head[:prefix]
     read(place + prefix + body, around[prefix:])
     fault = Fault(read_record(around, 0, size, place, body, rules, row[0]))

@@ -4,13 +4,18 @@ A value comes from RocketMQ's default, then the broker's properties file, then s
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeVar
 
 from store_format.setting_names import KNOWN
 
 _INT_MAX = 0x7FFFFFFF
+# a name up to the first =, : or blank that is not escaped, and a value
+_PROPERTY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _DELAY_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -141,31 +146,39 @@ def refuse_unsupported(settings: Settings) -> None:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """A broker's properties file (java.util.Properties, without its escapes in names)."""
+    """A broker's properties file (java.util.Properties), with blanks after a value dropped."""
     values: dict[str, str] = {}
-    for line in _logical_lines(text.splitlines()):
-        name, _, value = line.replace(":", "=", 1 if "=" not in line else 0).partition("=")
-        values[name.strip()] = _unescape(value.strip())
+    for line in _logical_lines(text):
+        found = _PROPERTY.fullmatch(line)
+        assert found is not None
+        values[_unescape(found[1])] = _unescape(found[2].rstrip(" \t\f"))
     return values
 
 
-def _logical_lines(lines: Iterable[str]) -> Iterable[str]:
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments, joined where one ends in an odd number of backslashes."""
     joined = ""
-    for raw in lines:
-        line = joined + raw.strip()
+    for raw in re.split(r"\r\n|\n|\r", text):
+        line = raw.lstrip(" \t\f")
+        if not joined and (not line or line[0] in "#!"):
+            continue
+        line = joined + line
         joined = ""
-        if not line or line[0] in "#!":
-            continue
-        if line.endswith("\\") and not line.endswith("\\\\"):
+        if (len(line) - len(line.rstrip("\\"))) % 2:
             joined = line[:-1]
-            continue
-        yield line
+        else:
+            yield line
     if joined:
         yield joined
 
 
-def _unescape(value: str) -> str:
-    return value.replace("\\\\", "\x00").replace("\\", "").replace("\x00", "\\")
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
 
 
 def parse_assignments(pairs: Iterable[str]) -> dict[str, str]:

@@ -1,0 +1,130 @@
+"""Names of segments and index files, and topics that must not become folders."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store_format.names import (
+    QueuePath,
+    UnsafeName,
+    check_topic,
+    index_name,
+    next_index_time,
+    parse_index_name,
+    parse_segment_name,
+    segment_name,
+)
+
+LAST_MILLISECOND = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
+
+
+@pytest.mark.parametrize(
+    ("offset", "name"),
+    [
+        (0, "00000000000000000000"),
+        (1 << 30, "00000000001073741824"),
+        (6_000_000, "00000000000006000000"),
+        ((1 << 63) - 1, "09223372036854775807"),
+    ],
+)
+def test_a_segment_is_named_by_its_offset(offset: int, name: str) -> None:
+    assert segment_name(offset) == name
+    assert parse_segment_name(name) == offset
+
+
+def test_no_segment_has_a_negative_offset() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        segment_name(-1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "0", "0" * 19, "0" * 21, "-" + "0" * 19, "+" + "0" * 19, "0" * 19 + "x", " " + "0" * 19,
+        "0" * 19 + "\n", "\u0660" * 20, "\u00b2" * 20, "0" * 17 + ".gz", "1_0".zfill(20),
+    ],
+)  # fmt: skip
+def test_what_is_no_segments_name(name: str) -> None:
+    with pytest.raises(ValueError, match="not a segment's name"):
+        parse_segment_name(name)
+
+
+@pytest.mark.parametrize(
+    ("time", "name"),
+    [
+        (0, "19700101000000000"),
+        (1, "19700101000000001"),
+        (1_700_000_000_123, "20231114221320123"),
+        (951_782_400_000, "20000229000000000"),
+        (-1, "19700101000000000"),
+        (LAST_MILLISECOND, "99991231235959999"),
+        (LAST_MILLISECOND + 1, "99991231235959999"),
+        ((1 << 63) - 1, "99991231235959999"),
+        (-(1 << 63), "19700101000000000"),
+    ],
+)
+def test_an_index_file_is_named_by_a_time(time: int, name: str) -> None:
+    assert index_name(time) == name
+    assert parse_index_name(name) == min(max(time, 0), LAST_MILLISECOND)
+
+
+@given(st.integers(0, LAST_MILLISECOND))
+def test_index_names_read_back(time: int) -> None:
+    assert parse_index_name(index_name(time)) == time
+
+
+@given(st.lists(st.integers(-(1 << 63), LAST_MILLISECOND - 100), min_size=2, max_size=20))
+def test_index_names_ascend_whatever_the_clock_says(times: list[int]) -> None:
+    names = []
+    previous = None
+    for wanted in times:
+        previous = next_index_time(wanted, previous)
+        names.append(index_name(previous))
+    assert names == sorted(set(names))
+    assert names[0] == index_name(times[0])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "2023", "2023111422132012", "202311142213201234", "2023-11-14221320", "20231314221320123",
+     "20231114256320123", "20230229000000000", "\u0662" * 17],
+)  # fmt: skip
+def test_what_is_no_index_files_name(name: str) -> None:
+    with pytest.raises(ValueError):
+        parse_index_name(name)
+
+
+@pytest.mark.parametrize(
+    "topic",
+    ["T", "%RETRY%group", "%LMQ%a", "a.b", "...", ".hidden", " ", "\u4e3b\u9898", "x" * 255,
+     "\U0001f680" * 63, "con", "a:b", "\ufffd", "-"],
+)  # fmt: skip
+def test_a_topic_that_can_be_a_folder(topic: str) -> None:
+    assert check_topic(topic) == topic
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [
+        ("", "no folder's name"),
+        (".", "no folder's name"),
+        ("..", "no folder's name"),
+        ("../../../../evil", "path separator"),
+        ("/etc", "path separator"),
+        ("a/b", "path separator"),
+        ("a\\b", "path separator"),
+        ("a/", "path separator"),
+        ("a\0b", "NUL"),
+        ("x" * 256, "longer than 255 bytes"),
+        ("\u4e3b" * 86, "longer than 255 bytes"),
+        ("\U0001f680" * 64, "longer than 255 bytes"),
+    ],
+)
+def test_a_topic_that_must_not_become_a_folder(topic: str, reason: str) -> None:
+    with pytest.raises(UnsafeName, match=reason) as caught:
+        check_topic(topic)
+    assert len(str(caught.value)) < 200  # of a long name only the start
+
+
+def test_a_queues_folder() -> None:
+    assert str(QueuePath("consumequeue", "T", 3)) == "consumequeue/T/3"

@@ -56,6 +56,24 @@ public final class Main {
                 return Derive.run(job);
             case "put":
                 return Put.run(job);
+            case "broker.start":
+                return Broker.start(job);
+            case "broker.status":
+                return Broker.status();
+            case "broker.stop":
+                return Broker.stop();
+            case "send":
+                return Producers.send(job);
+            case "transactions":
+                return Producers.transactions(job);
+            case "await_checks":
+                return Producers.awaitChecks(job);
+            case "pull":
+                return Consumers.pull(job);
+            case "sql":
+                return Consumers.sql(job);
+            case "find":
+                return Consumers.find(job);
             case "bulk":
                 return Bulk.run(job);
             default:

@@ -1,0 +1,122 @@
+package reput.judge;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.rocketmq.broker.BrokerController;
+import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.common.MQVersion;
+import org.apache.rocketmq.common.namesrv.NamesrvConfig;
+import org.apache.rocketmq.namesrv.NamesrvController;
+import org.apache.rocketmq.remoting.netty.NettyClientConfig;
+import org.apache.rocketmq.remoting.netty.NettyServerConfig;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.config.MessageStoreConfig;
+
+/** A name server and a broker on loopback, on a store as it is. */
+final class Broker {
+    static final String NAME = "judge";
+    private static NamesrvController names;
+    private static BrokerController broker;
+    private static final AtomicLong DISPATCHED = new AtomicLong();
+
+    private Broker() {
+    }
+
+    /** A message id holds the broker's port: who asks for one wants the port it was sent to. */
+    static Map<String, Object> start(Job job) throws Exception {
+        if (broker != null) {
+            throw new IllegalStateException("a broker is running in this JVM");
+        }
+        // As BrokerStartup does: the name server takes a broker without a version for an ancient one.
+        System.setProperty(RemotingCommand.REMOTING_VERSION_KEY,
+            Integer.toString(MQVersion.CURRENT_VERSION));
+        int namesPort = startNames();
+        int port = job.has("port") ? (int) job.number("port", 0) : Loopback.freePort();
+        BrokerConfig brokerConfig = new BrokerConfig();
+        MessageStoreConfig storeConfig = new MessageStoreConfig();
+        Stores.configure(job, storeConfig, brokerConfig);
+        brokerConfig.setBrokerIP1(Loopback.address().getHostAddress());
+        brokerConfig.setBrokerIP2(Loopback.address().getHostAddress());
+        brokerConfig.setBrokerName(NAME);
+        brokerConfig.setBrokerClusterName(NAME);
+        brokerConfig.setNamesrvAddr(address(namesPort));
+        brokerConfig.setEnablePropertyFilter(true);
+        if (Reflect.method(BrokerConfig.class, "setBrokerFastFailureEnable", 1) != null) {
+            brokerConfig.getClass().getMethod("setBrokerFastFailureEnable", boolean.class)
+                .invoke(brokerConfig, false);
+        }
+        storeConfig.setHaListenPort(port + 1);
+        broker = (BrokerController) Reflect.create(BrokerController.class,
+            new Object[] {brokerConfig, server(port), new NettyClientConfig(), storeConfig});
+        if (!broker.initialize()) {
+            broker = null;
+            throw new IllegalStateException("the broker refused the store");
+        }
+        DefaultMessageStore store = (DefaultMessageStore) broker.getMessageStore();
+        Loopback.remoting(broker);
+        Loopback.replication(store);
+        DISPATCHED.set(0);
+        Stores.count(store, DISPATCHED, Long.MAX_VALUE);
+        broker.start();
+        awaitRegistered();
+        Map<String, Object> result = status();
+        result.put("port", port);
+        result.put("namesrv", address(namesPort));
+        return result;
+    }
+
+    private static int startNames() throws Exception {
+        int port = Loopback.freePort();
+        names = new NamesrvController(new NamesrvConfig(), server(port));
+        names.initialize();
+        Loopback.remoting(names);
+        names.start();
+        return port;
+    }
+
+    /** The broker registers itself in its own time, and a client needs a route at once. */
+    private static void awaitRegistered() throws Exception {
+        for (int attempt = 0; attempt < 600; attempt++) {
+            if (names.getRouteInfoManager().pickupTopicRouteData("TBW102") != null) {
+                return;
+            }
+            Thread.sleep(50);
+        }
+        throw new IllegalStateException("the broker did not register with the name server");
+    }
+
+    private static NettyServerConfig server(int port) throws Exception {
+        NettyServerConfig config = new NettyServerConfig();
+        config.setListenPort(port);
+        if (Reflect.method(NettyServerConfig.class, "setBindAddress", 1) != null) {
+            Reflect.call(config, "setBindAddress", Loopback.address().getHostAddress());
+        }
+        return config;
+    }
+
+    private static String address(int port) {
+        return Loopback.address().getHostAddress() + ":" + port;
+    }
+
+    /** dispatched counts what the running broker dispatched, not what its recovery did. */
+    static Map<String, Object> status() {
+        Map<String, Object> result = new LinkedHashMap<>();
+        DefaultMessageStore store = (DefaultMessageStore) broker.getMessageStore();
+        result.put("dispatched", DISPATCHED.get());
+        result.put("behind", store.dispatchBehindBytes());
+        result.put("min_offset", store.getMinPhyOffset());
+        result.put("max_offset", store.getMaxPhyOffset());
+        return result;
+    }
+
+    static Map<String, Object> stop() {
+        Map<String, Object> result = status();
+        broker.shutdown();
+        names.shutdown();
+        broker = null;
+        names = null;
+        return result;
+    }
+}

@@ -209,10 +209,13 @@ class _Scan:
             window = self.buffers.window[: s.segment_end - at]
             self.read(at, window)
             if window.any():
-                self.end.rest_is_zero = False
                 found = find_record(window, 0, len(window), at, self.rules.records)
+                if 0 <= found < s.end - at:
+                    self.end.rest_is_zero = True  # of what follows a break, see _look_past
+                    return at + int(found)
+                self.end.rest_is_zero = False
                 if found >= 0:
-                    return at + int(found) if at + found < s.end else NONE_FOUND
+                    break
             if at + len(window) >= s.segment_end:
                 break
             at += len(window) - RECORD_HEAD_BYTES + 1

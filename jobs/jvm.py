@@ -11,6 +11,7 @@ from a file. docs/performance.md has what each of these is worth.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shutil
 import signal
@@ -55,7 +56,6 @@ _FLAGS = (
     "--sun-misc-unsafe-memory-access=allow",
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
-    "-Djdk.reflect.useDirectMethodHandle=false",
     # A command of seconds never earns back what the optimizing compiler costs.
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
@@ -193,9 +193,10 @@ def _ignore_interrupt() -> None:
 
 
 def _pyspark_folder() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent
+    spec = importlib.util.find_spec("pyspark")  # importing it takes a tenth of a second
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("pyspark is missing: pip install 'reput[local]'")
+    return Path(spec.origin).parent
 
 
 def _class_path(spark: Path) -> str:

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Runs a reput command by spark-submit, on any Spark master:
+#
+#   ./spark-submit.sh [SPARK-SUBMIT OPTIONS] COMMAND [ARGUMENTS]
+#   ./spark-submit.sh --master spark://host:7077 rebuild STORE --output DIR --rocketmq 5.3.3
+#
+# What stands before the command is spark-submit's, what follows is reput's. The code is shipped
+# as dist/reput.zip; numpy, numba, pyarrow and pandas must be on the workers or be shipped with
+# --archives: docs/spark-submit.md.
+#
+#   SPARK_HOME      the Spark to submit with (default: spark-submit on PATH, then .venv's)
+#   PYSPARK_PYTHON  the workers' Python (default: the one in --archives X#NAME, then .venv's)
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+usage() {
+    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"
+}
+
+# The command is the first word that is neither an option nor an option's value.
+submit=()
+archive=
+while [ $# -gt 0 ]; do
+    case $1 in
+    -h | --help) usage && exit 0 ;;
+    -v | --verbose | --supervise | --load-spark-defaults | --*=*) submit+=("$1") && shift ;;
+    --archives) archive=${2-} && submit+=("$1" "${2-}") && shift 2 ;;
+    -*) submit+=("$1" "${2-}") && shift 2 ;;
+    *) break ;;
+    esac
+done
+[ $# -gt 0 ] || { usage >&2 && exit 2; }
+
+python=$root/.venv/bin/python
+[ -x "$python" ] || python=$(command -v python3)
+if [ -z "${PYSPARK_PYTHON:-}" ]; then
+    case $archive in
+    *"#"*) PYSPARK_PYTHON=./${archive##*#}/bin/python ;;
+    *) PYSPARK_PYTHON=$python ;;
+    esac
+fi
+export PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON="${PYSPARK_DRIVER_PYTHON:-$python}"
+
+if [ -n "${SPARK_HOME:-}" ]; then
+    spark_submit=$SPARK_HOME/bin/spark-submit
+elif ! spark_submit=$(command -v spark-submit); then
+    SPARK_HOME=$("$python" -c 'import pathlib, pyspark; print(pathlib.Path(pyspark.__file__).parent)') ||
+        { echo "spark-submit.sh: no Spark: set SPARK_HOME, or run make env" >&2 && exit 2; }
+    export SPARK_HOME
+    spark_submit=$SPARK_HOME/bin/spark-submit
+fi
+if [ -z "${JAVA_HOME:-}" ] && java_home=$(cd "$root" && "$python" -m jobs.java 2>/dev/null); then
+    export JAVA_HOME=$java_home
+fi
+
+zip=$("$python" "$root/scripts/make_zip.py")
+exec "$spark_submit" --properties-file "$root/conf/spark.properties" --load-spark-defaults \
+    --py-files "$zip" ${submit[@]+"${submit[@]}"} "$root/jobs/__main__.py" "$@"

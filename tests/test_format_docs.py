@@ -1,0 +1,191 @@
+"""docs/formats cannot rot: its examples, numbers, tables and names are those of the stores."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from store_format import layouts, names, profiles
+from store_format.faults import REASONS
+from tests import golden_stores
+
+FOLDER = Path(__file__).parent.parent / "docs" / "formats"
+PAGES = ("batchconsumequeue", "checkpoint", "commitlog", "consumequeue", "indexfile", "names")
+HEX_BLOCK = re.compile(r"^```hex (.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+LINE = re.compile(r"([0-9a-f]{8})  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?: {2,}(\S.*))?")
+FIELD_ROW = re.compile(r"\| (\d+) \| i(8|16|32|64) \| (\w+) \|.*\|")
+
+
+def text_of(page: str) -> str:
+    return (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+
+
+class Block(NamedTuple):
+    page: str
+    store: str
+    path: str
+    lines: list[str]
+
+
+def blocks() -> list[Block]:
+    found = []
+    for page in PAGES:
+        for info, body in re.findall(
+            r"^```hex (.*)\n((?:.*\n)*?)```$", text_of(page), re.MULTILINE
+        ):
+            store, path = info.split(" ", 1)
+            found.append(Block(page, store, path, body.splitlines()))
+    return found
+
+
+class Part(NamedTuple):
+    """One field of an example: its bytes in the page, and the words beside them."""
+
+    offset: int
+    raw: bytes
+    name: str
+    value: int | None
+
+
+def parts(block: Block) -> list[Part]:
+    found: list[Part] = []
+    for line in block.lines:
+        match = LINE.fullmatch(line)
+        assert match, f"{block.page}: not an offset, bytes and words: {line!r}"
+        raw = bytes.fromhex(match[2])
+        if match[3] is None:  # goes on with the field before
+            found[-1] = found[-1]._replace(raw=found[-1].raw + raw)
+            continue
+        words = re.split(r" {2,}", match[3])
+        is_number = len(words) > 1 and re.fullmatch(r"-?\d+", words[1])
+        found.append(Part(int(match[1], 16), raw, words[0], int(words[1]) if is_number else None))
+    return found
+
+
+@pytest.mark.parametrize("block", blocks(), ids=lambda b: f"{b.page}-{b.path}")
+def test_an_example_is_what_the_store_holds(block: Block) -> None:
+    data = (golden_stores.unpack(block.store).root / block.path).read_bytes()
+    for line in block.lines:
+        match = LINE.fullmatch(line)
+        assert match, line
+        offset, raw = int(match[1], 16), bytes.fromhex(match[2])
+        assert data[offset : offset + len(raw)] == raw, line
+    end = None
+    for part in parts(block):
+        assert end is None or part.offset >= end, f"{part.name} is out of order"
+        end = part.offset + len(part.raw)
+        if part.value is not None:
+            assert int.from_bytes(part.raw, "big", signed=True) == part.value, part.name
+
+
+LAYOUTS = {
+    "commitlog": [layouts.RECORD_HEAD, layouts.RECORD_MIDDLE, layouts.BLANK],
+    "consumequeue": [layouts.QUEUE_ENTRY],
+    "batchconsumequeue": [layouts.BATCH_QUEUE_ENTRY],
+    "indexfile": [
+        layouts.INDEX_HEADER, np.dtype([("newest", layouts.INDEX_SLOT)]), layouts.INDEX_ENTRY
+    ],
+    "checkpoint": [layouts.CHECKPOINT],
+}  # fmt: skip
+
+
+def fields(layout: np.dtype[Any]) -> list[tuple[int, int, str]]:
+    """(offset, bits, name) of each field."""
+    assert layout.fields is not None
+    return [(offset, 8 * kind.itemsize, name) for name, (kind, offset, *_) in layout.fields.items()]
+
+
+@pytest.mark.parametrize("page", LAYOUTS)
+def test_the_tables_of_fields_are_the_layouts(page: str) -> None:
+    rows = [FIELD_ROW.fullmatch(line) for line in text_of(page).splitlines()]
+    found = [(int(row[1]), int(row[2]), row[3]) for row in rows if row]
+    assert found == [field for layout in LAYOUTS[page] for field in fields(layout)]
+
+
+@pytest.mark.parametrize("page", LAYOUTS)
+def test_an_example_shows_every_field_of_its_layouts(page: str) -> None:
+    shown = [
+        (part.name, len(part.raw) * 8) for b in blocks() if b.page == page for part in parts(b)
+    ]
+    for layout in LAYOUTS[page]:
+        for _, bits, name in fields(layout):
+            assert (name, bits) in shown or name == "newest", name
+
+
+def test_the_examples_fields_stand_where_the_layout_has_them() -> None:
+    # the first part of each kind of example is its layout's first field
+    starts = {"physicalOffset", "beginTimestamp", "keyHash", "totalSize", "physicMsgTimestamp"}
+    by_first = {fields(layout)[0][2]: layout for some in LAYOUTS.values() for layout in some}
+    by_page = {page: {fields(lay)[0][2]: lay for lay in some} for page, some in LAYOUTS.items()}
+    checked = 0
+    assert starts <= set(by_first)
+    for block in blocks():
+        start, layout = 0, None
+        for part in parts(block):
+            if part.name in by_page.get(block.page, {}):
+                start, layout = part.offset, by_page[block.page][part.name]
+            if layout is not None and layout.fields and part.name in layout.fields:
+                assert part.offset - start == layout.fields[part.name][1], (block.path, part.name)
+                checked += 1
+    assert checked > 40
+
+
+def test_the_record_is_explained_to_its_last_byte() -> None:
+    block = next(b for b in blocks() if b.page == "commitlog")
+    found = parts(block)
+    for before, after in pairwise(found):
+        assert before.offset + len(before.raw) == after.offset
+    assert found[0].value == found[-1].offset  # totalSize leads to the next record
+    text = b"".join(part.raw for part in found if part.name in ("name", "value"))
+    assert text.decode().split("\x02")[:3] == [
+        "KEYS\x01BB5 订单12 🚀go46",
+        "UNIQ_KEY\x01ZL9HAECFNB5BYSL9W3JDA1T28HXAXEDV",
+        "TAGS\x01x",
+    ]
+
+
+def test_the_table_of_faults_is_the_list_of_reasons() -> None:
+    rows = re.findall(r"^\| ([A-Z_]+) \| (\S+) \|", text_of("commitlog"), re.MULTILINE)
+    assert [(name, field.strip("`")) for name, field in rows] == [
+        (fault.name, field) for fault, (field, _) in REASONS.items()
+    ]
+
+
+def test_examples_of_names() -> None:
+    rows = re.findall(r"^\| (\d+) \| `(\d+)` \|$", text_of("names"), re.MULTILINE)
+    assert len(rows) == 5
+    for number, name in rows:
+        make = names.index_name if len(name) == 17 else names.segment_name
+        assert make(int(number)) == name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_release_that_changes_something_is_one(page: str) -> None:
+    table = text_of(page).partition("## Releases")[2]
+    named = re.findall(r"^\| (\d+\.\d+\.\d+) \|", table, re.MULTILINE)
+    assert named
+    assert named == sorted(named)
+    assert set(named) <= {release.removesuffix("-incubating") for release in profiles.RELEASES}
+
+
+def test_every_change_of_a_profile_is_on_some_page() -> None:
+    releases = [release.removesuffix("-incubating") for release in profiles.RELEASES]
+    named = {
+        release
+        for page in PAGES
+        for release in re.findall(r"^\| (\d+\.\d+\.\d+) \|", text_of(page), re.MULTILINE)
+    }
+    for rule, values in profiles.differences():
+        changed = releases[[value != values[0] for value in values].index(True)]
+        assert changed in named, rule
+
+
+def test_the_index_lists_every_page_and_links_lead_somewhere() -> None:
+    listed = set(re.findall(r"\]\((\w+\.md)\)", text_of("README")))
+    assert listed == {path.name for path in FOLDER.glob("*.md")} - {"README.md"}
+    for path in FOLDER.glob("*.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
+            assert (FOLDER / target).exists(), f"{path.name}: {target}"

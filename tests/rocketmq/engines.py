@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import mmap
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from jobs.rebuild import rebuild
+from jobs.session import local_session
 from tests.reference import derive
 from tests.rocketmq.case import Case
+from tests.rocketmq.judge import Rebuild
 
 
 def reference(case: Case, store: Path, output: Path) -> None:
@@ -40,13 +44,30 @@ class Reput:
         self.spark = spark
 
     def __call__(self, case: Case, store: Path, output: Path) -> None:
-        from jobs.rebuild import rebuild
+        self.rebuild(case.version, case.settings, store, output)
 
+    def rebuild(
+        self, version: str, settings: Mapping[str, object], store: Path, output: Path
+    ) -> None:
         rebuild(
             self.spark,
-            store=str(store),
-            output=str(output),
-            rocketmq=case.version,
-            settings=dict(case.settings),
+            str(store),
+            str(output),
+            rocketmq=version,
+            settings={name: _text(value) for name, value in settings.items()},
             on_damage="truncate",
         )
+
+
+def _text(value: object) -> str:
+    """As a broker's properties file has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def engine(name: str) -> Iterator[Rebuild]:
+    if name == "reference":
+        yield reference
+    else:
+        with local_session("local[2]") as spark:
+            yield Reput(spark)

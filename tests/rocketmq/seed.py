@@ -13,16 +13,8 @@ from pathlib import Path
 
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.case import case
-from tests.rocketmq.engines import Reput, reference
-from tests.rocketmq.judge import Drivers, Rebuild, clear, judge
-
-
-def engine(name: str) -> Rebuild:
-    if name == "reference":
-        return reference
-    from tests.rocketmq.session import spark_session
-
-    return Reput(spark_session())
+from tests.rocketmq.engines import engine
+from tests.rocketmq.judge import Drivers, clear, judge
 
 
 def main() -> int:
@@ -32,10 +24,9 @@ def main() -> int:
     parser.add_argument("--rocketmq", choices=VERSIONS, help="instead of the seed's own version")
     parser.add_argument("--engine", choices=["reput", "reference"], default="reput")
     args = parser.parse_args()
-    rebuild = engine(args.engine)
     base = Path(tempfile.mkdtemp(prefix="reput-seed-"))
     failed = 0
-    with Drivers() as drivers:
+    with engine(args.engine) as rebuild, Drivers() as drivers:
         for seed in range(args.seed, args.seed + args.count):
             chosen = case(seed, args.rocketmq)
             begin = time.monotonic()

@@ -29,6 +29,10 @@ final class Stores {
     DefaultMessageStore store;
 
     Stores(Job job) throws Exception {
+        // From 5.4.0 on recovery reads no more than the last ten segments unless told.
+        if (Reflect.method(MessageStoreConfig.class, "setCommitLogRecoverMaxNum", 1) != null) {
+            Reflect.call(storeConfig, "setCommitLogRecoverMaxNum", 1_000_000);
+        }
         configure(job, storeConfig, brokerConfig);
         topics(job);
         pace = job.number("pace", Long.MAX_VALUE);

@@ -1,0 +1,55 @@
+"""Fixtures of the tests that need the real RocketMQ: one JVM a version, one SparkSession."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.rocketmq import build
+from tests.rocketmq.engines import Reput, engine
+from tests.rocketmq.judge import Drivers
+
+
+@pytest.fixture(scope="session")
+def needs_rocketmq() -> Callable[[str], None]:
+    """Skips, and says why, where a version can neither be found built nor be built."""
+
+    def check(version: str) -> None:
+        if reason := build.missing(version):
+            pytest.skip(reason)
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def drivers() -> Iterator[Drivers]:
+    with Drivers() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def reput() -> Iterator[Reput]:
+    with engine("reput") as made:
+        assert isinstance(made, Reput)
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Like tmp_path, but gone at once if the test passed: a thousand stores are many."""
+    from tests.rocketmq.judge import clear
+
+    yield tmp_path
+    report = getattr(request.node, "call_report", None)
+    if report is None or report.passed:
+        clear(tmp_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = yield
+    if call.when == "call":
+        item.call_report = report  # type: ignore[attr-defined]
+    return report

@@ -1,0 +1,48 @@
+"""What all tests share: hypothesis profiles, and one local SparkSession for those that want it."""
+
+import os
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A kernel may have to be compiled during an example, so no example has a deadline.
+# HYPOTHESIS_PROFILE=long draws more; on CI the same examples are drawn each time.
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=2000)
+hypothesis.settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
+)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """A session as the command starts it, on two cores."""
+    from jobs.session import local_session
+
+    with local_session("local[2]") as session:
+        yield session
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail, not skip, a test of the real RocketMQ where Maven is said to be there (on CI)."""
+    report = yield
+    required = os.environ.get("REPUT_REQUIRE_MAVEN") and item.get_closest_marker("rocketmq")
+    if required and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped with REPUT_REQUIRE_MAVEN set: {report.longrepr}"
+    return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)

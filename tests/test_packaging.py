@@ -1,0 +1,118 @@
+"""What is shipped, and the direction of imports: jobs -> udfs -> store_format."""
+
+import ast
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("store_format", "udfs", "jobs")
+# Beyond the standard library, what each package may import.
+ALLOWED = {
+    "store_format": {"store_format", "numpy", "numba"},
+    "udfs": {"udfs", "store_format", "numpy", "pyarrow"},
+    "jobs": {"jobs", "udfs", "store_format", "numpy", "pyarrow", "pyspark", "py4j"},
+}
+# While the JVM starts, the session imports what PySpark and the kernels will.
+EXCEPTIONS = {"jobs/session.py": {"pandas", "numba"}}
+
+
+def modules(package: str) -> Iterator[Path]:
+    for path in sorted((ROOT / package).rglob("*.py")):
+        yield path.relative_to(ROOT)
+
+
+def imported(source: str) -> Iterator[str]:
+    """Top-level names of all that a module imports, inside functions too."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import in line {node.lineno}"
+            yield str(node.module).split(".")[0]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_point_one_way(package: str) -> None:
+    for module in modules(package):
+        allowed = ALLOWED[package] | EXCEPTIONS.get(module.as_posix(), set())
+        foreign = set(imported((ROOT / module).read_text())) - sys.stdlib_module_names - allowed
+        assert not foreign, f"{module} imports {', '.join(sorted(foreign))}"
+
+
+def test_every_folder_of_code_is_a_package() -> None:
+    for package in PACKAGES:
+        for module in modules(package):
+            assert (ROOT / module.parent / "__init__.py").is_file(), module
+
+
+def shipped() -> set[str]:
+    """The files a wheel and the zip must both have."""
+    paths = {module.as_posix() for package in PACKAGES for module in modules(package)}
+    return paths | {"store_format/py.typed", "jobs/log4j2.properties"}
+
+
+def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
+    # From a copy: a build leaves folders in its source.
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    for name in shipped():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
+    done = subprocess.run(
+        [sys.executable, "-c", build], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    wheel = tmp_path / done.stdout.splitlines()[-1]
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        about = {name.split("/")[-1]: name for name in archive.namelist() if ".dist-info" in name}
+        metadata = archive.read(about["METADATA"]).decode()
+        commands = archive.read(about["entry_points.txt"]).decode()
+    assert names == shipped()
+    assert "reput = jobs.cli:main" in commands
+    plain = [
+        line
+        for line in metadata.splitlines()
+        if line.startswith("Requires-Dist") and "extra" not in line
+    ]
+    assert "LICENSE" in about
+    assert not any("pyspark" in line for line in plain)
+
+
+def test_the_zip_has_the_packages_and_is_reproducible(tmp_path: Path) -> None:
+    written = []
+    for name in ("a.zip", "b.zip"):
+        command = [sys.executable, str(ROOT / "scripts" / "make_zip.py"), str(tmp_path / name)]
+        subprocess.run(command, check=True, capture_output=True)
+        written.append((tmp_path / name).read_bytes())
+    assert written[0] == written[1]
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert set(archive.namelist()) == shipped()
+
+
+def test_code_is_importable_from_the_zip(tmp_path: Path) -> None:
+    target = tmp_path / "reput.zip"
+    subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "make_zip.py"), str(target)],
+        check=True,
+        capture_output=True,
+    )
+    # -S leaves out site-packages, and with it the line that points to this checkout.
+    program = (
+        f"import sys, site; sys.path[:0] = [{str(target)!r}]\n"
+        "sys.path += site.getsitepackages()\n"
+        "import udfs, jobs, store_format.profiles as p; print(p.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert str(target) in done.stdout

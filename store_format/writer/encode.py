@@ -90,11 +90,7 @@ class Draft(NamedTuple):
     tail: bytes  # from storeHost to the properties
     crc_property: bool
     wait: bool
-
-    @property
-    def counted(self) -> bool:
-        """Whether it takes a position in its queue: neither prepared nor rolled back."""
-        return self.sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT)
+    counted: bool  # it takes a position in its queue: neither prepared nor rolled back
 
 
 def finish(draft: Draft, queue_offset: int, physical_offset: int, store_timestamp: int) -> bytes:
@@ -289,6 +285,7 @@ class Encoder:
                 topic, queue_id, size, magic, zlib.crc32(body) & 0x7FFFFFFF, message.flag,
                 sys_flag, self.clock() if born is None else born, born_host, store_host, tail,
                 self._crc, message.wait,
+                sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT),
             )  # fmt: skip
             _HEAD.pack(size, 0, 0, queue_id, message.flag, 0, 0, sys_flag, draft.born_timestamp)
         except struct.error:

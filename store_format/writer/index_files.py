@@ -20,6 +20,7 @@ from store_format.index_file import (
     header,
 )
 from store_format.layouts import (
+    INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
     INDEX_HEADER,
     INDEX_HEADER_BYTES,
@@ -52,6 +53,7 @@ class IndexFiles:
         self._count_every_put = profile.count_every_put
         self._empty_count = profile.empty_index_count
         self.indexed_to = -1  # the physical offset of the last message with a key
+        self._held = 0  # how many of its keys were there as the store was opened
         self.full_timestamp = 0  # endTimestamp of the last full file: the checkpoint's
         self._name: str | None = None
         self._file: OpenFile | None = None
@@ -65,12 +67,19 @@ class IndexFiles:
 
     def load(self, safe_timestamp: int | None, log_end: int) -> None:
         """Take up the last file. safe_timestamp: after a crash, the checkpoint's: files with a
-        later endTimestamp are removed (IndexService.load), as are those of a log that was cut.
+        later endTimestamp are removed (IndexService.load), and the one that was growing, whose
+        slots were in memory; and always those of a log that was cut.
         """
         headers = [self._read_header(name) for name in self.files.names(INDEX)]
         while headers and (
             headers[-1].end.physical_offset >= log_end > 0
-            or (safe_timestamp is not None and headers[-1].end.timestamp > safe_timestamp)
+            or (
+                safe_timestamp is not None
+                and (
+                    headers[-1].end.timestamp > safe_timestamp
+                    or headers[-1].count <= self.capacity
+                )
+            )
             or self._length(headers[-1].name) != self._bytes
         ):
             self.files.remove(f"{INDEX}/{headers.pop().name}")
@@ -114,6 +123,7 @@ class IndexFiles:
         if ended != NOTHING_BEFORE:
             self.indexed_to = ended.physical_offset
         self._file = self.files.open(f"{INDEX}/{last.name}")
+        self._held = self._count_held()
         if self.is_full:
             self.full_timestamp = last.end.timestamp
         else:
@@ -125,7 +135,24 @@ class IndexFiles:
             newest[(newest <= 0) | (newest > self._entries)] = 0  # IndexFile.putKey
             self._newest = newest
 
+    def _count_held(self) -> int:
+        """How many of the last entries are of the last message: a crash may part its keys."""
+        assert self._file is not None
+        entry = np.empty(INDEX_ENTRY_BYTES, np.uint8)
+        for number in range(self._entries, 0, -1):
+            self._file.read_at(self._entry_at(number), entry)
+            if int(np.frombuffer(entry, INDEX_ENTRY, 1)[0]["physicalOffset"]) != self.indexed_to:
+                return self._entries - number
+        return self._entries
+
     # --- as records are dispatched ---------------------------------------------------------
+
+    def append_new(self, puts: Any) -> None:
+        """Append the INDEX_PUT rows that the files do not hold yet; a replay adds nothing twice."""
+        offsets = puts["physicalOffset"]
+        wanted = offsets > self.indexed_to
+        wanted[np.flatnonzero(offsets == self.indexed_to)[self._held :]] = True
+        self.append(puts[wanted])
 
     @property
     def is_full(self) -> bool:

@@ -52,9 +52,7 @@ class Reput:
                 self.queues.append(out.queues, out.runs)
             elif isinstance(out, IndexPuts):
                 if index is not None:
-                    # a replay indexes nothing twice
-                    puts = out.puts[out.puts["physicalOffset"] > index.indexed_to]
-                    index.append(puts)
+                    index.append_new(out.puts)
             else:
                 end = out
         if end.records:

@@ -48,10 +48,15 @@ class AppendResult(NamedTuple):
     status: str  # RocketMQ's PutMessageStatus: PUT_OK or FLUSH_DISK_TIMEOUT
     physical_offset: int
     queue_offset: int
-    message_id: str  # offsetMsgId; of a batch all of them, separated by commas
-    size: int  # bytes
+    size: int  # bytes, of a batch all of them
     store_timestamp: int  # milliseconds
-    messages: int = 1
+    store_host: bytes
+    offsets: tuple[int, ...]  # physical, of each message
+
+    @property
+    def message_id(self) -> str:
+        """The offsetMsgId; of a batch all of them, separated by commas."""
+        return ",".join([message_id(self.store_host, offset) for offset in self.offsets])
 
 
 class CommitLogWriter:
@@ -67,6 +72,7 @@ class CommitLogWriter:
         self.batch_topics = frozenset(batch_topics)
         self.recovered: LogEnd | None = None  # what recovery found, where `abort` was there
         self._scan_rules = scan_rules(rules, settings, self.batch_topics)
+        self._sync_flush = settings.sync_flush
         self._dispatches, self._background = dispatches, background
         self._prepare_ahead = prepare_ahead or settings.warm_mapped_file_enable
         self._lock = threading.Lock()  # appending
@@ -219,7 +225,7 @@ class CommitLogWriter:
             services.append(
                 ("CommitRealTime", settings.commit_interval_commit_log / 1000, self.commit_if_due)
             )
-        if not settings.sync_flush:
+        if not self._sync_flush:
             services.append(
                 ("FlushRealTime", settings.flush_interval_commit_log / 1000, self.flush_if_due)
             )
@@ -257,23 +263,32 @@ class CommitLogWriter:
         """Append what the encoder made: one record, or those of a batch."""
         first = drafts[0]
         size = first.size if len(drafts) == 1 else sum(draft.size for draft in drafts)
-        with self.appending() as now:
-            key = (first.topic, first.queue_id)
-            queue_offset = self.next_offset(key)
-            if size + BLANK_BYTES > self.log.room:
-                self._check_fits(size)
-                self.log.make_room(size)
-            at = self.log.end
-            if len(drafts) == 1:
-                queue_offset = queue_offset if first.counted else 0
-                self.log.write(finish(first, queue_offset, at, now))
-            else:
-                self.log.write(_joined(drafts, queue_offset, at, now))
+        with self._lock:
+            if self._error is not None or self._closed:
+                self.check_usable()
+            now = self._last_timestamp = max(self.clock(), self._last_timestamp)
+            try:
+                key = (first.topic, first.queue_id)
+                queue_offset = self._next.get(key)
+                if queue_offset is None:
+                    queue_offset = self.next_offset(key)
+                if size + BLANK_BYTES > self.log.room:
+                    self._check_fits(size)
+                    self.log.make_room(size)
+                at = self.log.end
+                if len(drafts) == 1:
+                    queue_offset = queue_offset if first.counted else 0
+                    self.log.write(finish(first, queue_offset, at, now))
+                else:
+                    self.log.write(_joined(drafts, queue_offset, at, now))
+            except OSError as error:
+                self._fail(error)
+                raise self._ended() from error
             if first.counted:
                 self._next[key] = queue_offset + len(drafts)
-        status = self._wait(at + size, first.wait) if self.settings.sync_flush else PUT_OK
-        ids = _ids(drafts, at)
-        return AppendResult(status, at, queue_offset, ids, size, now, len(drafts))
+        status = self._wait(at + size, first.wait) if self._sync_flush else PUT_OK
+        offsets = (at,) if len(drafts) == 1 else _offsets(drafts, at)
+        return AppendResult(status, at, queue_offset, size, now, first.store_host, offsets)
 
     @contextmanager
     def appending(self) -> Iterator[int]:
@@ -292,7 +307,7 @@ class CommitLogWriter:
 
     def wait_durable(self, end: int) -> str:
         """In SYNC_FLUSH return when the log is durable up to `end`; else at once."""
-        return self._wait(end, True) if self.settings.sync_flush else PUT_OK
+        return self._wait(end, True) if self._sync_flush else PUT_OK
 
     def _wait(self, end: int, wait: bool) -> str:
         """DefaultFlushManager.handleDiskFlush."""
@@ -397,7 +412,7 @@ class CommitLogWriter:
             return
         with self._dispatch_lock:
             self.log.needed_from = self.reput.at
-            self.reput.run(self.log.flushed if self.settings.sync_flush else self.log.committed)
+            self.reput.run(self.log.flushed if self._sync_flush else self.log.committed)
 
     def keep_checkpoint(self) -> None:
         """Make queues durable, then say so in the checkpoint (FlushConsumeQueueService)."""
@@ -518,14 +533,12 @@ def _joined(drafts: Sequence[Draft], queue_offset: int, at: int, now: int) -> by
     return b"".join(records)
 
 
-def _ids(drafts: Sequence[Draft], at: int) -> str:
-    if len(drafts) == 1:
-        return message_id(drafts[0].store_host, at)
-    ids = []
+def _offsets(drafts: Sequence[Draft], at: int) -> tuple[int, ...]:
+    offsets = []
     for draft in drafts:
-        ids.append(message_id(draft.store_host, at))
+        offsets.append(at)
         at += draft.size
-    return ",".join(ids)
+    return tuple(offsets)
 
 
 def _spawn(work: Callable[[], None]) -> Callable[[], None]:

@@ -1,0 +1,314 @@
+"""Files in memory that note every operation, fail on demand, and show what a crash may leave.
+
+What a disk may do is `store_format.file_layer`'s list of assumptions, and nothing kinder:
+
+- bytes not synced are there or not, sector by sector, in any order;
+- a length not synced is there or not; names not synced are there or not, folder by folder;
+- after a failed sync what was not durable never becomes so, though it can still be read.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from store_format.faults import StoreChanged
+from store_format.file_layer import SECTOR_BYTES, StoreInUse
+
+
+class Op(NamedTuple):
+    """One operation: on an inode (write, length, sync, failed sync) or on a name."""
+
+    kind: str
+    path: str
+    inode: int = -1
+    at: int = 0
+    data: bytes = b""
+
+
+class MemoryFile:
+    """An open file; the inode stays when its name goes."""
+
+    def __init__(self, files: MemoryFiles, path: str, inode: int) -> None:
+        self.files, self.path, self.inode = files, path, inode
+
+    @property
+    def bytes(self) -> bytearray:
+        return self.files.contents[self.inode]
+
+    def write_at(self, at: int, data: Any) -> None:
+        raw = bytes(data)
+        self.files.note(Op("write", self.path, self.inode, at, raw))
+        _write(self.bytes, at, raw)
+
+    def read_at(self, at: int, buffer: np.ndarray) -> None:
+        part = self.bytes[at : at + len(buffer)]
+        if len(part) < len(buffer):
+            raise StoreChanged(f"{self.path}: ends before offset {at + len(buffer)}")
+        buffer[:] = np.frombuffer(bytes(part), np.uint8)
+
+    def sync(self) -> None:
+        self.files.note(Op("sync", self.path, self.inode))
+
+    def set_length(self, length: int) -> None:
+        self.files.note(Op("length", self.path, self.inode, length))
+        _set_length(self.bytes, length)
+
+    def length(self) -> int:
+        return len(self.bytes)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class MemoryFiles:
+    """A folder tree in memory. `fail` says which operations raise OSError(EIO)."""
+
+    fail: Callable[[Op], bool] = lambda op: False
+    names_of: dict[str, int] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=lambda: {""})
+    contents: dict[int, bytearray] = field(default_factory=dict)
+    ops: list[Op] = field(default_factory=list)
+    locked: bool = False
+
+    def note(self, op: Op) -> None:
+        if self.fail(op):
+            if op.kind == "sync":
+                self.ops.append(op._replace(kind="failed sync"))
+            raise OSError(errno.EIO, f"{op.kind} {op.path}: input/output error")
+        self.ops.append(op)
+
+    def open(self, path: str) -> MemoryFile:
+        if path not in self.names_of:
+            raise FileNotFoundError(errno.ENOENT, path)
+        return MemoryFile(self, path, self.names_of[path])
+
+    def create(self, path: str) -> MemoryFile:
+        if path in self.names_of:
+            raise FileExistsError(errno.EEXIST, path)
+        if _folder(path) not in self.folders:
+            raise FileNotFoundError(errno.ENOENT, path)
+        inode = max(self.contents, default=0) + 1
+        self.note(Op("create", path, inode))
+        self.contents[inode] = bytearray()
+        self.names_of[path] = inode
+        return MemoryFile(self, path, inode)
+
+    def exists(self, path: str) -> bool:
+        return path in self.names_of or path in self.folders
+
+    def names(self, folder: str) -> list[str]:
+        inside = [p for p in (*self.names_of, *self.folders) if p and _folder(p) == folder]
+        return sorted(p.rpartition("/")[2] for p in inside)
+
+    def make_folder(self, path: str) -> None:
+        parts = path.split("/") if path else []
+        for depth in range(1, len(parts) + 1):
+            here = "/".join(parts[:depth])
+            if here not in self.folders:
+                self.note(Op("folder", here))
+                self.folders.add(here)
+                self.sync_folder(_folder(here))
+
+    def rename(self, path: str, to: str) -> None:
+        self.note(Op("rename", path, self.names_of[path], data=to.encode()))
+        self.names_of[to] = self.names_of.pop(path)
+
+    def remove(self, path: str) -> None:
+        self.note(Op("remove", path))
+        if path in self.folders:
+            self.folders.remove(path)
+        else:
+            del self.names_of[path]
+
+    def sync_folder(self, path: str) -> None:
+        self.note(Op("sync folder", path))
+
+    def lock(self, path: str) -> Callable[[], None]:
+        if self.locked:
+            raise StoreInUse(path)
+        self.locked = True
+        if path not in self.names_of:
+            self.create(path)
+
+        def release() -> None:
+            self.locked = False
+
+        return release
+
+    def tree(self) -> dict[str, bytes]:
+        """Every file's bytes by name."""
+        return {path: bytes(self.contents[inode]) for path, inode in self.names_of.items()}
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _write(content: bytearray, at: int, data: bytes) -> None:
+    if at > len(content):
+        content.extend(bytes(at - len(content)))
+    content[at : at + len(data)] = data
+
+
+def _set_length(content: bytearray, length: int) -> None:
+    if length < len(content):
+        del content[length:]
+    else:
+        content.extend(bytes(length - len(content)))
+
+
+class _Disk:
+    """What is durable after some operations, and what is only pending."""
+
+    def __init__(self, start: MemoryFiles) -> None:
+        self.names = dict(start.names_of)
+        self.folders = set(start.folders)
+        self.contents = {inode: bytearray(c) for inode, c in start.contents.items()}
+        self.pending: dict[int, list[Op]] = {}
+        self.doomed: dict[int, list[Op]] = {}  # not durable, and no sync will make them so
+        self.pending_names: list[Op] = []
+
+    def apply(self, op: Op) -> None:
+        if op.kind in ("write", "length"):
+            self.pending.setdefault(op.inode, []).append(op)
+        elif op.kind == "sync":
+            content = self.contents.setdefault(op.inode, bytearray())
+            for done in self.pending.pop(op.inode, []):
+                _apply(content, done)
+        elif op.kind == "failed sync":
+            self.doomed.setdefault(op.inode, []).extend(self.pending.pop(op.inode, []))
+        elif op.kind == "sync folder":
+            mine = [n for n in self.pending_names if _folder(n.path) == op.path]
+            self.pending_names = [n for n in self.pending_names if _folder(n.path) != op.path]
+            for done in mine:
+                _apply_name(self.names, self.folders, done)
+        else:
+            self.contents.setdefault(op.inode, bytearray())
+            self.pending_names.append(op)
+
+    def image(self, keep: Callable[[Op], Iterator[Op]], keep_name: Callable[[Op], bool]) -> MemoryFiles:
+        """The tree with what `keep` leaves of each pending operation."""
+        names, folders = dict(self.names), set(self.folders)
+        for op in self.pending_names:
+            if keep_name(op):
+                _apply_name(names, folders, op)
+        files = MemoryFiles(names_of=names, folders=folders)
+        for inode in set(names.values()):
+            content = bytearray(self.contents.get(inode, b""))
+            for op in (*self.doomed.get(inode, ()), *self.pending.get(inode, ())):
+                for part in keep(op):
+                    _apply(content, part)
+            files.contents[inode] = content
+        return files
+
+
+def _apply(content: bytearray, op: Op) -> None:
+    if op.kind == "write":
+        _write(content, op.at, op.data)
+    else:
+        _set_length(content, op.at)
+
+
+def _apply_name(names: dict[str, int], folders: set[str], op: Op) -> None:
+    if op.kind == "folder":
+        if _folder(op.path) in folders:
+            folders.add(op.path)
+    elif op.kind == "create":
+        if _folder(op.path) in folders:
+            names[op.path] = op.inode
+    elif op.kind == "remove":
+        names.pop(op.path, None)
+        folders.discard(op.path)
+    elif op.kind == "rename" and op.path in names:
+        names[op.data.decode()] = names.pop(op.path)
+
+
+def _sectors(op: Op) -> Iterator[Op]:
+    """A write cut at sector boundaries; a length as it is."""
+    if op.kind != "write":
+        yield op
+        return
+    at = op.at
+    while at < op.at + len(op.data):
+        end = min(at - at % SECTOR_BYTES + SECTOR_BYTES, op.at + len(op.data))
+        yield op._replace(at=at, data=op.data[at - op.at : end - op.at])
+        at = end
+
+
+class Crash(NamedTuple):
+    """One state that a crash may leave: after so many operations, and how."""
+
+    after: int
+    how: str
+    files: MemoryFiles
+
+
+def crash_states(
+    start: MemoryFiles, ops: list[Op], seed: int, mixtures: int, every: int = 1
+) -> Iterator[Crash]:
+    """The states after each operation (or `every` so many): killed, power lost, and mixtures.
+
+    killed: all is there. lost: nothing that was not synced. last lost, last torn: all but the
+    last write, or half of it. mixtures: each sector, length and name there or not, by chance.
+    """
+    disk = _Disk(start)
+    rng = random.Random(seed)
+    for number in range(len(ops) + 1):
+        if number:
+            disk.apply(ops[number - 1])
+        if number % every:
+            continue
+        yield Crash(number, "killed", disk.image(_whole, lambda op: True))
+        yield Crash(number, "lost", disk.image(_nothing, lambda op: False))
+        yield Crash(number, "names only", disk.image(_nothing, lambda op: True))
+        last = ops[number - 1] if number else None
+        if last is not None and last.kind == "write":
+            yield Crash(number, "last lost", disk.image(_all_but(last), lambda op: True))
+            for cut in sorted({1, 8, len(last.data) // 2, len(last.data) - 1}):
+                torn = disk.image(_torn(last, cut), lambda op: True)
+                yield Crash(number, f"last torn at {cut}", torn)
+        for mixture in range(mixtures):
+            share = rng.random()
+            image = disk.image(_by_chance(rng, share), lambda op, s=share: rng.random() < s)
+            yield Crash(number, f"mixture {mixture}", image)
+
+
+def _whole(op: Op) -> Iterator[Op]:
+    yield op
+
+
+def _nothing(op: Op) -> Iterator[Op]:
+    return iter(())
+
+
+def _all_but(last: Op) -> Callable[[Op], Iterator[Op]]:
+    return lambda op: iter(() if op is last else (op,))
+
+
+def _torn(last: Op, cut: int) -> Callable[[Op], Iterator[Op]]:
+    """All, but of the last write only its first bytes. Within one sector it is all or nothing
+    for what relies on that (the checkpoint); elsewhere a cut anywhere is the harder case."""
+
+    def keep(op: Op) -> Iterator[Op]:
+        if op is last and op.path != "checkpoint":
+            yield op._replace(data=op.data[:cut])
+        else:
+            yield op
+
+    return keep
+
+
+def _by_chance(rng: random.Random, share: float) -> Callable[[Op], Iterator[Op]]:
+    def keep(op: Op) -> Iterator[Op]:
+        for part in _sectors(op):
+            if rng.random() < share:
+                yield part
+
+    return keep

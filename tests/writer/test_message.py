@@ -1,0 +1,96 @@
+"""Every refusal has its own error, and RocketMQ's status; and nothing is written."""
+
+from pathlib import Path
+
+import pytest
+
+from store_format.writer import errors
+from store_format.writer.message import Message
+from tests.writer.stores import open_writer
+
+REFUSALS = [
+    (Message("", b""), errors.TopicBlank),
+    (Message("  ", b""), errors.TopicBlank),
+    (Message("a/b", b""), errors.TopicCharacters),
+    (Message("héllo", b""), errors.TopicCharacters),
+    (Message("a b", b""), errors.TopicCharacters),
+    (Message("T" * 128, b""), errors.TopicTooLong),
+    (Message("%RETRY%" + "g" * 249, b""), errors.TopicTooLong),
+    (Message("SCHEDULE_TOPIC_XXXX", b""), errors.TopicForbidden),
+    (Message("RMQ_SYS_TRANS_HALF_TOPIC", b""), errors.TopicForbidden),
+    (Message("T", None), errors.BodyMissing),  # type: ignore[arg-type]
+    (Message("T", bytes(1001)), errors.BodyTooLarge),
+    (Message("T", b"", tags="a\x01b"), errors.SeparatorInProperty),
+    (Message("T", b"", keys="a\x02"), errors.SeparatorInProperty),
+    (Message("T", b"", properties={"n": "a\0"}), errors.SeparatorInProperty),
+    (Message("T", b"", properties={"n\x01": "a"}), errors.SeparatorInProperty),
+    (Message("T", b"", properties=b"n\x01a\0\x02"), errors.SeparatorInProperty),
+    (Message("T", b"", properties={"n": " "}), errors.PropertyBlank),
+    (Message("T", b"", properties={"": "v"}), errors.PropertyBlank),
+    (Message("T", b"", properties={"n": "v" * 32768}), errors.PropertiesTooLarge),
+    (Message("T", bytes(900), properties={"n": "v" * 3200}), errors.MessageTooLarge),
+    (Message("T", b"", born_host="localhost:1"), errors.HostInvalid),
+    (Message("T", b"", store_host="127.0.0.1"), errors.HostInvalid),
+    (Message("T", b"", store_host="127.0.0.1:65536"), errors.HostInvalid),
+    (Message("T", b"", queue_id=1 << 31), errors.FieldRange),
+    (Message("T", b"", flag=-(1 << 31) - 1), errors.FieldRange),
+]
+
+
+@pytest.mark.parametrize(("message", "error"), REFUSALS, ids=lambda v: getattr(v, "__name__", ""))
+def test_what_rocketmq_refuses_is_refused(
+    tmp_path: Path, message: Message, error: type[errors.Refused]
+) -> None:
+    with open_writer(tmp_path, maxMessageSize=1000) as writer:
+        with pytest.raises(error) as raised:
+            writer.append(message)
+        assert type(raised.value) is error
+        assert writer.log.end == 0
+    status = "PROPERTIES_SIZE_EXCEEDED" if error is errors.PropertiesTooLarge else "MESSAGE_ILLEGAL"
+    assert raised.value.status == status
+
+
+def test_what_is_just_allowed_is_taken(tmp_path: Path) -> None:
+    with open_writer(tmp_path, mappedFileSizeCommitLog=1 << 17, maxMessageSize=1000) as writer:
+        for message in (
+            Message("T" * 127, b""),
+            Message("%RETRY%" + "g" * 248, b""),
+            Message("T|%_-9", bytes(1000)),
+            Message("T", b"", properties=b"n\x01" + b"v" * (32767 - 3) + b"\x02"),
+            Message("T", b"", queue_id=(1 << 31) - 1, flag=-(1 << 31)),
+            Message("T", b"", born_host="[::1]:0", store_host="1.2.3.4:65535"),
+            Message("T", b"", tags="\ud800"),  # Java writes a lone surrogate as `?`
+        ):
+            assert writer.append(message).status == "PUT_OK"
+
+
+def test_ipv6_and_long_topics_need_their_release(tmp_path: Path) -> None:
+    with open_writer(tmp_path, release="4.5.2") as writer, pytest.raises(errors.HostFamily):
+        writer.append(Message("T", b"", born_host="[::1]:1"))
+    with open_writer(tmp_path / "b", release="5.0.0") as writer:
+        with pytest.raises(errors.TopicTooLong):
+            writer.append(Message("%RETRY%" + "g" * 200, b""))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [Message("A", b""), Message("B", b"")],
+        [Message("A", b"", 0), Message("A", b"", 1)],
+        [Message("A", b"", delay_level=1)],
+        [Message("A", b"", transaction=4)],
+        [Message("A", b"", wait=False), Message("A", b"")],
+    ],
+)
+def test_a_batch_is_of_one_topic_and_queue(tmp_path: Path, messages: list[Message]) -> None:
+    with open_writer(tmp_path) as writer:
+        with pytest.raises(errors.BatchIllegal):
+            writer.append_batch(messages)
+        assert writer.log.end == 0
+
+
+def test_a_batch_topic_is_not_written_to(tmp_path: Path) -> None:
+    with open_writer(tmp_path, batch_topics=["B"]) as writer:
+        with pytest.raises(errors.BatchQueueTopic):
+            writer.append(Message("B", b""))

@@ -1,5 +1,7 @@
 """Big-endian integers in uint8 buffers, for kernels. LLVM makes one swapped load of each."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -53,3 +55,38 @@ def put_i64(buf: Bytes, at: int, value: int) -> None:
     bits = np.uint64(value)
     put_i32(buf, at, int(bits >> np.uint64(32)))
     put_i32(buf, at + 4, int(bits & np.uint64(0xFFFFFFFF)))
+
+
+@inlined
+def _word(buf: Bytes, at: int) -> Any:
+    """Eight bytes from `at` on as a little-endian uint64; LLVM makes one load of it."""
+    i = np.uint64(at)
+    return (
+        np.uint64(buf[i])
+        | np.uint64(buf[i + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(buf[i + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(buf[i + np.uint64(3)]) << np.uint64(24)
+        | np.uint64(buf[i + np.uint64(4)]) << np.uint64(32)
+        | np.uint64(buf[i + np.uint64(5)]) << np.uint64(40)
+        | np.uint64(buf[i + np.uint64(6)]) << np.uint64(48)
+        | np.uint64(buf[i + np.uint64(7)]) << np.uint64(56)
+    )
+
+
+@inlined
+def find_byte(buf: Bytes, at: int, end: int, byte: int) -> int:
+    """The first place in buf[at:end] that holds `byte`; `end` if none does.
+
+    Eight bytes at a time: x - 0x01.. & ~x & 0x80.. is zero unless a byte of x is.
+    """
+    ones = np.uint64(0x0101010101010101)
+    highs = np.uint64(0x8080808080808080)
+    pattern = ones * np.uint64(byte)
+    while end - at >= 8:
+        differs = _word(buf, at) ^ pattern
+        if (differs - ones) & ~differs & highs:
+            break
+        at += 8
+    while at < end and buf[at] != byte:
+        at += 1
+    return at

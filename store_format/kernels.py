@@ -1,26 +1,84 @@
-"""How kernels are compiled.
+"""How kernels are compiled, and where what was compiled is kept.
 
 Kernels fill arrays that they are given and allocate none, so numba need not count references
 to arrays (`_nrt=False`): counting cost more than half of a dispatch. What must allocate, and is
-called once for thousands of records, uses numba's plain `njit(cache=True)`.
+called once for thousands of records, is `allocating`.
+
+numba's own cache sees a change of a kernel's file, but not of a kernel that it calls from
+another file: it would go on with the old rule. So the cache folder is named by a hash of all of
+this package's sources.
 """
 
+import hashlib
+import os
+import tempfile
 from collections.abc import Callable
+from importlib import resources
 from typing import Any, TypeVar
 
+import numba
 from numba import njit
 
-_njit: Any = njit  # its stub does not know _nrt
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_njit: Any = njit  # its stub does not know _nrt
+
+
+def _sources_hash() -> str:
+    """A hash of the package's modules; works from a zip as well."""
+    digest = hashlib.sha256()
+    for module in sorted(resources.files("store_format").iterdir(), key=lambda file: file.name):
+        if module.name.endswith(".py"):
+            digest.update(module.name.encode() + module.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_folder() -> str | None:
+    """A folder of our own for compiled kernels; None where none can be written.
+
+    Compiled code is loaded from there, so nobody else may write to it.
+    """
+    roots = [
+        os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("REPUT_CACHE"),
+        os.path.join(os.path.expanduser("~"), ".cache", "reput"),
+        os.path.join(tempfile.gettempdir(), f"reput-{os.getuid()}"),
+    ]
+    for root in filter(None, roots):
+        folder = os.path.join(root, "kernels", _sources_hash())
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            about = os.stat(folder)
+        except OSError:
+            continue
+        if about.st_uid == os.getuid() and not about.st_mode & 0o022 and os.access(folder, os.W_OK):
+            return folder
+    return None
+
+
+_CACHE_FOLDER = _cache_folder()
+
+
+def _compiled(function: Function, **options: Any) -> Function:
+    if _CACHE_FOLDER is None:
+        return _njit(**options)(function)  # type: ignore[no-any-return]
+    # numba decides where a function's cache is when it is decorated
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _CACHE_FOLDER
+    try:
+        return _njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+    finally:
+        numba.config.CACHE_DIR = before
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that allocates nothing; cached on disk where that can be written."""
-    compiled: Function = _njit(cache=True, _nrt=False)(function)
-    return compiled
+    """Compile a function that allocates nothing."""
+    return _compiled(function, _nrt=False)
 
 
 def inlined(function: Function) -> Function:
     """A kernel so small that a call would cost more than its work."""
-    compiled: Function = _njit(cache=True, _nrt=False, inline="always")(function)
-    return compiled
+    return _compiled(function, _nrt=False, inline="always")
+
+
+def allocating(function: Function) -> Function:
+    """Compile a function that makes arrays."""
+    return _compiled(function)

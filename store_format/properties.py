@@ -8,6 +8,7 @@ from collections import namedtuple
 import numpy as np
 import numpy.typing as npt
 
+from store_format.binary import find_byte
 from store_format.kernels import kernel
 from store_format.layouts import PROPERTY_END, PROPERTY_NAME_END
 
@@ -55,9 +56,7 @@ def _which(buf: Bytes, at: int, end: int) -> int:
 @kernel
 def _pair_by_first(buf: Bytes, at: int, end: int) -> Pair:
     """From 4.9.1: split at the first 01; name and value must not be empty."""
-    middle = at
-    while middle < end and buf[middle] != PROPERTY_NAME_END:
-        middle += 1
+    middle = find_byte(buf, at, end, PROPERTY_NAME_END)
     return Pair(at < middle < end - 1, middle, middle + 1, end)
 
 
@@ -87,9 +86,7 @@ def find_properties(
         places[number, 0] = -1
     while at < end:
         # Only a name that starts as one of ours is worth a look; the rest is skipped over.
-        stop = at
-        while stop < end and buf[stop] != PROPERTY_END:
-            stop += 1
+        stop = find_byte(buf, at, end, PROPERTY_END)
         if stop - at >= 3:
             if split_properties:
                 pair = _pair_by_split(buf, at, stop)

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from store_format.binary import get_i32, get_i64, put_i32, put_i64
-from store_format.kernels import inlined, kernel
+from store_format.kernels import allocating, kernel
 from store_format.layouts import (
     BATCH_AT,
     BATCH_QUEUE_ENTRY_BYTES,
@@ -64,7 +63,7 @@ def _pack_entry(out: Bytes, at: int, put: Any, batch: bool) -> None:
         put_i32(out, at + BATCH_AT.reserved, 0)
 
 
-@njit(cache=True)
+@allocating
 def _group(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
     queues = len(batch)
     count = np.zeros(queues, np.int64)

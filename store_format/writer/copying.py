@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from store_format.faults import Fault
+from store_format.kernels import allocating
 from store_format.layouts import (
     CRC_PROPERTY_BYTES,
     RECORD_FIXED_BYTES,
@@ -103,9 +103,9 @@ def _raw(topic: str) -> Bytes:
     return np.frombuffer(topic.encode() or b"\0", np.uint8)
 
 
-@njit(cache=True)
+@allocating
 def _wanted(buf, rows, topic, since, until):  # type: ignore[no-untyped-def]
-    """bool a row: stored in [since, until), and of the topic unless that is one NUL."""
+    """Bool a row: stored in [since, until), and of the topic unless that is one NUL."""
     mask = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
         row = rows[i]

@@ -7,11 +7,11 @@ that nothing that was cut can come back. RocketMQ only moves a position, and doe
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from store_format.checkpoint import Checkpoint
 from store_format.faults import REASONS, DamageFound, Fault, StoreError
 from store_format.file_layer import SECTOR_BYTES, Bytes, Files
+from store_format.kernels import allocating
 from store_format.layouts import RECORD_FIXED_BYTES
 from store_format.names import COMMIT_LOG, parse_segment_name, segment_name
 from store_format.records import (
@@ -20,7 +20,6 @@ from store_format.records import (
     Rows,
     find_record,
     first_bad_body,
-    frame,
     walk,
 )
 
@@ -114,7 +113,7 @@ class LogRecovery:
         return 0
 
     def _first_timestamp(self, segment: int) -> int:
-        """storeTimestamp of a segment's first record, 0 if there is none that is whole."""
+        """StoreTimestamp of a segment's first record, 0 if there is none that is whole."""
         _, count, _, _ = self._read_rows(segment, segment, 1)
         return int(self._rows[0]["storeTimestamp"]) if count else 0
 
@@ -247,7 +246,7 @@ class LogRecovery:
         return used
 
 
-@njit(cache=True)
+@allocating
 def _first_torn(buf: Bytes, rows: Rows, segment: int, durable_before: int) -> int:
     """The first row with a lost sector in its topic or properties; len(rows) if none does.
 

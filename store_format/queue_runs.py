@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store_format.binary import get_i32, get_i64, put_i32, put_i64
-from store_format.kernels import allocating, kernel
+from store_format.kernels import allocating, inlined, kernel
 from store_format.layouts import (
     BATCH_AT,
     BATCH_QUEUE_ENTRY_BYTES,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from store_format.binary import find_byte
 from store_format.crc import crc32
 from store_format.faults import Fault
 from store_format.javatext import decode_at, hash_code, parse_integer
@@ -39,6 +40,7 @@ from store_format.queue_table import (
     RETRY_TOPIC,
     SCHEDULE_TOPIC,
     SYSTEM_TOPIC,
+    TIMER_TOPIC,
     BatchTopics,
     QueueTable,
     find_queue,
@@ -54,7 +56,7 @@ Places = npt.NDArray[np.int64]
 DispatchRules = namedtuple(
     "DispatchRules",
     "split_properties index index_tags batch_queues multi_dispatch lmq skips_retry skips_slash "
-    "skips_system property_crc",
+    "skips_delays skips_system property_crc",
 )
 # Where the puts go, and how many there are: used is int64 (queue puts, index puts).
 # As with QueueTable, kernels are given the arrays one by one.
@@ -161,13 +163,6 @@ def _parts(buf: Bytes, at: int, end: int) -> int:
 
 
 @kernel
-def _part_end(buf: Bytes, at: int, end: int) -> int:
-    while at < end and buf[at] != _COMMA:
-        at += 1
-    return at
-
-
-@kernel
 def _multi_dispatch(
     buf: Bytes,
     row: Row,
@@ -192,7 +187,10 @@ def _multi_dispatch(
     if count != _parts(buf, offset_at, offset_end):
         return
     for _ in range(count):
-        stop, offset_stop = _part_end(buf, at, end), _part_end(buf, offset_at, offset_end)
+        stop, offset_stop = (
+            find_byte(buf, at, end, _COMMA),
+            find_byte(buf, offset_at, offset_end, _COMMA),
+        )
         skip = False
         if rules.skips_slash:
             for i in range(at, stop):
@@ -237,9 +235,7 @@ def _put_keys(
     if _has(places, KEYS):
         at, end = places[KEYS]
         while at < end:
-            stop = at
-            while stop < end and buf[stop] != _SPACE:
-                stop += 1
+            stop = find_byte(buf, at, end, _SPACE)
             if stop > at:
                 _put_key(buf, at, stop, seed, row, index_puts, used)
             at = stop + 1
@@ -311,7 +307,8 @@ def dispatch(
                     and _has(places, MULTI_DISPATCH)
                     and _has(places, MULTI_OFFSETS)
                     and not (rules.skips_retry and flags & RETRY_TOPIC)
-                    and not (rules.skips_system and flags & (SYSTEM_TOPIC | SCHEDULE_TOPIC))
+                    and not (rules.skips_delays and flags & (SCHEDULE_TOPIC | TIMER_TOPIC))
+                    and not (rules.skips_system and flags & SYSTEM_TOPIC)
                 ):
                     _multi_dispatch(
                         buf, row, places, tags_code, rules, batch_names, batch_ends,

@@ -26,6 +26,8 @@ class Profile:
     release: str
     ipv6_hosts: bool  # 4.6.0: sysFlag 0x10 and 0x20 make hosts 20 bytes (MessageSysFlag)
     long_topics: bool  # 5.1.0: magic DAA320AB, two bytes of topic length (MessageVersion)
+    any_blank_size: bool  # up to 5.3.1: a BLANK ends the segment whatever its size says
+    # (CommitLog.checkMessageAndReturnSize; 5.3.2 compares the size first)
     skip_lower_offsets: bool  # 4.2.0: a queueOffset below the next position is skipped
     # (ConsumeQueue.putMessagePositionInfo; 4.1.0 appends it)
     skip_by_end: bool  # 4.5.1: what a queue holds already is told by physicalOffset + size
@@ -36,7 +38,8 @@ class Profile:
     multi_dispatch: bool  # 4.9.3: INNER_MULTI_DISPATCH
     multi_dispatch_skips_retry: bool  # 5.1.1: not for %RETRY% topics
     multi_dispatch_skips_slash: bool  # 5.1.2: not to names with a path separator
-    multi_dispatch_skips_system: bool  # 5.2.0: not for rmq_sys_ topics and the schedule topic
+    multi_dispatch_skips_delays: bool  # 5.1.2: not for the schedule topic and the timer's
+    multi_dispatch_skips_system: bool  # 5.2.0: not for rmq_sys_ topics
     batch_queues: bool  # 5.0.0: batchconsumequeue/
     property_crc: bool  # 5.2.0: forceVerifyPropCRC and the __CRC32# property
     checkpoint_confirm_offset: bool  # 5.1.1: confirmPhyOffset in the checkpoint
@@ -72,6 +75,7 @@ def profile(version: str) -> Profile:
         release=release,
         ipv6_hosts=since("4.6.0"),
         long_topics=since("5.1.0"),
+        any_blank_size=not since("5.3.2"),
         skip_lower_offsets=since("4.2.0"),
         skip_by_end=since("4.5.1"),
         split_properties=not since("4.9.1"),
@@ -81,6 +85,7 @@ def profile(version: str) -> Profile:
         multi_dispatch=since("4.9.3"),
         multi_dispatch_skips_retry=since("5.1.1"),
         multi_dispatch_skips_slash=since("5.1.2"),
+        multi_dispatch_skips_delays=since("5.1.2"),
         multi_dispatch_skips_system=since("5.2.0"),
         batch_queues=since("5.0.0"),
         property_crc=since("5.2.0"),

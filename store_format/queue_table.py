@@ -19,8 +19,10 @@ SCHEDULE_TOPIC = 1
 RETRY_TOPIC = 2
 SYSTEM_TOPIC = 4
 BATCH_TOPIC = 8
+TIMER_TOPIC = 16
 
 SCHEDULE_NAME = np.frombuffer(b"SCHEDULE_TOPIC_XXXX", np.uint8)  # TopicValidator
+TIMER_NAME = np.frombuffer(b"rmq_sys_wheel_timer", np.uint8)  # TimerMessageStore.TIMER_TOPIC
 RETRY_PREFIX = np.frombuffer(b"%RETRY%", np.uint8)  # MixAll.RETRY_GROUP_TOPIC_PREFIX
 SYSTEM_PREFIX = np.frombuffer(b"rmq_sys_", np.uint8)  # TopicValidator.SYSTEM_TOPIC_PREFIX
 LMQ_PREFIX = np.frombuffer(b"%LMQ%", np.uint8)  # MixAll.LMQ_PREFIX
@@ -105,6 +107,8 @@ def _flags(buf: Bytes, at: int, end: int, batch_names: Bytes, batch_ends: Any) -
         flags |= RETRY_TOPIC
     if starts_with(buf, at, end, SYSTEM_PREFIX):
         flags |= SYSTEM_TOPIC
+        if end - at == len(TIMER_NAME) and starts_with(buf, at, end, TIMER_NAME):
+            flags |= TIMER_TOPIC
     start = 0
     for i in range(len(batch_ends)):
         stop = batch_ends[i]

@@ -61,8 +61,9 @@ RECORD_ROW = np.dtype(
 assert RECORD_ROW.itemsize == 88
 
 # What a log may hold, by release: see profiles.Profile.
-RecordRules = namedtuple("RecordRules", "ipv6_hosts long_topics")
+RecordRules = namedtuple("RecordRules", "ipv6_hosts long_topics any_blank_size", defaults=(False,))
 
+_BLANK_LEAST = -(1 << 31) + 4
 _NONE = int(Fault.NONE)
 _NEED_MORE = int(Fault.NEED_MORE)
 _BLANK = int(Fault.BLANK)
@@ -106,10 +107,13 @@ def frame(buf: Bytes, at: int, length: int, file_end: int, rules: RecordRules) -
     magic = get_i32(buf, at + RECORD_AT.magic)
     if size == 0 and magic == 0:
         return _ZEROS, 0
-    if at + size > file_end:
-        return _SIZE_PAST_END, size
+    past_end = at + size > file_end
     if magic == MAGIC_BLANK:
-        return _BLANK, size
+        # RocketMQ compares size - 4, in 32 bits: the four lowest sizes wrap to the greatest
+        fits = not past_end and size >= _BLANK_LEAST
+        return _BLANK if rules.any_blank_size or fits else _SIZE_PAST_END, size
+    if past_end:
+        return _SIZE_PAST_END, size
     if magic != MAGIC_V1 and not (rules.long_topics and magic == MAGIC_V2):
         return _BAD_MAGIC, size
     if size < RECORD_FIXED_BYTES:

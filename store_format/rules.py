@@ -13,7 +13,7 @@ from store_format.settings import Settings
 def scan_rules(profile: Profile, settings: Settings, batch_topics: Iterable[str]) -> ScanRules:
     """What a scan does under these settings; batch_topics: those with queue.type BatchCQ."""
     return ScanRules(
-        records=RecordRules(profile.ipv6_hosts, profile.long_topics),
+        records=RecordRules(profile.ipv6_hosts, profile.long_topics, profile.any_blank_size),
         dispatch=DispatchRules(
             split_properties=profile.split_properties,
             index=settings.message_index_enable,
@@ -23,6 +23,7 @@ def scan_rules(profile: Profile, settings: Settings, batch_topics: Iterable[str]
             lmq=settings.enable_lmq,
             skips_retry=profile.multi_dispatch_skips_retry,
             skips_slash=profile.multi_dispatch_skips_slash,
+            skips_delays=profile.multi_dispatch_skips_delays,
             skips_system=profile.multi_dispatch_skips_system,
             property_crc=(
                 profile.property_crc

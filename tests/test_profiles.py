@@ -12,6 +12,7 @@ from store_format.settings import settings_from
 CHANGES = {
     "ipv6_hosts": (False, "4.6.0", True),
     "long_topics": (False, "5.1.0", True),
+    "any_blank_size": (True, "5.3.2", False),
     "skip_lower_offsets": (False, "4.2.0", True),
     "skip_by_end": (False, "4.5.1", True),
     "split_properties": (True, "4.9.1", False),
@@ -21,6 +22,7 @@ CHANGES = {
     "multi_dispatch": (False, "4.9.3", True),
     "multi_dispatch_skips_retry": (False, "5.1.1", True),
     "multi_dispatch_skips_slash": (False, "5.1.2", True),
+    "multi_dispatch_skips_delays": (False, "5.1.2", True),
     "multi_dispatch_skips_system": (False, "5.2.0", True),
     "batch_queues": (False, "5.0.0", True),
     "property_crc": (False, "5.2.0", True),

@@ -168,6 +168,22 @@ def test_a_frame_asks_for_what_is_not_at_hand() -> None:
         assert (count, at, fault) == (0, 0, Fault.NEED_MORE)
 
 
+@pytest.mark.parametrize(
+    "size", [0, 7, 8, 4096, 4097, -1, (1 << 31) - 1, -(1 << 31), -(1 << 31) + 4]
+)
+def test_a_blank_of_any_size_up_to_5_3_1(size: int) -> None:
+    data = struct.pack(">iI", size, 0xCBD43194).ljust(SEGMENT, b"\0")
+    assert scanned(data, "5.3.1").fault == Fault.BLANK
+    fits = -(1 << 31) + 4 <= size <= SEGMENT
+    assert scanned(data, "5.3.2").fault == (Fault.BLANK if fits else Fault.SIZE_PAST_END)
+    for release in ("5.3.1", "5.3.2"):
+        try:
+            ends = read_record(data, 0, 0, Rules(parse_version(release), {}, {})) is None
+        except BadRecordError:
+            ends = False
+        assert (scanned(data, release).fault == Fault.BLANK) == ends
+
+
 # What negative lengths and empty bodies do
 
 

@@ -49,8 +49,13 @@ class LogRecovery:
         rules: RecordRules,
         check_crc: bool,
         checkpoint: Checkpoint | None,
+        checkpoint_lost: bool = False,
     ) -> None:
-        """checkpoint: after a crash, what was durable; None after a clean stop."""
+        """checkpoint: after a crash, what was durable; None after a clean stop.
+
+        checkpoint_lost: there was no such file, so that nothing is known of what was durable.
+        """
+        self.checkpoint_lost = checkpoint_lost
         self.files, self.segment_bytes, self.rules = files, segment_bytes, rules
         self.check_crc, self.checkpoint = check_crc, checkpoint
         self.segments = self._segments()
@@ -164,7 +169,8 @@ class LogRecovery:
     def _refuse_damage(self, number: int, end: LogEnd) -> None:
         """Raise DamageFound if what follows the fault can be no crash's leavings.
 
-        After a crash: a record older than the checkpoint, which was durable before. After a
+        After a crash: a record older than the checkpoint, which was durable before (any, where the
+        checkpoint is lost: a writer makes that file before its first record). After a
         clean stop: a record as new as the last one, for then nothing was lost; an older one is
         stale, from before the log was cut and written anew.
         """
@@ -175,7 +181,7 @@ class LogRecovery:
         if self.checkpoint is None:
             live = timestamp >= end.last_timestamp
         else:
-            live = timestamp < self.checkpoint.physic_msg_timestamp
+            live = self.checkpoint_lost or timestamp < self.checkpoint.physic_msg_timestamp
         if live:
             fault = Fault.ZEROS if end.fault == Fault.BLANK else end.fault
             field, reason = REASONS[fault]

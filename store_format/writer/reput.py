@@ -6,8 +6,9 @@ that what is derived here is what a rebuild derives.
 
 from dataclasses import replace
 
-from store_format.faults import Fault, StoreError
-from store_format.scan import IndexPuts, Read, Runs, ScanRules, Stretch, scan
+from store_format.faults import REASONS, DamageFound, Fault
+from store_format.names import COMMIT_LOG, segment_name
+from store_format.scan import End, IndexPuts, Read, Runs, ScanRules, Stretch, scan
 from store_format.writer.index_files import IndexFiles
 from store_format.writer.queue_files import QueueFiles
 
@@ -26,28 +27,35 @@ class Reput:
     ) -> None:
         """read: fills a buffer from the log; index: None where none is kept."""
         self.read, self.segment_bytes = read, segment_bytes
-        # The running dispatch checks no CRC: what is appended here is known to be right.
-        self.rules = replace(rules, check_body_crc=False)
+        self.rules = rules
         self.queues, self.index = queues, index
         self.at = at
         self.timestamp = 0  # milliseconds: store time of the last record dispatched
 
-    def run(self, end: int) -> None:
-        """Dispatch all records up to `end`, where one ends. Raises StoreError."""
+    def run(self, end: int, known: bool = True) -> None:
+        """Dispatch all records up to `end`, where one ends. Raises DamageFound.
+
+        known: this writer appended them, so that no CRC is checked, as RocketMQ's running
+        dispatch checks none.
+        """
+        rules = replace(self.rules, check_body_crc=False) if known else self.rules
         while self.at < end:
             segment = self.at - self.at % self.segment_bytes
             stop = min(end, segment + self.segment_bytes)
             stretch = Stretch(segment, segment + self.segment_bytes, self.at, stop, self.at)
-            records = self._dispatch(stretch)
-            if records.fault not in (Fault.NONE, Fault.BLANK):
-                raise StoreError(
-                    f"the log at {records.next}: {records.fault.name} where a record was written"
+            stood = self._dispatch(stretch, rules)
+            if stood.fault not in (Fault.NONE, Fault.BLANK):
+                field, reason = REASONS[stood.fault]
+                raise DamageFound(
+                    f"{COMMIT_LOG}/{segment_name(segment)}: at offset {stood.next}: {field}: "
+                    f"{reason}; live records follow. Use `reput recover` first"
                 )
-            self.at = records.next
+            self.at = stood.next
 
-    def _dispatch(self, stretch: Stretch):  # type: ignore[no-untyped-def]
+    def _dispatch(self, stretch: Stretch, rules: ScanRules) -> End:
         index = self.index
-        for out in scan(self.read, stretch, self.rules):
+        end = End()
+        for out in scan(self.read, stretch, rules):
             if isinstance(out, Runs):
                 self.queues.append(out.queues, out.runs)
             elif isinstance(out, IndexPuts):

@@ -137,10 +137,12 @@ class CommitLogWriter:
         if not crashed:
             self._write_abort()
         files.make_folder(COMMIT_LOG)
+        checkpoint_lost = not files.exists(CHECKPOINT_FILE)
         self._checkpoint = self._read_checkpoint()
         recovery = LogRecovery(
             files, settings.mapped_file_size_commit_log, self._scan_rules.records,
             settings.check_crc_on_recover, self._checkpoint if crashed else None,
+            checkpoint_lost,
         )  # fmt: skip
         end = recovery.run()
         self.recovered = end if crashed else None
@@ -164,7 +166,7 @@ class CommitLogWriter:
             self.index, at,
         )  # fmt: skip
         self.reput.timestamp = self._checkpoint.logics_msg_timestamp
-        self.reput.run(end.end)
+        self.reput.run(end.end, known=False)
         self._next = {
             (key.topic, key.queue_id): state.position for key, state in self.queues.states.items()
         }
@@ -356,7 +358,7 @@ class CommitLogWriter:
         missing.ignored = frozenset(self.queues.states)
         size = self.settings.mapped_file_size_commit_log
         Reput(self.log.read, size, self._scan_rules, missing, None, self.log.start).run(
-            self._known_from
+            self._known_from, known=False
         )
         missing.sync()
         missing.close()

@@ -1,0 +1,247 @@
+"""When bytes become durable, and who is told when."""
+
+import errno
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from store_format.file_layer import DiskFile, DiskFiles
+from store_format.writer.errors import WriterFailed
+from store_format.writer.flush import Due, GroupCommit
+from store_format.writer.message import Message
+from store_format.writer.writer import CommitLogWriter
+from tests.faults.memory_files import MemoryFiles, Op
+from tests.writer.stores import Clock, open_writer, settings
+
+
+class SlowDisk(DiskFiles):
+    """Each sync takes a while, is counted, and notes up to where the log was written by then."""
+
+    def __init__(self, root: str, seconds: float) -> None:
+        super().__init__(root)
+        self.seconds, self.syncs, self.fail = seconds, 0, False
+
+    def open(self, path: str) -> DiskFile:
+        file = super().open(path)
+        if path.startswith("commitlog/"):
+            real = file.sync
+
+            def sync() -> None:
+                time.sleep(self.seconds)
+                if self.fail:
+                    raise OSError(errno.EIO, "input/output error")
+                self.syncs += 1
+                real()
+
+            file.sync = sync  # type: ignore[method-assign]
+        return file
+
+
+def sync_writer(tmp_path: Path, seconds: float, **named: object) -> tuple[CommitLogWriter, SlowDisk]:
+    disk = SlowDisk(str(tmp_path), seconds)
+    given = settings(flushDiskType="SYNC_FLUSH", mappedFileSizeCommitLog=1 << 20, **named)
+    return CommitLogWriter.open("", given, clock=Clock(), files=disk), disk
+
+
+def in_threads(count: int, work: object) -> None:
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(count)]  # type: ignore[arg-type]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_many_callers_share_one_sync_and_each_is_told_after_it(tmp_path: Path) -> None:
+    writer, disk = sync_writer(tmp_path, 0.01)
+    late = []
+
+    def append(number: int) -> None:
+        for _ in range(10):
+            result = writer.append(Message("T", b"x", number))
+            if writer.log.flushed < result.physical_offset + result.size:
+                late.append(result)
+            assert result.status == "PUT_OK"
+
+    in_threads(16, append)
+    assert late == []
+    assert disk.syncs < 16 * 10 / 4
+    writer.close()
+
+
+def test_wait_false_does_not_wait(tmp_path: Path) -> None:
+    writer, _ = sync_writer(tmp_path, 0.5)
+    began = time.monotonic()
+    result = writer.append(Message("T", b"x", wait=False))
+    assert time.monotonic() - began < 0.4
+    assert result.status == "PUT_OK"
+    assert writer.log.flushed == 0
+    writer.close()
+
+
+def test_a_sync_that_takes_too_long_is_a_timeout(tmp_path: Path) -> None:
+    writer, _ = sync_writer(tmp_path, 0.5, syncFlushTimeout=20)
+    assert writer.append(Message("T", b"x")).status == "FLUSH_DISK_TIMEOUT"
+    writer.close()
+
+
+def test_a_failed_sync_ends_the_writer_for_all_who_wait(tmp_path: Path) -> None:
+    writer, disk = sync_writer(tmp_path, 0.05)
+    writer.append(Message("T", b"kept"))
+    disk.fail = True
+    outcomes: list[object] = []
+
+    def append(number: int) -> None:
+        try:
+            outcomes.append(writer.append(Message("T", b"lost", number)))
+        except WriterFailed as error:
+            outcomes.append(error)
+
+    in_threads(8, append)
+    assert len(outcomes) == 8
+    assert all(isinstance(outcome, WriterFailed) for outcome in outcomes)
+    disk.fail = False  # a later sync would succeed: nobody may try
+    with pytest.raises(WriterFailed):
+        writer.append(Message("T", b"more"))
+    with pytest.raises(WriterFailed):
+        writer.flush()
+    with pytest.raises(WriterFailed):
+        writer.close()
+    assert (tmp_path / "abort").exists()
+    with open_writer(tmp_path, mappedFileSizeCommitLog=1 << 20) as again:
+        assert again.recovered is not None
+
+
+def test_a_failed_write_ends_the_writer(tmp_path: Path) -> None:
+    failing = []
+
+    def fail(op: Op) -> bool:
+        return bool(failing) and op.kind == "write"
+
+    files = MemoryFiles(fail=fail)
+    writer = CommitLogWriter.open("", settings(), clock=Clock(), files=files, background=False)
+    writer.append(Message("T", b"kept"))
+    failing.append(True)
+    with pytest.raises(WriterFailed):
+        writer.append(Message("T", b"lost"))
+    failing.clear()
+    with pytest.raises(WriterFailed):
+        writer.append(Message("T", b"more"))
+
+
+def test_a_group_commit_waits_for_those_who_came_too_late_for_its_sync() -> None:
+    """One who asks while a sync runs must not be told by it: it may have missed his bytes."""
+    running, release = threading.Event(), threading.Event()
+    synced: list[int] = []
+    written = [10]
+
+    def sync() -> int:
+        target = written[0]
+        running.set()
+        release.wait(5)
+        synced.append(target)
+        return target
+
+    group = GroupCommit(sync, lambda error: None)
+    told: list[int] = []
+    first = threading.Thread(target=lambda: told.append(10) if group.wait(10, 5) else None)
+    first.start()
+    assert running.wait(5)
+    written[0] = 20
+    second = threading.Thread(target=lambda: told.append(20) if group.wait(20, 5) else None)
+    second.start()
+    release.set()
+    first.join(5)
+    second.join(5)
+    assert synced == [10, 20]
+    assert sorted(told) == [10, 20]
+    group.stop()
+
+
+@pytest.mark.parametrize(
+    ("written", "done", "time", "due"),
+    [
+        (0, 0, 0, False),
+        (4 * 4096 - 1, 0, 0, False),
+        (4 * 4096, 0, 0, True),
+        (5 * 4096, 4096 + 1, 0, True),
+        (5 * 4096 - 1, 4096, 0, False),
+        (1, 0, 9_999, False),
+        (1, 0, 10_000, True),
+        (1, 1, 10_000, False),
+    ],
+)
+def test_flushing_is_due_by_pages_or_after_a_while(
+    written: int, done: int, time: int, due: bool
+) -> None:
+    assert Due(4, 10_000).now(written, done, time, 0) is due
+
+
+def test_the_write_buffer_is_committed_before_it_is_flushed(tmp_path: Path) -> None:
+    clock = Clock()
+    writer = open_writer(
+        tmp_path, clock, transientStorePoolEnable="true", mappedFileSizeCommitLog=1 << 20
+    )
+    writer.append(Message("T", bytes(100)))
+    log = writer.log
+    assert (log.committed, log.flushed) == (0, 0)
+    assert not any((tmp_path / "commitlog" / ("0" * 20)).read_bytes())
+    writer.commit_if_due()
+    assert log.committed == 0
+    clock.now += 200  # commitCommitLogThoroughInterval
+    writer.commit_if_due()
+    assert (log.committed, log.flushed) == (log.end, 0)
+    writer.append(Message("T", bytes(100)))
+    writer.flush()
+    assert log.flushed == log.committed == log.end
+    writer.close()
+
+
+def test_async_flush_follows_its_three_settings(tmp_path: Path) -> None:
+    clock = Clock()
+    writer = open_writer(tmp_path, clock, mappedFileSizeCommitLog=1 << 20)
+    writer.append(Message("T", bytes(100)))
+    writer.flush_if_due()
+    assert writer.log.flushed == 0
+    writer.append(Message("T", bytes(4 * 4096)))
+    writer.flush_if_due()  # flushCommitLogLeastPages
+    assert writer.log.flushed == writer.log.end
+    writer.append(Message("T", bytes(100)))
+    clock.now += 10_000  # flushCommitLogThoroughInterval
+    writer.flush_if_due()
+    assert writer.log.flushed == writer.log.end
+    writer.close()
+
+
+def test_threads_flush_and_dispatch_by_themselves(tmp_path: Path) -> None:
+    writer = CommitLogWriter.open(
+        str(tmp_path),
+        settings(flushIntervalCommitLog=10, flushCommitLogThoroughInterval=0),
+        clock=lambda: time.time_ns() // 1_000_000,
+    )
+    writer.append(Message("T", b"x"))
+    until = time.monotonic() + 10
+    while time.monotonic() < until and writer.reput.at < writer.log.end:
+        time.sleep(0.01)
+    assert writer.log.flushed == writer.log.end
+    assert writer.reput.at == writer.log.end
+    writer.close()
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_the_next_segment_is_prepared_and_warmed(tmp_path: Path, background: bool) -> None:
+    writer = CommitLogWriter.open(
+        str(tmp_path), settings(warmMapedFileEnable="true"), clock=Clock(), background=background
+    )
+    writer.append(Message("T", b"x"))
+    writer.append(Message("T", bytes(3800)))
+    writer.append(Message("T", bytes(3800)))
+    writer.close()
+    log = tmp_path / "commitlog"
+    assert [int(path.name) // 4096 for path in sorted(log.iterdir())] == [0, 1, 2]
+    assert all(path.stat().st_size == 4096 for path in log.iterdir())
+    assert not any((log / f"{2 * 4096:020d}").read_bytes())
+    with open_writer(tmp_path) as again:
+        assert again.log.end == writer.log.end

@@ -1,0 +1,200 @@
+"""Opening a store: its lock, its end, its queues; what is refused and what is taken up."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from store_format.checkpoint import decode
+from store_format.faults import DamageFound
+from store_format.file_layer import StoreInUse
+from store_format.writer.errors import WriterClosed
+from store_format.writer.message import Message
+from tests import golden_stores
+from tests.writer.stores import Clock, open_writer, stored_records
+
+_LOCK = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+try:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+    print("free")
+except OSError:
+    print("held")
+"""
+
+
+def lock_state(root: Path) -> str:
+    """As another process sees byte 0 of `lock`: Java's FileChannel.tryLock(0, 1, false)."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOCK, str(root / "lock")], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_lock_is_held_from_open_to_close(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    assert lock_state(tmp_path) == "held"
+    with pytest.raises(StoreInUse):
+        open_writer(tmp_path)
+    assert lock_state(tmp_path) == "held"  # POSIX locks go with the first descriptor closed
+    writer.close()
+    assert lock_state(tmp_path) == "free"
+    assert (tmp_path / "lock").read_bytes() == b"lock"  # not before: closing it would unlock it
+    open_writer(tmp_path).close()
+
+
+def test_a_store_that_another_process_holds_is_refused(tmp_path: Path) -> None:
+    open_writer(tmp_path).close()
+    script = (
+        "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 0); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "lock")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    with pytest.raises(StoreInUse):
+        open_writer(tmp_path)
+    holder.communicate(b"")
+    open_writer(tmp_path).close()
+
+
+def test_abort_is_there_while_open_and_the_checkpoint_after(tmp_path: Path) -> None:
+    clock = Clock()
+    writer = open_writer(tmp_path, clock)
+    assert (tmp_path / "abort").read_text().isdigit()
+    writer.append(Message("T", b"x"))
+    writer.close()
+    assert not (tmp_path / "abort").exists()
+    checkpoint = decode((tmp_path / "checkpoint").read_bytes())
+    assert checkpoint.physic_msg_timestamp == checkpoint.logics_msg_timestamp == clock.now
+    assert checkpoint.confirm_phy_offset == writer.log.end
+    assert (tmp_path / "checkpoint").stat().st_size == 4096
+    with pytest.raises(WriterClosed):
+        writer.append(Message("T", b"x"))
+    writer.close()
+
+
+def test_queue_offsets_go_on_where_the_queues_end(tmp_path: Path) -> None:
+    with open_writer(tmp_path) as writer:
+        for _ in range(30):
+            writer.append(Message("T", b"x", 2))
+    with open_writer(tmp_path) as writer:
+        assert writer.append(Message("T", b"x", 2)).queue_offset == 30
+
+
+@pytest.mark.parametrize("gone", ["consumequeue", "consumequeue/A", "consumequeue/A/1"])
+def test_queues_that_are_gone_come_back_from_the_log(tmp_path: Path, gone: str) -> None:
+    with open_writer(tmp_path) as writer:
+        for number in range(60):
+            writer.append(Message("AB"[number % 2], b"x", number // 2 % 2, keys=f"k{number}"))
+    before = {p: p.read_bytes() for p in (tmp_path / "consumequeue").rglob("0*") if p.is_file()}
+    shutil.rmtree(tmp_path / gone)
+    with open_writer(tmp_path) as writer:
+        assert writer.append(Message("A", b"x", 1)).queue_offset == 15
+        assert writer.append(Message("B", b"x", 1)).queue_offset == 15
+    for path, content in before.items():
+        if path.parts[-3:-1] == ("A", "1") or not gone.endswith("1"):
+            assert path.read_bytes()[: 15 * 20] == content[: 15 * 20]
+
+
+def test_without_dispatch_only_the_log_grows_and_a_later_open_catches_up(tmp_path: Path) -> None:
+    for root, dispatches in ((tmp_path / "a", True), (tmp_path / "b", False)):
+        for _ in range(2):
+            with open_writer(root, dispatches=dispatches) as writer:
+                for number in range(20):
+                    writer.append(
+                        Message("T", b"x", number % 2, keys=f"k{number}", unique_key=f"{number}")
+                    )
+    assert not (tmp_path / "b" / "consumequeue").exists()
+    open_writer(tmp_path / "b").close()
+    for folder in ("commitlog", "consumequeue", "index"):
+        names = sorted((tmp_path / "a" / folder).rglob("*"))
+        assert [p.name for p in names] == [p.name for p in sorted((tmp_path / "b" / folder).rglob("*"))]
+        for path in names:
+            other = tmp_path / "b" / path.relative_to(tmp_path / "a")
+            assert path.is_dir() or path.read_bytes() == other.read_bytes(), path
+
+
+def test_damage_with_live_records_after_it_is_refused_and_left_alone(tmp_path: Path) -> None:
+    clock = Clock()
+    with open_writer(tmp_path, clock) as writer:
+        for number in range(10):
+            clock.now += 1
+            writer.append(Message("T", b"body %d" % number))
+    segment = tmp_path / "commitlog" / ("0" * 20)
+    raw = bytearray(segment.read_bytes())
+    raw[raw.index(b"body 4")] ^= 1
+    segment.write_bytes(raw)
+    with pytest.raises(DamageFound, match="bodyCRC.*reput recover"):
+        open_writer(tmp_path)
+    assert segment.read_bytes() == raw
+    (tmp_path / "abort").touch()
+    with pytest.raises(DamageFound):
+        # durable long before, as the checkpoint tells: no crash leaves that
+        open_writer(tmp_path, clock)
+
+
+def test_a_torn_record_is_cut_off_wherever_it_was_torn(tmp_path: Path) -> None:
+    """The real store accepts 19 of these with wrong keys or tags."""
+    whole = tmp_path / "whole"
+    with open_writer(whole) as writer:
+        writer.append(Message("T", b"first", keys="a", tags="t"))
+        last = writer.append(Message("T", b"second", keys="b c", tags="t", properties={"p": "q"}))
+    raw = (whole / "commitlog" / ("0" * 20)).read_bytes()
+    for cut in range(last.size):
+        root = tmp_path / str(cut)
+        (root / "commitlog").mkdir(parents=True)
+        (root / "abort").touch()
+        torn = raw[: last.physical_offset + cut].ljust(len(raw), b"\0")
+        (root / "commitlog" / ("0" * 20)).write_bytes(torn)
+        with open_writer(root) as writer:
+            assert writer.log.end == last.physical_offset, cut
+            assert writer.append(Message("T", b"third")).queue_offset == 1
+        bodies = [record.body for record in stored_records(root / "commitlog")]
+        assert bodies == [b"first", b"third"]
+
+
+GOLDEN = (
+    "continued_5.3.3", "expired_5.3.3", "garbage_tail_5.3.3", "bad_magic_tail_5.3.3",
+    "torn_tail_5.3.3", "one_queue_5.3.3", "odd_5.3.3",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_stores_of_rocketmq_are_continued_and_nothing_stale_comes_back(
+    tmp_path: Path, name: str
+) -> None:
+    golden = golden_stores.unpack(name)
+    root = golden_stores.copy_input(golden, tmp_path / "store")
+    named = dict(golden.settings)
+    before = list(stored_records(root / "commitlog"))
+    with open_writer(root, Clock(1_900_000_000_000), release=golden.version, **named) as writer:
+        end = before[-1].physical_offset + before[-1].size
+        assert writer.log.end == end
+        queue = next(r for r in reversed(before) if r.transaction == 0 and r.topic.isascii())
+        key = (queue.topic.decode(), queue.queue_id)
+        following = writer.next_offset(key)
+        result = writer.append(Message("Continued", b"x"))
+        assert result.queue_offset == 0
+        assert following >= 1
+    after = list(stored_records(root / "commitlog"))
+    assert after[:-1] == before
+    assert after[-1].topic == b"Continued"
+    last = max((root / "commitlog").iterdir(), key=lambda p: int(p.name))
+    tail = last.read_bytes()
+    assert not any(tail[after[-1].physical_offset + after[-1].size - int(last.name) :])
+
+
+@pytest.mark.parametrize("name", ["middle_crc_5.3.3", "middle_magic_5.3.3", "middle_size_5.3.3"])
+def test_damaged_stores_of_rocketmq_are_refused(tmp_path: Path, name: str) -> None:
+    golden = golden_stores.unpack(name)
+    root = golden_stores.copy_input(golden, tmp_path / "store")
+    shutil.rmtree(root / "consumequeue", ignore_errors=True)  # then the whole log is looked at
+    with pytest.raises(DamageFound):
+        open_writer(root, release=golden.version, **golden.settings)

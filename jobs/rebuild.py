@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from jobs.link import Linked
@@ -76,6 +77,7 @@ def _summary(plan: Plan, output: str, linked: Linked, reason: str, warnings: lis
         store=plan.store,
         output=output,
         rocketmq=plan.profile.release,
+        profile=asdict(plan.profile),
         settings=plan.settings.by_name(),
         log_start=plan.segments[0].start,
         log_end=linked.end,

@@ -30,6 +30,7 @@ class Summary:
     store: str
     output: str
     rocketmq: str
+    profile: dict[str, Any]
     settings: dict[str, Any]
     log_start: int
     log_end: int

@@ -64,7 +64,9 @@ def message_from(fields: Mapping[str, Any]) -> Message:
         raise BadRow("topic is wanted, as text")
     for name, kind in _KINDS.items():
         value = given.get(name)
-        if value is not None and (not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)):
+        if value is not None and (
+            not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)
+        ):
             raise BadRow(f"{name}={value!r} is of a wrong type")
     if isinstance(given.get("properties"), list):  # a map, as Arrow yields it
         given["properties"] = dict(given["properties"])

@@ -45,7 +45,8 @@ class ListRuns:
                         self.staging.path(self.runs[split] + RUNS)
                     )
                     with pa.ipc.open_stream(raw) as stream:
-                        yield from stream
+                        for rows in stream:
+                            yield rows.replace_schema_metadata(None)
 
 
 @dataclass(frozen=True)

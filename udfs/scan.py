@@ -10,7 +10,7 @@ from store_format.names import UnsafeName, check_topic
 from store_format.scan import End, IndexPuts, Runs, ScanRules, scan
 from store_format.segments import Splits
 from udfs.schemas import RUN, SCANNED
-from udfs.staging import ENTRIES, PUTS, RUNS, Staging, attempt_name
+from udfs.staging import ENTRIES, PUTS, RECORDS, RUNS, Staging, attempt_name
 
 _UNSAFE_SHOWN = 5
 
@@ -55,7 +55,7 @@ class ScanSplits:
                 case End():
                     end = part
         reader.close()
-        output.finish()
+        output.finish(end.records)
         return {
             "split": number,
             "run": run,
@@ -128,9 +128,11 @@ class _RunFiles:
                     self.unsafe.append(str(error))
         return safe
 
-    def finish(self) -> None:
+    def finish(self, records: int) -> None:
+        """Complete the files; the rows' metadata has the number of records, for progress."""
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, RUN) as stream:
+        described = RUN.with_metadata({RECORDS: str(records)})
+        with pa.ipc.new_stream(sink, described) as stream:
             for table in self._tables:
                 stream.write_batch(table)
         rows = sink.getvalue()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from store_format.store_files import Storage
 
@@ -16,6 +17,7 @@ Bytes = npt.NDArray[np.uint8]
 ENTRIES = ".entries"
 PUTS = ".puts"
 RUNS = ".runs"
+RECORDS = "records"  # in the metadata of a .runs file: how many records the split has
 
 
 class Staging(NamedTuple):
@@ -31,6 +33,12 @@ class Staging(NamedTuple):
 def attempt_name(prefix: str) -> str:
     """A name that no other attempt at the same work has."""
     return f"{prefix}-{uuid.uuid4().hex}"
+
+
+def records_in(staging: Staging, name: str) -> int:
+    """How many records the split of a .runs file has."""
+    with pa.ipc.open_stream(staging.storage.read_bytes(staging.path(name))) as stream:
+        return int(stream.schema.metadata[RECORDS.encode()])
 
 
 def read_range(staging: Staging, name: str, at: int, length: int) -> Bytes:

@@ -229,8 +229,10 @@ def make_archive() -> Path | None:
     java = find_java_home()
     archive = archive_path(java)
     impossible = archive.with_suffix(".none")
-    if archive.exists() or impossible.exists():
-        return None if impossible.exists() else archive
+    if archive.exists():
+        return archive
+    if impossible.exists():
+        return None
     archive.parent.mkdir(parents=True, exist_ok=True)
     _make_base_archive(java)
     # Two makers may run at once, or be killed: each writes its own file, complete ones only

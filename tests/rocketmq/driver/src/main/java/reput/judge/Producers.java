@@ -59,6 +59,7 @@ final class Producers {
         producer.setNamesrvAddr(job.text("namesrv"));
         producer.setInstanceName("producer" + ++instances);
         producer.setVipChannelEnabled(false);
+        producer.setHeartbeatBrokerInterval(1000);
         producer.setSendMsgTimeout((int) job.number("send_timeout_ms", 10_000));
         producer.setRetryTimesWhenSendFailed(0);
         producer.setDefaultTopicQueueNums((int) job.number("queues", 4));
@@ -103,8 +104,9 @@ final class Producers {
         ConcurrentLinkedQueue<String> checked = new ConcurrentLinkedQueue<>();
         TransactionMQProducer producer = transactional(job, checked, "COMMIT_MESSAGE");
         long end = System.currentTimeMillis() + job.number("seconds", 60) * 1000;
-        // A broker knows a producer group from its first heartbeat on, to a topic it looked up.
-        producer.fetchPublishMessageQueues(job.text("topic"));
+        // A broker knows a group's producers by their heartbeat, and they know the brokers of
+        // those topics that they sent to.
+        producer.send(new Message(job.text("topic"), new byte[] {1}));
         while (checked.size() < job.number("checks", 1) && System.currentTimeMillis() < end) {
             Thread.sleep(50);
         }

@@ -1,0 +1,145 @@
+"""A live broker, what it is sent, and everything a client can ask of it."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.rocketmq.driver import Answer, Driver, remove_derived
+from tests.rocketmq.engines import Reput
+from tests.rocketmq.judge import derived_files
+
+TOPICS = ("Live0", "Live1", "Live2")
+QUEUES = 4
+SETTINGS: dict[str, object] = {
+    "mappedFileSizeCommitLog": 1 << 20,
+    "mappedFileSizeConsumeQueue": 2000,
+    "maxHashSlotNum": 1000,
+    "maxIndexNum": 4000,
+}
+# A pending transaction is asked about soon. (Before 4.3 there is no check-back.)
+CHECK_SOON = {"transactionTimeOut": 1000, "transactionCheckInterval": 2000}
+DELAY_LEVEL = 4  # 30 s: past the first broker's stop, soon after the second one's start
+
+
+class Broker:
+    """One JVM with a name server and a broker on a store."""
+
+    def __init__(self, version: str, store: Path, port: int | None = None, **settings: object):
+        self.driver = Driver(version, log_level="WARN")
+        job: dict[str, Any] = {"store": str(store), "settings": {**SETTINGS, **settings}}
+        if port:
+            job["port"] = port
+        try:
+            self.started = self.driver.ask("broker.start", timeout=120, **job)
+        except BaseException:
+            self.driver.close()
+            raise
+        self.namesrv: str = self.started["namesrv"]
+        self.port: int = self.started["port"]
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.driver.close()
+
+    def status(self) -> Answer:
+        return self.driver.ask("broker.status", timeout=60)
+
+    def stop(self) -> Answer:
+        """A clean stop, as an operator's."""
+        return self.driver.ask("broker.stop", timeout=120)
+
+
+class Client:
+    """The real client, in a JVM of its own, towards one broker."""
+
+    def __init__(self, driver: Driver, namesrv: str) -> None:
+        self.driver, self.namesrv = driver, namesrv
+
+    def ask(self, command: str, **job: Any) -> Answer:
+        return self.driver.ask(command, timeout=300, namesrv=self.namesrv, **job)
+
+    def send(self, messages: list[dict[str, Any]], **options: Any) -> list[list[Any]]:
+        return self.ask("send", messages=messages, queues=QUEUES, **options)["sent"]
+
+    def read(self, topics: tuple[str, ...] = TOPICS, **options: Any) -> list[list[Any]]:
+        queues = dict.fromkeys(topics, QUEUES)
+        return self.ask("pull", queues=queues, **options)["messages"]
+
+
+def messages(count: int, first: int = 0) -> list[dict[str, Any]]:
+    """Plain messages for all queues; property n is for SQL filters."""
+    return [
+        {
+            "t": TOPICS[n % 3],
+            "q": n // 3 % QUEUES,
+            "b": 40 + n % 300,
+            "bs": n,
+            "p": {"KEYS": f"key{n} all{n % 3}", "TAGS": "AB"[n % 2], "n": str(n)},
+        }
+        for n in range(first, first + count)
+    ]
+
+
+def answers(client: Client, sent: list[list[Any]], group: str) -> dict[str, Any]:
+    """What a client is told, of all kinds of question, about messages that stay as they are."""
+    found = client.ask(
+        "find",
+        keys=[["Live0", "key0"], ["Live1", "key1"], ["Live2", "all2"], ["Live0", "no such key"]],
+        ids=[[message[0], message[4]] for message in sent[::17]]
+        + [[message[0], message[3]] for message in sent[::23]],
+        times=[["Live0", 0, 0], ["Live1", 1, 1 << 42]],
+    )
+    found["by_key"] = [sorted(each) for each in found["by_key"]]
+    return {
+        **found,
+        "all": client.read(group=f"{group}-all"),
+        "again": client.read(group=f"{group}-more"),
+        "tag A": client.read(group=f"{group}-tag", expression="A"),
+        "sql": sorted(
+            client.ask("sql", group=f"{group}-sql", topic="Live0", sql="n > 100")["messages"]
+        ),
+    }
+
+
+def until(client: Client, topic: str, wanted: set[str], seconds: float) -> bool:
+    """Wait until messages with all these keys can be read from a topic."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if wanted <= {message[7] for message in client.read((topic,), group="awaiting")}:
+            return True
+        time.sleep(0.5)
+    return False
+
+
+def replace_derived(
+    reput: Reput, version: str, store: Path, scratch: Path, settings: Mapping[str, object]
+) -> None:
+    """Our derived files in the place of RocketMQ's; CommitLog and config stay as they were."""
+    reput.rebuild(version, settings, store, scratch)
+    remove_derived(store)
+    for name in ("consumequeue", "batchconsumequeue", "index", "checkpoint"):
+        if (scratch / name).exists():
+            shutil.move(scratch / name, store / name)
+
+
+def snapshot(store: Path) -> dict[str, tuple[int, str]]:
+    return {
+        name: (path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
+        for name, path in derived_files(store)
+    }
+
+
+def contents(store: Path) -> dict[str, bytes]:
+    """Queue files without their unused tails: what must still begin them when others follow."""
+    return {
+        name: path.read_bytes().rstrip(b"\0")
+        for name, path in derived_files(store)
+        if not name.startswith("index/")
+    }

@@ -1,0 +1,121 @@
+"""A real broker serves CommitLog and config as they were with the files that reput derived."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.verify import verify
+from tests.rocketmq.build import VERSIONS
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.engines import Reput
+from tests.rocketmq.judge import copy
+from tests.rocketmq.live import (
+    CHECK_SOON,
+    DELAY_LEVEL,
+    SETTINGS,
+    Broker,
+    Client,
+    answers,
+    contents,
+    messages,
+    replace_derived,
+    snapshot,
+    until,
+)
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.spark]
+
+OUTCOMES = ("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW", "COMMIT_MESSAGE")
+BEFORE, SAVED_AT, AFTER = 360, 17, 30
+
+
+def _live(version: str, store: Path, client: Driver) -> dict[str, Any]:
+    """A broker's life: what it was sent, what a client was told, and where a group stopped."""
+    with Broker(version, store) as broker:
+        asking = Client(client, broker.namesrv)
+        sent = asking.send(messages(BEFORE))
+        pending = []
+        if version != "4.1.0":
+            half = [{"t": "Live0", "b": 30, "bs": i, "outcome": o} for i, o in enumerate(OUTCOMES)]
+            done = asking.ask("transactions", messages=half)["sent"]
+            pending = [unique for _, unique, outcome in done if outcome == "UNKNOW"]
+        asking.read(group="saver", save=True, limit=SAVED_AT)
+        told = answers(asking, sent, "live")
+        resumed = asking.read(group="saver", **{"from": "saved"})
+        delayed = [{"t": "Late", "p": {"KEYS": f"late{i}"}, "delay": DELAY_LEVEL} for i in range(5)]
+
+        asking.send(delayed)
+        end = broker.stop()["max_offset"]
+        return {
+            "sent": sent,
+            "told": told,
+            "resumed": resumed,
+            "pending": pending,
+            "port": broker.port,
+            "end": end,
+        }
+
+
+def _versions() -> list[Any]:
+    return [v if v == "5.3.3" else pytest.param(v, marks=pytest.mark.long) for v in VERSIONS]
+
+
+@pytest.mark.parametrize("version", _versions())
+def test_a_broker_lives_on_with_our_files(
+    version: str, folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq(version)
+    store = folder / "store"
+    with Driver(version) as client:
+        live = _live(version, store, client)
+        replace_derived(reput, version, store, folder / "ours", SETTINGS)
+        _opens_without_a_change(version, store, folder / "opened")
+        before = contents(store)
+        soon = CHECK_SOON if version != "4.1.0" else {}
+        with Broker(version, store, live["port"], **soon) as broker:
+            asking = Client(client, broker.namesrv)
+            assert answers(asking, live["sent"], "ours") == live["told"]
+            assert asking.read(group="saver", **{"from": "saved"}) == live["resumed"]
+            assert until(asking, "Late", {f"late{i}" for i in range(5)}, 60)
+            if live["pending"]:
+                checked = asking.ask("await_checks", topic="Checks", checks=1, seconds=60)
+                assert set(checked["checked"]) == set(live["pending"])
+            _takes_new_messages(asking)
+            broker.stop()
+        after = contents(store)
+        assert all(after[name].startswith(old) for name, old in before.items())
+    settings = {name: str(value) for name, value in SETTINGS.items()}
+    report = verify(reput.spark, str(store), rocketmq=version, settings=settings)
+    assert report.same, report.text()
+
+
+def _opens_without_a_change(version: str, store: Path, opened: Path) -> None:
+    """RocketMQ's store opens ours, dispatches nothing, and leaves every byte as it was."""
+    copy(store, opened)
+    before = snapshot(opened)
+    with Driver(version, log_level="INFO") as driver:
+        answer = driver.open_check(opened, SETTINGS)
+        log = driver.log
+    assert answer["dispatched"] == 0
+    assert snapshot(opened) == before
+    for complaint in ("[BUG]", "delete it", "will be deleted"):
+        assert complaint not in log
+
+
+def _takes_new_messages(client: Client) -> None:
+    sent = client.send(messages(AFTER, first=BEFORE))
+    wanted = {message[3] for message in sent}
+    for _ in range(50):
+        if wanted <= {message[3] for message in client.read(group="new")}:
+            break
+        time.sleep(0.2)
+    assert wanted <= {message[3] for message in client.read(group="newer")}
+    number = BEFORE + AFTER - 1
+    topic = sent[-1][0]
+    found = client.ask("find", keys=[[topic, f"key{number}"]])["by_key"][0]
+    assert [message[3] for message in found] == [sent[-1][3]]

@@ -40,7 +40,8 @@ class LogEnd:
 
 
 class LogRecovery:
-    """Finds and makes a log's end, once, as a store is opened."""
+    """Finds a log's end as a store is opened, and then cuts there. Finding writes nothing but
+    the length that a crash left undone."""
 
     def __init__(
         self,
@@ -58,13 +59,14 @@ class LogRecovery:
         self.checkpoint_lost = checkpoint_lost
         self.files, self.segment_bytes, self.rules = files, segment_bytes, rules
         self.check_crc, self.checkpoint = check_crc, checkpoint
+        self._empty: list[int] = []  # a last file without a byte: MappedFileQueue.load removes it
         self.segments = self._segments()
         window = min(_WINDOW_BYTES, segment_bytes)
         self._window = np.empty(window, np.uint8)
         self._rows = np.zeros(window // RECORD_FIXED_BYTES + 1, RECORD_ROW)
 
-    def run(self) -> LogEnd:
-        """Find the end and cut there. Raises DamageFound where live records follow a fault."""
+    def find(self) -> LogEnd:
+        """Find the end. Raises DamageFound where live records follow a fault."""
         if not self.segments:
             return LogEnd(0, 0, 0)
         number = self._first_to_check()
@@ -77,11 +79,11 @@ class LogRecovery:
             number += 1
         if end.fault not in (Fault.BLANK, Fault.ZEROS) or end.end < self.segments[-1]:
             self._refuse_damage(number, end)
-        self._cut(number, end)
         return end
 
     def _segments(self) -> list[int]:
         """The segments' offsets; after a crash the last one may still lack its length."""
+        empty: list[int] = []
         segments = [parse_segment_name(name) for name in self.files.names(COMMIT_LOG)]
         for number, segment in enumerate(segments):
             path = _path(segment)
@@ -89,7 +91,9 @@ class LogRecovery:
             try:
                 length = file.length()
                 last = number == len(segments) - 1
-                if length < self.segment_bytes and last and (self.checkpoint or length == 0):
+                if length == 0 and last:
+                    empty.append(segment)
+                elif length < self.segment_bytes and last and self.checkpoint is not None:
                     file.set_length(self.segment_bytes)
                     file.sync()
                 elif length != self.segment_bytes:
@@ -101,7 +105,8 @@ class LogRecovery:
                 file.close()
             if segment != segments[0] + number * self.segment_bytes:
                 raise StoreError(f"{path}: a hole before it; segments are missing")
-        return segments
+        self._empty = empty
+        return [segment for segment in segments if segment not in empty]
 
     def _first_to_check(self) -> int:
         """The segment from which on records are checked (CommitLog.isMappedFileMatchedRecover).
@@ -211,8 +216,16 @@ class LogRecovery:
                 at += 1
         return None
 
-    def _cut(self, number: int, end: LogEnd) -> None:
+    def cut(self, end: LogEnd) -> None:
         """Leave nothing after the end, and make all up to it durable."""
+        for segment in self._empty:
+            self.files.remove(_path(segment))
+            self.files.sync_folder(COMMIT_LOG)
+        if not self.segments:
+            return
+        number = max(n for n, s in enumerate(self.segments) if n == 0 or s < end.end)
+        if end.end in self.segments and end.fault != Fault.BLANK:
+            number = self.segments.index(end.end)
         for segment in reversed(self.segments[number + 1 :]):
             used = self._non_zero(segment, segment)
             if used or segment > end.end + self.segment_bytes:

@@ -11,6 +11,7 @@ import numpy as np
 from store_format.checkpoint import Checkpoint
 from store_format.checkpoint import decode as decode_checkpoint
 from store_format.checkpoint import encode as encode_checkpoint
+from store_format.faults import StoreError
 from store_format.file_layer import DiskFiles, Files
 from store_format.layouts import BLANK_BYTES, CHECKPOINT, CHECKPOINT_FILE_BYTES
 from store_format.names import ABORT, CHECKPOINT as CHECKPOINT_FILE, COMMIT_LOG, LOCK
@@ -122,21 +123,21 @@ class CommitLogWriter:
         writer._unlock = files.lock(LOCK)
         try:
             writer._open()
-        except BaseException:
+        except BaseException as error:
+            if writer._made_abort and isinstance(error, StoreError):
+                files.remove(ABORT)  # it was closed cleanly, and a refusal changes nothing of that
             writer._unlock()
             raise
         return writer
 
     _unlock: Callable[[], None]
+    _made_abort = False
 
     # --- opening ---------------------------------------------------------------------------
 
     def _open(self) -> None:
         files, settings = self.files, self.settings
         crashed = files.exists(ABORT)
-        if not crashed:
-            self._write_abort()
-        files.make_folder(COMMIT_LOG)
         checkpoint_lost = not files.exists(CHECKPOINT_FILE)
         self._checkpoint = self._read_checkpoint()
         recovery = LogRecovery(
@@ -144,7 +145,11 @@ class CommitLogWriter:
             settings.check_crc_on_recover, self._checkpoint if crashed else None,
             checkpoint_lost,
         )  # fmt: skip
-        end = recovery.run()
+        end = recovery.find()
+        if not crashed:
+            self._write_abort()
+        files.make_folder(COMMIT_LOG)
+        recovery.cut(end)
         self.recovered = end if crashed else None
         self._last_timestamp = max(end.last_timestamp, 0)
         self.log = CommitLog(
@@ -188,15 +193,12 @@ class CommitLogWriter:
         file.sync()
         file.close()
         self.files.sync_folder("")
+        self._made_abort = True
 
     def _read_checkpoint(self) -> Checkpoint:
         if not self.files.exists(CHECKPOINT_FILE):
-            file = self.files.create(CHECKPOINT_FILE)
-            file.set_length(CHECKPOINT_FILE_BYTES)
-            file.sync()
-            self.files.sync_folder("")
-        else:
-            file = self.files.open(CHECKPOINT_FILE)
+            return Checkpoint()
+        file = self.files.open(CHECKPOINT_FILE)
         try:
             raw = np.zeros(CHECKPOINT.itemsize, np.uint8)
             if file.length() >= len(raw):
@@ -446,8 +448,9 @@ class CommitLogWriter:
             )
 
     def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """In place: its fields lie within one sector."""
-        file = self.files.open(CHECKPOINT_FILE)
+        """In place: its fields lie within one sector. The file is there before the first record."""
+        new = not self.files.exists(CHECKPOINT_FILE)
+        file = (self.files.create if new else self.files.open)(CHECKPOINT_FILE)
         try:
             if file.length() != CHECKPOINT_FILE_BYTES:
                 file.set_length(CHECKPOINT_FILE_BYTES)
@@ -455,6 +458,8 @@ class CommitLogWriter:
             file.sync()
         finally:
             file.close()
+        if new:
+            self.files.sync_folder("")
         self._checkpoint = checkpoint
 
     # --- ending ----------------------------------------------------------------------------

@@ -198,3 +198,33 @@ def test_damaged_stores_of_rocketmq_are_refused(tmp_path: Path, name: str) -> No
     shutil.rmtree(root / "consumequeue", ignore_errors=True)  # then the whole log is looked at
     with pytest.raises(DamageFound):
         open_writer(root, release=golden.version, **golden.settings)
+
+
+def test_a_refusal_leaves_a_clean_store_clean(tmp_path: Path) -> None:
+    """RocketMQ would cut a store with `abort` at the damage."""
+    golden = golden_stores.unpack("middle_crc_5.3.3")
+    root = golden_stores.copy_input(golden, tmp_path / "store")
+    (root / "abort").unlink()
+    for _ in range(2):
+        with pytest.raises(DamageFound):
+            open_writer(root, release=golden.version, **golden.settings)
+        assert not (root / "abort").exists()
+
+
+def test_a_second_open_refuses_as_the_first_did(tmp_path: Path) -> None:
+    """The first must not leave a checkpoint that the second would believe."""
+    golden = golden_stores.unpack("middle_crc_5.3.3")
+    root = golden_stores.copy_input(golden, tmp_path / "store")
+    for _ in range(2):
+        with pytest.raises(DamageFound):
+            open_writer(root, release=golden.version, **golden.settings)
+
+
+def test_an_empty_last_segment_file_is_no_segment(tmp_path: Path) -> None:
+    with open_writer(tmp_path) as writer:
+        writer.append(Message("T", b"x"))
+    (tmp_path / "commitlog" / f"{4096:020d}").touch()
+    with open_writer(tmp_path) as writer:
+        writer.append(Message("T", bytes(3800)))
+        writer.append(Message("T", bytes(3800)))
+    assert len(list(stored_records(tmp_path / "commitlog"))) == 3

@@ -53,7 +53,7 @@ def case(seed: int, version: str | None = None) -> Case:
     version = version or r.choice(VERSIONS)
     numbers = tuple(map(int, version.split(".")))
     assert len(numbers) == 3
-    settings = _sizes(r, numbers)
+    settings = _sizes(r)
     put_settings = {"messageIndexEnable": False, "messageDelayLevel": NO_DELIVERY}
     put_settings["mappedFileSizeCommitLog"] = settings["mappedFileSizeCommitLog"]
     lmq = numbers >= (4, 9, 3) and r.random() < 0.3
@@ -100,14 +100,13 @@ def case(seed: int, version: str | None = None) -> Case:
     )
 
 
-def _sizes(r: random.Random, version: tuple[int, ...]) -> dict[str, Any]:
+def _sizes(r: random.Random) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "mappedFileSizeCommitLog": r.choice((40_000, 65_536, 100_001, 262_144, 1 << 20)),
     }
     if r.random() < 0.9:
-        # With files of a single entry 4.x loops for ever in its recovery.
-        smallest = 20 if version >= (5, 0, 0) else 40
-        choices = (smallest, 100, 1010, 2000, 20 * r.randrange(2, 300), 6_000_000)
+        # With files of a single entry RocketMQ's recovery loops for ever.
+        choices = (40, 100, 1010, 2000, 20 * r.randrange(2, 300), 6_000_000)
         settings["mappedFileSizeConsumeQueue"] = r.choice(choices)
     if r.random() < 0.92:
         settings["maxHashSlotNum"] = r.choice((1, 7, 100, r.randrange(1, 3000)))

@@ -149,8 +149,10 @@ class LocalJvm:
         context: Any = SparkContext._active_spark_context
         if context is not None:
             _quiet_accumulators(context)
+            _forget_java_objects(self.gateway)
             with suppress(Exception):  # the JVM may be gone already
                 context._jsc.sc().stop()
+            _forget_java_objects(self.gateway, disconnect=True)
         self.kill()
         with SparkContext._lock:
             SparkContext._active_spark_context = None
@@ -186,6 +188,14 @@ def _quiet_accumulators(context: Any) -> None:
     if server is not None:
         server.handle_error = lambda *_: None
         server.server_shutdown = True
+
+
+def _forget_java_objects(gateway: Any, disconnect: bool = False) -> None:
+    """Keep py4j's thread from telling the JVM which objects it may collect, just as it ends."""
+    client = getattr(gateway, "_gateway_client", None)
+    if client is not None:
+        client.finalizer_deque.clear()
+        client.is_connected = client.is_connected and not disconnect
 
 
 def _ignore_interrupt() -> None:

@@ -180,7 +180,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
             progress=ShownProgress(),
         )
     _show(arguments, summary.as_json(), summary.text())
-    return DONE
+    return DAMAGE if summary.left_out else DONE
 
 
 def _verify(arguments: argparse.Namespace) -> int:

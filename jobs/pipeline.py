@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jobs.collect import collect
 from jobs.link import Linked, Scanned, link
 from jobs.plan import Plan
 from jobs.progress import Done, Progress
@@ -68,7 +69,7 @@ class Pipeline:
             task = ScanSplits(self.staging, self.plan.splits, self.rules, numbers, firsts)
             rows = self._ids(len(numbers)).mapInArrow(task, ddl(SCANNED))
             with self.progress.stage("scanned", self._scanned):
-                scanned.update((row["split"], row) for row in rows.toArrow().to_pylist())
+                scanned.update((row["split"], row) for row in collect(rows))
             linked = link(self.plan.splits, scanned)
             if isinstance(linked, Linked):
                 return linked
@@ -84,7 +85,7 @@ class Pipeline:
                 frames.insert(0, self._index_frame(index, files))
         frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
         with self.progress.stage("built", self._built):
-            return list(frame.toArrow().to_pylist())
+            return collect(frame)
 
     def runs_frame(self, linked: Linked) -> "DataFrame":
         """The RUN rows of the accepted splits."""

@@ -4,10 +4,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from store_format.names import COMMIT_LOG, CONFIG
 from store_format.profiles import Profile, profile
 from store_format.segments import Segment, Splits, find_segments
-from store_format.settings import Settings, refuse_unsupported, settings_from
+from store_format.settings import SettingError, Settings, refuse_unsupported, settings_from
 from store_format.store_files import Storage
 
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
@@ -50,6 +51,15 @@ def make_plan(
     )
     warnings: list[str] = []
     topics = _topic_attributes(storage, store, warnings)
+    batch_topics = tuple(
+        name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
+    )
+    if batch_topics and parsed.mapper_file_size_batch_consume_queue % BATCH_QUEUE_ENTRY_BYTES:
+        raise SettingError(
+            f"mapperFileSizeBatchConsumeQueue={parsed.mapper_file_size_batch_consume_queue} is no "
+            f"multiple of {BATCH_QUEUE_ENTRY_BYTES}: RocketMQ does not round it, and its batch "
+            f"queues fail at the end of their first file"
+        )
     if split_bytes is None:
         split_bytes = _split_bytes(segments, cores)
     return Plan(
@@ -58,9 +68,7 @@ def make_plan(
         settings=parsed,
         segments=segments,
         splits=Splits(segments, min(split_bytes, parsed.mapped_file_size_commit_log)),
-        batch_topics=tuple(
-            name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
-        ),
+        batch_topics=batch_topics,
         warnings=warnings,
     )
 

@@ -129,7 +129,7 @@ def _count(summary: Summary, linked: Linked, built: list[Built]) -> None:
     summary.queue_files = len(built) - summary.index_files
     summary.bytes_scanned = linked.end - summary.log_start
     unsafe = [name for row in linked.accepted for name in row["unsafe_topics"]]
-    summary.warnings += [f"left out: {name}" for name in dict.fromkeys(unsafe)]
+    summary.left_out = list(dict.fromkeys(unsafe))
 
 
 def _checkpoint(plan: Plan, linked: Linked, built: list[Built]) -> bytes:
@@ -141,7 +141,7 @@ def _checkpoint(plan: Plan, linked: Linked, built: list[Built]) -> bytes:
             last_timestamp=with_records[-1]["last_timestamp"] if with_records else 0,
             last_dispatched=dispatched[-1] if dispatched else 0,
             index_end=max((row["end"] for row in built if row["folder"] == INDEX), default=0),
-            log_end=linked.end,
+            last_record=with_records[-1]["last_record"] if with_records else 0,
         )
     )
 

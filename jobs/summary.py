@@ -43,6 +43,7 @@ class Summary:
     bytes_scanned: int = 0
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     inputs: list[InputFile] = field(default_factory=list)
     files: list[OutputFile] = field(default_factory=list)
 
@@ -71,4 +72,5 @@ class Summary:
             f"  time      {self.seconds:.1f} s, {rate:,.1f} MB/s",
         ]
         lines += [f"  warning   {warning}" for warning in self.warnings]
+        lines += [f"  left out  {queue}" for queue in self.left_out]
         return "\n".join(lines)

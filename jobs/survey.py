@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from jobs.collect import collect
 from jobs.link import Linked
 from udfs.queues import QUEUE_KEY
 from udfs.schemas import ddl
@@ -35,5 +36,5 @@ def first_live_record(job: "Pipeline", linked: Linked) -> int | None:
     live = after.join(known, list(QUEUE_KEY), "left").where(
         f.col("known").isNull() | (f.col("greatest") > f.col("known"))
     )
-    first: int | None = live.agg(f.min("offset").alias("first")).toArrow().to_pylist()[0]["first"]
+    first: int | None = collect(live.agg(f.min("offset").alias("first")))[0]["first"]
     return first

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from jobs.collect import collect
 from jobs.pipeline import Cut, Pipeline, spark_cores
 from jobs.plan import make_plan
 from jobs.progress import Progress
@@ -121,8 +122,8 @@ def verify(
         if pairs:
             task = CompareFiles(storage, plan.settings.max_hash_slot_num, linked.end)
             frame = spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
-            rows = frame.repartition(cores * 4).mapInArrow(task, ddl(DIFFERENCE)).toArrow()
-            report.differences += [Difference(**row) for row in rows.to_pylist()]
+            rows = collect(frame.repartition(cores * 4).mapInArrow(task, ddl(DIFFERENCE)))
+            report.differences += [Difference(**row) for row in rows]
         report.differences.sort(key=lambda difference: difference.path)
         check_unchanged(storage, plan)
         report.seconds = time.monotonic() - started

@@ -32,12 +32,13 @@ def decode(raw: bytes) -> Checkpoint:
 
 
 def after_rebuild(
-    profile: Profile, last_timestamp: int, last_dispatched: int, index_end: int, log_end: int
+    profile: Profile, last_timestamp: int, last_dispatched: int, index_end: int, last_record: int
 ) -> Checkpoint:
     """The checkpoint of a store whose queues and index hold everything in the log.
 
     last_timestamp: the last record's store time; last_dispatched: that of the last one with a
-    queue entry; index_end: the greatest endTimestamp of the index files. With it as
+    queue entry; last_record: the last record's physical offset (RocketMQ notes its place, not
+    its end); index_end: the greatest endTimestamp of the index files. With it as
     indexMsgTimestamp a broker deletes no index file even after a crash (IndexService.load);
     RocketMQ itself only notes the last *full* file there.
     """
@@ -45,6 +46,6 @@ def after_rebuild(
         physic_msg_timestamp=max(last_timestamp, 0),
         logics_msg_timestamp=max(last_dispatched, 0),
         index_msg_timestamp=max(index_end, 0),
-        confirm_phy_offset=log_end if profile.checkpoint_confirm_offset else 0,
-        logics_physical_offset=log_end if profile.checkpoint_logics_offset else 0,
+        confirm_phy_offset=last_record if profile.checkpoint_confirm_offset else 0,
+        logics_physical_offset=last_record if profile.checkpoint_logics_offset else 0,
     )

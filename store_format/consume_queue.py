@@ -23,7 +23,7 @@ def entry_bytes(batch: bool) -> int:
 def segment_bytes(configured: int, batch: bool) -> int:
     """A configured file size, rounded up to whole entries.
 
-    MessageStoreConfig.getMappedFileSizeConsumeQueue; BatchConsumeQueue's is taken likewise.
+    MessageStoreConfig.getMappedFileSizeConsumeQueue; a batch queue's must be a multiple already.
     """
     size = entry_bytes(batch)
     return -(-configured // size) * size

@@ -56,7 +56,7 @@ Places = npt.NDArray[np.int64]
 DispatchRules = namedtuple(
     "DispatchRules",
     "split_properties index index_tags batch_queues multi_dispatch lmq skips_retry skips_slash "
-    "skips_delays skips_system property_crc",
+    "skips_delays skips_system property_crc zero_property_crc",
 )
 # Where the puts go, and how many there are: used is int64 (queue puts, index puts).
 # As with QueueTable, kernels are given the arrays one by one.
@@ -100,7 +100,7 @@ def _tags_code(
 
 
 @kernel
-def _property_crc_matches(buf: Bytes, row: Row, places: Places) -> bool:
+def _property_crc_matches(buf: Bytes, row: Row, places: Places, zero_counts: bool) -> bool:
     """With forceVerifyPropCRC: `__CRC32#` holds the record's CRC, its lowest digit first."""
     if not _has(places, CRC32):
         return False
@@ -115,7 +115,7 @@ def _property_crc_matches(buf: Bytes, row: Row, places: Places) -> bool:
         actual = row.bodyCRC
     else:
         actual = crc32(buf, row.at, row.at + row.size - CRC_PROPERTY_BYTES) & 0x7FFFFFFF
-    return bool(expected >= 0 and actual == expected)
+    return bool((expected > 0 or (expected == 0 and zero_counts)) and actual == expected)
 
 
 @inlined
@@ -276,7 +276,9 @@ def dispatch(
             return i, _NEED_MORE
         properties_end = row.propertiesAt + row.propertiesLength
         find_properties(buf, row.propertiesAt, properties_end, rules.split_properties, places)
-        if rules.property_crc and not _property_crc_matches(buf, row, places):
+        if rules.property_crc and not _property_crc_matches(
+            buf, row, places, rules.zero_property_crc
+        ):
             return i, _PROPERTY_CRC
         topic_end = row.topicAt + row.topicLength
         queue = find_queue(

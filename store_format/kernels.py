@@ -16,12 +16,13 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any, TypeVar
 
-import numba
 from numba import njit
+from numba.core import config
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _njit: Any = njit  # its stub does not know _nrt
+_config: Any = config  # nor that the settings are attributes
 
 
 def _sources_hash() -> str:
@@ -62,11 +63,11 @@ def _compiled(function: Function, **options: Any) -> Function:
     if _CACHE_FOLDER is None:
         return _njit(**options)(function)  # type: ignore[no-any-return]
     # numba decides where a function's cache is when it is decorated
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _CACHE_FOLDER
+    before, _config.CACHE_DIR = _config.CACHE_DIR, _CACHE_FOLDER
     try:
         return _njit(cache=True, **options)(function)  # type: ignore[no-any-return]
     finally:
-        numba.config.CACHE_DIR = before
+        _config.CACHE_DIR = before
 
 
 def kernel(function: Function) -> Function:

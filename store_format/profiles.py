@@ -42,6 +42,7 @@ class Profile:
     multi_dispatch_skips_system: bool  # 5.2.0: not for rmq_sys_ topics
     batch_queues: bool  # 5.0.0: batchconsumequeue/
     property_crc: bool  # 5.2.0: forceVerifyPropCRC and the __CRC32# property
+    zero_property_crc: bool  # 5.3.2: a __CRC32# of 0 is accepted
     checkpoint_confirm_offset: bool  # 5.1.1: confirmPhyOffset in the checkpoint
     checkpoint_logics_offset: bool  # 5.5.0: logicsPhysicalOffset in the checkpoint
     abort_process_id: bool  # 5.0.0: the abort file holds the process id
@@ -89,6 +90,7 @@ def profile(version: str) -> Profile:
         multi_dispatch_skips_system=since("5.2.0"),
         batch_queues=since("5.0.0"),
         property_crc=since("5.2.0"),
+        zero_property_crc=since("5.3.2"),
         checkpoint_confirm_offset=since("5.1.1"),
         checkpoint_logics_offset=since("5.5.0"),
         abort_process_id=since("5.0.0"),

@@ -24,7 +24,8 @@ from store_format.layouts import (
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
-NO_POSITION = -1  # an entry that the queue skips; a queue that holds nothing yet
+NO_POSITION = -1  # an entry below the queue's next position, skipped; a queue with nothing yet
+REPEATED = -2  # an entry skipped because the queue holds its message already
 
 # How a queue takes an entry whose queueOffset is not its next position, by release.
 PlaceRules = namedtuple("PlaceRules", "skip_lower_offsets skip_by_end")
@@ -139,23 +140,26 @@ def fold(
 
     offsets: the queueOffsets, or empty where they are first, first + 1, ...; entries: the run's
     20-byte entries, looked at only where offsets are given. positions: int64, filled with
-    each entry's position or NO_POSITION; may be empty where only the result is wanted.
+    each entry's position, NO_POSITION or REPEATED; may be empty where only the result is wanted.
     The rule is ConsumeQueue.putMessagePositionInfo's, in Java's wrapping 64-bit arithmetic.
     """
     greatest_end: Any = np.int64(-1)  # within the run: only one message can repeat, in one record
     for i in range(count):
         offset = first + i if len(offsets) == 0 else offsets[i]
         taken: Any = True
+        skipped = NO_POSITION
         if len(offsets) > 0:
             at = i * QUEUE_ENTRY_BYTES
             end = get_i64(entries, at + QUEUE_AT.physicalOffset)
             if rules.skip_by_end:
                 end += get_i32(entries, at + QUEUE_AT.size)
             taken = end > greatest_end
+            if not taken:
+                skipped = REPEATED
         if taken and rules.skip_lower_offsets and offset != 0:
             taken = _byte_offset(offset) >= _byte_offset(position)
         if len(positions) > 0:
-            positions[i] = position if taken else NO_POSITION
+            positions[i] = position if taken else skipped
         if taken:
             position += 1
             if len(offsets) > 0:

@@ -30,6 +30,7 @@ def scan_rules(profile: Profile, settings: Settings, batch_topics: Iterable[str]
                 and settings.force_verify_prop_crc
                 and settings.check_crc_on_recover
             ),
+            zero_property_crc=profile.zero_property_crc,
         ),
         delays=settings.delays,
         batch_topics=tuple(sorted(batch_topics)) if profile.batch_queues else (),

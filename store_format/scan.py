@@ -169,6 +169,8 @@ class _Scan:
             if fault != Fault.NEED_MORE:  # else the next window starts where this one ends
                 end.fault = fault
             at += stood
+        if end.fault == Fault.NONE and at == s.segment_end:
+            end.fault = Fault.SHORT_TAIL  # RocketMQ ends every segment in a BLANK, or the log
         end.next = s.segment_end if end.fault == Fault.BLANK else at
         if end.fault not in (Fault.NONE, Fault.BLANK):
             self._look_past(at)

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from store_format.consume_queue import entry_bytes, pre_blank, segment_bytes
+from store_format.faults import DamageFound
+from store_format.layouts import QUEUE_ENTRY
 from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
 from store_format.queue_runs import NO_POSITION, PlaceRules, fold, start_position
 from store_format.store_files import Writer
@@ -109,13 +111,28 @@ class NumberRuns:
         start = position = NO_POSITION
         for row in rows:
             if position == NO_POSITION:
-                start = position = start_position(row["first"], row["batch"])
-            _, after = self.files.positions(row, position)
+                start = position = self._start(row)
+            positions, after = self.files.positions(row, position)
             in_file = self.files.entries_a_file(row["batch"])
-            if after > position:
-                for segment in range(position // in_file, (after - 1) // in_file + 1):
+            last = (after - 1) // in_file
+            # The file is looked up before an entry is skipped: if the last one is full, an entry
+            # that is then skipped has created the next (ConsumeQueue.putMessagePositionInfo).
+            if after % in_file == 0 and len(positions) and _skips_at_end(positions):
+                last += 1
+            if after > position or last == position // in_file:
+                for segment in range(position // in_file, last + 1):
                     yield {**row, "position": position, "start": start, "segment": segment}
             position = after
+
+    def _start(self, row: Row) -> int:
+        try:
+            return start_position(row["first"], row["batch"])
+        except ValueError as error:
+            entry = np.frombuffer(self.files.entries(row, 0, 1), QUEUE_ENTRY)[0]
+            raise DamageFound(
+                f"topic {row['topic']!r}, queue {row['queue_id']}: the record at physical offset "
+                f"{entry['physicalOffset']}: {error}"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -140,7 +157,7 @@ class BuildQueueFiles:
         for row in rows:
             batch = row["batch"]
             low = segment * self.files.entries_a_file(batch)
-            if entries == 0 and low < row["start"]:
+            if blank == entries == 0 and low < row["start"]:
                 blank = row["start"] - low
                 output.write(pre_blank(blank))
             entries += self._append(row, low, output)
@@ -171,6 +188,13 @@ class BuildQueueFiles:
             entries = entries.reshape(-1, size)[chosen - start].reshape(-1)
         output.write(entries)
         return len(chosen)
+
+
+def _skips_at_end(positions: np.ndarray) -> bool:
+    """After the last entry that has a position: is one skipped for its queueOffset?"""
+    placed = np.flatnonzero(positions >= 0)
+    after = positions[placed[-1] + 1 :] if len(placed) else positions
+    return bool((after == NO_POSITION).any())
 
 
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:

@@ -151,12 +151,27 @@ final class Stores {
      * RocketMQ's shutdown begins with a sleep of up to six seconds for requests still under way.
      * There are none here: an interrupt ends that sleep, and nothing else of the shutdown.
      */
-    void stop(boolean quick) {
+    void stop(boolean quick) throws InterruptedException {
+        indexFlushesDone();
         if (quick) {
             Thread.currentThread().interrupt();
         }
         store.shutdown();
         Thread.interrupted();
+    }
+
+    /**
+     * Each full index file is flushed by a thread of its own, which then writes the checkpoint.
+     * RocketMQ's shutdown does not wait for it, and unmaps the checkpoint under its hands: a
+     * quick shutdown of many small index files has crashed the JVM so (SIGSEGV in
+     * StoreCheckpoint.flush).
+     */
+    private static void indexFlushesDone() throws InterruptedException {
+        for (Thread thread : Thread.getAllStackTraces().keySet()) {
+            if (thread.getName().startsWith("FlushIndexFileThread")) {
+                thread.join();
+            }
+        }
     }
 
     static InetSocketAddress host(String text) throws Exception {

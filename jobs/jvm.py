@@ -78,7 +78,8 @@ class LocalJvm:
     def __init__(self, conf: Mapping[str, str], memory: str, flags: tuple[str, ...]) -> None:
         java = find_java_home()
         spark = _pyspark_folder()
-        self.folder = Path(tempfile.mkdtemp(prefix="reput-spark-"))
+        self.folder = _temporary_folder()
+        self._has_log = conf.get("spark.eventLog.enabled") == "true"
         self._connection = self.folder / "connection"
         command = [str(java.home / "bin" / "java"), "-cp", _class_path(spark), *_FLAGS, *flags]
         command += [
@@ -86,7 +87,11 @@ class LocalJvm:
             f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}",
             "org.apache.spark.deploy.SparkSubmit",
         ]
-        places = {"spark.local.dir": self.folder, "spark.sql.warehouse.dir": self.folder / "tables"}
+        places = {
+            "spark.local.dir": self.folder,
+            "spark.python.unix.domain.socket.dir": self.folder,
+            "spark.sql.warehouse.dir": self.folder / "tables",
+        }
         for name, value in {**places, **conf}.items():
             command += ["--conf", f"{name}={value}"]
         self.process = subprocess.Popen(
@@ -138,10 +143,12 @@ class LocalJvm:
         return gateway
 
     def stop(self) -> None:
-        """Stop Spark, then the JVM, and remove its temporary folder.
+        """End the session and its JVM, and remove their temporary folder.
 
-        SparkSession.stop would wait up to a second for PySpark's accumulator server, and an
-        orderly exit of the JVM takes a third of one; nothing of theirs outlives the folder.
+        The JVM is killed: SparkSession.stop takes up to a second more (it waits for PySpark's
+        accumulator server), the JVM's own exit a third of one, and Python workers print stack
+        traces as their sockets close. Nothing of theirs lives outside the folder, and the
+        workers end with the JVM.
         """
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
@@ -149,10 +156,9 @@ class LocalJvm:
         context: Any = SparkContext._active_spark_context
         if context is not None:
             _quiet_accumulators(context)
-            _forget_java_objects(self.gateway)
-            with suppress(Exception):  # the JVM may be gone already
-                context._jsc.sc().stop()
-            _forget_java_objects(self.gateway, disconnect=True)
+            if self._has_log:
+                with suppress(Exception):  # the JVM may be gone already
+                    context._jsc.sc().stop()  # completes the log
         self.kill()
         with SparkContext._lock:
             SparkContext._active_spark_context = None
@@ -171,6 +177,7 @@ class LocalJvm:
 
     def kill(self) -> None:
         """End the JVM at once and remove its temporary folder."""
+        _forget_java_objects(self.gateway)
         self.process.kill()
         self.process.wait()
         if self.process.stdin:
@@ -182,6 +189,12 @@ class LocalJvm:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def _temporary_folder() -> Path:
+    # A Unix socket's path may have 107 bytes, of which Spark's own part takes 42.
+    parent = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="reput-spark-", dir=parent if len(parent) < 40 else "/tmp"))
+
+
 def _quiet_accumulators(context: Any) -> None:
     """Keep PySpark's accumulator server from printing a stack trace when the JVM ends first."""
     server = getattr(context, "_accumulatorServer", None)
@@ -190,12 +203,12 @@ def _quiet_accumulators(context: Any) -> None:
         server.server_shutdown = True
 
 
-def _forget_java_objects(gateway: Any, disconnect: bool = False) -> None:
+def _forget_java_objects(gateway: Any) -> None:
     """Keep py4j's thread from telling the JVM which objects it may collect, just as it ends."""
     client = getattr(gateway, "_gateway_client", None)
     if client is not None:
         client.finalizer_deque.clear()
-        client.is_connected = client.is_connected and not disconnect
+        client.is_connected = False
 
 
 def _ignore_interrupt() -> None:

@@ -215,14 +215,13 @@ class _Bulk:
     ) -> int:  # fmt: skip
         c, ids = self.columns, self.writer.encoder.unique_ids
         v6 = len(self.host) == IPV6_HOST
-        used: int = _encode_rows(
+        return _encode_rows(
             first, stop, at, now, next_offsets, queue_of, self.sizes, c.topic,
             self.topic_ends, self.topic_data, c.queue_id, c.flag, c.born_timestamp,
             c.body, c.tags, c.keys, c.properties, self.host,
             SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6 if v6 else 0, self.unique_prefix,
             ids.time_part(), ids.take(stop - first), self.order, self.crc, out,
         )  # fmt: skip
-        return used
 
 
 def _checked_topic(topic: str, encoder: Encoder) -> bytes:
@@ -277,10 +276,12 @@ def _put_crc(out: Bytes, start: int, at: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _encode_rows(
-    first, stop, physical, now, next_offsets, queue_of, sizes, topic, topic_ends, topic_data,
-    queue_id, flag, born, body, tags, keys, properties, host, sys_flag, unique_prefix, time_part,
-    number, order, crc, out,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+    first: int, stop: int, physical: int, now: int, next_offsets: Int64s, queue_of: Int64s,
+    sizes: Int64s, topic: Int32s, topic_ends: Int64s, topic_data: Bytes, queue_id: Int32s,
+    flag: Int32s, born: Int64s, body: Texts, tags: Texts, keys: Texts, properties: Texts,
+    host: Bytes, sys_flag: int, unique_prefix: Bytes, time_part: int, number: int, order: Int64s,
+    crc: bool, out: Bytes,
+) -> int:  # fmt: skip
     """Write rows [first, stop) to out as records from `physical` on; returns the bytes used.
 
     body, tags, keys, properties: Texts; next_offsets: int64 a queue, advanced.

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from store_format.faults import Fault
 from store_format.kernels import allocating
@@ -61,7 +62,7 @@ def copy_messages(
     fault, at = Fault.NONE, segments[0].start if segments else 0
     for segment in segments:
         at = segment.start
-        for window, rows, at, fault in _windows(segment, rules):
+        for window, rows, at, fault in _windows(segment, rules):  # noqa: B007
             seen += len(rows)
             mask = _wanted(window, rows, _raw(wanted.topic), wanted.since, wanted.until)
             for row in rows[mask]:
@@ -104,7 +105,7 @@ def _raw(topic: str) -> Bytes:
 
 
 @allocating
-def _wanted(buf, rows, topic, since, until):  # type: ignore[no-untyped-def]
+def _wanted(buf: Bytes, rows: Rows, topic: Bytes, since: int, until: int) -> npt.NDArray[np.bool_]:
     """Bool a row: stored in [since, until), and of the topic unless that is one NUL."""
     mask = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):

@@ -37,7 +37,7 @@ class _Header(NamedTuple):
     begin: Before
     end: Before
     slots_used: int
-    count: int  # indexCount: entries are 1 .. count - 1
+    next_entry: int  # indexCount: entries are 1 .. next_entry - 1
 
 
 class IndexFiles:
@@ -77,7 +77,7 @@ class IndexFiles:
                 safe_timestamp is not None
                 and (
                     headers[-1].end.timestamp > safe_timestamp
-                    or headers[-1].count <= self.capacity
+                    or headers[-1].next_entry <= self.capacity
                 )
             )
             or self._length(headers[-1].name) != self._bytes
@@ -115,7 +115,7 @@ class IndexFiles:
 
     def _take_up(self, last: _Header, previous: _Header | None) -> None:
         self._name = last.name
-        self._entries = max(last.count - 1, 0)
+        self._entries = max(last.next_entry - 1, 0)
         self._before = previous.end if previous else NOTHING_BEFORE
         if self._entries:
             self._first, self._last = last.begin, last.end
@@ -232,9 +232,7 @@ class IndexFiles:
             self._file.write_at(INDEX_HEADER_BYTES + low * INDEX_SLOT_BYTES, slots)
         count = self._entries + 1 if self._entries else self._empty_count
         slots_used = self._entries if self._count_every_put else len(used)
-        self._file.write_at(
-            0, header(self._first, self._last, self._before, slots_used, count)
-        )
+        self._file.write_at(0, header(self._first, self._last, self._before, slots_used, count))
 
     def finish(self) -> None:
         """Write the growing file's slots and header, and make them durable."""

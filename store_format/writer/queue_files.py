@@ -1,4 +1,4 @@
-"""ConsumeQueues as they grow: where each stands, and its files (ConsumeQueue, BatchConsumeQueue)."""
+"""ConsumeQueues as they grow: where each one stands, and its files."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -107,9 +107,7 @@ class QueueFiles:
         finally:
             file.close()
 
-    def _cut(
-        self, path: str, starts: list[int], kept: int, used: int, file_size: int
-    ) -> None:
+    def _cut(self, path: str, starts: list[int], kept: int, used: int, file_size: int) -> None:
         """Remove files past the kept ones, and what stands in the last of these after `used`."""
         for start in reversed(starts[kept:]):
             self.files.remove(f"{path}/{segment_name(start)}")

@@ -41,7 +41,8 @@ class LogEnd:
 
 class LogRecovery:
     """Finds a log's end as a store is opened, and then cuts there. Finding writes nothing but
-    the length that a crash left undone."""
+    the length that a crash left undone.
+    """
 
     def __init__(
         self,

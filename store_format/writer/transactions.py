@@ -83,8 +83,7 @@ class Transactions:
             properties=raw,
             flag=half.flag,
             transaction=SYS_TRANSACTION_COMMIT,
-            sys_flag=half.sys_flag
-            & ~(SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6),
+            sys_flag=half.sys_flag & ~(SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6),
             prepared_offset=physical_offset,
             wait=False,
             born_timestamp=half.born_timestamp,

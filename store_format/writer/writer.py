@@ -14,10 +14,10 @@ from store_format.checkpoint import encode as encode_checkpoint
 from store_format.faults import StoreError
 from store_format.file_layer import DiskFiles, Files
 from store_format.layouts import BLANK_BYTES, CHECKPOINT, CHECKPOINT_FILE_BYTES
-from store_format.names import ABORT, CHECKPOINT as CHECKPOINT_FILE, COMMIT_LOG, LOCK
+from store_format.names import ABORT, COMMIT_LOG, LOCK
+from store_format.names import CHECKPOINT as CHECKPOINT_FILE
 from store_format.profiles import Profile, profile
 from store_format.rules import place_rules, scan_rules
-from store_format.scan import QueueKey
 from store_format.settings import refuse_unsupported
 from store_format.writer.commit_log import CommitLog
 from store_format.writer.encode import Draft, Encoder, finish, message_id
@@ -354,9 +354,7 @@ class CommitLogWriter:
 
     def _learn_queues(self) -> None:
         """Find the queues that the log has and the ConsumeQueues lack, in what was not read."""
-        missing = QueueFiles(
-            self.files, self.settings, place_rules(self.profile), self._dispatches
-        )
+        missing = QueueFiles(self.files, self.settings, place_rules(self.profile), self._dispatches)
         missing.ignored = frozenset(self.queues.states)
         size = self.settings.mapped_file_size_commit_log
         Reput(self.log.read, size, self._scan_rules, missing, None, self.log.start).run(

@@ -193,7 +193,9 @@ class _Disk:
             self.contents.setdefault(op.inode, bytearray())
             self.pending_names.append(op)
 
-    def image(self, keep: Callable[[Op], Iterator[Op]], keep_name: Callable[[Op], bool]) -> MemoryFiles:
+    def image(
+        self, keep: Callable[[Op], Iterator[Op]], keep_name: Callable[[Op], bool]
+    ) -> MemoryFiles:
         """The tree with what `keep` leaves of each pending operation."""
         names, folders = dict(self.names), set(self.folders)
         for op in self.pending_names:

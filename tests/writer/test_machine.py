@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from store_format.writer.message import Message
+from store_format.writer.stored import Stored, read_stored
 from tests.faults.memory_files import MemoryFiles
 from tests.writer.crashes import log_bytes, open_memory
 from tests.writer.stores import RULES, Clock, settings
-from store_format.writer.stored import Stored, read_stored
 
 SEGMENT = 2048
 
@@ -94,7 +94,9 @@ class WriterMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.writer.close()
-        positions = {(k.topic, k.queue_id): s.position for k, s in self.writer.queues.states.items()}
+        positions = {
+            (k.topic, k.queue_id): s.position for k, s in self.writer.queues.states.items()
+        }
         for key, position in positions.items():
             assert position == len([m for m in self.model if m[1:3] == key])
 

@@ -29,7 +29,10 @@ except OSError:
 def lock_state(root: Path) -> str:
     """As another process sees byte 0 of `lock`: Java's FileChannel.tryLock(0, 1, false)."""
     done = subprocess.run(
-        [sys.executable, "-c", _LOCK, str(root / "lock")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", _LOCK, str(root / "lock")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.strip()
 
@@ -115,7 +118,9 @@ def test_without_dispatch_only_the_log_grows_and_a_later_open_catches_up(tmp_pat
     open_writer(tmp_path / "b").close()
     for folder in ("commitlog", "consumequeue", "index"):
         names = sorted((tmp_path / "a" / folder).rglob("*"))
-        assert [p.name for p in names] == [p.name for p in sorted((tmp_path / "b" / folder).rglob("*"))]
+        assert [p.name for p in names] == [
+            p.name for p in sorted((tmp_path / "b" / folder).rglob("*"))
+        ]
         for path in names:
             other = tmp_path / "b" / path.relative_to(tmp_path / "a")
             assert path.is_dir() or path.read_bytes() == other.read_bytes(), path
@@ -131,7 +136,7 @@ def test_damage_with_live_records_after_it_is_refused_and_left_alone(tmp_path: P
     raw = bytearray(segment.read_bytes())
     raw[raw.index(b"body 4")] ^= 1
     segment.write_bytes(raw)
-    with pytest.raises(DamageFound, match="bodyCRC.*reput recover"):
+    with pytest.raises(DamageFound, match=r"bodyCRC.*reput recover"):
         open_writer(tmp_path)
     assert segment.read_bytes() == raw
     (tmp_path / "abort").touch()

@@ -71,7 +71,10 @@ def test_a_delayed_message_is_the_brokers(broker_records: list[Stored], tmp_path
     for number, record in enumerate(delayed[:10]):
         properties = parse_properties(record.properties)
         message = as_message(record)
-        message.topic, message.queue_id = properties.pop("REAL_TOPIC"), int(properties.pop("REAL_QID"))
+        message.topic, message.queue_id = (
+            properties.pop("REAL_TOPIC"),
+            int(properties.pop("REAL_QID")),
+        )
         message.delay_level = int(properties.pop("DELAY"))
         message.properties = properties
         with open_writer(tmp_path / str(number), mappedFileSizeCommitLog=1 << 20) as writer:

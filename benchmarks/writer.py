@@ -1,0 +1,182 @@
+"""How fast the writer appends, beside RocketMQ's own putMessage on the same disk.
+
+`python -m benchmarks.writer [FOLDER] [--messages N] [--rocketmq VERSION]` prints one line a
+figure; `measure` gives them as a dict.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from store_format.writer.message import Message
+from store_format.writer.options import writer_settings_from
+from store_format.writer.writer import CommitLogWriter
+from udfs.append import append_arrow
+
+BODY_BYTES = 300
+TOPICS, QUEUES, TAGS = 8, 8, 8
+
+
+def clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def table(messages: int) -> pa.Table:
+    """As tests/rocketmq's Bulk: distinct bodies, one key and one tag each."""
+    return pa.table(
+        {
+            "topic": [f"Bench{n % TOPICS}" for n in range(messages)],
+            "queue_id": [n // TOPICS % QUEUES for n in range(messages)],
+            "body": [b"%08d" % n + bytes(BODY_BYTES - 8) for n in range(messages)],
+            "tags": [f"Tag{n % TAGS}" for n in range(messages)],
+            "keys": [f"order-{n}" for n in range(messages)],
+        }
+    )
+
+
+def _timed(folder: Path, settings: dict[str, str], work: Callable[[CommitLogWriter], int]) -> dict:
+    """Messages a second of the appends; the store is new and is removed."""
+    root = folder / "store"
+    writer = CommitLogWriter.open(str(root), writer_settings_from(settings), clock=clock)
+    try:
+        begin = time.perf_counter()
+        messages = work(writer)
+        seconds = time.perf_counter() - begin
+        closing = time.perf_counter()
+        syncs = writer.log.syncs
+        writer.close()
+        return {
+            "messages": messages,
+            "per_second": round(messages / seconds),
+            "fsyncs": syncs,
+            "close_seconds": round(time.perf_counter() - closing, 2),
+        }
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def bulk(folder: Path, messages: int) -> dict:
+    rows = table(messages)
+    _timed(folder, {}, lambda writer: append_arrow(writer, rows.slice(0, 1000)).messages)  # compile
+    return _timed(folder, {}, lambda writer: append_arrow(writer, rows).messages)
+
+
+def single(folder: Path, messages: int) -> dict:
+    body = bytes(BODY_BYTES - 8)
+
+    def work(writer: CommitLogWriter) -> int:
+        for n in range(messages):
+            message = Message(
+                f"Bench{n % TOPICS}", b"%08d" % n + body, n // TOPICS % QUEUES,
+                tags=f"Tag{n % TAGS}", keys=f"order-{n}",
+            )  # fmt: skip
+            writer.append(message)
+        return messages
+
+    return _timed(folder, {}, work)
+
+
+def synchronous(folder: Path, threads: int, seconds: float) -> dict:
+    """SYNC_FLUSH: every append waits until it is durable."""
+    body = bytes(BODY_BYTES)
+    counts = [0] * threads
+
+    def work(writer: CommitLogWriter) -> int:
+        until = time.perf_counter() + seconds
+
+        def append(number: int) -> None:
+            while time.perf_counter() < until:
+                writer.append(Message("Bench", body, number % QUEUES, keys="k"))
+                counts[number] += 1
+
+        running = [threading.Thread(target=append, args=(n,)) for n in range(threads)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+        return sum(counts)
+
+    return _timed(folder, {"flushDiskType": "SYNC_FLUSH"}, work)
+
+
+def rocketmq(folder: Path, version: str, messages: int) -> dict:
+    """RocketMQ's putMessage, one thread, ASYNC_FLUSH (tests/rocketmq's bulk job)."""
+    from tests.rocketmq.driver import Driver
+
+    store = folder / "rocketmq"
+    try:
+        with Driver(version) as driver:
+            driver.bulk(folder / "warm", {}, messages=50_000)
+            answer = driver.bulk(store, {}, messages=messages, index=True)
+        return {
+            "messages": messages,
+            "per_second": round(messages / answer["put_seconds"]),
+        }
+    finally:
+        shutil.rmtree(store, ignore_errors=True)
+        shutil.rmtree(folder / "warm", ignore_errors=True)
+
+
+def rocketmq_synchronous(folder: Path, version: str, threads: int, seconds: float) -> dict:
+    """RocketMQ's putMessage in SYNC_FLUSH from many threads (benchmarks/java/SyncPut.java)."""
+    from tests.rocketmq.build import java_command
+
+    classes, store = folder / "classes", folder / "rocketmq-sync"
+    command = java_command(version, folder)
+    path = command[command.index("-cp") + 1]
+    source = Path(__file__).parent / "java" / "SyncPut.java"
+    subprocess.run(["javac", "-cp", path, "-d", str(classes), str(source)], check=True)
+    job = {
+        "store": str(store),
+        "settings": {"flushDiskType": "SYNC_FLUSH"},
+        "threads": threads,
+        "milliseconds": int(seconds * 1000),
+    }
+    command[command.index("-cp") + 1] = f"{classes}:{path}"
+    command[-1] = "reput.judge.SyncPut"
+    try:
+        done = subprocess.run(
+            [*command, json.dumps(job)], capture_output=True, text=True, check=True
+        )
+        return {"per_second": int(done.stdout.split()[-1])}
+    finally:
+        shutil.rmtree(store, ignore_errors=True)
+
+
+def measure(folder: Path, messages: int, version: str | None, seconds: float = 3) -> dict:
+    figures = {
+        "append_arrow": bulk(folder, messages),
+        "append": single(folder, messages // 4),
+        "sync, 8 threads": synchronous(folder, 8, seconds),
+        "sync, 64 threads": synchronous(folder, 64, seconds),
+    }
+    if version:
+        figures[f"RocketMQ {version} putMessage"] = rocketmq(folder, version, messages)
+        for threads in (8, 64):
+            figures[f"RocketMQ sync, {threads} threads"] = rocketmq_synchronous(
+                folder, version, threads, seconds
+            )
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", help="on the disk to measure (default: a temporary)")
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--rocketmq", metavar="VERSION", help="measure it too, e.g. 5.3.3")
+    words = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=words.folder) as folder:
+        for name, figure in measure(Path(folder), words.messages, words.rocketmq).items():
+            print(f"{name:28}", ", ".join(f"{k} {v:,}" for k, v in figure.items()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

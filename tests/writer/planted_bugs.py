@@ -1,0 +1,102 @@
+"""Bugs to plant in the writer, each with the tests that must turn red.
+
+`python -m tests.writer.planted_bugs` plants one after the other in a copy of the tree.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Bug(NamedTuple):
+    """In `module` of store_format/writer, the first `sound` becomes `broken`."""
+
+    name: str
+    module: str
+    sound: str
+    broken: str
+    tests: str  # what pytest is given
+
+
+_CRASH = "test_crash.py -k crash_anywhere"
+BUGS = (
+    Bug("the log is not synced", "commit_log", "            file.sync()\n            self.syncs",
+        "            self.syncs", _CRASH),
+    Bug("a new segment's name is not synced", "commit_log",
+        "        self.files.sync_folder(COMMIT_LOG)\n", "        pass\n", _CRASH),
+    Bug("what was cut stays in the segment", "recovery",
+        "                file.set_length(end.end - segment)\n", "", _CRASH),
+    Bug("a torn tail is taken for whole", "recovery", "        if row.storeTimestamp < durable_before",
+        "        if True", "test_open.py -k torn"),
+    Bug("abort is not synced", "writer", '        file.close()\n        self.files.sync_folder("")\n',
+        "        file.close()\n", _CRASH),
+    Bug("abort goes before the log is synced", "writer", "        self._sync()\n        self.dispatch()",
+        "        self.files.remove(ABORT)\n        self.files.create(ABORT)\n        self.dispatch()",
+        _CRASH),
+    Bug("queues are believed after a crash", "writer",
+        "self.queues.load(end.checked_from if crashed else end.end)", "self.queues.load(end.end)",
+        _CRASH),
+    Bug("the growing index file is believed after a crash", "index_files",
+        "headers[-1].next_entry <= self.capacity", "False", _CRASH),
+    Bug("a message's keys are indexed again after a crash", "index_files", "[self._held :]", "[:]",
+        _CRASH),
+    Bug("callers are told before the sync", "flush",
+        "                self.flushed = self._sync()",
+        "                [r.done.release() for r in requests]\n"
+        "                requests.clear()\n                self.flushed = self._sync()",
+        "test_flush.py -k told"),
+    Bug("late callers are told by a sync that missed them", "flush",
+        "        for request in requests:\n            request.done.release()",
+        "        for request in requests + self._requests:\n            request.done.release()",
+        "test_flush.py -k too_late"),
+    Bug("a failed sync is forgotten", "writer", "        if self._error is None:\n            self._error = error",
+        "        pass", "test_flush.py test_crash.py -k failed_or_fails"),
+    Bug("a BLANK is forgotten", "commit_log", "size + BLANK_BYTES > self._segment",
+        "size > self._segment", "test_golden_append.py -k mixed_5.3.3"),
+    Bug("a half message takes a queue position", "encode",
+        "sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT),", "True,",
+        "test_golden_append.py -k mixed_5.3.3"),
+    Bug("properties in the order given", "java_map", "key=lambda i: _spread(names[i]) & (capacity - 1)",
+        "key=lambda i: i", "test_transactions.py -k brokers"),
+    Bug("the lock is on another byte", "../file_layer", "LOCK_NB, 1, 0)", "LOCK_NB, 1, 1)",
+        "test_open.py -k lock_is_held"),
+    Bug("queue offsets begin anew where a queue's files are gone", "writer",
+        "if self._known_from > self.log.start:", "if False:", "test_open.py -k are_gone"),
+    Bug("a batch is parted by a segment's end", "writer", "size = first.size if len(drafts) == 1 else",
+        "size = first.size if True else", "test_machine.py test_crash.py -k crash_anywhere_or_Machine"),
+)  # fmt: skip
+
+
+def main(wanted: str = "") -> int:
+    """Plant each bug whose name holds `wanted`; returns how many stayed undetected."""
+    undetected = 0
+    root = Path(__file__).parents[2]
+    for bug in BUGS:
+        if wanted not in bug.name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "tree"
+            hidden = shutil.ignore_patterns(".git", ".venv", "target", ".hypothesis")
+            shutil.copytree(root, copy, ignore=hidden)
+            path = copy / "store_format" / "writer" / f"{bug.module}.py"
+            source = path.read_text()
+            assert bug.sound in source, f"{bug.name}: its place is gone from {bug.module}"
+            path.write_text(source.replace(bug.sound, bug.broken, 1))
+            names, _, expression = bug.tests.partition(" -k ")
+            words = [f"tests/writer/{name}" for name in names.split()]
+            words += ["-k", expression.replace("_or_", " or ")] if expression else []
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not long", *words],
+                cwd=copy, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+        red = done.returncode == 1
+        undetected += not red
+        print(f"{'red' if red else 'UNDETECTED'}: {bug.name} ({done.returncode})", flush=True)
+    return undetected
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))

@@ -193,3 +193,24 @@ class CommitLog:
 
 def _path(segment: int) -> str:
     return f"{COMMIT_LOG}/{segment_name(segment)}"
+
+
+def in_background(work: Callable[[], None]) -> Callable[[], None]:
+    """Run in a thread; what is returned waits for it, and raises what it raised."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="AllocateMappedFile", daemon=True)
+    thread.start()
+
+    def wait() -> None:
+        thread.join()
+        if errors:
+            raise errors[0]
+
+    return wait

@@ -50,9 +50,13 @@ class GroupCommit:
         with self._condition:
             if self._error is not None:
                 raise self._error
-            self._start()
-            self._requests.append(request)
-            self._condition.notify()
+            alone = self._stopped
+            if not alone:
+                self._start()
+                self._requests.append(request)
+                self._condition.notify()
+        if alone:  # the writer is being closed: there is no thread to wait for
+            self._commit([request])
         if not request.done.acquire(timeout=timeout):
             return FLUSH_DISK_TIMEOUT
         if request.error is not None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a line of source is quoted whole
 """Bugs to plant in the writer, each with the tests that must turn red.
 
 `python -m tests.writer.planted_bugs` plants one after the other in a copy of the tree.
@@ -31,12 +32,13 @@ BUGS = (
         "                file.set_length(end.end - segment)\n", "", _CRASH),
     Bug("a torn tail is taken for whole", "recovery", "        if row.storeTimestamp < durable_before",
         "        if True", "test_open.py -k torn"),
-    Bug("abort is not synced", "writer", '        file.close()\n        self.files.sync_folder("")\n',
+    Bug("abort is not synced", "store", '        file.close()\n        self.files.sync_folder("")\n',
         "        file.close()\n", _CRASH),
-    Bug("abort goes before the log is synced", "writer", "        self._sync()\n        self.dispatch()",
-        "        self.files.remove(ABORT)\n        self.files.create(ABORT)\n        self.dispatch()",
+    Bug("abort goes before queues and checkpoint are synced", "store",
+        "        self.keep_checkpoint(physic_timestamp)\n        self.files.remove(ABORT)",
+        "        self.files.remove(ABORT)\n        self.keep_checkpoint(physic_timestamp)",
         _CRASH),
-    Bug("queues are believed after a crash", "writer",
+    Bug("queues are believed after a crash", "store",
         "self.queues.load(end.checked_from if crashed else end.end)", "self.queues.load(end.end)",
         _CRASH),
     Bug("the growing index file is believed after a crash", "index_files",
@@ -63,8 +65,8 @@ BUGS = (
         "key=lambda i: i", "test_transactions.py -k brokers"),
     Bug("the lock is on another byte", "../file_layer", "LOCK_NB, 1, 0)", "LOCK_NB, 1, 1)",
         "test_open.py -k lock_is_held"),
-    Bug("queue offsets begin anew where a queue's files are gone", "writer",
-        "if self._known_from > self.log.start:", "if False:", "test_open.py -k are_gone"),
+    Bug("queue offsets begin anew where a queue's files are gone", "store",
+        "if self._known_from == self.log.start:", "if True:", "test_open.py -k are_gone"),
     Bug("a batch is parted by a segment's end", "writer", "size = first.size if len(drafts) == 1 else",
         "size = first.size if True else", "test_machine.py test_crash.py -k crash_anywhere_or_Machine"),
 )  # fmt: skip

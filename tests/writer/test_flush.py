@@ -147,18 +147,26 @@ def test_a_group_commit_waits_for_those_who_came_too_late_for_its_sync() -> None
         return target
 
     group = GroupCommit(sync, lambda error: None)
-    told: list[int] = []
-    first = threading.Thread(target=lambda: told.append(10) if group.wait(10, 5) else None)
+    told: dict[int, list[int]] = {}  # up to where was synced when each was told
+
+    def wait(end: int) -> None:
+        group.wait(end, 5)
+        told[end] = list(synced)
+
+    first = threading.Thread(target=wait, args=(10,))
     first.start()
     assert running.wait(5)
     written[0] = 20
-    second = threading.Thread(target=lambda: told.append(20) if group.wait(20, 5) else None)
+    second = threading.Thread(target=wait, args=(20,))
     second.start()
+    while not group._requests:
+        time.sleep(0.001)
     release.set()
     first.join(5)
     second.join(5)
     assert synced == [10, 20]
-    assert sorted(told) == [10, 20]
+    assert told[20] == [10, 20]
+    assert told[10][0] == 10
     group.stop()
 
 

@@ -67,7 +67,7 @@ def test_what_is_just_allowed_is_taken(tmp_path: Path) -> None:
 def test_ipv6_and_long_topics_need_their_release(tmp_path: Path) -> None:
     with open_writer(tmp_path, release="4.5.2") as writer, pytest.raises(errors.HostFamily):
         writer.append(Message("T", b"", born_host="[::1]:1"))
-    with open_writer(tmp_path / "b", release="5.0.0") as writer:
+    with open_writer(tmp_path / "b", release="5.0.0") as writer:  # noqa: SIM117
         with pytest.raises(errors.TopicTooLong):
             writer.append(Message("%RETRY%" + "g" * 200, b""))
 
@@ -91,6 +91,6 @@ def test_a_batch_is_of_one_topic_and_queue(tmp_path: Path, messages: list[Messag
 
 
 def test_a_batch_topic_is_not_written_to(tmp_path: Path) -> None:
-    with open_writer(tmp_path, batch_topics=["B"]) as writer:
+    with open_writer(tmp_path, batch_topics=["B"]) as writer:  # noqa: SIM117
         with pytest.raises(errors.BatchQueueTopic):
             writer.append(Message("B", b""))

@@ -1,0 +1,214 @@
+"""A store while it is open: `abort`, log, queues, index and checkpoint, from recovery to close."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from store_format.checkpoint import Checkpoint
+from store_format.checkpoint import decode as decode_checkpoint
+from store_format.checkpoint import encode as encode_checkpoint
+from store_format.file_layer import Files
+from store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
+from store_format.names import ABORT, COMMIT_LOG
+from store_format.names import CHECKPOINT as CHECKPOINT_FILE
+from store_format.profiles import Profile
+from store_format.rules import place_rules, scan_rules
+from store_format.writer.commit_log import CommitLog
+from store_format.writer.index_files import IndexFiles
+from store_format.writer.options import WriterSettings
+from store_format.writer.queue_files import QueueFiles
+from store_format.writer.recovery import LogEnd, LogRecovery
+from store_format.writer.reput import Reput
+from store_format.writer.unique_ids import Clock
+
+Spawn = Callable[[Callable[[], None]], Callable[[], None]]
+
+
+class OpenStore:
+    """What a writer appends to. Its own lock guards dispatch, queues, index and checkpoint."""
+
+    log: CommitLog
+    queues: QueueFiles
+    index: IndexFiles | None
+    reput: Reput
+
+    def __init__(
+        self, files: Files, settings: WriterSettings, profile: Profile, clock: Clock,
+        batch_topics: Iterable[str], dispatches: bool,
+    ) -> None:  # fmt: skip
+        self.files, self.settings, self.profile, self.clock = files, settings, profile, clock
+        self.dispatches = dispatches
+        self.scan_rules = scan_rules(profile, settings, batch_topics)
+        self.checkpoint = Checkpoint()
+        self.recovered: LogEnd | None = None  # what recovery found, where `abort` was there
+        self.last_timestamp = 0  # storeTimestamp of the last record as it was opened
+        self.made_abort = False
+        self._known_from = 0  # records from here on were read: queues before may be unknown
+        self._lock = threading.Lock()
+
+    def open(self, prepare_ahead: bool, spawn: Spawn | None) -> None:
+        """Recover, take up queues and index, and dispatch what they lack."""
+        files, settings = self.files, self.settings
+        crashed = files.exists(ABORT)
+        checkpoint_lost = not files.exists(CHECKPOINT_FILE)
+        self.checkpoint = self._read_checkpoint()
+        recovery = LogRecovery(
+            files, settings.mapped_file_size_commit_log, self.scan_rules.records,
+            settings.check_crc_on_recover, self.checkpoint if crashed else None,
+            checkpoint_lost,
+        )  # fmt: skip
+        end = recovery.find()
+        if not crashed:
+            self._write_abort()
+        files.make_folder(COMMIT_LOG)
+        recovery.cut(end)
+        self.recovered = end if crashed else None
+        self.last_timestamp = max(end.last_timestamp, 0)
+        self.log = CommitLog(
+            files, settings.mapped_file_size_commit_log, end.start, end.end,
+            settings.transient_store_pool_enable, prepare_ahead,
+            settings.warm_mapped_file_enable, spawn,
+        )  # fmt: skip
+        self.queues = QueueFiles(files, settings, place_rules(self.profile), self.dispatches)
+        self.queues.load(end.checked_from if crashed else end.end)
+        self.index = self._open_index(end, crashed)
+        self._known_from = self._dispatched_to(end, crashed)
+        self.reput = self._reput(self.queues, self.index, self._known_from)
+        self.reput.timestamp = self.checkpoint.logics_msg_timestamp
+        self.reput.run(end.end, known=False)
+        self.keep_checkpoint(0)
+
+    def _dispatched_to(self, end: LogEnd, crashed: bool) -> int:
+        """From where on records are dispatched: after what the queues hold.
+
+        After a crash from what is known to be durable, and from the last message indexed.
+        """
+        at = max((state.end for state in self.queues.states.values()), default=end.start)
+        if crashed:
+            at = min(at, end.checked_from)
+            if self.index is not None:
+                at = min(at, max(self.index.indexed_to, end.start))
+        return min(max(at, end.start), end.end)
+
+    def _reput(self, queues: QueueFiles, index: IndexFiles | None, at: int) -> Reput:
+        segment_bytes = self.settings.mapped_file_size_commit_log
+        return Reput(self.log.read, segment_bytes, self.scan_rules, queues, index, at)
+
+    def _open_index(self, end: LogEnd, crashed: bool) -> IndexFiles | None:
+        if not (self.dispatches and self.settings.message_index_enable):
+            return None
+        index = IndexFiles(self.files, self.profile, self.settings, self.clock)
+        index.load(self.checkpoint.index_msg_timestamp if crashed else None, end.end)
+        return index
+
+    def _write_abort(self) -> None:
+        """DefaultMessageStore.createTempFile: it is there while a store is open."""
+        file = self.files.create(ABORT)
+        if self.profile.abort_process_id:
+            file.write_at(0, str(os.getpid()).encode())
+        file.sync()
+        file.close()
+        self.files.sync_folder("")
+        self.made_abort = True
+
+    # --- queues ----------------------------------------------------------------------------
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """The next queueOffset of each queue that is known."""
+        return {
+            (key.topic, key.queue_id): state.position for key, state in self.queues.states.items()
+        }
+
+    def learn_queues(self) -> None:
+        """Find the queues that the log has and the ConsumeQueues lack, in what was not read.
+
+        Their files may be gone while the log still knows them. Done once, at the first message
+        for a queue that is not known.
+        """
+        if self._known_from == self.log.start:
+            return
+        with self._lock:
+            missing = QueueFiles(
+                self.files, self.settings, place_rules(self.profile), self.dispatches
+            )
+            missing.ignored = frozenset(self.queues.states)
+            self._reput(missing, None, self.log.start).run(self._known_from, known=False)
+            missing.sync()
+            missing.close()
+            self.queues.states.update(missing.states)
+            self._known_from = self.log.start
+
+    def dispatch(self, end: int) -> None:
+        """Dispatch the log up to `end`, if this writer keeps queues and index."""
+        if self.dispatches:
+            with self._lock:
+                self.log.needed_from = self.reput.at
+                self.reput.run(end)
+
+    # --- checkpoint and end ----------------------------------------------------------------
+
+    def keep_checkpoint(self, physic_timestamp: int) -> None:
+        """Make queues durable, then say so in the checkpoint (FlushConsumeQueueService).
+
+        physic_timestamp: milliseconds; all records stored before it are durable.
+        """
+        with self._lock:
+            self.queues.sync()
+            old, rules = self.checkpoint, self.profile
+            logics = self.reput.timestamp if self.dispatches else 0
+            index = self.index.full_timestamp if self.index else 0
+            kept = old._replace(
+                physic_msg_timestamp=max(physic_timestamp, old.physic_msg_timestamp),
+                logics_msg_timestamp=max(logics, old.logics_msg_timestamp),
+                index_msg_timestamp=max(index, old.index_msg_timestamp),
+            )
+            if rules.checkpoint_confirm_offset:
+                kept = kept._replace(confirm_phy_offset=self.log.flushed)
+            if rules.checkpoint_logics_offset and self.dispatches:
+                kept = kept._replace(logics_physical_offset=self.reput.at)
+            self._write_checkpoint(kept)
+
+    def _read_checkpoint(self) -> Checkpoint:
+        if not self.files.exists(CHECKPOINT_FILE):
+            return Checkpoint()
+        file = self.files.open(CHECKPOINT_FILE)
+        try:
+            raw = np.zeros(CHECKPOINT.itemsize, np.uint8)
+            if file.length() >= len(raw):
+                file.read_at(0, raw)
+            return decode_checkpoint(raw.tobytes())
+        finally:
+            file.close()
+
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """In place: its fields lie within one sector. The file is there before the first record."""
+        new = not self.files.exists(CHECKPOINT_FILE)
+        file = (self.files.create if new else self.files.open)(CHECKPOINT_FILE)
+        try:
+            if file.length() != CHECKPOINT_FILE_BYTES:
+                file.set_length(CHECKPOINT_FILE_BYTES)
+            file.write_at(0, encode_checkpoint(checkpoint)[: CHECKPOINT.itemsize])
+            file.sync()
+        finally:
+            file.close()
+        if new:
+            self.files.sync_folder("")
+        self.checkpoint = checkpoint
+
+    def finish(self, physic_timestamp: int) -> None:
+        """A clean stop, once the log is durable: all of it is dispatched, and `abort` goes."""
+        self.dispatch(self.log.flushed)
+        if self.index is not None:
+            self.index.finish()
+        self.keep_checkpoint(physic_timestamp)
+        self.files.remove(ABORT)
+        self.files.sync_folder("")
+
+    def let_go(self) -> None:
+        """Close all files; nothing is synced."""
+        self.log.close()
+        self.queues.close()
+        if self.index is not None:
+            self.index.close()

@@ -15,11 +15,11 @@ import pyarrow.feather
 import pyarrow.ipc
 import pyarrow.parquet
 
-from jobs.plan import _topic_attributes
+from jobs.plan import topic_attributes
 from store_format.faults import REASONS, Fault
 from store_format.names import COMMIT_LOG
 from store_format.profiles import RELEASES, profile
-from store_format.records import RecordRules
+from store_format.rules import record_rules
 from store_format.segments import find_segments
 from store_format.settings import SettingError, parse_assignments, parse_properties
 from store_format.store_files import LocalStorage
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     rules = profile(arguments.rocketmq)
     source = _source(arguments, rules.ipv6_hosts, rules.long_topics)
     warnings: list[str] = []
-    topics = _topic_attributes(LocalStorage(), arguments.store, warnings)
+    topics = topic_attributes(LocalStorage(), arguments.store, warnings)
     writer = CommitLogWriter.open(
         arguments.store,
         settings,
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     count, start = 0, writer.log.end
     with writer:
         if arguments.from_store:
-            copied = copy_messages(writer, source, _record_rules(rules), _wanted(arguments))
+            copied = copy_messages(writer, source, record_rules(rules), _wanted(arguments))
             count = copied.copied
             if copied.fault not in (Fault.BLANK, Fault.ZEROS, Fault.NONE):
                 field, reason = REASONS[copied.fault]
@@ -140,10 +140,6 @@ def _settings(arguments: argparse.Namespace) -> WriterSettings:
             raise SettingError(f"--broker-conf {path}: {error.strerror}") from None
     layers.append(parse_assignments(arguments.assignments))
     return writer_settings_from(*layers)
-
-
-def _record_rules(rules: Any) -> RecordRules:
-    return RecordRules(rules.ipv6_hosts, rules.long_topics)
 
 
 def _wanted(arguments: argparse.Namespace) -> Wanted:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs import dump
+from jobs import append, dump
 from jobs.progress import ShownProgress
 from jobs.session import SparkFailed, command_session
 from store_format.faults import DamageFound, StoreError
@@ -20,7 +20,7 @@ DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
 _EPILOG = """\
 exit codes:
   0  done
-  1  damage or differences were found
+  1  damage or differences were found (a refused rebuild publishes nothing)
   2  wrong usage: an unknown setting, release, option or folder
   3  the job failed: an input changed, a disk was full, Spark failed
 
@@ -100,7 +100,10 @@ def _parser() -> argparse.ArgumentParser:
         "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
     )
     verify.set_defaults(run=_verify)
-    for name, module, says in (("dump", dump, "show any store file as text or JSON lines"),):
+    for name, module, says in (
+        ("dump", dump, "show any store file as text or JSON lines"),
+        ("append", append, "append messages to a local store"),
+    ):
         command = _command(commands, name, says)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -50,7 +50,7 @@ def make_plan(
         storage, commit_log_folders(store, parsed), parsed.mapped_file_size_commit_log
     )
     warnings: list[str] = []
-    topics = _topic_attributes(storage, store, warnings)
+    topics = topic_attributes(storage, store, warnings)
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
     )
@@ -88,7 +88,7 @@ def _split_bytes(segments: list[Segment], cores: int) -> int:
     return max(_SPLIT_BYTES_LEAST, min(SPLIT_BYTES, wanted))
 
 
-def _topic_attributes(
+def topic_attributes(
     storage: Storage, store: str, warnings: list[str]
 ) -> dict[str, dict[str, str]]:
     """Each topic's attributes from config/topics.json, or from its .bak (ConfigManager.load)."""

@@ -10,10 +10,14 @@ from store_format.scan import ScanRules
 from store_format.settings import Settings
 
 
+def record_rules(profile: Profile) -> RecordRules:
+    return RecordRules(profile.ipv6_hosts, profile.long_topics, profile.any_blank_size)
+
+
 def scan_rules(profile: Profile, settings: Settings, batch_topics: Iterable[str]) -> ScanRules:
     """What a scan does under these settings; batch_topics: those with queue.type BatchCQ."""
     return ScanRules(
-        records=RecordRules(profile.ipv6_hosts, profile.long_topics, profile.any_blank_size),
+        records=record_rules(profile),
         dispatch=DispatchRules(
             split_properties=profile.split_properties,
             index=settings.message_index_enable,

@@ -11,7 +11,7 @@ from store_format.layouts import (
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_MASK,
 )
-from store_format.records import RecordRules
+from store_format.rules import record_rules
 from store_format.writer.encode import encode_properties, parse_properties
 from store_format.writer.errors import NotPrepared
 from store_format.writer.message import (
@@ -35,7 +35,7 @@ class Transactions:
     def __init__(self, writer: CommitLogWriter) -> None:
         self.writer = writer
         rules = writer.profile
-        self._records = RecordRules(rules.ipv6_hosts, rules.long_topics)
+        self._records = record_rules(rules)
         self._capacity = rules.property_map_capacity
 
     def prepare(self, message: Message, producer_group: str = "reput") -> AppendResult:

@@ -160,9 +160,9 @@ def damaged_record(r: random.Random, log: Log) -> None:
 
 def cut_and_continued(r: random.Random, log: Log) -> None:
     """Some records gone, the later ones of the segment moved up: the old bytes lie behind them."""
-    path = r.choice(log.paths)
-    records = list(log.records_in(path))
-    if len(records) < 4:
+    path = r.choice(log.paths) if log.paths else None
+    records = list(log.records_in(path)) if path else []
+    if path is None or len(records) < 4:
         return
     first = r.randrange(1, len(records) - 2)
     until = r.randrange(first + 1, len(records) - 1)

@@ -18,9 +18,9 @@ QUEUES = ("consumequeue", "batchconsumequeue")
 
 
 class NoVerdictError(RuntimeError):
-    """RocketMQ fails on the store by a bug of its own.
+    """There is nothing to derive, or RocketMQ fails on the store by a bug of its own.
 
-    Known: a queue whose newest file is still empty, because the first entry that wanted it was
+    Of those is known: a queue whose newest file is still empty, because the first entry that wanted it was
     then skipped, makes ConsumeQueue.correctMinOffset seek to -20.
     """
 
@@ -61,6 +61,8 @@ def judge(case: Case, folder: Path, drivers: Drivers, rebuild: Rebuild) -> str |
     store, theirs, output = folder / "store", folder / "theirs", folder / "ours"
     driver = drivers.get(case.version)
     make(case, store, driver)
+    if not any((store / "commitlog").iterdir()):
+        raise NoVerdictError(f"{case}: killed before the first segment was there")
     copy(store, theirs)
     try:
         driver.derive(theirs, case.settings, case.topic_attributes, case.mode, pace=case.pace)

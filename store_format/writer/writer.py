@@ -13,6 +13,7 @@ from store_format.names import ABORT, LOCK
 from store_format.profiles import profile
 from store_format.settings import refuse_unsupported
 from store_format.writer.commit_log import in_background
+from store_format.writer.durability import Durability, Service
 from store_format.writer.encode import Draft, Encoder, finish, message_id
 from store_format.writer.errors import (
     PUT_OK,
@@ -22,7 +23,6 @@ from store_format.writer.errors import (
     WriterClosed,
     WriterFailed,
 )
-from store_format.writer.flush import Due, GroupCommit, Periodic
 from store_format.writer.message import Message, check_sendable
 from store_format.writer.options import WriterSettings
 from store_format.writer.store import OpenStore
@@ -62,16 +62,25 @@ class CommitLogWriter:
         self.log, self.queues, self.index = store.log, store.queues, store.index
         self.reput, self.recovered = store.reput, store.recovered
         self.batch_topics = batch_topics
-        self._background, self._unlock = background, unlock
+        self._unlock = unlock
         self._sync_flush = self.settings.sync_flush
         self._lock = threading.Lock()  # appending
         self._error: BaseException | None = None
         self._closing = self._closed = False
         self._next = store.positions()
         self._last_timestamp = store.last_timestamp
-        self._durable_before = 0  # milliseconds: records stored before are durable
-        self._services: list[Periodic] = []
-        self._start_services()
+        self._durability = Durability(
+            store.log, store.settings, store.clock, self._lock, lambda: self._last_timestamp,
+            self._check_sound, self._fail,
+        )  # fmt: skip
+        self.commit_if_due = self._durability.commit_if_due
+        self.flush_if_due = self._durability.flush_if_due
+        if background:
+            seconds = self.settings.flush_consume_queue_thorough_interval / 1000
+            services: list[Service] = [("Checkpoint", seconds, self.keep_checkpoint)]
+            if store.dispatches:
+                services.append(("Reput", _DISPATCH_SECONDS, self.dispatch))
+            self._durability.start(services)
 
     @classmethod
     def open(
@@ -117,34 +126,6 @@ class CommitLogWriter:
                 files.remove(ABORT)  # it was closed cleanly, and a refusal changes nothing of that
             unlock()
             raise
-
-    def _start_services(self) -> None:
-        settings = self.settings
-        self._group = GroupCommit(self._sync, self._fail)
-        self._commit_due = Due(
-            settings.commit_commit_log_least_pages, settings.commit_commit_log_thorough_interval
-        )
-        self._flush_due = Due(
-            settings.flush_commit_log_least_pages, settings.flush_commit_log_thorough_interval
-        )
-        self._last_commit = self._last_flush = self.clock()
-        if not self._background:
-            return
-        services: list[tuple[str, float, Callable[[], None]]] = [
-            ("Checkpoint", settings.flush_consume_queue_thorough_interval / 1000,
-             self.keep_checkpoint),
-        ]  # fmt: skip
-        if self.store.dispatches:
-            services.append(("Reput", _DISPATCH_SECONDS, self.dispatch))
-        if settings.transient_store_pool_enable:
-            services.append(
-                ("CommitRealTime", settings.commit_interval_commit_log / 1000, self.commit_if_due)
-            )
-        if not self._sync_flush:
-            services.append(
-                ("FlushRealTime", settings.flush_interval_commit_log / 1000, self.flush_if_due)
-            )
-        self._services = [Periodic(*service, self._fail) for service in services]
 
     # --- appending -------------------------------------------------------------------------
 
@@ -222,23 +203,13 @@ class CommitLogWriter:
 
     def wait_durable(self, end: int) -> str:
         """In SYNC_FLUSH return when the log is durable up to `end`; else at once."""
-        return self._wait(end, True) if self._sync_flush else PUT_OK
+        return self._wait(end, True)
 
     def _wait(self, end: int, wait: bool) -> str:
-        """DefaultFlushManager.handleDiskFlush."""
-        if not self._background:
-            try:
-                self._sync()
-            except OSError as error:
-                self._fail(error)
-                raise self._ended() from error
-            return PUT_OK
-        if not wait:
-            self._group.wake()
-            return PUT_OK
         try:
-            return self._group.wait(end, self.settings.sync_flush_timeout / 1000)
-        except BaseException as error:
+            return self._durability.wait(end, wait)
+        except OSError as error:
+            self._fail(error)
             raise self._ended() from error
 
     def _check_fits(self, size: int) -> None:
@@ -268,40 +239,10 @@ class CommitLogWriter:
         """Make all that was appended durable. Raises WriterFailed."""
         self.check_usable()
         try:
-            self._sync()
+            self._durability.sync()
         except OSError as error:
             self._fail(error)
             raise self._ended() from error
-
-    def _sync(self) -> int:
-        """Commit the write buffer, then sync; the checkpoint learns of it when it is kept."""
-        if self._error is not None:
-            raise self._ended()
-        timestamp = self._last_timestamp  # before, so that what comes meanwhile is not counted
-        if self.settings.transient_store_pool_enable:
-            with self._lock:
-                self.log.commit()
-        flushed = self.log.sync()
-        self._durable_before = max(timestamp, self._durable_before)
-        return flushed
-
-    def commit_if_due(self) -> None:
-        """CommitRealTimeService: write buffer to file, by pages or after a while."""
-        log, now = self.log, self.clock()
-        if self._commit_due.now(log.end, log.committed, now, self._last_commit):
-            with self._lock:
-                log.commit()
-            self._last_commit = now
-
-    def flush_if_due(self) -> None:
-        """FlushRealTimeService: sync, by pages or after a while."""
-        log, now, timestamp = self.log, self.clock(), self._last_timestamp
-        if self._flush_due.now(log.committed, log.flushed, now, self._last_flush):
-            whole = log.committed == log.end  # nothing stored before `timestamp` is in the buffer
-            log.sync()
-            if whole:
-                self._durable_before = max(timestamp, self._durable_before)
-            self._last_flush = now
 
     def dispatch(self) -> None:
         """Dispatch what is in the files, in SYNC_FLUSH what is durable (getConfirmOffset)."""
@@ -309,7 +250,7 @@ class CommitLogWriter:
 
     def keep_checkpoint(self) -> None:
         """Make queues durable, and note in the checkpoint what is."""
-        self.store.keep_checkpoint(self._durable_before)
+        self.store.keep_checkpoint(self._durability.durable_before)
 
     # --- ending ----------------------------------------------------------------------------
 
@@ -322,10 +263,10 @@ class CommitLogWriter:
             if self._closing:
                 return
             self._closing = True
-        self._stop_services()
+        self._durability.stop()
         try:
-            self._sync()
-            self.store.finish(self._durable_before)
+            self._durability.sync()
+            self.store.finish(self._durability.durable_before)
         except OSError as error:
             self._fail(error)
             raise self._ended() from error
@@ -335,13 +276,8 @@ class CommitLogWriter:
     def abandon(self) -> None:
         """Let go of everything without flushing, as a killed process would."""
         self._closing = True
-        self._stop_services()
+        self._durability.stop()
         self._let_go()
-
-    def _stop_services(self) -> None:
-        for service in self._services:
-            service.stop()
-        self._group.stop()
 
     def _let_go(self) -> None:
         if not self._closed:
@@ -360,10 +296,13 @@ class CommitLogWriter:
 
     def check_usable(self) -> None:
         """Raise WriterFailed or WriterClosed."""
-        if self._error is not None:
-            raise self._ended()
+        self._check_sound()
         if self._closing:
             raise WriterClosed("the writer is closed")
+
+    def _check_sound(self) -> None:
+        if self._error is not None:
+            raise self._ended()
 
     def _fail(self, error: BaseException) -> None:
         if self._error is None:

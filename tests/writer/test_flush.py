@@ -135,38 +135,34 @@ def test_a_failed_write_ends_the_writer(tmp_path: Path) -> None:
 
 def test_a_group_commit_waits_for_those_who_came_too_late_for_its_sync() -> None:
     """One who asks while a sync runs must not be told by it: it may have missed his bytes."""
-    running, release = threading.Event(), threading.Event()
-    synced: list[int] = []
-    written = [10]
+    running, may_end = threading.Event(), threading.Semaphore(0)
+    written, synced = [10], []
 
     def sync() -> int:
         target = written[0]
         running.set()
-        release.wait(5)
+        assert may_end.acquire(timeout=10)
         synced.append(target)
         return target
 
     group = GroupCommit(sync, lambda error: None)
-    told: dict[int, list[int]] = {}  # up to where was synced when each was told
-
-    def wait(end: int) -> None:
-        group.wait(end, 5)
-        told[end] = list(synced)
-
-    first = threading.Thread(target=wait, args=(10,))
+    first = threading.Thread(target=group.wait, args=(10, 10))
     first.start()
     assert running.wait(5)
     written[0] = 20
-    second = threading.Thread(target=wait, args=(20,))
+    second = threading.Thread(target=group.wait, args=(20, 10))
     second.start()
     while not group._requests:
         time.sleep(0.001)
-    release.set()
+    may_end.release()
     first.join(5)
+    assert not first.is_alive()
+    second.join(0.2)
+    assert second.is_alive(), "told by a sync that began before it asked"
+    may_end.release()
     second.join(5)
+    assert not second.is_alive()
     assert synced == [10, 20]
-    assert told[20] == [10, 20]
-    assert told[10][0] == 10
     group.stop()
 
 

@@ -1,0 +1,105 @@
+"""Makes an open log durable, as its flush mode has it (CommitLog.DefaultFlushManager)."""
+
+import threading
+from collections.abc import Callable
+
+from store_format.writer.commit_log import CommitLog
+from store_format.writer.errors import PUT_OK
+from store_format.writer.flush import Due, GroupCommit, Periodic
+from store_format.writer.options import WriterSettings
+from store_format.writer.unique_ids import Clock
+
+# What runs in the background: a name, every so many seconds, and what is called.
+Service = tuple[str, float, Callable[[], None]]
+
+
+class Durability:
+    """Group commit, periodic flush and the write buffer's commit, over one log."""
+
+    def __init__(
+        self, log: CommitLog, settings: WriterSettings, clock: Clock, lock: threading.Lock,
+        last_timestamp: Callable[[], int], check: Callable[[], None],
+        fail: Callable[[BaseException], None],
+    ) -> None:  # fmt: skip
+        """lock: held while appending. last_timestamp: storeTimestamp of the newest record.
+
+        check: raises if the writer has failed. fail: told of an error in the background.
+        """
+        self.log, self.settings, self.clock = log, settings, clock
+        self.synchronous = settings.sync_flush
+        self.durable_before = 0  # milliseconds: all records stored before are durable
+        self._lock, self._last_timestamp, self._check = lock, last_timestamp, check
+        self._fail = fail
+        self._group = GroupCommit(self.sync, fail)
+        self._commit_due = Due(
+            settings.commit_commit_log_least_pages, settings.commit_commit_log_thorough_interval
+        )
+        self._flush_due = Due(
+            settings.flush_commit_log_least_pages, settings.flush_commit_log_thorough_interval
+        )
+        self._last_commit = self._last_flush = clock()
+        self._services: list[Periodic] = []
+        self._background = False
+
+    def start(self, others: list[Service]) -> None:
+        """Run in the background from now on, with other services beside."""
+        settings = self.settings
+        self._background = True
+        services = list(others)
+        if settings.transient_store_pool_enable:
+            interval = settings.commit_interval_commit_log / 1000
+            services.append(("CommitRealTime", interval, self.commit_if_due))
+        if not self.synchronous:
+            interval = settings.flush_interval_commit_log / 1000
+            services.append(("FlushRealTime", interval, self.flush_if_due))
+        self._services = [Periodic(*service, self._fail) for service in services]
+
+    def stop(self) -> None:
+        """End what runs in the background; those who wait are served first."""
+        for service in self._services:
+            service.stop()
+        self._group.stop()
+
+    def wait(self, end: int, wait: bool) -> str:
+        """In SYNC_FLUSH return when the log is durable up to `end`: PUT_OK, FLUSH_DISK_TIMEOUT.
+
+        wait: False for WAIT=false, which only asks for a sync. Raises what made a sync fail.
+        """
+        if not self.synchronous:
+            return PUT_OK
+        if not self._background:
+            self.sync()
+        elif wait:
+            return self._group.wait(end, self.settings.sync_flush_timeout / 1000)
+        else:
+            self._group.wake()
+        return PUT_OK
+
+    def sync(self) -> int:
+        """Commit the write buffer, then sync; returns up to where. Raises OSError."""
+        self._check()
+        timestamp = self._last_timestamp()  # before: what comes meanwhile does not count
+        if self.settings.transient_store_pool_enable:
+            with self._lock:
+                self.log.commit()
+        flushed = self.log.sync()
+        self.durable_before = max(timestamp, self.durable_before)
+        return flushed
+
+    def commit_if_due(self) -> None:
+        """CommitRealTimeService: write buffer to file, by pages or after a while."""
+        log, now = self.log, self.clock()
+        if self._commit_due.now(log.end, log.committed, now, self._last_commit):
+            with self._lock:
+                log.commit()
+            self._last_commit = now
+
+    def flush_if_due(self) -> None:
+        """FlushRealTimeService: sync, by pages or after a while."""
+        log, now, timestamp = self.log, self.clock(), self._last_timestamp()
+        if self._flush_due.now(log.committed, log.flushed, now, self._last_flush):
+            whole = log.committed == log.end  # nothing stored before `timestamp` is in the buffer
+            log.sync()
+            if whole:
+                self.durable_before = max(timestamp, self.durable_before)
+            self._last_flush = now

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jobs.summary import OutputFile, Summary
@@ -10,6 +10,7 @@ from store_format.faults import StoreError
 from store_format.names import (
     CHECKPOINT,
     INDEX,
+    LAST_INDEX_TIME,
     MANIFEST,
     index_name,
     next_index_time,
@@ -54,19 +55,30 @@ def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None)
     queue_bytes: folder -> bytes a file of that queue. Index files are named by their first
     message's store time, or upward from `start_name`; names are unique and ascend.
     """
+    rows = sorted(built, key=lambda row: (row["folder"], row["number"]))
+    begins = [row["begin"] for row in rows if row["folder"] == INDEX]
+    index_names = iter(_index_names(begins, start_name))
     named = []
-    time = None
-    for row in sorted(built, key=lambda row: (row["folder"], row["number"])):
+    for row in rows:
         if row["folder"] == INDEX:
-            wanted = row["begin"]
-            if start_name is not None:
-                wanted = parse_index_name(start_name) if time is None else time + 1
-            time = next_index_time(wanted, time)
-            name = index_name(time)
+            name = next(index_names)
         else:
             name = segment_name(row["number"] * queue_bytes(row["folder"]))
         named.append({**row, "path": f"{row['folder']}/{name}"})
     return named
+
+
+def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:
+    """Names for index files of these begin times; a clock may have said anything."""
+    times: list[int] = []
+    for begin in begins:
+        if start_name is not None:
+            begin = times[-1] + 1 if times else parse_index_name(start_name)
+        times.append(next_index_time(begin, times[-1] if times else None))
+    # One time at the end of what a name can say must leave room for the files after it.
+    for after, place in enumerate(reversed(range(len(times)))):
+        times[place] = min(times[place], LAST_INDEX_TIME - after)
+    return [index_name(time) for time in times]
 
 
 def publish(

@@ -16,7 +16,7 @@ MANIFEST = "manifest.json"
 _OFFSET_DIGITS = 20
 _NAME_BYTES_MAX = 255  # of a file name, on every file system that a broker runs on
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_MILLISECOND = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) // timedelta(
+LAST_INDEX_TIME = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) // timedelta(
     milliseconds=1
 ) + 999
 
@@ -77,7 +77,7 @@ def index_name(timestamp: int) -> str:
     RocketMQ uses local time (UtilAll.timeMillisToHumanString). Times outside the years 1970 to
     9999 are moved to the nearest within.
     """
-    within = min(max(timestamp, 0), _LAST_MILLISECOND)
+    within = min(max(timestamp, 0), LAST_INDEX_TIME)
     moment = _EPOCH + timedelta(milliseconds=within)
     return moment.strftime("%Y%m%d%H%M%S").zfill(14) + f"{within % 1000:03d}"
 
@@ -92,5 +92,5 @@ def parse_index_name(name: str) -> int:
 
 def next_index_time(wanted: int, previous: int | None) -> int:
     """The time that names the next IndexFile: as wanted, but after the one before."""
-    within = min(max(wanted, 0), _LAST_MILLISECOND)
+    within = min(max(wanted, 0), LAST_INDEX_TIME)
     return within if previous is None else max(within, previous + 1)

@@ -16,11 +16,17 @@ _INT_MAX = 0x7FFFFFFF
 _PROPERTY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _DELAY_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class SettingError(ValueError):
     """A setting is unknown, malformed, or asks for what reput does not derive."""
+
+
+def _wrapped(value: int) -> int:
+    """The value in Java's 64 bits."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def setting(name: str, default: Any, least: int | None = None) -> Any:
@@ -62,13 +68,16 @@ class Settings:
 
     @property
     def delays(self) -> tuple[int, ...]:
-        """Milliseconds of delay levels 1, 2, ... Raises SettingError."""
+        """Milliseconds of delay levels 1, 2, ... Raises SettingError.
+
+        A level may be negative: ScheduleMessageService.parseDelayLevel reads any long.
+        """
         levels = []
         for level in self.message_delay_level.split():
             unit = _DELAY_UNITS.get(level[-1])
-            if unit is None or not level[:-1].isascii() or not level[:-1].isdigit():
+            if unit is None or not _WHOLE_NUMBER.fullmatch(level[:-1]):
                 raise SettingError(f"messageDelayLevel: {level!r} is not a number and s, m, h or d")
-            levels.append(int(level[:-1]) * unit)
+            levels.append(_wrapped(int(level[:-1]) * unit))
         return tuple(levels)
 
     def by_name(self) -> dict[str, Any]:

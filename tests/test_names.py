@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.publish import name_files
 from store_format.names import (
     QueuePath,
     UnsafeName,
@@ -128,3 +129,14 @@ def test_a_topic_that_must_not_become_a_folder(topic: str, reason: str) -> None:
 
 def test_a_queues_folder() -> None:
     assert str(QueuePath("consumequeue", "T", 3)) == "consumequeue/T/3"
+
+
+@pytest.mark.parametrize("start", [None, "99991231235959998"])
+def test_index_files_stay_apart_at_the_end_of_time(start: str | None) -> None:
+    begins = [5, 1_700_000_000_000, (1 << 63) - 1, 1_700_000_001_000]
+    built = [{"folder": "index", "number": n, "begin": begin} for n, begin in enumerate(begins)]
+    paths = [row["path"] for row in name_files(built, None, start)]
+    assert paths == sorted(set(paths))
+    if start is None:
+        assert paths[:2] == ["index/19700101000000005", "index/20231114221320000"]
+    assert paths[-1] == "index/99991231235959999"

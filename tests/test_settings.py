@@ -99,7 +99,7 @@ def test_a_name_like_none_suggests_none() -> None:
         ("enableLmq", "", "true or false is wanted"),
         ("messageDelayLevel", "1s 5x", "is not a number and s, m, h or d"),
         ("messageDelayLevel", "1s s", "is not a number and s, m, h or d"),
-        ("messageDelayLevel", "1s -5s", "is not a number and s, m, h or d"),
+        ("messageDelayLevel", "1s --5s", "is not a number and s, m, h or d"),
         ("messageDelayLevel", "1s \u0665s", "is not a number and s, m, h or d"),
     ],
 )
@@ -121,6 +121,8 @@ def test_values_may_have_blanks_and_capitals() -> None:
         ("1s", (1_000,)),
         ("1s 2m  3h\t4d", (1_000, 120_000, 10_800_000, 345_600_000)),
         ("0s 007s", (0, 7_000)),
+        ("-1s +2s", (-1_000, 2_000)),
+        ("9999999999999d", (-2_996_971_464_435_325_952,)),  # in Java's 64 bits
     ],
 )
 def test_delay_levels(text: str, delays: tuple[int, ...]) -> None:

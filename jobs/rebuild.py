@@ -52,7 +52,8 @@ def rebuild(
     progress = progress or Progress()
     cores = spark_cores(spark)
     cut = cut or Cut()
-    plan = make_plan(storage, store.rstrip("/"), rocketmq, settings or {}, cores, cut.split_bytes)
+    store, output = storage.resolve(store), storage.resolve(output)
+    plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes)
     check_output(storage, output, replace)
     staging = make_staging(storage, output)
     try:

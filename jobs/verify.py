@@ -103,11 +103,11 @@ def verify(
     """
     started = time.monotonic()
     storage = storage or LocalStorage()
-    cut, store = cut or Cut(), store.rstrip("/")
-    against = (against or store).rstrip("/")
+    cut, store = cut or Cut(), storage.resolve(store)
+    against = storage.resolve(against) if against else store
     cores = spark_cores(spark)
     plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes)
-    base = staging_folder or tempfile.gettempdir()
+    base = storage.resolve(staging_folder or tempfile.gettempdir())
     staging = Staging(storage, f"{base}/{attempt_name('reput-verify')}")
     storage.make_folders(staging.folder)
     try:

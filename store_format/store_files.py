@@ -76,6 +76,9 @@ class Writer(Protocol):
 class Storage(Protocol):
     """What jobs ask of a file system. Paths are joined with '/'."""
 
+    def resolve(self, path: str) -> str:
+        """The path as every machine and working folder understands it."""
+
     def list(self, folder: str) -> list[Listed]: ...
 
     def open(self, path: str, state: FileState | None = None) -> Reader: ...
@@ -100,6 +103,10 @@ class LocalStorage:
     def __init__(self, file_mode: int = 0o600, folder_mode: int = 0o700) -> None:
         self.file_mode = file_mode
         self.folder_mode = folder_mode
+
+    def resolve(self, path: str) -> str:
+        """An absolute path; links in it stay as they are."""
+        return os.path.abspath(path)
 
     def list(self, folder: str) -> list[Listed]:
         """The names in a folder, sorted. Raises FileNotFoundError, NotADirectoryError."""

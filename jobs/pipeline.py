@@ -159,7 +159,9 @@ class Pipeline:
         """How much of the log has been scanned, told by the run files that are finished."""
         for name in self._staged():
             if name.endswith(RUNS) and name not in self._finished:
-                self._finished[name] = records_in(self.staging, name)
+                records = records_in(self.staging, name)
+                if records is not None:
+                    self._finished[name] = records
         splits = {name.split("-")[1] for name in self._finished}
         total = self.plan.log_bytes
         done = min(len(splits) * self.plan.splits.split_bytes, total)

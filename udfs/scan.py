@@ -81,7 +81,8 @@ class _RunFiles:
         create = staging.storage.create
         self._entries = create(staging.path(run + ENTRIES))
         self._puts = create(staging.path(run + PUTS))
-        self._rows = create(staging.path(run + RUNS))
+        self._rows_path = staging.path(run + RUNS)
+        self._create = create
         self._split = split
         self._parts = 0
         self._entry_bytes = 0
@@ -136,7 +137,8 @@ class _RunFiles:
             for table in self._tables:
                 stream.write_batch(table)
         rows = sink.getvalue()
-        self._rows.write(rows)
-        self._rows.finish(rows.size)
         self._entries.finish(self._entry_bytes)
         self._puts.finish(self._put_bytes)
+        output = self._create(self._rows_path)
+        output.write(rows)
+        output.finish(rows.size)

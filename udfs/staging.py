@@ -35,10 +35,13 @@ def attempt_name(prefix: str) -> str:
     return f"{prefix}-{uuid.uuid4().hex}"
 
 
-def records_in(staging: Staging, name: str) -> int:
-    """How many records the split of a .runs file has."""
-    with pa.ipc.open_stream(staging.storage.read_bytes(staging.path(name))) as stream:
-        return int(stream.schema.metadata[RECORDS.encode()])
+def records_in(staging: Staging, name: str) -> int | None:
+    """How many records the split of a .runs file has; None while its task still writes it."""
+    try:
+        with pa.ipc.open_stream(staging.storage.read_bytes(staging.path(name))) as stream:
+            return int(stream.schema.metadata[RECORDS.encode()])
+    except pa.ArrowInvalid:
+        return None
 
 
 def read_range(staging: Staging, name: str, at: int, length: int) -> Bytes:

@@ -1,4 +1,4 @@
 """RocketMQ's on-disk structures and rules: bytes in, values out.
 
-No Spark, no clock, no global state; only `store_files` touches files.
+No Spark, no clock, no global state; only `store_files` and `file_layer` touch files.
 """

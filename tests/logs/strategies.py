@@ -74,9 +74,10 @@ def settings_for(draw: st.DrawFn, version: str) -> dict[str, Any]:
     """Small files, so that they roll over; every switch; delay levels other than the default."""
     settings: dict[str, Any] = {
         "mappedFileSizeCommitLog": draw(st.sampled_from([2048, 3000, 4096, 16384])),
-        # 45 is no whole number of entries: RocketMQ rounds it up to 60.
-        "mappedFileSizeConsumeQueue": draw(st.sampled_from([20, 45, 100, 120, 2000])),
-        "mapperFileSizeBatchConsumeQueue": draw(st.sampled_from([1, 2, 5, 100])) * 46,
+        # 45 is no whole number of entries: RocketMQ rounds it up to 60. Files of one entry make
+        # its recovery loop for ever (truncateDirtyLogicFiles).
+        "mappedFileSizeConsumeQueue": draw(st.sampled_from([40, 45, 100, 120, 2000])),
+        "mapperFileSizeBatchConsumeQueue": draw(st.sampled_from([2, 3, 5, 100])) * 46,
         "maxHashSlotNum": draw(st.sampled_from([1, 2, 7, 50])),
         "maxIndexNum": draw(st.sampled_from([2, 3, 4, 5, 9, 40])),
         "messageIndexEnable": draw(st.sampled_from([True, True, True, False])),
@@ -94,7 +95,7 @@ def settings_for(draw: st.DrawFn, version: str) -> dict[str, Any]:
 @st.composite
 def _messages(draw: st.DrawFn, version: Version, crc_property: bool) -> list[Message]:
     """Every kind of message, each drawn on its own."""
-    clock = Clock(draw(st.sampled_from([START, START, 1, -5000])))
+    clock = Clock(draw(st.sampled_from([START] * 6 + [1, -5000])))
     offsets = QueueOffsets(odd=draw(st.booleans()))
     # A number that does not parse ends the log there: not in every one.
     bad_numbers = draw(st.sampled_from([False] * 11 + [True]))

@@ -42,7 +42,9 @@ def why_not(log: Log) -> str | None:
     stop = derive(*log).stop
     if stop.startswith("physicalOffset"):
         return "a misplaced record, which RocketMQ accepts"
-    if len(log.segments) > 1 and any(m.store_timestamp <= 0 for m in records(*log[:3])):
+    later = log.segments.keys() - {min(log.segments)}
+    first = [message for message in records(*log[:3]) if message.physical_offset in later]
+    if any(message.store_timestamp <= 0 for message in first):
         return "recovery starts at the last segment that is not newer than the checkpoint"
     if numbers_of(log.version) < (4, 4, 0) and stop == "the parts do not add up to the size":
         return (
@@ -61,7 +63,7 @@ def judge(log: Log, driver: Driver) -> str | None:
         for base, segment in log.segments.items():
             (store / "commitlog" / f"{base:020d}").write_bytes(segment)
         try:
-            driver.derive(store, log.settings, topics=log.topic_attributes, seconds=20)
+            driver.derive(store, log.settings, topics=log.topic_attributes, seconds=20, timeout=60)
         except (JobFailedError, TimeoutError) as error:
             driver.kill()  # a store that failed to start leaves its threads behind
             said = [line for line in driver.log.splitlines() if "Exception" in line]

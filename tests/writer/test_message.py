@@ -6,7 +6,7 @@ import pytest
 
 from store_format.writer import errors
 from store_format.writer.message import Message
-from tests.writer.stores import open_writer
+from tests.writer.stores import open_writer, stored_records
 
 REFUSALS = [
     (Message("", b""), errors.TopicBlank),
@@ -94,3 +94,16 @@ def test_a_batch_topic_is_not_written_to(tmp_path: Path) -> None:
     with open_writer(tmp_path, batch_topics=["B"]) as writer:  # noqa: SIM117
         with pytest.raises(errors.BatchQueueTopic):
             writer.append(Message("B", b""))
+
+
+def test_a_batch_stands_in_one_segment(tmp_path: Path) -> None:
+    """What does not fit goes whole into the next one; more than a segment is refused."""
+    with open_writer(tmp_path) as writer:
+        writer.append(Message("T", bytes(3000)))
+        result = writer.append_batch([Message("T", bytes(400)) for _ in range(3)])
+        assert result.physical_offset == 4096
+        assert result.message_id.count(",") == 2
+        with pytest.raises(errors.MessageTooLarge):
+            writer.append_batch([Message("T", bytes(1000)) for _ in range(4)])
+    bodies = [len(record.body) for record in stored_records(tmp_path / "commitlog")]
+    assert bodies == [3000, 400, 400, 400]

@@ -95,7 +95,7 @@ def case(seed: int, version: str | None = None) -> Case:
         edits=_edits(r, version, mode),
         expired=r.random() < 0.15,
         spare_segment=r.random() < 0.15,
-        halt_after_ms=r.randrange(1, 400) if r.random() < 0.08 else None,
+        halt_after_ms=r.randrange(250) if r.random() < 0.08 else None,
         mode=mode,
     )
 

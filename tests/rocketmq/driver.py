@@ -130,10 +130,11 @@ class Driver:
         settings: Mapping[str, object],
         topics: Mapping[str, Mapping[str, str]] | None = None,
         mode: str | None = None,
+        may_refuse: bool = False,
         **options: object,
     ) -> Answer:
         """Let RocketMQ make all derived files of a store that has none, in place."""
-        return self.ask(
+        answer = self.ask(
             "derive",
             store=str(store),
             settings=dict(settings),
@@ -141,6 +142,9 @@ class Driver:
             mode=mode or derive_mode(self.version),
             **options,
         )
+        if answer.get("refused") and not may_refuse:
+            raise JobFailedError(f"RocketMQ {self.version} refused to load {store}\n{self.log}")
+        return answer
 
     def open_check(self, store: Path, settings: Mapping[str, object]) -> Answer:
         """Open a store as it is, start, stop; says how many messages were dispatched."""

@@ -26,13 +26,19 @@ final class Derive {
         stores.noDelayedDelivery();
         long begin = System.nanoTime();
         stores.open();
-        stores.load();
+        Map<String, Object> result = new LinkedHashMap<>();
+        if (!stores.store.load()) {
+            // Whatever it then stumbled over, its recovery may have dispatched all there is.
+            result.put("refused", true);
+            result.put("dispatched", stores.dispatched.get());
+            stores.stop(true);
+            return result;
+        }
         long loaded = System.nanoTime();
         long recovered = stores.dispatched.get();
         stores.store.start();
         stores.caughtUp(job.number("seconds", 600));
         long done = System.nanoTime();
-        Map<String, Object> result = new LinkedHashMap<>();
         result.put("min_offset", stores.store.getMinPhyOffset());
         result.put("max_offset", stores.store.getMaxPhyOffset());
         stores.stop(job.flag("quick_stop", true));

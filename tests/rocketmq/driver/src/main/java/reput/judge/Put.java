@@ -30,12 +30,12 @@ final class Put {
         stores.open();
         stores.load();
         stores.store.start();
-        if (job.has("halt_after_ms")) {
-            haltAfter(job.number("halt_after_ms", 0));
-        }
         Put put = new Put(stores.store);
         for (Object message : job.list("messages")) {
             put.one(Job.of(message));
+            if (job.has("halt_after_ms") && put.offsets.size() == 1) {
+                haltAfter(job.number("halt_after_ms", 0));
+            }
         }
         if (job.has("halt_after_ms")) {
             // The moment was later than the last message: it is a crash all the same.

@@ -5,9 +5,10 @@ PY := .venv/bin/python
 export REPUT_CACHE ?= $(HOME)/.cache/reput
 SOURCES = $(wildcard store_format udfs jobs tests notebooks benchmarks)
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-long lint format zip lock clean
+.PHONY: help env demo test test-long lint format bench zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +33,10 @@ lint: env  ## Check format, lint rules and types
 format: env  ## Format the code and fix what can be fixed
 	$(PY) -m ruff format $(SOURCES)
 	$(PY) -m ruff check --fix $(SOURCES)
+
+bench: env  ## Time rebuild and writer beside RocketMQ (BENCH_ARGS="--messages 32000000" for 15 GB)
+	$(PY) -m benchmarks.rebuild $(BENCH_ARGS)
+	$(PY) -m benchmarks.writer --rocketmq 5.3.3
 
 zip: env  ## Make dist/reput.zip, for spark-submit --py-files
 	$(PY) scripts/make_zip.py

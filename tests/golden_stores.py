@@ -1,7 +1,8 @@
 """Stores that the real RocketMQ wrote, unpacked for tests that must only read them.
 
-`tests/golden/` holds the archives that are committed; a folder named by `REPUT_GOLDEN` may add
-others. They unpack once into a cache folder, `REPUT_CACHE` or `~/.cache/reput`.
+`tests/golden/` holds the archives that are committed; a folder named by `REPUT_GOLDEN`, or one
+beside the checkout, may add others. They unpack once into a cache folder, `REPUT_CACHE` or
+`~/.cache/reput`.
 """
 
 import hashlib
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ARCHIVES = Path(__file__).parent / "golden"
+# Beside the checkout, where all who work on it find them.
+SHARED = Path(__file__).parents[2] / "shared" / "golden"
 SUFFIX = ".tar.xz"
 
 
@@ -74,8 +77,7 @@ def read(root: Path) -> GoldenStore:
 
 def _archives() -> dict[str, Path]:
     folders = [ARCHIVES]
-    if extra := os.environ.get("REPUT_GOLDEN"):
-        folders.append(Path(extra))
+    folders.append(Path(os.environ.get("REPUT_GOLDEN") or SHARED))
     found: dict[str, Path] = {}
     for folder in folders:
         for path in sorted(folder.glob("*" + SUFFIX)):
@@ -84,7 +86,7 @@ def _archives() -> dict[str, Path]:
 
 
 def names() -> list[str]:
-    """All stores there are: those committed, and those under `REPUT_GOLDEN`."""
+    """All stores there are: those committed, and those of the other folder."""
     return sorted(_archives())
 
 

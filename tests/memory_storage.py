@@ -1,0 +1,100 @@
+"""A Storage in memory, for thousands of rebuilds: what jobs ask of a file system, and no more."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from store_format.faults import StoreChanged
+from store_format.store_files import Bytes, FileState, Listed, Written
+
+
+class MemoryStorage:
+    """Files by path; a folder is there if it was made or holds something."""
+
+    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
+        self.files: dict[str, bytes] = dict(files or {})
+        self.folders: set[str] = set()
+
+    def resolve(self, path: str) -> str:
+        return path
+
+    def list(self, folder: str) -> list[Listed]:
+        if folder in self.files:
+            raise NotADirectoryError(folder)
+        below = folder + "/"
+        paths = [p for p in (*self.files, *self.folders) if p.startswith(below)]
+        if not paths and folder not in self.folders:
+            raise FileNotFoundError(folder)
+        names = {path.removeprefix(below).split("/")[0] for path in paths}
+        return sorted(Listed(name, self._state(below + name)) for name in names)
+
+    def _state(self, path: str) -> FileState | None:
+        return FileState(len(self.files[path]), 0, 0) if path in self.files else None
+
+    def open(self, path: str, state: FileState | None = None) -> "MemoryReader":
+        return MemoryReader(path, self.read_bytes(path))
+
+    def create(self, path: str, digest: bool = False) -> "MemoryWriter":
+        if path in self.files:
+            raise FileExistsError(path)
+        return MemoryWriter(self, path)
+
+    def read_bytes(self, path: str) -> bytes:
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        return self.files[path]
+
+    def make_folders(self, path: str) -> None:
+        self.folders.add(path)
+
+    def move(self, path: str, to: str) -> None:
+        self.files[to] = self.files.pop(path)
+
+    def remove_tree(self, folder: str) -> None:
+        self.files = {p: c for p, c in self.files.items() if not p.startswith(folder + "/")}
+        self.folders = {p for p in self.folders if not (p + "/").startswith(folder + "/")}
+
+    def publish(self, folder: str, to: str, replace: bool) -> None:
+        for path in [path for path in self.files if path.startswith(folder + "/")]:
+            self.move(path, to + path.removeprefix(folder))
+        self.remove_tree(folder)
+        self.folders.add(to)
+
+
+class MemoryReader:
+    """A file as it was when it was opened."""
+
+    def __init__(self, path: str, content: bytes) -> None:
+        self.path = path
+        self._content = np.frombuffer(content, np.uint8)
+        self.state = FileState(len(content), 0, 0)
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        if offset + len(buffer) > len(self._content):
+            raise StoreChanged(f"{self.path}: ends before offset {offset + len(buffer)}")
+        buffer[:] = self._content[offset : offset + len(buffer)]
+
+    def close(self) -> None:
+        pass
+
+
+class MemoryWriter:
+    """Appears in the storage when it is finished, as no reader may see a part."""
+
+    def __init__(self, storage: MemoryStorage, path: str) -> None:
+        self._storage, self._path = storage, path
+        self._content = bytearray()
+
+    def write(self, data: Any) -> None:
+        self._content += memoryview(data).cast("B")
+
+    def finish(self, length: int) -> Written:
+        assert len(self._content) <= length
+        content = bytes(self._content).ljust(length, b"\0")
+        self._storage.files[self._path] = content
+        return Written(length, hashlib.sha256(content).hexdigest())
+
+    def abandon(self) -> None:
+        pass

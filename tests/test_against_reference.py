@@ -1,0 +1,127 @@
+"""What reput derives from a log, and what the slow reference derives, on logs of every kind.
+
+The jobs run in this process (tests.in_process); how the work is cut is drawn along with the log.
+Stores that the real RocketMQ wrote are in test_golden.
+"""
+
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from jobs.pipeline import Cut
+from store_format.faults import DamageFound
+from tests.in_process import Rebuilt, Session, rebuild_log
+from tests.logs import Log, logs
+from tests.logs.packed import PackedLog, packed
+from tests.logs.strategies import VERSIONS
+from tests.reference import Derivation, derive
+
+# A queue's first file is named by its first queueOffset * 20, which must be a positive long.
+GREATEST_FIRST_OFFSET = (1 << 63) // 20 - 1
+
+
+def difference(rebuilt: Rebuilt, derivation: Derivation) -> str | None:
+    """The first difference, in words; None where all files agree in every byte, and the end."""
+    if rebuilt.summary.left_out:
+        return f"left out: {rebuilt.summary.left_out}"
+    for name in sorted(rebuilt.files.keys() | derivation.files.keys()):
+        if name not in rebuilt.files:
+            return f"{name} is missing"
+        if name not in derivation.files:
+            return f"{name} should not be there"
+        there = rebuilt.files[name]
+        content, length = derivation.files[name]
+        wanted = content.ljust(length, b"\0")
+        if len(there) != len(wanted):
+            return f"{name}: {len(there)} bytes, should be {len(wanted)}"
+        if there != wanted:
+            at = next(i for i in range(length) if there[i] != wanted[i])
+            around = slice(max(0, at - 8), at + 24)
+            return f"{name} at {at}: {there[around].hex()}, should be {wanted[around].hex()}"
+    summary = rebuilt.summary
+    ends = {derivation.end}
+    if derivation.stop == "end of segments":  # RocketMQ stands before the last BLANK, we behind it
+        ends = {rebuilt.summary.inputs[-1].length + int(rebuilt.summary.inputs[-1].path[-20:])}
+    if summary.log_end not in ends or summary.messages != derivation.messages:
+        return (
+            f"the log ends at {summary.log_end} after {summary.messages} messages "
+            f"({summary.end_reason}), should at {derivation.end} after {derivation.messages} "
+            f"({derivation.stop})"
+        )
+    return None
+
+
+def check(log: Log, cut: Cut | None = None, seed: int = 0) -> Derivation:
+    """Rebuild and compare; a queue that no file name can hold is refused."""
+    derivation = derive(*log)
+    if any(not 0 <= first <= GREATEST_FIRST_OFFSET for first in first_offsets(log)):
+        with pytest.raises(DamageFound, match="out of range for a queue's first entry"):
+            rebuild_log(log, cut, Session(seed))
+    else:
+        assert difference(rebuild_log(log, cut, Session(seed)), derivation) is None
+    return derivation
+
+
+def first_offsets(log: Log) -> list[int]:
+    """The queueOffset that each queue starts with."""
+    from tests.reference import records
+
+    first: dict[tuple[str, int], int] = {}
+    for message in records(*log[:3]):
+        if message.transaction in (0, 8):
+            first.setdefault((message.topic, message.queue_id), message.queue_offset)
+    return list(first.values())
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> Cut:
+    """1 to hundreds of splits, also shorter than a record; any ranges and partitions."""
+    return Cut(
+        split_bytes=draw(st.sampled_from([1 << 20, 2048, 1000, 300, 64])),
+        index_ranges=draw(st.sampled_from([None, 1, 2, 7, 64])),
+        partitions=draw(st.sampled_from([1, 2, 7])),
+    )
+
+
+def tell(log: Log, derivation: Derivation) -> None:
+    """For `pytest --hypothesis-show-statistics`: which kinds of log there were."""
+    event(f"stop: {derivation.stop}")
+    event(f"index files: {min(sum(n.startswith('index/') for n in derivation.files), 3)}")
+    event(f"messages: {min(derivation.messages, 31)}")
+    for kind in ("consumequeue/", "batchconsumequeue/", "consumequeue/%LMQ%"):
+        if any(name.startswith(kind) for name in derivation.files):
+            event(f"has {kind}")
+
+
+ANY = settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
+)
+
+
+@settings(ANY, max_examples=400)
+@given(packed(logs()), cuts(), st.integers(0, 1000))
+def test_any_log(log: PackedLog, cut: Cut, seed: int) -> None:
+    tell(log, check(log, cut, seed))
+
+
+@pytest.mark.long
+@settings(ANY, max_examples=4000)
+@given(packed(logs()), cuts(), st.integers(0, 1000))
+def test_many_more_logs(log: PackedLog, cut: Cut, seed: int) -> None:
+    tell(log, check(log, cut, seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", VERSIONS)
+def test_many_logs_of_each_version(version: str) -> None:
+    seen: Counter[str] = Counter()
+
+    @settings(ANY, max_examples=300)
+    @given(packed(logs(only_version=version)), cuts())
+    def run(log: PackedLog, cut: Cut) -> None:
+        seen[check(log, cut).stop] += 1
+
+    run()
+    assert len(seen) > 5, seen  # ends of many kinds were met

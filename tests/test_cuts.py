@@ -1,0 +1,218 @@
+"""The bytes do not depend on how the work is cut, nor on what a split finds first."""
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from jobs.link import Rescan, link
+from jobs.pipeline import Cut
+from jobs.rebuild import TRUNCATE, rebuild
+from tests import golden_stores
+from tests.golden_stores import GoldenStore
+from tests.in_process import Session, as_text, rebuild_log
+from tests.logs import Log, logs
+from tests.logs.encoder import Message, build_log, encode, properties
+from tests.logs.packed import PackedLog, packed
+from tests.reference import derive
+from tests.rocketmq.judge import difference as files_difference
+from tests.test_against_reference import difference
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CUTS = (1, 2, 7, 64)
+MEMORY = settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
+)
+SMALL: dict[str, Any] = {
+    "mappedFileSizeCommitLog": 16384,
+    "mappedFileSizeConsumeQueue": 100,
+    "maxHashSlotNum": 7,
+    "maxIndexNum": 9,
+}
+
+
+def split_bytes(log: Log, splits: int) -> int:
+    """As many splits a segment as are wanted."""
+    return -(-log.settings["mappedFileSizeCommitLog"] // splits)
+
+
+@settings(MEMORY, max_examples=15)
+@given(packed(logs(damage=False)), st.randoms(use_true_random=False))
+def test_all_cuts_give_the_same_bytes(log: PackedLog, random: Random) -> None:
+    wanted = derive(*log)
+    ranges, partitions = random.sample(CUTS, 4), random.sample(CUTS, 4)
+    for number, splits in enumerate(CUTS):
+        cut = Cut(split_bytes(log, splits), ranges[number], partitions[number])
+        assert difference(rebuild_log(log, cut, Session(number)), wanted) is None, cut
+
+
+@pytest.mark.long
+@settings(MEMORY, max_examples=100)
+@given(packed(logs()))
+def test_every_combination_of_cuts_gives_the_same_bytes(log: PackedLog) -> None:
+    wanted = derive(*log)
+    for splits, ranges, partitions in itertools.product(CUTS, CUTS, (1, 7)):
+        cut = Cut(split_bytes(log, splits), ranges, partitions)
+        assert difference(rebuild_log(log, cut), wanted) is None, cut
+
+
+# A body that is a record with the right physicalOffset: a split that starts within finds it.
+# Where its size goes past the body, the walk from there misses the real next record.
+FORGED_SIZES = (None, 91, 4000, 1 << 20, 0, -1)
+
+
+@st.composite
+def forged_logs(draw: st.DrawFn) -> Log:
+    """Records whose bodies hold records that claim to stand where they do."""
+    size = SMALL["mappedFileSizeCommitLog"]
+    messages: list[Message] = []
+    segments: dict[int, bytes] = {}
+    for number in range(draw(st.integers(2, 12))):
+        places = sum(len(encode(message, 0)) for message in messages)
+        padding = draw(st.sampled_from([0, 1, 300, 1000]))
+        at = places + 88 + padding  # of the forged record: fixed fields, then the body
+        inner = Message(
+            topic="Forged",
+            queue_offset=number,
+            properties=properties(("KEYS", "forged")),
+            size=draw(st.sampled_from(FORGED_SIZES)),
+            body=b"x" * draw(st.sampled_from([0, 5, 500])),
+        )
+        body = bytes(padding) + encode(inner, at) + bytes(draw(st.sampled_from([0, 3, 700])))
+        outer = Message(
+            topic=f"T{number % 2}",
+            queue_offset=number // 2,
+            body=body,
+            properties=properties(("KEYS", f"k{number}"), ("TAGS", "a")),
+        )
+        assume(places + len(encode(outer, places)) + 8 <= size)
+        messages.append(outer)
+    segments = build_log(messages, size, extra_segments=draw(st.sampled_from([0, 1])))
+    return Log(segments, SMALL, draw(st.sampled_from(["4.1.0-incubating", "5.4.0"])), {})
+
+
+@pytest.fixture
+def rescans(monkeypatch: pytest.MonkeyPatch) -> list[Rescan]:
+    """The splits that had to be scanned again."""
+    seen: list[Rescan] = []
+
+    def watched(*arguments: Any) -> Any:
+        linked = link(*arguments)
+        if isinstance(linked, Rescan):
+            seen.append(linked)
+        return linked
+
+    monkeypatch.setattr("jobs.pipeline.link", watched)
+    return seen
+
+
+def test_a_split_that_finds_a_forged_record_is_scanned_again(rescans: list[Rescan]) -> None:
+    @settings(MEMORY, max_examples=60)
+    @given(packed(forged_logs()), st.sampled_from([200, 300, 1000, 8192]))
+    def run(log: PackedLog, size: int) -> None:
+        wanted = derive(*log)
+        assert not any("Forged" in name for name in wanted.files)
+        assert difference(rebuild_log(log, Cut(split_bytes=size)), wanted) is None
+
+    run()
+    assert len(rescans) > 20
+
+
+def test_forged_records_behind_each_other_are_each_found_out(rescans: list[Rescan]) -> None:
+    """The first record of every split but one is a forged one."""
+    messages: list[Message] = []
+    for number in range(4):
+        at = sum(len(encode(message, 0)) for message in messages) + 88 + 100
+        body = bytes(100) + encode(Message(topic="Forged", queue_offset=number), at) + bytes(700)
+        messages.append(Message(queue_offset=number, body=body))
+    log = Log(build_log(messages, 16384), SMALL, "5.3.3", {})
+    record = len(encode(messages[0], 0))
+    cut = Cut(split_bytes=record + 90)  # each boundary lies in a body, ever further in
+    assert difference(rebuild_log(log, cut), derive(*log)) is None
+    assert rescans
+
+
+def test_what_stands_behind_the_log_s_end_is_not_found_by_a_later_split() -> None:
+    """Stale records at their own places, in splits after the end."""
+    messages = [Message(queue_offset=number, body=b"b" * 50) for number in range(40)]
+    segments = build_log(messages, 16384)
+    record = len(encode(messages[0], 0))
+    cut_at = 20 * record
+    broken = bytearray(segments[0])
+    broken[cut_at : cut_at + record] = bytes(record)
+    log = Log({0: bytes(broken)}, SMALL, "5.3.3", {})
+    wanted = derive(*log)
+    assert wanted.messages == 20
+    for size in (16384, 1000, 300, 64):
+        rebuilt = rebuild_log(log, Cut(split_bytes=size))
+        assert difference(rebuilt, wanted) is None
+        # live by our rules, as their queueOffsets are new: said so
+        assert "live records follow" in rebuilt.summary.warnings[0]
+
+
+# Through Spark: one store with everything, and one whose records are large against its splits.
+STORES = ("mixed_5.4.0", "lmq_batch_5.3.3")
+
+
+def _spark_rebuild(spark: "SparkSession", store: GoldenStore, output: Path, cut: Cut) -> str | None:
+    rebuild(
+        spark,
+        str(store.input),
+        str(output),
+        rocketmq=store.version,
+        settings=as_text(store.settings),
+        on_damage=TRUNCATE,
+        cut=cut,
+    )
+    return files_difference(output, store.expect)
+
+
+@pytest.mark.parametrize(("splits", "ranges", "partitions"), [(2, 64, 1), (7, 7, 2), (64, 2, 7)])
+def test_cuts_through_spark(
+    spark: "SparkSession", tmp_path: Path, splits: int, ranges: int, partitions: int
+) -> None:
+    store = golden_stores.unpack("lmq_batch_5.3.3" if splits == 64 else "mixed_5.4.0")
+    segments = sorted((store.input / "commitlog").iterdir())
+    size = -(-segments[0].stat().st_size * len(segments) // splits)
+    cut = Cut(size, ranges, partitions)
+    assert _spark_rebuild(spark, store, tmp_path / "output", cut) is None
+
+
+ON_ONE_CORE = """
+import sys
+from pathlib import Path
+from jobs.pipeline import Cut
+from jobs.session import local_session
+from tests import golden_stores
+from tests.test_cuts import STORES, _spark_rebuild
+
+with local_session("local[1]") as spark:
+    assert spark.conf.get("spark.master") == "local[1,4]"
+    for name in STORES:
+        output = Path(sys.argv[1]) / name
+        difference = _spark_rebuild(spark, golden_stores.unpack(name), output, Cut())
+        assert difference is None, difference
+print("the same")
+"""
+
+
+@pytest.mark.spark
+def test_one_core(tmp_path: Path) -> None:
+    """local[1]; local[2] is what test_golden runs on. One process has one session."""
+    root = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", ON_ONE_CORE, str(tmp_path)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stdout) == (0, "the same\n"), done.stderr

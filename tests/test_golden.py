@@ -1,0 +1,108 @@
+"""Every golden store, rebuilt through Spark, is RocketMQ's own in every byte."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jobs.rebuild import REFUSE, TRUNCATE, rebuild
+from jobs.summary import Summary
+from store_format.faults import DamageFound
+from tests import golden_stores
+from tests.golden_stores import GoldenStore
+from tests.in_process import as_text
+from tests.reference import derive
+from tests.rocketmq.judge import derived_files, difference
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Damage with live records after it: refused, unless told to end the log there. What each says
+# of the record at fault: field, reason and value.
+DAMAGED = {
+    "middle_crc_5.3.3": r"bodyCRC does not match the body",
+    "middle_length_5.3.3": r"propertiesLength the lengths of the parts do not add up",
+    "middle_magic_5.3.3": r"magic not a record's magic number",
+    "middle_properties_5.3.3": r"propertiesLength the lengths of the parts do not add up",
+    "middle_size_5.3.3": r"totalSize reaches past the end of the segment \(totalSize \d+\)",
+}
+# Bad ends with nothing live behind: the end of the log, and a warning.
+BAD_TAILS = {
+    "torn_tail_5.3.3": "nothing live follows",
+    "bad_magic_tail_5.3.3": "nothing live follows",
+    "garbage_tail_5.3.3": "nothing live follows",
+    "continued_5.3.3": "nothing live follows",
+}
+
+
+def rebuild_golden(
+    spark: "SparkSession", store: GoldenStore, output: Path, on_damage: str = REFUSE
+) -> Summary:
+    return rebuild(
+        spark,
+        str(store.input),
+        str(output),
+        rocketmq=store.version,
+        settings=as_text(store.settings),
+        on_damage=on_damage,
+    )
+
+
+@pytest.mark.parametrize("name", golden_stores.names())
+def test_a_golden_store_is_rebuilt_byte_for_byte(
+    spark: "SparkSession", name: str, tmp_path: Path
+) -> None:
+    store, output = golden_stores.unpack(name), tmp_path / "output"
+    summary = rebuild_golden(spark, store, output, TRUNCATE if name in DAMAGED else REFUSE)
+    assert difference(output, store.expect) is None
+    assert len(list(derived_files(output))) > 1
+    assert list(tmp_path.iterdir()) == [output]
+    check_manifest(output, summary)
+    for warning in BAD_TAILS, DAMAGED:
+        if name in warning:
+            assert re.search(warning[name], summary.warnings[0]), summary.warnings
+    if name not in BAD_TAILS | DAMAGED:
+        assert not [text for text in summary.warnings if "offset" in text]
+
+
+def check_manifest(output: Path, summary: Summary) -> None:
+    """The manifest has every file there is, with its length and digest, and nothing else."""
+    manifest = json.loads((output / "manifest.json").read_text())
+    there = {
+        path.relative_to(output).as_posix(): path
+        for path in output.rglob("*")
+        if path.is_file() and path.name != "manifest.json"
+    }
+    assert {file["path"] for file in manifest["files"]} == there.keys()
+    for file in manifest["files"]:
+        path = there[file["path"]]
+        assert path.stat().st_size == file["length"]
+        with path.open("rb") as content:
+            assert hashlib.file_digest(content, "sha256").hexdigest() == file["sha256"], path
+    assert manifest["messages"] == summary.messages
+    assert [file["length"] for file in manifest["inputs"]] == [
+        Path(file["path"]).stat().st_size for file in manifest["inputs"]
+    ]
+
+
+@pytest.mark.parametrize(("name", "says"), DAMAGED.items())
+def test_damage_before_live_records_is_refused_by_name(
+    spark: "SparkSession", name: str, says: str, tmp_path: Path
+) -> None:
+    store, output = golden_stores.unpack(name), tmp_path / "output"
+    output.mkdir()
+    with store.segments() as segments:
+        end = derive(segments, store.settings, store.version, store.topic_attributes).end
+        start = max(start for start in segments if start <= end)
+    with pytest.raises(DamageFound) as refused:
+        rebuild_golden(spark, store, output)
+    place = f"{store.input}/commitlog/{start:020d}: offset {end - start} (physical {end}): "
+    assert str(refused.value).startswith(place)
+    assert re.search(says, str(refused.value))
+    live = re.search(r"live records follow, the first at offset (\d+)", str(refused.value))
+    assert live is not None
+    assert int(live[1]) > end
+    assert list(tmp_path.rglob("*")) == [output]  # empty as it was, and no staging beside it

@@ -4,22 +4,17 @@
 `python -m tests.writer.planted_bugs` plants one after the other in a copy of the tree.
 """
 
-import shutil
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
-from typing import NamedTuple
+
+from tests import planting
 
 
-class Bug(NamedTuple):
-    """In `module` of store_format/writer, the first `sound` becomes `broken`."""
-
-    name: str
-    module: str
-    sound: str
-    broken: str
-    tests: str  # what pytest is given
+def Bug(name: str, module: str, sound: str, broken: str, tests: str) -> planting.Bug:
+    """A bug in a module of store_format/writer; tests: files of tests/writer, and perhaps -k."""
+    names, _, expression = tests.partition(" -k ")
+    words = [f"tests/writer/{name}" for name in names.split()]
+    words += ["-k", expression.replace("_or_", " or ")] if expression else []
+    return planting.Bug(name, f"store_format/writer/{module}.py", sound, broken, tuple(words))
 
 
 _CRASH = "test_crash.py -k crash_anywhere"
@@ -74,31 +69,8 @@ BUGS = (
 
 def main(wanted: str = "") -> int:
     """Plant each bug whose name holds `wanted`; returns how many stayed undetected."""
-    undetected = 0
-    root = Path(__file__).parents[2]
-    for bug in BUGS:
-        if wanted not in bug.name:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "tree"
-            hidden = shutil.ignore_patterns(".git", ".venv", "target", ".hypothesis")
-            shutil.copytree(root, copy, ignore=hidden)
-            path = copy / "store_format" / "writer" / f"{bug.module}.py"
-            source = path.read_text()
-            assert bug.sound in source, f"{bug.name}: its place is gone from {bug.module}"
-            path.write_text(source.replace(bug.sound, bug.broken, 1))
-            names, _, expression = bug.tests.partition(" -k ")
-            words = [f"tests/writer/{name}" for name in names.split()]
-            words += ["-k", expression.replace("_or_", " or ")] if expression else []
-            done = subprocess.run(
-                [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not long", *words],
-                cwd=copy, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-        red = done.returncode == 1
-        undetected += not red
-        print(f"{'red' if red else 'UNDETECTED'}: {bug.name} ({done.returncode})", flush=True)
-    return undetected
+    return planting.plant_all(BUGS, wanted)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(*sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,31 @@
+"""RocketMQ's own bytes without Spark: what `make mutants` breaks rules against, one by one."""
+
+from pathlib import Path
+from unittest import mock
+
+import pyspark.sql
+import pytest
+
+from jobs.pipeline import Cut
+from jobs.rebuild import TRUNCATE, rebuild
+from tests import golden_stores
+from tests.in_process import Session, as_text, functions
+from tests.rocketmq.judge import difference
+
+STORES = [name for name in golden_stores.names() if not name.startswith(("default_", "broker_"))]
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_golden_store_in_this_process(name: str, tmp_path: Path) -> None:
+    store = golden_stores.unpack(name)
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        rebuild(
+            Session(),  # type: ignore[arg-type]
+            str(store.input),
+            str(tmp_path / "out"),
+            rocketmq=store.version,
+            settings=as_text(store.settings),
+            on_damage=TRUNCATE,
+            cut=Cut(100_000, 3, 3),
+        )
+    assert difference(tmp_path / "out", store.expect) is None

@@ -42,11 +42,25 @@ def check_output(storage: Storage, output: str, replace: bool) -> None:
 
 
 def make_staging(storage: Storage, output: str) -> Staging:
-    """A new staging folder beside the output, on the same file system."""
+    """A new staging folder beside the output, on the same file system.
+
+    Beside the first folder that is missing on the way to the output: those are made when there
+    is something to publish.
+    """
     parent, name = os.path.split(output.rstrip("/"))
+    while parent and not _is_there(storage, parent):
+        parent, name = os.path.split(parent)
     folder = os.path.join(parent, attempt_name(f".{name}.reput"))
     storage.make_folders(folder)
     return Staging(storage, folder)
+
+
+def _is_there(storage: Storage, folder: str) -> bool:
+    try:
+        storage.list(folder)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None) -> list[Built]:
@@ -97,6 +111,7 @@ def publish(
     summary.files.append(_write(storage, target, CHECKPOINT, checkpoint))
     manifest = json.dumps(summary.manifest(), indent=1, sort_keys=True) + "\n"
     _write(storage, target, MANIFEST, manifest.encode())
+    storage.make_folders(os.path.dirname(summary.output) or ".")
     storage.publish(target, summary.output, replace)
 
 

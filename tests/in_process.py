@@ -227,6 +227,12 @@ def as_text(settings: Mapping[str, Any]) -> dict[str, str]:
     return {n: str(v).lower() if isinstance(v, bool) else str(v) for n, v in settings.items()}
 
 
+def run(store: str, output: str, session: Session | None = None, **options: Any) -> Summary:
+    """jobs.rebuild.rebuild in this process."""
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        return rebuild(session or Session(), store, output, **options)  # type: ignore[arg-type]
+
+
 def rebuild_log(
     log: Log,
     cut: Cut | None = None,
@@ -238,17 +244,16 @@ def rebuild_log(
     storage = storage or storage_of(log)
     before = dict(storage.files)
     try:
-        with mock.patch.object(pyspark.sql, "functions", functions):
-            summary = rebuild(
-                session or Session(),  # type: ignore[arg-type]
-                STORE,
-                OUTPUT,
-                rocketmq=log.version,
-                settings=as_text(log.settings),
-                on_damage=on_damage,
-                cut=cut,
-                storage=storage,
-            )
+        summary = run(
+            STORE,
+            OUTPUT,
+            session,
+            rocketmq=log.version,
+            settings=as_text(log.settings),
+            on_damage=on_damage,
+            cut=cut,
+            storage=storage,
+        )
     except BaseException:
         assert storage.files == before
         raise

@@ -206,19 +206,18 @@ class _Scan:
         """The first record that stands in its own place; NONE_FOUND if none does."""
         s = self.stretch
         at = s.start
+        # a record that starts in the stretch may have its first fields past the end
+        limit = min(s.end + RECORD_HEAD_BYTES - 1, s.segment_end)
         while at < s.end:
-            # a record that starts in the stretch may have its first fields past the end
-            window = self.buffers.window[: s.segment_end - at]
+            window = self.buffers.window[: limit - at]
             self.read(at, window)
             if window.any():
                 found = find_record(window, 0, len(window), at, self.rules.records)
-                if 0 <= found < s.end - at:
+                if found >= 0:
                     self.end.rest_is_zero = True  # of what follows a break, see _look_past
                     return at + int(found)
                 self.end.rest_is_zero = False
-                if found >= 0:
-                    break
-            if at + len(window) >= s.segment_end:
+            if at + len(window) >= limit:
                 break
             at += len(window) - RECORD_HEAD_BYTES + 1
         return NONE_FOUND

@@ -50,6 +50,7 @@ class Session:
     cores: int = 2
     conf: Mapping[str, str] = field(init=False)
     rows_collected: int = 0  # what came to the driver, over all queries
+    rows_shuffled: int = 0
     tasks_run_twice: int = 0
 
     def __post_init__(self) -> None:
@@ -101,6 +102,7 @@ class Frame:
         def change(partitions: Partitions) -> Partitions:
             out: Partitions = [[] for _ in range(count)]
             rows = [row for rows in partitions for row in rows]
+            self.session.rows_shuffled += len(rows)
             self.session.random.shuffle(rows)
             for row in rows:
                 out[zlib.crc32(repr([row[name] for name in names]).encode()) % count].append(row)

@@ -42,7 +42,7 @@ BUGS = (
     Bug("bodies are checked by CRC", _RECORDS, "if crc != row.bodyCRC:", "if crc == -1:",
         golden("middle_crc")),
     Bug("the parts add up to totalSize", _RECORDS, "if properties_length != left:",
-        "if properties_length > left:", golden("middle_length", "torn")),
+        "if properties_length > left:", ("tests/test_records.py",)),
     Bug("a record stands in its own place", _RECORDS,
         "if get_i64(buf, at + RECORD_AT.physicalOffset) != place:", "if place < 0:",
         ("tests/test_records.py",)),

@@ -13,6 +13,7 @@ from store_format.layouts import QUEUE_PUT
 from store_format.profiles import RELEASES, profile
 from store_format.queue_runs import (
     NO_POSITION,
+    REPEATED,
     PlaceRules,
     QueueRuns,
     fold,
@@ -69,10 +70,12 @@ def model(puts: list[Put], position: int, rules: PlaceRules) -> list[int]:
     positions = []
     for put in puts:
         reaches = put.place + put.size if rules.skip_by_end else put.place
-        taken = reaches > greatest
+        taken, skipped = reaches > greatest, NO_POSITION
+        if not taken:
+            skipped = REPEATED
         if taken and rules.skip_lower_offsets and put.offset != 0:
             taken = wrap(put.offset * 20) >= wrap(position * 20)
-        positions.append(position if taken else NO_POSITION)
+        positions.append(position if taken else skipped)
         if taken:
             greatest = reaches
             position += 1
@@ -118,10 +121,10 @@ def test_runs_fold_to_the_positions_of_a_plain_queue(
         assert fold_run(runs, 0, position, rules, with_positions=False)[0] == (
             position := fold_run(runs, 0, position, rules)[0]
         )
-        before = next((p + 1 for p in reversed(found) if p != NO_POSITION), start)
+        before = next((p + 1 for p in reversed(found) if p >= 0), start)
         found += fold_run(runs, 0, before, rules)[1]
     assert found == expected
-    assert position == start + sum(p != NO_POSITION for p in expected)
+    assert position == start + sum(p >= 0 for p in expected)
 
 
 def test_a_run_of_consecutive_offsets_carries_none() -> None:
@@ -136,7 +139,7 @@ def test_one_message_twice_in_a_queue_counts_once() -> None:
     for offsets in ([5, 5], [5, 6], [0, 0], [5, 9]):
         runs = grouped([Put(0, 10, offset) for offset in offsets] + [Put(10, 10, offsets[-1] + 1)])
         _, positions = fold_run(runs, 0, 5, PlaceRules(False, True))
-        assert positions == [5, NO_POSITION, 6], offsets
+        assert positions == [5, REPEATED, 6], offsets
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,8 @@ OFTEN = {
     "maxIndexNum": 100_000,
 }
 MOMENTS = range(20)
+# StoreCheckpoint.getMinTimestamp takes three seconds off, and it is written once a second.
+_CHECKPOINT_SECONDS = 6
 
 
 @dataclass
@@ -48,15 +51,20 @@ class Served:
 
 
 def _killed(
-    version: str, store: Path, client: Driver, seconds: float, **settings: object
+    version: str, store: Path, client: Driver, seconds: float, settled: int, **settings: object
 ) -> list[list[Any]]:
-    """What the broker had acknowledged when it was killed."""
+    """What the broker had acknowledged when it was killed, `seconds` after the first messages.
+
+    settled: messages that its checkpoint vouches for by then.
+    """
     with Broker(version, store, **settings) as broker:
         asking = Client(client, broker.namesrv)
-        first = asking.send(messages(12))
+        first = asking.send(messages(12 + settled))
+        if settled:
+            time.sleep(_CHECKPOINT_SECONDS)
         killer = threading.Timer(seconds, broker.driver.kill)
         killer.start()
-        many = messages(20_000, first=12)
+        many = messages(20_000, first=len(first))
         sent = asking.send(many, until_killed=True, send_timeout_ms=1000)
         killer.join()
     return first + sent
@@ -75,10 +83,10 @@ def _keys(sent: list[list[Any]]) -> list[list[str]]:
 
 
 def _both(
-    version: str, folder: Path, reput: Reput, client: Driver, seconds: float
+    version: str, folder: Path, reput: Reput, client: Driver, seconds: float, settled: int = 0
 ) -> tuple[list[list[Any]], Served, Served]:
     store = folder / "store"
-    sent = _killed(version, store, client, seconds, **OFTEN)
+    sent = _killed(version, store, client, seconds, settled, **OFTEN)
     keys = _keys(sent)
     copy(store, folder / "theirs")
     theirs = _serve(version, folder / "theirs", client, keys, **OFTEN)
@@ -107,7 +115,7 @@ def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(
     version = "5.3.3"
     needs_rocketmq(version)
     with Driver(version) as client:
-        sent, theirs, ours = _both(version, folder, reput, client, seconds=9)
+        sent, theirs, ours = _both(version, folder, reput, client, seconds=3, settled=2000)
     _assert_never_less(sent, theirs, ours)
     # Before: RocketMQ's own recovery no longer finds the keys of the first segments.
     lost = sum(not found for found in theirs.by_key)

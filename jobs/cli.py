@@ -21,8 +21,8 @@ _EPILOG = """\
 exit codes:
   0  done
   1  damage or differences were found (a refused rebuild publishes nothing)
-  2  wrong usage: an unknown setting, release, option or folder
-  3  the job failed: an input changed, a disk was full, Spark failed
+  2  wrong usage: an unknown setting, release or option
+  3  the job failed: no such store, an input changed, a disk was full, Spark failed
 
 examples:
   reput rebuild /data/store --output /data/rebuilt --rocketmq 5.3.3

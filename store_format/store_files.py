@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -133,7 +134,11 @@ class LocalStorage:
             return file.read()
 
     def make_folders(self, path: str) -> None:
-        os.makedirs(path, self.folder_mode, exist_ok=True)
+        """The folder and those above it that are missing, all with our mode."""
+        if not os.path.isdir(path):
+            self.make_folders(os.path.dirname(os.path.abspath(path)))
+            with suppress(FileExistsError):
+                os.mkdir(path, self.folder_mode)
 
     def move(self, path: str, to: str) -> None:
         os.rename(path, to)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import append, dump
-from jobs.progress import ShownProgress
+from jobs.progress import Progress, ShownProgress
 from jobs.session import SparkFailed, command_session
 from store_format.faults import DamageFound, StoreError
 from store_format.profiles import RELEASES, UnknownRelease
@@ -180,7 +181,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
             on_damage=arguments.on_damage,
             replace=arguments.replace,
             index_start_name=arguments.index_start_name,
-            progress=ShownProgress(),
+            progress=_progress(arguments),
         )
     _show(arguments, summary.as_json(), summary.text())
     return DAMAGE if summary.left_out else DONE
@@ -199,10 +200,19 @@ def _verify(arguments: argparse.Namespace) -> int:
             rocketmq=arguments.rocketmq,
             settings=settings,
             on_damage=arguments.on_damage,
-            progress=ShownProgress(),
+            progress=_progress(arguments),
         )
     _show(arguments, report.as_json(), report.text())
     return DONE if report.same else DAMAGE
+
+
+def _progress(arguments: argparse.Namespace) -> Progress:
+    """Progress on standard error; none with --json where that is standard output too.
+
+    spark-submit gives the driver one stream for both (PythonRunner).
+    """
+    one_stream = os.path.sameopenfile(1, 2)
+    return Progress() if arguments.json and one_stream else ShownProgress()
 
 
 def _show(arguments: argparse.Namespace, whole: dict[str, Any], text: str) -> None:

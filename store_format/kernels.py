@@ -11,13 +11,22 @@ this package's sources.
 
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from importlib import resources
 from typing import Any, TypeVar
 
-from numba import njit
-from numba.core import config
+try:
+    from numba import njit
+    from numba.core import config
+    from numba.core.caching import _CacheLocator
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"{sys.executable} has no module {error.name!r}; reput compiles its kernels with numba: "
+        f"install it for this Python, or ship an environment (docs/spark-submit.md, --archives)",
+        name=error.name,
+    ) from None
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -59,15 +68,48 @@ def _cache_folder() -> str | None:
 _CACHE_FOLDER = _cache_folder()
 
 
+class SourcesLocator(_CacheLocator):
+    """Finds what was compiled from these sources, wherever they lie: a checkout, a wheel, a zip.
+
+    numba's own locators go by a module's path, and each application on a cluster has its zip in
+    another folder: every one of them would compile all anew.
+    """
+
+    def __init__(self, function: Any, file: str) -> None:
+        self._py_file = file  # numba's messages name it
+        self._name = f"{function.__module__}-{function.__code__.co_firstlineno}"
+
+    def get_cache_path(self) -> str:
+        return str(_CACHE_FOLDER)
+
+    def get_source_stamp(self) -> str:
+        return ""  # the folder's name has a hash of all sources
+
+    def get_disambiguator(self) -> str:
+        return self._name
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> "SourcesLocator":
+        return cls(function, file)
+
+
 def _compiled(function: Function, **options: Any) -> Function:
     if _CACHE_FOLDER is None:
         return _njit(**options)(function)  # type: ignore[no-any-return]
-    # numba decides where a function's cache is when it is decorated
-    before, _config.CACHE_DIR = _config.CACHE_DIR, _CACHE_FOLDER
+    # numba decides where a function's cache is when it is decorated; releases that know no
+    # locator classes take the folder, and part it by paths
+    ours = {
+        "CACHE_DIR": _CACHE_FOLDER,
+        "CACHE_LOCATOR_CLASSES": f"{SourcesLocator.__module__}.{SourcesLocator.__qualname__}",
+    }
+    before = {name: getattr(_config, name, "") for name in ours}
     try:
+        for name, value in ours.items():
+            setattr(_config, name, value)
         return _njit(cache=True, **options)(function)  # type: ignore[no-any-return]
     finally:
-        _config.CACHE_DIR = before
+        for name, value in before.items():
+            setattr(_config, name, value)
 
 
 def kernel(function: Function) -> Function:

@@ -1,0 +1,272 @@
+"""A standalone cluster on loopback addresses, and reput submitted to it with its zip.
+
+The workers' Python has what reput depends on, and nothing of reput.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pyspark
+import pytest
+
+from jobs.java import find_java_home
+from tests import golden_stores
+from tests.golden_stores import GoldenStore
+from tests.rocketmq.judge import difference
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[1]
+SPARK_HOME = Path(pyspark.__file__).parent
+SITE_PACKAGES = SPARK_HOME.parent
+# A cluster brings its own pyspark; .pth files point to this checkout.
+NOT_ON_WORKERS = ("reput", "pyspark", "__editable__")
+
+
+class Cluster(NamedTuple):
+    url: str
+    folder: Path  # of the workers' own files
+
+    def executors(self) -> dict[str, int]:
+        """How many executors each worker has started."""
+        return {
+            worker.name: sum(1 for app in worker.glob("app-*") for _ in app.iterdir())
+            for worker in self.folder.iterdir()
+        }
+
+
+def environment(**more: str) -> dict[str, str]:
+    """No Spark, Java or Python settings of the machine's, but ours."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    kept.pop("PYTHONPATH", None)
+    return {
+        **kept,
+        "JAVA_HOME": str(find_java_home().home),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        **more,
+    }
+
+
+@contextmanager
+def daemon(folder: Path, says: str, *words: str) -> Iterator[str]:
+    """A Spark daemon; yields what the pattern `says` found in its log, when it is there."""
+    folder.mkdir(parents=True)
+    log = folder.with_suffix(".log")
+    options = {
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(SPARK_HOME / "bin" / "spark-class"), *words],
+            cwd=folder,
+            env=environment(**options),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        for _ in range(600):
+            found = re.search(says, log.read_text(errors="replace"))
+            if found:
+                break
+            assert process.poll() is None, log.read_text(errors="replace")
+            time.sleep(0.1)
+        else:
+            pytest.fail(f"{words[0]} has not started: {log.read_text(errors='replace')}")
+        yield found[1]
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with ExitStack() as stack:
+        master = "org.apache.spark.deploy.master.Master"
+        places = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        url = stack.enter_context(
+            daemon(folder / "master", r"Starting Spark master at (spark://\S+)", master, *places)
+        )
+        for number in (2, 3):
+            stack.enter_context(
+                daemon(
+                    folder / "workers" / str(number),
+                    r"Successfully registered with master (\S+)",
+                    "org.apache.spark.deploy.worker.Worker",
+                    *("--host", f"127.0.0.{number}", "--port", "0", "--webui-port", "0"),
+                    *("--cores", "1", "--memory", "1g", "--work-dir", "."),
+                    url,
+                )
+            )
+        for log in (folder / "workers").glob("*.log"):
+            log.rename(folder / f"worker-{log.name}")
+        yield Cluster(url, folder / "workers")
+
+
+def python_without(folder: Path, *names: str) -> Path:
+    """A Python that has what this one has, but for these packages."""
+    venv.create(folder, symlinks=True)
+    packages = next((folder / "lib").glob("python3.*")) / "site-packages"
+    for path in SITE_PACKAGES.iterdir():
+        if not path.name.startswith((*NOT_ON_WORKERS, *names)):
+            (packages / path.name).symlink_to(path)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def workers_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    python = python_without(tmp_path_factory.mktemp("python") / "env")
+    program = "import numba, pyarrow, pandas\ntry: import udfs\nexcept ImportError: print('none')"
+    done = subprocess.run(
+        [python, "-c", program],
+        cwd=python.parent,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "none\n", done.stderr
+    return python
+
+
+_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+SMALL = [
+    word
+    for setting in (
+        "spark.cores.max=2",  # one on each worker
+        "spark.executor.memory=768m",
+        "spark.driver.memory=512m",
+        "spark.driver.host=127.0.0.1",
+        "spark.ui.enabled=false",
+        f"spark.driver.extraJavaOptions={_JVM}",
+        f"spark.executor.extraJavaOptions={_JVM}",
+    )
+    for word in ("--conf", setting)
+]
+
+
+def submit(
+    cluster: Cluster, python: Path, store: GoldenStore, output: Path, *more: str
+) -> subprocess.CompletedProcess[str]:
+    settings = [
+        word for name, value in store.settings.items() for word in ("--set", f"{name}={value}")
+    ]
+    return subprocess.run(
+        [str(ROOT / "spark-submit.sh"), "--master", cluster.url, *SMALL,
+         "rebuild", str(store.input),
+         "--output", str(output), "--rocketmq", store.version, "--json", *settings, *more],
+        cwd=output.parent,
+        env=environment(PYSPARK_PYTHON=str(python), PYSPARK_DRIVER_PYTHON=sys.executable),
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )  # fmt: skip
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """The error message. spark-submit puts the driver's standard error on standard output."""
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("reput: error: ")]
+    return line
+
+
+@pytest.mark.parametrize(
+    "name", ["mixed_5.4.0", pytest.param("lmq_batch_5.3.3", marks=pytest.mark.long)]
+)
+def test_a_cluster_rebuilds_the_same_bytes(
+    cluster: Cluster, workers_python: Path, name: str, tmp_path: Path
+) -> None:
+    store = golden_stores.unpack(name)
+    before = cluster.executors()
+    done = submit(cluster, workers_python, store, tmp_path / "output")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["messages"] > 1000  # one object, and nothing else there
+    assert difference(tmp_path / "output", store.expect) is None
+    assert list(tmp_path.iterdir()) == [tmp_path / "output"]
+    # both workers had executors for it
+    after = cluster.executors()
+    assert all(after[worker] > before[worker] for worker in ("2", "3"))
+
+
+ORIGINS = """
+import sys
+from pyspark.sql import SparkSession
+
+def origins(batches):
+    import os, sys
+    import jobs, numba, pyarrow, store_format.kernels, udfs.scan
+    for batch in batches:
+        modules = (udfs.scan, store_format.kernels, jobs)
+        yield pyarrow.RecordBatch.from_pydict({
+            "python": [sys.executable], "cwd": [os.getcwd()], "process": [os.getppid()],
+            "files": [[module.__file__ for module in modules]],
+            "cached": [store_format.kernels._CACHE_FOLDER],
+        })
+
+schema = "python string, cwd string, process long, files array<string>, cached string"
+spark = SparkSession.builder.getOrCreate()
+for row in spark.range(0, 4, 1, 4).mapInArrow(origins, schema).toArrow().to_pylist():
+    print(row)
+spark.stop()
+"""
+
+
+def test_the_workers_modules_come_from_the_zip(
+    cluster: Cluster, workers_python: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "origins.py"
+    script.write_text(ORIGINS)
+    zipped = tmp_path / "reput.zip"
+    subprocess.run([sys.executable, ROOT / "scripts" / "make_zip.py", zipped], check=True)
+    done = subprocess.run(
+        [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, *SMALL,
+         "--py-files", str(zipped), str(script)],
+        cwd=tmp_path,
+        env=environment(PYSPARK_PYTHON=str(workers_python), PYSPARK_DRIVER_PYTHON=sys.executable),
+        capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = [eval(line) for line in done.stdout.splitlines()]
+    assert len(rows) == 4
+    for row in rows:
+        assert row["python"] == str(workers_python)
+        assert Path(row["cwd"]).is_relative_to(cluster.folder)
+        assert str(ROOT) not in "".join(row["files"])
+        assert all("/reput.zip/" in file for file in row["files"]), row
+        assert row["cached"]
+
+
+def test_a_worker_without_numba_says_so(
+    cluster: Cluster, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    python = python_without(tmp_path_factory.mktemp("bare") / "env", "numba", "llvmlite")
+    done = submit(cluster, python, golden_stores.unpack("tiny_5.3.3"), tmp_path / "output")
+    assert done.returncode == 3
+    for word in ("no module 'numba'", str(python), "--archives"):
+        assert word in said(done)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.long
+def test_damage_is_told_by_its_place_from_a_cluster(
+    cluster: Cluster, workers_python: Path, tmp_path: Path
+) -> None:
+    store = golden_stores.unpack("middle_crc_5.3.3")
+    done = submit(cluster, workers_python, store, tmp_path / "output")
+    assert done.returncode == 1
+    assert "bodyCRC does not match the body" in said(done)
+    assert not list(tmp_path.iterdir())

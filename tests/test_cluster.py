@@ -23,7 +23,8 @@ from tests import golden_stores
 from tests.golden_stores import GoldenStore
 from tests.rocketmq.judge import difference
 
-pytestmark = pytest.mark.spark
+# Each starts executors whose kernels are compiled anew, from the zip: half a minute and more.
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 ROOT = Path(__file__).parents[1]
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -11,12 +11,16 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from jobs.pipeline import Cut
+from jobs.rebuild import REFUSE
 from store_format.faults import DamageFound
 from tests.in_process import Rebuilt, Session, rebuild_log
 from tests.logs import Log, logs
 from tests.logs.packed import PackedLog, packed
 from tests.logs.strategies import VERSIONS
-from tests.reference import Derivation, derive
+from tests.reference import Derivation, Message, derive, records
+from tests.reference.derive import COMMITTED
+from tests.reference.log import BadRecordError, read_record
+from tests.reference.rules import Rules, parse_version
 
 # A queue's first file is named by its first queueOffset * 20, which must be a positive long.
 GREATEST_FIRST_OFFSET = (1 << 63) // 20 - 1
@@ -66,8 +70,6 @@ def check(log: Log, cut: Cut | None = None, seed: int = 0) -> Derivation:
 
 def first_offsets(log: Log) -> list[int]:
     """The queueOffset that each queue starts with."""
-    from tests.reference import records
-
     first: dict[tuple[str, int], int] = {}
     for message in records(*log[:3]):
         if message.transaction in (0, 8):
@@ -125,3 +127,84 @@ def test_many_logs_of_each_version(version: str) -> None:
 
     run()
     assert len(seen) > 5, seen  # ends of many kinds were met
+
+
+def first_live(log: Log, derivation: Derivation) -> int | None:
+    """Where the first live record stands after the log's end, looked for at every byte.
+
+    Live: sound, in its own place, stored no earlier than the log's last record, and of a
+    queueOffset that its queue does not have yet.
+    """
+    rules = Rules(parse_version(log.version), log.settings, log.topic_attributes)
+    greatest: dict[tuple[str, int], int] = {}
+    known = records(*log[:3])
+
+    def offset_of(message: Message) -> int | None:
+        """The offset in its queue; none where no queue takes it."""
+        batch = rules.is_batch_topic(message.topic)
+        if batch and (message.base_offset < 0 or message.batch_size < 0):
+            return None
+        return message.base_offset if batch else message.queue_offset
+
+    for message in known:
+        if message.transaction in COMMITTED and (offset := offset_of(message)) is not None:
+            key = message.topic, message.queue_id
+            greatest[key] = max(greatest.get(key, offset), offset)
+    for base, segment in sorted(log.segments.items()):
+        at = segment.find(b"\xda\xa3\x20")
+        while at >= 0:
+            place, at = base + at - 4, segment.find(b"\xda\xa3\x20", at + 1)
+            if place <= derivation.end:
+                continue
+            try:
+                found = read_record(segment, place - base, place, rules)
+            except BadRecordError:
+                continue
+            if found is None or found.transaction not in COMMITTED:
+                continue
+            if known and found.store_timestamp < known[-1].store_timestamp:
+                continue
+            if not 0 < len(found.topic.encode()) < 256 or {"/", "\\", "\0"} & set(found.topic):
+                continue
+            offset = offset_of(found)
+            least = greatest.get((found.topic, found.queue_id), -(1 << 63))
+            if offset is not None and (offset > least or least == -(1 << 63)):
+                return place
+    return None
+
+
+def damaged_logs() -> st.SearchStrategy[PackedLog]:
+    """Whose further queues would need a look at more than a record's own."""
+    return packed(logs()).filter(
+        lambda log: (
+            not log.settings["enableMultiDispatch"]
+            and derive(*log).stop not in ("end of segments", "zeros")
+            and all(0 <= first <= GREATEST_FIRST_OFFSET for first in first_offsets(log))
+        )
+    )
+
+
+def check_refusal(log: Log, cut: Cut) -> None:
+    derivation = derive(*log)
+    live = first_live(log, derivation)
+    event("live records follow" if live is not None else "nothing live follows")
+    if live is None:
+        rebuilt = rebuild_log(log, cut, on_damage=REFUSE)
+        assert difference(rebuilt, derivation) is None
+        assert "nothing live follows" in rebuilt.summary.warnings[0]
+    else:
+        with pytest.raises(DamageFound, match=f"live records follow, the first at offset {live}:"):
+            rebuild_log(log, cut, on_damage=REFUSE)
+
+
+@settings(ANY, max_examples=60)
+@given(damaged_logs(), cuts())
+def test_damage_is_refused_where_live_records_follow(log: PackedLog, cut: Cut) -> None:
+    check_refusal(log, cut)
+
+
+@pytest.mark.long
+@settings(ANY, max_examples=1000)
+@given(damaged_logs(), cuts())
+def test_more_damage_is_refused_where_live_records_follow(log: PackedLog, cut: Cut) -> None:
+    check_refusal(log, cut)

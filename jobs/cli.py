@@ -12,7 +12,7 @@ from typing import Any
 from jobs import append, dump
 from jobs.progress import Progress, ShownProgress
 from jobs.session import SparkFailed, command_session
-from store_format.faults import DamageFound, StoreError
+from store_format.faults import DamageFound, StoreChanged, StoreError
 from store_format.profiles import RELEASES, UnknownRelease
 from store_format.settings import SettingError, parse_assignments, parse_properties
 
@@ -51,10 +51,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return code
     except DamageFound as error:
         return _complain(error, DAMAGE)
-    except (SettingError, UnknownRelease) as error:
-        return _complain(error, USAGE)
-    except (StoreError, OSError) as error:
+    except (StoreChanged, OSError) as error:
         return _complain(error, FAILED)
+    except (SettingError, UnknownRelease, StoreError) as error:
+        return _complain(error, USAGE)
     except SparkFailed as error:
         return _complain(cause(str(error)), FAILED)
 

@@ -1,0 +1,119 @@
+# ruff: noqa: E501 - a line of source is quoted whole
+"""One planted bug for each promise of a rebuild besides its bytes: cuts, refusals, bounds, traces.
+
+`python -m tests.planted_rebuild_bugs [PART OF A NAME]`. The rules of the bytes are in mutants.
+"""
+
+import sys
+
+from tests.planting import Bug, plant_all
+
+_PIPELINE = "jobs/pipeline.py"
+_PUBLISH = "jobs/publish.py"
+_REBUILD = "jobs/rebuild.py"
+_SEGMENTS = "store_format/segments.py"
+_KINDS = "tests/test_kinds_of_log.py"
+_WRONG = "tests/test_wrong_input.py"
+_BOUNDS = "tests/test_bounds.py"
+
+
+def only(module: str, words: str) -> tuple[str, ...]:
+    return (module, "-k", words)
+
+
+BUGS = (
+    # The same bytes however the work is cut
+    Bug("a queue's runs are numbered in the log's order", _PIPELINE,
+        ".sortWithinPartitions(*QUEUE_KEY, *LOG_ORDER)", ".sortWithinPartitions(*QUEUE_KEY)",
+        only(_KINDS, "everything or expired")),
+    Bug("a file is built in the log's order", _PIPELINE,
+        ".sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER)", ".sortWithinPartitions(*SEGMENT_KEY)",
+        only(_KINDS, "everything or expired")),
+    Bug("ranges of slots are joined in order", _PIPELINE,
+        '.sortWithinPartitions("file", "range")', '.sortWithinPartitions("file")', (_KINDS,)),
+    Bug("puts are counted on over splits", _PIPELINE,
+        'total += row["index_puts"]', 'total = row["index_puts"]', (_KINDS,)),
+    Bug("two attempts at one task never meet", "udfs/staging.py",
+        'return f"{prefix}-{uuid.uuid4().hex}"', "return prefix", only("tests/test_cuts.py", "all_cuts")),
+    Bug("a message without keys may open one more index file", _PIPELINE,
+        "return files + 1 if last_is_full and last_record > last_put else files", "return files",
+        only(_KINDS, "without")),
+    # Damage
+    Bug("damage before live records is refused", _REBUILD,
+        "if on_damage == REFUSE:", "if on_damage == TRUNCATE:", only(_WRONG, "refused_or_cut")),
+    Bug("stale records are no lost data", "jobs/survey.py",
+        'f.col("greatest") > f.col("known")', 'f.col("known") > f.col("greatest")',
+        only("tests/test_against_reference.py", "refused_where")),
+    Bug("what was stored before the log's last record is stale", "jobs/survey.py",
+        "not_before=last[-1] if last else None", "not_before=None",
+        only("tests/test_against_reference.py", "refused_where")),
+    Bug("all that follows is looked at", "udfs/survey.py", "at = end.next + 1", "break",
+        only("tests/test_against_reference.py", "refused_where")),
+    Bug("damage is named by its place in the file", _REBUILD,
+        "offset {broke.offset - segment.start} ", "offset {broke.offset} ",
+        only("tests/test_golden.py", "refused_by_name")),
+    Bug("what a task says comes out as it was", "jobs/collect.py",
+        "if raised is None or kind is None:", "if True:", only("tests/test_golden.py", "task_says")),
+    # Wrong input
+    Bug("a segment of a wrong size", _SEGMENTS, "if segment.state.size != configured:", "if False:",
+        only(_WRONG, "short")),
+    Bug("a segment of a wrong name", _SEGMENTS, "if segment.start % configured:", "if False:",
+        only(_WRONG, "misnamed")),
+    Bug("a segment that is there twice", _SEGMENTS, "if before.start == after.start:", "if False:",
+        only(_WRONG, "two_folders")),
+    Bug("a hole between segments", _SEGMENTS, "if before.end != after.start:", "if False:",
+        only(_WRONG, "hole")),
+    Bug("a link, FIFO or folder for a segment", "store_format/store_files.py",
+        "_state(about) if regular else None", "_state(about)",
+        only(_WRONG, "linked or fifo or folder_for")),
+    Bug("no segments", _SEGMENTS, "if not segments:", "if segments is None:", only(_WRONG, "remove")),
+    Bug("a topic that is no folder's name", "udfs/scan.py", "check_topic(queue.topic)", "str(queue.topic)",
+        only(_WRONG, "unsafe")),
+    Bug("an unsafe topic is said", _REBUILD,
+        'for name in row["unsafe_topics"]]', "for name in ()]", only(_WRONG, "unsafe")),
+    Bug("an output in use", _PUBLISH, "if holds and not replace:", "if False:",
+        only(_WRONG, "output_in_use")),
+    Bug("what is not built is refused", "jobs/plan.py", "refuse_unsupported(parsed)", "pass",
+        only(_WRONG, "not_built")),
+    Bug("topics from the backup", "jobs/plan.py", 'for name in ("topics.json", "topics.json.bak"):',
+        'for name in ("topics.json",):', only(_WRONG, "backup")),
+    Bug("compacted topics are warned of", "jobs/plan.py",
+        'if about.get("cleanup.policy") == "COMPACTION"', "if False", only(_WRONG, "compacted")),
+    Bug("a log that changed after it was scanned", _REBUILD,
+        "if reader.state != segment.state:", "if False:", only(_WRONG, "changes_during")),
+    # Nothing left behind
+    Bug("staging goes, whatever happens", _REBUILD,
+        "    finally:\n        storage.remove_tree(staging.folder)", "    finally:\n        pass",
+        (_WRONG,)),
+    Bug("no folders are made on the way to an output that is not published", _PUBLISH,
+        "while parent and not _is_there(storage, parent):", "while False:",
+        only(_WRONG, "folders_made")),
+    Bug("index names stay apart at the end of time", _PUBLISH,
+        "times[place] = min(times[place], LAST_INDEX_TIME - after)", "pass",
+        ("tests/test_names.py",)),
+    Bug("the manifest has each file's digest", "udfs/index.py",
+        'create(staging.path(name), digest=True)', 'create(staging.path(name))',
+        only("tests/test_golden.py", "tiny")),
+    # Bounds
+    Bug("a task holds a window, not a segment", "store_format/scan.py",
+        "WINDOW_BYTES = 8 << 20", "WINDOW_BYTES = 1 << 30", (_BOUNDS,)),
+    Bug("rows do not grow with messages", "store_format/scan.py",
+        "most = min(QUEUE_PUTS, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))",
+        "most = 1000", only(_BOUNDS, "grow")),
+    Bug("a split looks for its first record within itself", "store_format/scan.py",
+        "limit = min(s.end + RECORD_HEAD_BYTES - 1, s.segment_end)", "limit = s.segment_end",
+        only(_BOUNDS, "skipped")),
+    # Where it runs
+    Bug("kernels are kept wherever their sources lie", "store_format/kernels.py",
+        '"CACHE_LOCATOR_CLASSES": f"{SourcesLocator.__module__}.{SourcesLocator.__qualname__}",', "",
+        ("tests/test_kernels.py",)),
+    Bug("a missing numba is named", "store_format/kernels.py",
+        "has no module {error.name!r}", "cannot go on", only("tests/test_cluster.py", "numba")),
+    Bug("one JSON object on standard output", "jobs/cli.py",
+        "return Progress() if arguments.json and one_stream else ShownProgress()",
+        "return ShownProgress()", only("tests/test_cluster.py", "same_bytes")),
+)  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(plant_all(BUGS, " ".join(sys.argv[1:])))

@@ -63,6 +63,9 @@ class Session:
         made = [numbers[a:b] for a, b in itertools.pairwise(cuts)]
         return Frame(self, lambda: made, pa.schema([pa.field("id", pa.int64(), nullable=False)]))
 
+    def createDataFrame(self, table: pa.Table) -> "Frame":
+        return Frame(self, lambda: [table.to_pylist()], table.schema)
+
 
 class Frame:
     """A lazy table in partitions: nothing runs before toArrow."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from store_format import checkpoint
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.engines import Reput
@@ -25,17 +26,20 @@ from tests.rocketmq.live import SETTINGS, Broker, Client, messages, replace_deri
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.spark]
 
-# Small segments, and queues and checkpoint on disk five times a second: without that, a broker
-# that lived for seconds would always recover from its very first segment.
+# Small segments, and log, queues and checkpoint on disk five times a second: without that, a
+# broker that lived for seconds would always recover from its very first segment. (A thorough
+# flush of the log, every 10 s by default, is what moves the checkpoint's physicMsgTimestamp.)
+THOROUGH = {"flushCommitLogThoroughInterval": 200, "flushConsumeQueueThoroughInterval": 200}
 OFTEN = {
+    **THOROUGH,
     "mappedFileSizeCommitLog": 1 << 16,
-    "flushConsumeQueueThoroughInterval": 200,
     # One index file that is never full, as the first of any broker for a long time.
     "maxIndexNum": 100_000,
 }
 MOMENTS = range(20)
-# StoreCheckpoint.getMinTimestamp takes three seconds off, and it is written once a second.
-_CHECKPOINT_SECONDS = 6
+# StoreCheckpoint.getMinTimestamp takes three seconds off.
+_CHECKPOINT_SECONDS = 3
+_VOUCHED_WITHIN_SECONDS = 120
 
 
 @dataclass
@@ -55,19 +59,39 @@ def _killed(
 ) -> list[list[Any]]:
     """What the broker had acknowledged when it was killed, `seconds` after the first messages.
 
-    settled: messages that its checkpoint vouches for by then.
+    settled: messages that its checkpoint vouches for by then: the kill waits for that.
     """
     with Broker(version, store, **settings) as broker:
         asking = Client(client, broker.namesrv)
         first = asking.send(messages(12 + settled))
+        settled_at = int(time.time() * 1000)
         if settled:
             time.sleep(_CHECKPOINT_SECONDS)
-        killer = threading.Timer(seconds, broker.driver.kill)
+
+        def kill() -> None:
+            if settled:
+                _await_checkpoint(store, settled_at)
+            else:
+                time.sleep(seconds)
+            broker.driver.kill()
+
+        killer = threading.Thread(target=kill)
         killer.start()
         many = messages(20_000, first=len(first))
         sent = asking.send(many, until_killed=True, send_timeout_ms=1000)
         killer.join()
     return first + sent
+
+
+def _await_checkpoint(store: Path, time_ms: int) -> None:
+    """Wait until the broker's checkpoint vouches for what was stored up to a time."""
+    give_up = time.monotonic() + _VOUCHED_WITHIN_SECONDS
+    vouched = 0
+    while vouched <= time_ms and time.monotonic() < give_up:
+        time.sleep(0.1)
+        noted = checkpoint.decode((store / "checkpoint").read_bytes())
+        least = min(noted.physic_msg_timestamp, noted.logics_msg_timestamp)
+        vouched = least - 1000 * _CHECKPOINT_SECONDS
 
 
 def _serve(version: str, store: Path, client: Driver, keys: list[list[str]], **s: object) -> Served:
@@ -92,7 +116,8 @@ def _both(
     theirs = _serve(version, folder / "theirs", client, keys, **OFTEN)
     copy(store, folder / "ours")
     settings = {**SETTINGS, **OFTEN}
-    del settings["flushConsumeQueueThoroughInterval"]
+    for name in THOROUGH:
+        del settings[name]
     replace_derived(reput, version, folder / "ours", folder / "derived", settings)
     ours = _serve(version, folder / "ours", client, keys, **OFTEN)
     return sent, theirs, ours
@@ -115,7 +140,7 @@ def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(
     version = "5.3.3"
     needs_rocketmq(version)
     with Driver(version) as client:
-        sent, theirs, ours = _both(version, folder, reput, client, seconds=3, settled=2000)
+        sent, theirs, ours = _both(version, folder, reput, client, seconds=0, settled=2000)
     _assert_never_less(sent, theirs, ours)
     # Before: RocketMQ's own recovery no longer finds the keys of the first segments.
     lost = sum(not found for found in theirs.by_key)

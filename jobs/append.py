@@ -16,12 +16,13 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from jobs.plan import topic_attributes
-from store_format.faults import REASONS, Fault
+from store_format.faults import REASONS, Fault, StoreError
 from store_format.names import COMMIT_LOG
 from store_format.profiles import RELEASES, profile
 from store_format.rules import record_rules
 from store_format.segments import find_segments
 from store_format.settings import SettingError, parse_assignments, parse_properties
+from store_format.storage import storage_for
 from store_format.store_files import LocalStorage
 from store_format.writer.copying import SourceSegment, Wanted, copy_messages
 from store_format.writer.errors import Refused
@@ -88,6 +89,8 @@ def run(arguments: argparse.Namespace) -> int:
     rules = profile(arguments.rocketmq)
     source = _source(arguments, rules.ipv6_hosts, rules.long_topics)
     warnings: list[str] = []
+    if not isinstance(storage_for(arguments.store), LocalStorage):
+        raise StoreError(f"{arguments.store}: append writes to a local store")
     topics = topic_attributes(LocalStorage(), arguments.store, warnings)
     writer = CommitLogWriter.open(
         arguments.store,
@@ -190,8 +193,8 @@ def _lines(file: Any) -> Iterator[tuple[int, bytes]]:
 
 def _source_segments(store: str) -> list[SourceSegment]:
     """The log of a store, read only; its segment size is that of its files."""
-    storage = LocalStorage()
-    folder = f"{store}/{COMMIT_LOG}"
+    storage = storage_for(store)
+    folder = f"{storage.resolve(store)}/{COMMIT_LOG}"
     sizes = [listed.state.size for listed in storage.list(folder) if listed.state]
     segments = find_segments(storage, [folder], max(sizes, default=0))
 

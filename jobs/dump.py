@@ -39,7 +39,8 @@ from store_format.settings import (
     parse_properties,
     settings_from,
 )
-from store_format.store_files import LocalReader, LocalStorage
+from store_format.storage import storage_for
+from store_format.store_files import Reader, Storage
 
 OK, DAMAGE, USAGE = 0, 1, 2
 PARTS = ("header", "entries", "slots")
@@ -114,10 +115,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
-    path = Path(args.file)
-    if path.is_dir():
-        raise DumpError(f"{path}: is a folder; dump takes one file of a store")
-    reader = LocalStorage().open(str(path))
+    storage = storage_for(args.file)
+    path = storage.resolve(args.file)
+    try:
+        reader = storage.open(path)
+        _ = reader.state
+    except (OSError, StoreError):
+        if _is_folder(storage, path):
+            raise DumpError(f"{args.file}: is a folder; dump takes one file of a store") from None
+        raise
     try:
         kind = _kind(args, path, reader)
         items = _items(args, kind, path, reader)
@@ -129,6 +135,14 @@ def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
         return DAMAGE if damaged else OK
     finally:
         reader.close()
+
+
+def _is_folder(storage: Storage, path: str) -> bool:
+    try:
+        storage.list(path)
+    except (OSError, StoreError):
+        return False
+    return True
 
 
 def _json_line(item: Item) -> str:
@@ -145,9 +159,9 @@ def _limited(items: Iterable[Item], limit: int | None) -> Iterator[Item]:
         yield item
 
 
-def _kind(args: argparse.Namespace, path: Path, reader: LocalReader) -> Kind:
+def _kind(args: argparse.Namespace, path: str, reader: Reader) -> Kind:
     # the folders tell the kind, also where the shell stands in one of them
-    kind = Kind(args.kind) if args.kind else kind_of(path.absolute().parts, _head(reader))
+    kind = Kind(args.kind) if args.kind else kind_of(tuple(path.split("/")), _head(reader))
     if kind is None:
         raise DumpError(
             f"{path}: no file of a store by its name, folders and first bytes; if it is one, "
@@ -160,11 +174,11 @@ def _kind(args: argparse.Namespace, path: Path, reader: LocalReader) -> Kind:
     return kind
 
 
-def _head(reader: LocalReader) -> bytes:
+def _head(reader: Reader) -> bytes:
     return _bytes(reader, min(RECORD_HEAD.itemsize, reader.state.size))
 
 
-def _bytes(reader: LocalReader, length: int) -> bytes:
+def _bytes(reader: Reader, length: int) -> bytes:
     head = np.empty(length, np.uint8)
     reader.read_into(0, head)
     return head.tobytes()
@@ -177,11 +191,11 @@ def _settings(args: argparse.Namespace) -> Settings:
     return settings_from(conf, parse_assignments(args.settings))
 
 
-def _items(args: argparse.Namespace, kind: Kind, path: Path, reader: LocalReader) -> Iterator[Item]:
+def _items(args: argparse.Namespace, kind: Kind, path: str, reader: Reader) -> Iterator[Item]:
     length, settings = reader.state.size, _settings(args)
     rules = profile(args.rocketmq)
     if kind == Kind.COMMIT_LOG:
-        start = first_offset(path.name, _head(reader))
+        start = first_offset(path.rpartition("/")[2], _head(reader))
         end = start + length
         _check_first(args.first, start, end, "physical offsets")
 
@@ -193,7 +207,7 @@ def _items(args: argparse.Namespace, kind: Kind, path: Path, reader: LocalReader
         return describe_segment(read, start, end, first, scan_rules(rules, settings, ()), shown)
     if kind in (Kind.CONSUME_QUEUE, Kind.BATCH_CONSUME_QUEUE):
         batch = kind == Kind.BATCH_CONSUME_QUEUE
-        start = _name_offset(path.name)
+        start = _name_offset(path.rpartition("/")[2])
         low = start // entry_bytes(batch)
         high = (start + length) // entry_bytes(batch)
         _check_first(args.first, low, high, "positions")
@@ -206,9 +220,7 @@ def _items(args: argparse.Namespace, kind: Kind, path: Path, reader: LocalReader
     return describe_checkpoint(raw) if kind == Kind.CHECKPOINT else describe_small(kind, raw)
 
 
-def _index_items(
-    args: argparse.Namespace, path: Path, reader: LocalReader, slots: int
-) -> Iterator[Item]:
+def _index_items(args: argparse.Namespace, path: str, reader: Reader, slots: int) -> Iterator[Item]:
     try:
         sizes = index_sizes(reader.state.size, slots)
     except ValueError as error:

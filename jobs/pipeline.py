@@ -66,7 +66,9 @@ class Pipeline:
         scanned: dict[int, Scanned] = {}
         firsts: dict[int, int] = {}
         while True:
-            task = ScanSplits(self.staging, self.plan.splits, self.rules, numbers, firsts)
+            task = ScanSplits(
+                self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, firsts
+            )
             rows = self._ids(len(numbers)).mapInArrow(task, ddl(SCANNED))
             with self.progress.stage("scanned", self._scanned):
                 scanned.update((row["split"], row) for row in collect(rows))

@@ -22,6 +22,7 @@ class Plan:
     """A store as found, before any of its log is read."""
 
     store: str
+    storage: Storage  # that the store is on
     profile: Profile
     settings: Settings
     segments: list[Segment]
@@ -64,6 +65,7 @@ def make_plan(
         split_bytes = _split_bytes(segments, cores)
     return Plan(
         store=store,
+        storage=storage,
         profile=rules,
         settings=parsed,
         segments=segments,

@@ -1,7 +1,6 @@
 """Publish: put the accepted files under their names, and the whole set in its place at once."""
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from store_format.names import (
     INDEX,
     LAST_INDEX_TIME,
     MANIFEST,
+    UNFINISHED,
     index_name,
     next_index_time,
     parse_index_name,
@@ -37,6 +37,9 @@ def check_output(storage: Storage, output: str, replace: bool) -> None:
         return
     except NotADirectoryError:
         raise StoreError(f"{output}: is there and is not a folder") from None
+    names = {name for name, _ in holds}
+    if UNFINISHED in names and MANIFEST not in names:
+        return  # what a killed job left: its files go when the new ones are there
     if holds and not replace:
         raise OutputInUse(f"{output}: is not empty; --replace puts the new set in its place")
 
@@ -47,20 +50,14 @@ def make_staging(storage: Storage, output: str) -> Staging:
     Beside the first folder that is missing on the way to the output: those are made when there
     is something to publish.
     """
-    parent, name = os.path.split(output.rstrip("/"))
-    while parent and not _is_there(storage, parent):
-        parent, name = os.path.split(parent)
-    folder = os.path.join(parent, attempt_name(f".{name}.reput"))
+    parent, _, name = output.rpartition("/")
+    while parent and not storage.has_folder(parent):
+        parent, _, name = parent.rpartition("/")
+    prefix = f".{name}.reput"
+    storage.remove_leftovers(parent, prefix)
+    folder = f"{parent}/{attempt_name(prefix)}"
     storage.make_folders(folder)
     return Staging(storage, folder)
-
-
-def _is_there(storage: Storage, folder: str) -> bool:
-    try:
-        storage.list(folder)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None) -> list[Built]:
@@ -98,21 +95,18 @@ def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:
 def publish(
     staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, replace: bool
 ) -> None:
-    """Move the accepted files into one folder, add checkpoint and manifest, and publish it."""
-    storage, target = staging.storage, staging.path(_SET)
-    storage.make_folders(target)
-    made: set[str] = set()
-    for row in built:
-        if row["folder"] not in made:
-            made.add(row["folder"])
-            storage.make_folders(f"{target}/{row['folder']}")
-        storage.move(staging.path(row["name"]), f"{target}/{row['path']}")
-        summary.files.append(OutputFile(row["path"], row["length"], row["sha256"], row["entries"]))
+    """Move the accepted files into one folder, add the checkpoint, and publish it."""
+    storage, folder = staging.storage, staging.path(_SET)
+    target = storage.begin_set(folder, summary.output, replace)
+    for below in dict.fromkeys(row["folder"] for row in built):
+        storage.make_folders(f"{target}/{below}")
+    storage.move_all((staging.path(row["name"]), f"{target}/{row['path']}") for row in built)
+    summary.files = [
+        OutputFile(row["path"], row["length"], row["sha256"], row["entries"]) for row in built
+    ]
     summary.files.append(_write(storage, target, CHECKPOINT, checkpoint))
     manifest = json.dumps(summary.manifest(), indent=1, sort_keys=True) + "\n"
-    _write(storage, target, MANIFEST, manifest.encode())
-    storage.make_folders(os.path.dirname(summary.output) or ".")
-    storage.publish(target, summary.output, replace)
+    storage.publish(folder, summary.output, replace, (MANIFEST, manifest.encode()))
 
 
 def _write(storage: Storage, folder: str, name: str, content: bytes) -> OutputFile:

@@ -15,7 +15,8 @@ from jobs.survey import first_live_record
 from store_format import checkpoint
 from store_format.faults import REASONS, DamageFound, Fault, StoreChanged
 from store_format.names import INDEX
-from store_format.store_files import LocalStorage, Storage
+from store_format.storage import storage_for
+from store_format.store_files import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,34 +36,38 @@ def rebuild(
     index_start_name: str | None = None,
     cut: Cut | None = None,
     storage: Storage | None = None,
+    output_storage: Storage | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Derive ConsumeQueue and Index files from a store's CommitLog, as RocketMQ would.
 
     store: a folder that holds `commitlog/`; output: a folder that is absent or empty, unless
-    `replace`; rocketmq: the release whose bytes are wanted; settings: by RocketMQ's names, as
-    text (`{"maxIndexNum": "400"}`); on_damage: `refuse` raises DamageFound where live records
+    `replace`; each a path or a URL, of one file system or two (store_format.storage); rocketmq:
+    the release whose bytes are wanted; settings: by RocketMQ's names, as text
+    (`{"maxIndexNum": "400"}`); storage: what to read and write by instead of what the URLs say,
+    output_storage: what to write by; on_damage: `refuse` raises DamageFound where live records
     follow damage, `truncate` ends the log there as RocketMQ's recovery does.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
     left behind in `output` then.
     """
     started = time.monotonic()
-    storage = storage or LocalStorage()
+    output_storage = output_storage or storage or storage_for(output)
+    storage = storage or storage_for(store)
     progress = progress or Progress()
     cores = spark_cores(spark)
     cut = cut or Cut()
-    store, output = storage.resolve(store), storage.resolve(output)
+    store, output = storage.resolve(store), output_storage.resolve(output)
     plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes)
-    check_output(storage, output, replace)
-    staging = make_staging(storage, output)
+    check_output(output_storage, output, replace)
+    staging = make_staging(output_storage, output)
     try:
         job = Pipeline(spark, plan, staging, cores, cut, progress)
         linked = job.scan()
         reason, warnings = judge_end(job, linked, on_damage)
         summary = _summary(plan, output, linked, reason, warnings)
         built = job.build(linked)
-        check_unchanged(storage, plan)
+        check_unchanged(plan)
         named = name_files(built, job.queue_bytes, index_start_name)
         _count(summary, linked, named)
         summary.seconds = time.monotonic() - started
@@ -70,7 +75,7 @@ def rebuild(
         summary.seconds = time.monotonic() - started
         return summary
     finally:
-        storage.remove_tree(staging.folder)
+        output_storage.remove_tree(staging.folder)
 
 
 def _summary(plan: Plan, output: str, linked: Linked, reason: str, warnings: list[str]) -> Summary:
@@ -147,12 +152,17 @@ def _checkpoint(plan: Plan, linked: Linked, built: list[Built]) -> bytes:
     )
 
 
-def check_unchanged(storage: Storage, plan: Plan) -> None:
-    """Raise StoreChanged where a segment is not what it was when the plan was made."""
+def check_unchanged(plan: Plan) -> None:
+    """Raise StoreChanged where a segment is not what it was when the plan was made.
+
+    By listing its folder again: one request for many, where a file system is asked by requests.
+    """
+    folders = dict.fromkeys(segment.path.rpartition("/")[0] for segment in plan.segments)
+    now = {f"{folder}/{name}": state
+           for folder in folders for name, state in plan.storage.list(folder)}  # fmt: skip
     for segment in plan.segments:
-        reader = storage.open(segment.path)
-        reader.close()
-        if reader.state != segment.state:
+        state = now.get(segment.path)
+        if state != segment.state:
             raise StoreChanged(
-                f"{segment.path}: changed during the rebuild: {segment.state} is now {reader.state}"
+                f"{segment.path}: changed during the rebuild: {segment.state} is now {state}"
             )

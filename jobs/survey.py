@@ -25,7 +25,7 @@ def first_live_record(job: "Pipeline", linked: Linked) -> int | None:
     assert broke is not None
     last = [row["last_timestamp"] for row in linked.accepted if row["records"]]
     rules = replace(job.rules, not_before=last[-1] if last else None)
-    survey = SurveySplits(job.staging.storage, job.plan.splits, rules, broke.offset + 1)
+    survey = SurveySplits(job.plan.storage, job.plan.splits, rules, broke.offset + 1)
     after = (
         job.ids_from(broke.split)
         .mapInArrow(survey, ddl(SURVEYED))

@@ -16,7 +16,8 @@ from jobs.progress import Progress
 from jobs.publish import Built, name_files
 from jobs.rebuild import REFUSE, check_unchanged, judge_end
 from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX
-from store_format.store_files import LocalStorage, Storage
+from store_format.storage import storage_for
+from store_format.store_files import Storage
 from udfs.compare import DIFFERENCE, PAIR, CompareFiles
 from udfs.schemas import ddl
 from udfs.staging import Staging, attempt_name
@@ -98,18 +99,22 @@ def verify(
 
     The unused tails of files, and a segment of zeros only, do not count; index files are
     compared in the order of their names. staging_folder: where the files are derived, by
-    default a temporary folder; on a cluster it must be one that all machines see.
+    default a temporary folder; on a cluster it must be one that all machines see. All three are
+    paths or URLs, each of a file system of its own; `storage` stands for that of all three.
     Raises as rebuild does.
     """
     started = time.monotonic()
-    storage = storage or LocalStorage()
+    base = staging_folder or tempfile.gettempdir()
+    there = storage or storage_for(against or store)
+    staging_storage = storage or storage_for(base)
+    storage = storage or storage_for(store)
     cut, store = cut or Cut(), storage.resolve(store)
-    against = storage.resolve(against) if against else store
+    against = there.resolve(against) if against else store
     cores = spark_cores(spark)
     plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes)
-    base = storage.resolve(staging_folder or tempfile.gettempdir())
-    staging = Staging(storage, f"{base}/{attempt_name('reput-verify')}")
-    storage.make_folders(staging.folder)
+    folder = f"{staging_storage.resolve(base)}/{attempt_name('reput-verify')}"
+    staging = Staging(staging_storage, folder)
+    staging_storage.make_folders(folder)
     try:
         job = Pipeline(spark, plan, staging, cores, cut, progress or Progress())
         linked = job.scan()
@@ -118,18 +123,18 @@ def verify(
         report.warnings = plan.warnings + warnings
         named = name_files(job.build(linked), job.queue_bytes, None)
         report.files = len(named)
-        pairs, report.differences = _pair(storage, against, staging, named)
+        pairs, report.differences = _pair(there, against, staging, named)
         if pairs:
-            task = CompareFiles(storage, plan.settings.max_hash_slot_num, linked.end)
+            task = CompareFiles(there, staging_storage, plan.settings.max_hash_slot_num, linked.end)
             frame = spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
             rows = collect(frame.repartition(cores * 4).mapInArrow(task, ddl(DIFFERENCE)))
             report.differences += [Difference(**row) for row in rows]
         report.differences.sort(key=lambda difference: difference.path)
-        check_unchanged(storage, plan)
+        check_unchanged(plan)
         report.seconds = time.monotonic() - started
         return report
     finally:
-        storage.remove_tree(staging.folder)
+        staging_storage.remove_tree(staging.folder)
 
 
 def _pair(

@@ -11,6 +11,7 @@ CONFIG = "config"
 CHECKPOINT = "checkpoint"
 ABORT = "abort"
 LOCK = "lock"
+UNFINISHED = ".reput-unfinished"  # stands where a set is being published, before its manifest
 MANIFEST = "manifest.json"
 
 _OFFSET_DIGITS = 20

@@ -1,16 +1,17 @@
 """A store's files on a local disk: listing, reading ranges, writing new files.
 
 Input is opened read-only and never through a link; a file that is no regular file, or changes
-while it is read, is an error. `Storage` is what jobs need of any file system, so that remote
-ones can stand in its place.
+while it is read, is an error. `Storage` is what jobs need of any file system; the others are in
+`store_format.storage`.
 """
 
 import ctypes
 import hashlib
 import os
+import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -23,16 +24,20 @@ Bytes = npt.NDArray[np.uint8]
 
 _ZEROS = bytes(1 << 20)
 _SPARSE_BLOCK = 1 << 16
+_FILE_URL = re.compile(r"^file:(//(localhost)?(?=/))?")
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
 class FileState(NamedTuple):
-    """What tells whether a file changed. Times in nanoseconds."""
+    """What tells whether a file changed. Times in nanoseconds.
+
+    tag: what the file system gives to each file or to each of its versions, as an inode or ETag.
+    """
 
     size: int
     mtime: int
-    inode: int
+    tag: int | str
 
 
 class Listed(NamedTuple):
@@ -52,7 +57,9 @@ class Written(NamedTuple):
 class Reader(Protocol):
     """An open input file."""
 
-    state: FileState
+    @property
+    def state(self) -> FileState:
+        """What it is. Raises FileNotFoundError, where opening it has not."""
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
         """Fill the buffer from `offset`. Raises StoreChanged where the file is too short."""
@@ -88,26 +95,46 @@ class Storage(Protocol):
 
     def read_bytes(self, path: str) -> bytes: ...
 
+    def has_folder(self, path: str) -> bool:
+        """Whether files can be made there without `make_folders`."""
+
     def make_folders(self, path: str) -> None: ...
 
-    def move(self, path: str, to: str) -> None: ...
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        """Give files other names on this file system; the folders are there."""
 
-    def remove_tree(self, folder: str) -> None: ...
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
 
-    def publish(self, folder: str, to: str, replace: bool) -> None:
-        """Put a finished folder in the place of `to`, in one atomic step."""
+    def remove_tree(self, folder: str) -> None:
+        """Remove a folder and all in it, as far as that can be done."""
+
+    def remove_leftovers(self, folder: str, prefix: str) -> None:
+        """Remove what killed jobs left in `folder` under names that begin so, if that is safe."""
+
+    def begin_set(self, folder: str, to: str, replace: bool) -> str:
+        """Where to put the files of the set that `publish` will make of it at `to`.
+
+        folder: a name for it in the job's own staging, given to both. Raises OSError where `to`
+        may not be published to.
+        """
+
+    def publish(self, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]) -> None:
+        """Write the manifest (name, content), the set's last file, and make it the set at `to`."""
 
 
 class LocalStorage:
     """Files of this machine (or of a file system that all machines mount at one place)."""
+
+    reader: type["LocalReader"]  # set below, where it is known
 
     def __init__(self, file_mode: int = 0o600, folder_mode: int = 0o700) -> None:
         self.file_mode = file_mode
         self.folder_mode = folder_mode
 
     def resolve(self, path: str) -> str:
-        """An absolute path; links in it stay as they are."""
-        return os.path.abspath(path)
+        """An absolute path; links in it stay as they are. Takes `file:` URLs as well."""
+        return os.path.abspath(_FILE_URL.sub("", path))
 
     def list(self, folder: str) -> list[Listed]:
         """The names in a folder, sorted. Raises FileNotFoundError, NotADirectoryError."""
@@ -116,14 +143,15 @@ class LocalStorage:
             for entry in entries:
                 about = entry.stat(follow_symlinks=False)
                 regular = stat.S_ISREG(about.st_mode)
-                listed.append(Listed(entry.name, _state(about) if regular else None))
+                state = self.reader.state_of(about) if regular else None
+                listed.append(Listed(entry.name, state))
         return sorted(listed)
 
     def open(self, path: str, state: FileState | None = None) -> "LocalReader":
         """Open for reading; `state` is what an earlier listing saw. Raises StoreError."""
-        return LocalReader(path, state)
+        return self.reader(path, state)
 
-    def create(self, path: str, digest: bool = False) -> "LocalWriter":
+    def create(self, path: str, digest: bool = False) -> Writer:
         """A new file; raises FileExistsError where there is one."""
         return LocalWriter(path, self.file_mode, digest)
 
@@ -133,6 +161,9 @@ class LocalStorage:
         with os.fdopen(descriptor, "rb") as file:
             return file.read()
 
+    def has_folder(self, path: str) -> bool:
+        return os.path.isdir(path)
+
     def make_folders(self, path: str) -> None:
         """The folder and those above it that are missing, all with our mode."""
         if not os.path.isdir(path):
@@ -140,28 +171,42 @@ class LocalStorage:
             with suppress(FileExistsError):
                 os.mkdir(path, self.folder_mode)
 
-    def move(self, path: str, to: str) -> None:
-        os.rename(path, to)
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        for path, to in moves:
+            os.rename(path, to)
+
+    def remove(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
 
     def remove_tree(self, folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
-    def publish(self, folder: str, to: str, replace: bool) -> None:
-        """Make all of `folder` durable, then give it the name `to`.
+    def remove_leftovers(self, folder: str, prefix: str) -> None:
+        """Nothing: another job that is alive may have them."""
+
+    def begin_set(self, folder: str, to: str, replace: bool) -> str:
+        """A new folder in staging: all of it gets its place at once."""
+        self.make_folders(folder)
+        return folder
+
+    def publish(self, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]) -> None:
+        """Add the manifest, make all of `folder` durable, then give it the name `to`.
 
         `to` must be absent or empty unless `replace`: then what was there has the name `folder`
         afterwards. Raises OSError; nothing has changed then.
         """
+        name, content = manifest
+        output = self.create(f"{folder}/{name}")
+        output.write(content)
+        output.finish(len(content))
+        self.make_folders(os.path.dirname(os.path.abspath(to)))
         sync_file_system(folder)
         if replace and os.path.lexists(to):
             exchange(folder, to)
         else:
             os.rename(folder, to)
         sync_folder(os.path.dirname(os.path.abspath(to)))
-
-
-def _state(about: os.stat_result) -> FileState:
-    return FileState(about.st_size, about.st_mtime_ns, about.st_ino)
 
 
 def _open_regular(path: str) -> int:
@@ -185,10 +230,14 @@ class LocalReader:
     def __init__(self, path: str, state: FileState | None = None) -> None:
         self.path = path
         self._descriptor = _open_regular(path)
-        self.state = _state(os.fstat(self._descriptor))
+        self.state = self.state_of(os.fstat(self._descriptor))
         if state is not None and state != self.state:
             os.close(self._descriptor)
             raise StoreChanged(f"{path}: changed since it was listed: {state} is now {self.state}")
+
+    @staticmethod
+    def state_of(about: os.stat_result) -> FileState:
+        return FileState(about.st_size, about.st_mtime_ns, about.st_ino)
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
         view = memoryview(buffer.data).cast("B")
@@ -200,10 +249,13 @@ class LocalReader:
             done += count
 
     def close(self) -> None:
-        now = _state(os.fstat(self._descriptor))
+        now = self.state_of(os.fstat(self._descriptor))
         os.close(self._descriptor)
         if now != self.state:
             raise StoreChanged(f"{self.path}: changed while it was read: {self.state} is now {now}")
+
+
+LocalStorage.reader = LocalReader
 
 
 class LocalWriter:

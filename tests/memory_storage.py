@@ -1,7 +1,7 @@
 """A Storage in memory, for thousands of rebuilds: what jobs ask of a file system, and no more."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,19 +46,34 @@ class MemoryStorage:
             raise FileNotFoundError(path)
         return self.files[path]
 
+    def has_folder(self, path: str) -> bool:
+        return path in self.folders or any(p.startswith(path + "/") for p in self.files)
+
     def make_folders(self, path: str) -> None:
         self.folders.add(path)
 
-    def move(self, path: str, to: str) -> None:
-        self.files[to] = self.files.pop(path)
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        for path, to in moves:
+            self.files[to] = self.files.pop(path)
+
+    def remove(self, path: str) -> None:
+        self.files.pop(path, None)
+
+    def remove_leftovers(self, folder: str, prefix: str) -> None:
+        pass
 
     def remove_tree(self, folder: str) -> None:
         self.files = {p: c for p, c in self.files.items() if not p.startswith(folder + "/")}
         self.folders = {p for p in self.folders if not (p + "/").startswith(folder + "/")}
 
-    def publish(self, folder: str, to: str, replace: bool) -> None:
-        for path in [path for path in self.files if path.startswith(folder + "/")]:
-            self.move(path, to + path.removeprefix(folder))
+    def begin_set(self, folder: str, to: str, replace: bool) -> str:
+        return folder
+
+    def publish(self, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]) -> None:
+        name, content = manifest
+        self.files[f"{folder}/{name}"] = content
+        paths = [path for path in self.files if path.startswith(folder + "/")]
+        self.move_all((path, to + path.removeprefix(folder)) for path in paths)
         self.remove_tree(folder)
         self.folders.add(to)
 

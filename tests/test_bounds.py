@@ -99,6 +99,7 @@ def scan_splits(store: Path, staging: Path, split_bytes: int, numbers: range) ->
     segments = find_segments(storage, [f"{store}/commitlog"], GIB)
     staging.mkdir(exist_ok=True)
     task = ScanSplits(
+        storage,
         Staging(storage, str(staging)),
         Splits(segments, split_bytes),
         scan_rules(profile("5.3.3"), settings, ()),

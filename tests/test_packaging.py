@@ -18,7 +18,11 @@ ALLOWED = {
     "jobs": {"jobs", "udfs", "store_format", "numpy", "pyarrow", "pyspark", "py4j"},
 }
 # While the JVM starts, the session imports what PySpark and the kernels will.
-EXCEPTIONS = {"jobs/session.py": {"pandas", "numba"}}
+# S3's client is imported when an s3:// URL is given.
+EXCEPTIONS = {
+    "jobs/session.py": {"pandas", "numba"},
+    "store_format/storage/s3.py": {"botocore"},
+}
 
 
 def modules(package: str) -> Iterator[Path]:

@@ -18,7 +18,7 @@ from jobs.summary import Summary
 from store_format.faults import DamageFound, StoreChanged, StoreError
 from store_format.profiles import UnknownRelease
 from store_format.settings import SettingError
-from store_format.store_files import LocalReader, LocalStorage
+from store_format.store_files import Listed, LocalReader, LocalStorage
 from tests.in_process import run
 from tests.logs.encoder import Message, build_log, encode, properties
 
@@ -383,18 +383,26 @@ def test_a_broken_topics_file_is_said_and_its_backup_read(tmp_path: Path) -> Non
 
 
 class Meddling(LocalStorage):
-    """Changes a segment when it is opened for the time given."""
+    """Changes a segment at the look given: when it is opened, or its folder listed again."""
 
-    def __init__(self, path: Path, at_opening: int, change: Callable[[Path], None]) -> None:
+    def __init__(self, path: Path, at_look: int, change: Callable[[Path], None]) -> None:
         super().__init__()
-        self.path, self.left, self.change = path, at_opening, change
+        self.path, self.left, self.change = path, at_look + 1, change  # the first is the plan's
 
     def open(self, path: str, state: Any = None) -> LocalReader:
         if path == str(self.path):
-            self.left -= 1
-            if self.left == 0:
-                self.change(self.path)
+            self._look()
         return super().open(path, state)
+
+    def list(self, folder: str) -> list[Listed]:
+        if folder == str(self.path.parent):
+            self._look()
+        return super().list(folder)
+
+    def _look(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.change(self.path)
 
 
 def touched(path: Path) -> None:
@@ -413,14 +421,14 @@ def replaced(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [touched, shortened, replaced])
-@pytest.mark.parametrize("at_opening", [1, 2, 5])
+@pytest.mark.parametrize("at_look", [1, 2, 5])
 def test_a_log_that_changes_during_the_job(
-    store: Path, change: Callable[[Path], None], at_opening: int
+    store: Path, change: Callable[[Path], None], at_look: int
 ) -> None:
     """Before its first split is scanned, between two, and after all were (the last look)."""
     around = store.parent / "around"
     around.mkdir()
-    storage = Meddling(segment(store, 0), at_opening, change)
+    storage = Meddling(segment(store, 0), at_look, change)
     with pytest.raises(StoreChanged, match=r"/00000000000000000000: "):
         rebuild(store, around / "output", storage=storage, cut=Cut(split_bytes=1024))
     assert storage.left <= 0

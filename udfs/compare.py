@@ -35,7 +35,8 @@ class CompareFiles:
     it, and points into the log, is one too many.
     """
 
-    storage: Storage
+    storage: Storage  # of the files there
+    staging: Storage  # of the derived ones
     slots: int  # maxHashSlotNum
     log_end: int
 
@@ -48,7 +49,7 @@ class CompareFiles:
 
     def _compare(self, pair: dict[str, Any]) -> list[dict[str, Any]]:
         there = self.storage.open(pair["there"])
-        derived = self.storage.open(pair["derived"])
+        derived = self.staging.open(pair["derived"])
         try:
             if there.state.size != derived.state.size:
                 sizes = there.state.size, derived.state.size

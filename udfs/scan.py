@@ -9,6 +9,7 @@ import pyarrow as pa
 from store_format.names import UnsafeName, check_topic
 from store_format.scan import End, IndexPuts, Runs, ScanRules, scan
 from store_format.segments import Splits
+from store_format.store_files import Storage
 from udfs.schemas import RUN, SCANNED
 from udfs.staging import ENTRIES, PUTS, RECORDS, RUNS, Staging, attempt_name
 
@@ -23,6 +24,7 @@ class ScanSplits:
     split finds its own. Call with an iterator of Arrow batches, as Spark does.
     """
 
+    storage: Storage  # that the store is on
     staging: Staging
     splits: Splits
     rules: ScanRules
@@ -35,9 +37,8 @@ class ScanSplits:
                 yield pa.RecordBatch.from_pylist([self._scan(self.numbers[place])], SCANNED)
 
     def _scan(self, number: int) -> dict[str, object]:
-        storage = self.staging.storage
         segment = self.splits.segment(number)
-        reader = storage.open(segment.path, segment.state)
+        reader = self.storage.open(segment.path, segment.state)
         run = attempt_name(f"scan-{number:08d}")
         output = _RunFiles(self.staging, run, number)
 

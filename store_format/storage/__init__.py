@@ -1,0 +1,39 @@
+"""File systems by URL: which `Storage` a path or URL is for.
+
+Local files are in `store_format.store_files`; each other file system has a module here, imported
+when it is first asked for.
+"""
+
+import re
+
+from store_format.faults import StoreError
+from store_format.storage.volumes import VolumeStorage
+from store_format.store_files import LocalStorage, Storage
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_KNOWN = "a path, file:, s3://, webhdfs://, swebhdfs:// and dbfs:/ are known"
+
+
+def storage_for(url: str) -> Storage:
+    """The storage that a path or URL is on. Raises StoreError where there is none for it.
+
+    Nothing is asked of the file system yet. What it needs (endpoint, credentials) comes from the
+    environment of each process, so that it is in no task's description and no log.
+    """
+    found = _SCHEME.match(url)
+    scheme = found[1].lower() if found else "file"
+    if scheme in ("s3", "s3a", "s3n"):
+        from store_format.storage.s3 import S3Storage
+
+        return S3Storage()
+    if scheme in ("webhdfs", "swebhdfs"):
+        from store_format.storage.webhdfs import WebHdfsStorage
+
+        return WebHdfsStorage()
+    if scheme == "dbfs" or (scheme == "file" and VolumeStorage.is_for(url)):
+        return VolumeStorage()
+    if scheme == "file":
+        return LocalStorage()
+    if scheme == "hdfs":
+        raise StoreError(f"{scheme}://: HDFS is read by its HTTP port, as webhdfs://HOST:9870/PATH")
+    raise StoreError(f"{scheme}://: no such file system; {_KNOWN}")

@@ -1,0 +1,111 @@
+"""Publishing where no folder gets its name in one step: the manifest, written last, makes a set.
+
+1. A file UNFINISHED is written into the output folder; it names the job that publishes.
+2. What an older set or a killed job left there is removed, the old manifest first.
+3. The files get their names.
+4. The manifest is written, then UNFINISHED removed.
+
+A folder with a manifest holds a whole set; one with UNFINISHED and no manifest none, and the next
+job starts at 1. One job at a time may publish to a folder: of two, at most one sees its own name
+in step 4.
+"""
+
+import errno
+import hashlib
+from typing import Any
+
+from store_format.faults import StoreError
+from store_format.names import MANIFEST, UNFINISHED
+from store_format.store_files import Storage, Written
+
+_ZEROS = bytes(1 << 20)
+
+
+class SequentialWriter:
+    """A Writer that sends every byte, zeros too, in order; `_send`, `_close` are the file's own."""
+
+    def __init__(self, path: str, digest: bool) -> None:
+        self.path = path
+        self._at = 0
+        self._hash = hashlib.sha256() if digest else None
+
+    def write(self, data: Any) -> None:
+        view = memoryview(data).cast("B")
+        if self._hash:
+            self._hash.update(view)
+        self._send(view)
+        self._at += len(view)
+
+    def finish(self, length: int) -> Written:
+        assert length >= self._at, f"{self.path}: {self._at} bytes written of {length}"
+        while self._at < length:
+            self.write(_ZEROS[: length - self._at])
+        self._close()
+        return Written(length, self._hash.hexdigest() if self._hash else "")
+
+    def abandon(self) -> None:
+        """Let go of it; what has been sent is not, or no longer, a file."""
+        raise NotImplementedError
+
+    def _send(self, view: memoryview) -> None:
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        raise NotImplementedError
+
+
+class ManifestLast:
+    """`begin_set`, `publish` and `remove_leftovers` of a Storage that publishes this way."""
+
+    def begin_set(self: Storage, folder: str, to: str, replace: bool) -> str:
+        """Clear `to`, where the files then get their names one by one."""
+        names = set(_names(self, to))
+        if names and not replace and not (UNFINISHED in names and MANIFEST not in names):
+            raise FileExistsError(errno.EEXIST, "is not empty", to)
+        self.make_folders(to)
+        self.remove(f"{to}/{UNFINISHED}")
+        _write(self, f"{to}/{UNFINISHED}", folder.encode())
+        self.remove(f"{to}/{MANIFEST}")
+        for name, state in self.list(to):
+            if state is None:
+                self.remove_tree(f"{to}/{name}")
+            elif name != UNFINISHED:
+                self.remove(f"{to}/{name}")
+        left = [name for name in _names(self, to) if name != UNFINISHED]
+        if left:
+            raise FileExistsError(errno.EEXIST, "cannot be removed", f"{to}/{left[0]}")
+        return to
+
+    def publish(
+        self: Storage, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]
+    ) -> None:
+        """Write the manifest; with it, `to` holds a set."""
+        marker = f"{to}/{UNFINISHED}"
+        try:
+            mine = self.read_bytes(marker) == folder.encode()
+        except FileNotFoundError:
+            mine = False
+        if not mine:
+            raise StoreError(f"{to}: another job has published to it meanwhile")
+        name, content = manifest
+        _write(self, f"{to}/{name}", content)
+        self.remove(marker)
+
+    def remove_leftovers(self: Storage, folder: str, prefix: str) -> None:
+        """Remove the staging folders of jobs for this output: there is one such job at a time."""
+        for name in _names(self, folder):
+            if name.startswith(f"{prefix}-"):
+                self.remove_tree(f"{folder}/{name}")
+
+
+def _names(storage: Storage, folder: str) -> list[str]:
+    try:
+        return [name for name, _ in storage.list(folder)]
+    except FileNotFoundError:
+        return []
+
+
+def _write(storage: Storage, path: str, content: bytes) -> None:
+    output = storage.create(path)
+    output.write(content)
+    output.finish(len(content))

@@ -1,0 +1,311 @@
+"""Objects of S3, or of what speaks its protocol, by `s3://bucket/key` URLs, through botocore.
+
+A segment's state has its ETag, and each read of it asks for that version: another one is an
+error. Nothing is appended or renamed; a name is given by a copy within the store.
+"""
+
+import errno
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from store_format.faults import StoreChanged, StoreError
+from store_format.storage.manifest_last import ManifestLast, SequentialWriter
+from store_format.store_files import Bytes, FileState, Listed
+
+_PART_BYTES = 8 << 20  # of a multipart upload: what a writer holds; 10,000 are 80 GB
+_DELETED_AT_ONCE = 1000  # objects, in one request
+_AT_ONCE = 32  # requests, when many files get their names
+_TRIES = 5  # of a read whose connection breaks
+_URL = re.compile(r"^s3[an]?://([^/@]+)(?:/+(.*?))?/*$", re.IGNORECASE)
+
+
+@cache
+def _client(process: int) -> Any:
+    """The client of a process, made from its environment as AWS's own tools do."""
+    try:
+        import botocore.config
+        import botocore.session
+    except ImportError as error:
+        raise StoreError(
+            f"s3:// needs botocore, which {sys.executable} does not have "
+            f"({error}): install boto3 or botocore on the driver and on all workers"
+        ) from None
+    # A server that is named by its address knows buckets by path, not by host name.
+    named = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    config = botocore.config.Config(
+        max_pool_connections=_AT_ONCE,
+        s3={"addressing_style": "path"} if named else None,
+    )
+    # botocore reads AWS_DEFAULT_REGION only; the other name is as common
+    region = os.environ.get("AWS_DEFAULT_REGION") or os.environ.get("AWS_REGION")
+    with _in_words("s3://"):
+        session = botocore.session.get_session()
+        return session.create_client("s3", region_name=region, config=config)
+
+
+def client() -> Any:
+    return _client(os.getpid())
+
+
+@contextmanager
+def _in_words(url: str) -> Iterator[None]:
+    """Turn botocore's errors into ours, with the URL and without anything of the request."""
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+    try:
+        yield
+    except ClientError as error:
+        raise _of_code(url, error.response.get("Error", {})) from None
+    except NoCredentialsError:
+        raise OSError(
+            f"{url}: no credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or "
+            f"a role of the machine are wanted, on every machine"
+        ) from None
+    except BotoCoreError as error:
+        raise OSError(f"{url}: {error}") from None
+
+
+def _of_code(url: str, said: dict[str, Any]) -> Exception:
+    code = str(said.get("Code"))
+    if code in ("404", "NoSuchKey", "NotFound"):
+        return FileNotFoundError(errno.ENOENT, "no such object", url)
+    if code == "NoSuchBucket":
+        return StoreError(f"{url}: no such bucket")
+    if code in ("PreconditionFailed", "412"):
+        return StoreChanged(f"{url}: changed since it was listed: its ETag is another")
+    if code in ("InvalidRange", "416"):
+        return StoreChanged(f"{url}: is shorter than it was")
+    if code in ("403", "AccessDenied"):
+        return PermissionError(errno.EACCES, "access denied (or no such bucket)", url)
+    return OSError(f"{url}: {code}: {said.get('Message', 'the server says no more')}")
+
+
+def _place(url: str) -> dict[str, str]:
+    """Bucket and key of a URL, as botocore's arguments. Raises StoreError."""
+    found = _URL.match(url)
+    if not found:
+        raise StoreError("an S3 URL is s3://BUCKET/KEY; keys and secrets go into the environment")
+    return {"Bucket": found[1], "Key": found[2] or ""}
+
+
+def _state(about: dict[str, Any]) -> FileState:
+    # HEAD gives whole seconds, a listing may give more
+    seconds = int(about["LastModified"].timestamp())
+    size = about["Size"] if "Size" in about else about["ContentLength"]
+    return FileState(int(size), seconds * 1_000_000_000, str(about["ETag"]))
+
+
+class S3Storage(ManifestLast):
+    """S3. Folders are prefixes of keys: they need no making and are gone with their objects."""
+
+    def resolve(self, path: str) -> str:
+        place = _place(path)
+        return f"s3://{place['Bucket']}/{place['Key']}".rstrip("/")
+
+    def list(self, folder: str) -> list[Listed]:
+        """The names below a prefix. Raises FileNotFoundError where there are none."""
+        prefix = self._prefix(folder)
+        listed = []
+        for page in self._pages("list_objects_v2", folder, Delimiter="/"):
+            for below in page.get("CommonPrefixes", ()):
+                listed.append(Listed(below["Prefix"][len(prefix) : -1], None))
+            for about in page.get("Contents", ()):
+                if about["Key"] != prefix:  # a marker that some tools write for a folder
+                    listed.append(Listed(about["Key"][len(prefix) :], _state(about)))
+        if not listed:
+            self._explain_nothing(folder)
+        return sorted(listed, key=lambda one: one.name)
+
+    def _explain_nothing(self, folder: str) -> None:
+        if _place(folder)["Key"]:
+            try:
+                _ = self.open(folder).state
+            except FileNotFoundError:
+                raise FileNotFoundError(errno.ENOENT, "no such folder", folder) from None
+            raise NotADirectoryError(errno.ENOTDIR, "is an object", folder)
+
+    def open(self, path: str, state: FileState | None = None) -> "S3Reader":
+        """Nothing is asked yet: a reader that is given a state finds out as it reads."""
+        return S3Reader(path, state)
+
+    def create(self, path: str, digest: bool = False) -> "S3Writer":
+        """A new object, which is there when it is finished; one of that name goes then."""
+        return S3Writer(path, digest)
+
+    def read_bytes(self, path: str) -> bytes:
+        with _in_words(path):
+            content: bytes = client().get_object(**_place(path))["Body"].read()
+            return content
+
+    def has_folder(self, path: str) -> bool:
+        _place(path + "/")  # above the bucket there is nothing
+        return True
+
+    def make_folders(self, path: str) -> None:
+        pass
+
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        """By copies within the store; the old names go with their folder."""
+
+        def copy(move: tuple[str, str]) -> None:
+            path, to = move
+            with _in_words(to):
+                client().copy_object(CopySource=_place(path), **_place(to))
+
+        _all(copy, moves)
+
+    def remove(self, path: str) -> None:
+        with _in_words(path):
+            client().delete_object(**_place(path))
+
+    def remove_tree(self, folder: str) -> None:
+        """Remove all below a prefix, and uploads to there that were never finished."""
+        try:
+            for page in self._pages("list_objects_v2", folder):
+                keys = [{"Key": about["Key"]} for about in page.get("Contents", ())]
+                for at in range(0, len(keys), _DELETED_AT_ONCE):
+                    some = {"Objects": keys[at : at + _DELETED_AT_ONCE], "Quiet": True}
+                    client().delete_objects(Bucket=_place(folder)["Bucket"], Delete=some)
+            for page in self._pages("list_multipart_uploads", folder):
+                for about in page.get("Uploads", ()):
+                    client().abort_multipart_upload(
+                        Bucket=_place(folder)["Bucket"],
+                        Key=about["Key"],
+                        UploadId=about["UploadId"],
+                    )
+        except Exception:  # noqa: BLE001 (as for local folders: what stays is told by its name)
+            return
+
+    @staticmethod
+    def _prefix(folder: str) -> str:
+        key = _place(folder)["Key"]
+        return f"{key}/" if key else ""
+
+    def _pages(self, operation: str, folder: str, **more: str) -> Iterator[dict[str, Any]]:
+        with _in_words(folder):
+            yield from (
+                client()
+                .get_paginator(operation)
+                .paginate(Bucket=_place(folder)["Bucket"], Prefix=self._prefix(folder), **more)
+            )
+
+
+def _all(function: Callable[[Any], None], items: Iterable[Any]) -> None:
+    """Call for each item, many at once; the first error ends it."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        try:
+            for _ in pool.map(function, items):
+                pass
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+class S3Reader:
+    """Reads ranges of one version of an object, a request each."""
+
+    def __init__(self, path: str, state: FileState | None) -> None:
+        self.path = path
+        self._state = state
+
+    @property
+    def state(self) -> FileState:
+        """What it is; later reads are of this version. Raises FileNotFoundError."""
+        if self._state is None:
+            with _in_words(self.path):
+                self._state = _state(client().head_object(**_place(self.path)))
+        return self._state
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        view = memoryview(buffer.data).cast("B")
+        done = tries = 0
+        while done < len(view):
+            before = done
+            done += self._read_some(offset + done, view[done:])
+            tries = tries + 1 if done == before else 0
+            if tries == _TRIES:
+                raise OSError(f"{self.path}: the connection broke {tries} times at {offset + done}")
+
+    def _read_some(self, offset: int, view: memoryview) -> int:
+        """As much as comes over one connection, at most all of it."""
+        from botocore.exceptions import HTTPClientError, IncompleteReadError
+
+        wanted = {"Range": f"bytes={offset}-{offset + len(view) - 1}"}
+        if self._state is not None:
+            wanted["IfMatch"] = str(self._state.tag)
+        with _in_words(self.path):
+            answer = client().get_object(**_place(self.path), **wanted)
+        if answer["ContentLength"] < len(view):
+            raise StoreChanged(f"{self.path}: ends before offset {offset + len(view)}")
+        done = 0
+        body = answer["Body"]
+        try:
+            while done < len(view):
+                count = body.readinto(view[done:])
+                if not count:
+                    break
+                done += count
+        except (HTTPClientError, IncompleteReadError):
+            pass  # the rest is asked for again
+        finally:
+            body.close()
+        return done
+
+    def close(self) -> None:
+        """Nothing to look for: all reads were of one version."""
+
+
+class S3Writer(SequentialWriter):
+    """An object in one request, or in parts where it is large."""
+
+    def __init__(self, path: str, digest: bool) -> None:
+        super().__init__(path, digest)
+        self._place = _place(path)
+        self._buffer = bytearray()
+        self._upload = ""
+        self._parts: list[dict[str, Any]] = []
+
+    def _send(self, view: memoryview) -> None:
+        while len(view):
+            room = _PART_BYTES - len(self._buffer)
+            self._buffer += view[:room]
+            view = view[room:]
+            if len(self._buffer) == _PART_BYTES:
+                self._send_part()
+
+    def _send_part(self) -> None:
+        with _in_words(self.path):
+            if not self._upload:
+                begun = client().create_multipart_upload(**self._place)
+                self._upload = str(begun["UploadId"])
+            number = len(self._parts) + 1
+            sent = client().upload_part(
+                **self._place, UploadId=self._upload, PartNumber=number, Body=bytes(self._buffer)
+            )
+        part = {name: sent[name] for name in sent if name == "ETag" or name.startswith("Checksum")}
+        part.pop("ChecksumType", None)
+        self._parts.append({"PartNumber": number, **part})
+        self._buffer.clear()
+
+    def _close(self) -> None:
+        if self._upload and self._buffer:
+            self._send_part()
+        with _in_words(self.path):
+            if self._upload:
+                client().complete_multipart_upload(
+                    **self._place, UploadId=self._upload, MultipartUpload={"Parts": self._parts}
+                )
+            else:
+                client().put_object(**self._place, Body=bytes(self._buffer))
+        self._buffer.clear()
+
+    def abandon(self) -> None:
+        if self._upload:
+            with _in_words(self.path):
+                client().abort_multipart_upload(**self._place, UploadId=self._upload)

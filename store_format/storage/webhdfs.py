@@ -1,0 +1,241 @@
+"""Files of HDFS over HTTP (WebHDFS), by `webhdfs://namenode:9870/path` URLs; swebhdfs is TLS.
+
+Simple authentication only: the user is the URL's, else HADOOP_USER_NAME, else the login's name.
+A file's state has its number (fileId) in HDFS, which a new file of the same name does not have.
+"""
+
+import errno
+import getpass
+import http.client
+import json
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
+
+from store_format.faults import StoreChanged, StoreError
+from store_format.storage.manifest_last import ManifestLast, SequentialWriter
+from store_format.store_files import Bytes, FileState, Listed
+
+_SECONDS = 60  # without a byte from the other side
+_SEND_BYTES = 1 << 20
+_FILE_MODE, _FOLDER_MODE = "600", "700"
+
+
+class _Place(NamedTuple):
+    """A URL's parts; the path is absolute."""
+
+    secure: bool
+    host: str
+    user: str
+    path: str
+
+
+def _place(url: str) -> _Place:
+    parts = urlsplit(url)
+    if parts.scheme not in ("webhdfs", "swebhdfs") or not parts.hostname or parts.password:
+        raise StoreError("an HDFS URL is webhdfs://[USER@]HOST:PORT/PATH, without a password")
+    user = parts.username or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+    path = "/" + url.split("//", 1)[1].partition("/")[2].strip("/")  # '?' and '#' are in names
+    host = parts.netloc.rpartition("@")[2]
+    return _Place(parts.scheme == "swebhdfs", host, user, path)
+
+
+def _connect(secure: bool, host: str) -> http.client.HTTPConnection:
+    kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+    return kind(host, timeout=_SECONDS)
+
+
+def _ask(url: str, method: str, operation: str, **parameters: object) -> http.client.HTTPResponse:
+    """One answer of the namenode, with its connection: not read yet. Raises OSError."""
+    place = _place(url)
+    query = urlencode({"op": operation, "user.name": place.user, **parameters})
+    try:
+        connection = _connect(place.secure, place.host)
+        connection.request(method, f"/webhdfs/v1{quote(place.path)}?{query}")
+        answer = connection.getresponse()
+    except (OSError, http.client.HTTPException) as error:
+        raise OSError(
+            f"{url}: {place.host} does not answer: {error or type(error).__name__}"
+        ) from None
+    if answer.status >= 400:
+        raise _failure(url, answer.read())
+    return answer
+
+
+def _at_datanode(url: str, answer: http.client.HTTPResponse) -> tuple[Any, str]:
+    """A connection to the datanode that the namenode's answer names, and what to ask there."""
+    answer.read()
+    there = urlsplit(answer.headers["Location"] or "")
+    if answer.status != 307 or not there.hostname:
+        raise OSError(f"{url}: the namenode names no datanode (status {answer.status})")
+    return _connect(there.scheme == "https", there.netloc), f"{there.path}?{there.query}"
+
+
+def _failure(url: str, raw: bytes) -> Exception:
+    try:
+        said = json.loads(raw)["RemoteException"]
+    except (ValueError, KeyError, TypeError):
+        return OSError(f"{url}: the server gives no reason")
+    kind, message = str(said.get("exception")), str(said.get("message")).split("\n")[0]
+    if kind == "FileNotFoundException":
+        return FileNotFoundError(errno.ENOENT, "no such file", url)
+    if kind == "FileAlreadyExistsException":
+        return FileExistsError(errno.EEXIST, "is there already", url)
+    if kind in ("AccessControlException", "SecurityException"):
+        return PermissionError(errno.EACCES, message, url)
+    if "out of the range" in message:  # DatanodeWebHdfsMethods, where offset is past the end
+        return StoreChanged(f"{url}: is shorter than it was")
+    return OSError(f"{url}: {kind}: {message}")
+
+
+def _json(url: str, method: str, operation: str, **parameters: object) -> Any:
+    return json.loads(_ask(url, method, operation, **parameters).read() or b"{}")
+
+
+def _state(about: dict[str, Any]) -> FileState:
+    return FileState(about["length"], about["modificationTime"] * 1_000_000, about["fileId"])
+
+
+class WebHdfsStorage(ManifestLast):
+    """HDFS: folders are real, and a file's rename is one step."""
+
+    def resolve(self, path: str) -> str:
+        _place(path)
+        return path.rstrip("/")
+
+    def list(self, folder: str) -> list[Listed]:
+        """The names in a folder, sorted. Raises FileNotFoundError, NotADirectoryError."""
+        found = _json(folder, "GET", "LISTSTATUS")["FileStatuses"]["FileStatus"]
+        if len(found) == 1 and not found[0]["pathSuffix"]:
+            raise NotADirectoryError(errno.ENOTDIR, "is a file", folder)
+        listed = [
+            Listed(about["pathSuffix"], _state(about) if about["type"] == "FILE" else None)
+            for about in found
+        ]
+        return sorted(listed, key=lambda one: one.name)
+
+    def open(self, path: str, state: FileState | None = None) -> "WebHdfsReader":
+        return WebHdfsReader(path, state)
+
+    def create(self, path: str, digest: bool = False) -> "WebHdfsWriter":
+        """A new file; raises FileExistsError where there is one."""
+        return WebHdfsWriter(path, digest)
+
+    def read_bytes(self, path: str) -> bytes:
+        content = bytearray(self.open(path).state.size)
+        if content:
+            _read_into(path, memoryview(content), 0)
+        return bytes(content)
+
+    def has_folder(self, path: str) -> bool:
+        try:
+            about = _json(path, "GET", "GETFILESTATUS")
+        except FileNotFoundError:
+            return False
+        return bool(about["FileStatus"]["type"] == "DIRECTORY")
+
+    def make_folders(self, path: str) -> None:
+        if not _json(path, "PUT", "MKDIRS", permission=_FOLDER_MODE)["boolean"]:
+            raise OSError(f"{path}: the folder cannot be made")
+
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        for path, to in moves:
+            if not _json(path, "PUT", "RENAME", destination=_place(to).path)["boolean"]:
+                raise OSError(f"{to}: cannot be given as a name to {path}")
+
+    def remove(self, path: str) -> None:
+        _json(path, "DELETE", "DELETE", recursive="false")
+
+    def remove_tree(self, folder: str) -> None:
+        try:
+            _json(folder, "DELETE", "DELETE", recursive="true")
+        except OSError:
+            return
+
+
+def _read_into(url: str, view: memoryview, offset: int) -> None:
+    """Fill `view` from `offset`. Raises StoreChanged where the file is too short."""
+    connection, there = _at_datanode(url, _ask(url, "GET", "OPEN", offset=offset, length=len(view)))
+    done = 0
+    try:
+        connection.request("GET", there)
+        answer = connection.getresponse()
+        if answer.status >= 400:
+            raise _failure(url, answer.read())
+        while done < len(view):
+            count = answer.readinto(view[done:])
+            if not count:
+                raise StoreChanged(f"{url}: ends before offset {offset + len(view)}")
+            done += count
+    except http.client.HTTPException as error:
+        raise OSError(f"{url}: the connection broke: {error!r}") from None
+    finally:
+        connection.close()
+
+
+class WebHdfsReader:
+    """Reads ranges, each over a connection of its own to a datanode that has them."""
+
+    def __init__(self, path: str, state: FileState | None) -> None:
+        self.path = path
+        self._state = state
+        self._watched = state is not None
+        if self._watched and self._now() != state:
+            raise StoreChanged(f"{path}: changed since it was listed: {state} is now {self._now()}")
+
+    def _now(self) -> FileState:
+        return _state(_json(self.path, "GET", "GETFILESTATUS")["FileStatus"])
+
+    @property
+    def state(self) -> FileState:
+        """What it is, or was when first asked. Raises FileNotFoundError."""
+        if self._state is None:
+            self._state = self._now()
+        return self._state
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        if len(buffer):
+            _read_into(self.path, memoryview(buffer.data).cast("B"), offset)
+
+    def close(self) -> None:
+        if self._watched and self._now() != self._state:
+            raise StoreChanged(
+                f"{self.path}: changed while it was read: {self._state} is now {self._now()}"
+            )
+
+
+class WebHdfsWriter(SequentialWriter):
+    """Streams to a datanode; nothing is held but what the last write gave."""
+
+    def __init__(self, path: str, digest: bool) -> None:
+        super().__init__(path, digest)
+        answer = _ask(path, "PUT", "CREATE", overwrite="false", permission=_FILE_MODE)
+        self._connection, there = _at_datanode(path, answer)
+        self._connection.putrequest("PUT", there)
+        self._connection.putheader("Transfer-Encoding", "chunked")
+        self._connection.putheader("Content-Type", "application/octet-stream")
+        self._connection.endheaders()
+
+    def _send(self, view: memoryview) -> None:
+        for at in range(0, len(view), _SEND_BYTES):
+            part = view[at : at + _SEND_BYTES]
+            self._connection.send(b"%x\r\n" % len(part))
+            self._connection.send(part)
+            self._connection.send(b"\r\n")
+
+    def _close(self) -> None:
+        try:
+            self._connection.send(b"0\r\n\r\n")
+            answer = self._connection.getresponse()
+            if answer.status >= 400:
+                raise _failure(self.path, answer.read())
+            answer.read()
+        except http.client.HTTPException as error:
+            raise OSError(f"{self.path}: the connection broke: {error!r}") from None
+        finally:
+            self._connection.close()
+
+    def abandon(self) -> None:
+        self._connection.close()
+        _json(self.path, "DELETE", "DELETE", recursive="false")

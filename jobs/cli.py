@@ -1,6 +1,7 @@
 """The command line: `reput rebuild`, `verify`, `dump` and `append`, a thin skin on the jobs."""
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -9,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs import append, dump
 from jobs.progress import Progress, ShownProgress
 from jobs.session import SparkFailed, command_session
 from store_format.faults import DamageFound, StoreChanged, StoreError
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
     rebuild = _command(commands, "rebuild", "derive queues and index from the log", _VERSIONS)
     _add_store(rebuild)
     rebuild.add_argument("--output", required=True, metavar="DIR", help="absent or empty folder")
@@ -101,18 +101,33 @@ def _parser() -> argparse.ArgumentParser:
         "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
     )
     verify.set_defaults(run=_verify)
-    for name, module, says in (
-        ("dump", dump, "show any store file as text or JSON lines"),
-        ("append", append, "append messages to a local store"),
+    for name, says in (
+        ("dump", "show any store file as text or JSON lines"),
+        ("append", "append messages to a local store"),
     ):
-        command = _command(commands, name, says)
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        _command(commands, name, says).module = f"jobs.{name}"
     return parser
 
 
-def _command(commands: Any, name: str, says: str, epilog: str = "") -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
+class _Command(argparse.ArgumentParser):
+    """A command; with `module`, one whose arguments are in a module of its own.
+
+    That is imported only for this command: it imports numba, which a rebuild does while its JVM
+    starts.
+    """
+
+    module = ""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self.module:
+            module = importlib.import_module(self.module)
+            module.add_arguments(self)
+            self.set_defaults(run=module.run)
+        return super().parse_known_args(args, namespace)
+
+
+def _command(commands: Any, name: str, says: str, epilog: str = "") -> _Command:
+    parser: _Command = commands.add_parser(
         name,
         help=says,
         description=says,
@@ -168,10 +183,10 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:
-    from jobs.rebuild import rebuild
-
     settings = _settings(arguments)
     with command_session(arguments.master) as spark:
+        from jobs.rebuild import rebuild
+
         summary = rebuild(
             spark,
             arguments.store,
@@ -188,10 +203,10 @@ def _rebuild(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from jobs.verify import verify
-
     settings = _settings(arguments)
     with command_session(arguments.master) as spark:
+        from jobs.verify import verify
+
         report = verify(
             spark,
             arguments.store,

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs.collect import collect
+from jobs.collect import collect, run_in_tasks
 from jobs.link import Linked, Scanned, link
 from jobs.plan import Plan
 from jobs.progress import Done, Progress
@@ -27,7 +27,7 @@ from udfs.queues import (
     QueueFiles,
 )
 from udfs.scan import ScanSplits
-from udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED, ddl
+from udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED
 from udfs.staging import RUNS, Staging, records_in
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Pipeline:
             task = ScanSplits(
                 self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, firsts
             )
-            rows = self._ids(len(numbers)).mapInArrow(task, ddl(SCANNED))
+            rows = run_in_tasks(self._ids(len(numbers)), task, SCANNED)
             with self.progress.stage("scanned", self._scanned):
                 scanned.update((row["split"], row) for row in collect(rows))
             linked = link(self.plan.splits, scanned)
@@ -93,7 +93,7 @@ class Pipeline:
         """The RUN rows of the accepted splits."""
         runs = {row["split"]: row["run"] for row in linked.accepted}
         ids = self._ids(self.plan.splits.total, self.cores)
-        return ids.mapInArrow(ListRuns(self.staging, runs), ddl(RUN))
+        return run_in_tasks(ids, ListRuns(self.staging, runs), RUN)
 
     def queue_frame(self, linked: Linked) -> "DataFrame":
         """BUILT rows of the queues' segments."""
@@ -106,17 +106,12 @@ class Pipeline:
             settings.mapper_file_size_batch_consume_queue,
         )
         partitions = self.cut.partitions or self.cores
-        placed = (
-            self.runs_frame(linked)
-            .repartition(partitions, *QUEUE_KEY)
-            .sortWithinPartitions(*QUEUE_KEY, *LOG_ORDER)
-            .mapInArrow(NumberRuns(files), ddl(PLACED))
-        )
-        return (
-            placed.repartition(partitions * 2, *SEGMENT_KEY)
-            .sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER)
-            .mapInArrow(BuildQueueFiles(files), ddl(BUILT))
-        )
+        runs = self.runs_frame(linked).repartition(partitions, *QUEUE_KEY)
+        runs = runs.sortWithinPartitions(*QUEUE_KEY, *LOG_ORDER)
+        placed = run_in_tasks(runs, NumberRuns(files), PLACED)
+        placed = placed.repartition(partitions * 2, *SEGMENT_KEY)
+        placed = placed.sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER)
+        return run_in_tasks(placed, BuildQueueFiles(files), BUILT)
 
     def queue_bytes(self, folder: str) -> int:
         """Bytes of a file in this queue's folder."""
@@ -131,12 +126,10 @@ class Pipeline:
 
     def _index_frame(self, index: IndexFiles, files: int) -> "DataFrame":
         """BUILT rows of the index files."""
-        chained = self._ids(files * index.ranges).mapInArrow(ChainRanges(index), ddl(CHAINED))
-        return (
-            chained.repartition(min(files, self.cores * 4), "file")
-            .sortWithinPartitions("file", "range")
-            .mapInArrow(BuildIndexFiles(index), ddl(BUILT))
-        )
+        chained = run_in_tasks(self._ids(files * index.ranges), ChainRanges(index), CHAINED)
+        chained = chained.repartition(min(files, self.cores * 4), "file")
+        chained = chained.sortWithinPartitions("file", "range")
+        return run_in_tasks(chained, BuildIndexFiles(index), BUILT)
 
     def _ranges(self, linked: Linked) -> int:
         """Slot ranges a file: one where there are files enough for all cores."""

@@ -103,10 +103,10 @@ def local_jvm_session(
     jvm = LocalJvm(local_settings(master, settings), memory, flags)
     try:
         # While the JVM starts, import what PySpark and the jobs are going to.
-        import numba  # noqa: F401
         import pandas  # noqa: F401
-        import pyarrow  # noqa: F401
         from pyspark.sql import SparkSession
+
+        import jobs.rebuild  # noqa: F401
 
         jvm.connect()
         with _workers_of_this_python():

@@ -3,10 +3,9 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jobs.collect import collect
+from jobs.collect import collect, run_in_tasks
 from jobs.link import Linked
 from udfs.queues import QUEUE_KEY
-from udfs.schemas import ddl
 from udfs.survey import SURVEYED, SurveySplits
 
 if TYPE_CHECKING:
@@ -27,8 +26,7 @@ def first_live_record(job: "Pipeline", linked: Linked) -> int | None:
     rules = replace(job.rules, not_before=last[-1] if last else None)
     survey = SurveySplits(job.plan.storage, job.plan.splits, rules, broke.offset + 1)
     after = (
-        job.ids_from(broke.split)
-        .mapInArrow(survey, ddl(SURVEYED))
+        run_in_tasks(job.ids_from(broke.split), survey, SURVEYED)
         .groupBy(*QUEUE_KEY)
         .agg(f.max("greatest").alias("greatest"), f.min("offset").alias("offset"))
     )

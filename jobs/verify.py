@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from jobs.collect import collect
+from jobs.collect import collect, run_in_tasks
 from jobs.pipeline import Cut, Pipeline, spark_cores
 from jobs.plan import make_plan
 from jobs.progress import Progress
@@ -19,7 +19,6 @@ from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX
 from store_format.storage import storage_for
 from store_format.store_files import Storage
 from udfs.compare import DIFFERENCE, PAIR, CompareFiles
-from udfs.schemas import ddl
 from udfs.staging import Staging, attempt_name
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def verify(
         if pairs:
             task = CompareFiles(there, staging_storage, plan.settings.max_hash_slot_num, linked.end)
             frame = spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
-            rows = collect(frame.repartition(cores * 4).mapInArrow(task, ddl(DIFFERENCE)))
+            rows = collect(run_in_tasks(frame.repartition(cores * 4), task, DIFFERENCE))
             report.differences += [Difference(**row) for row in rows]
         report.differences.sort(key=lambda difference: difference.path)
         check_unchanged(plan)

@@ -18,6 +18,8 @@ from unittest import mock
 
 import pyarrow as pa
 import pyspark.sql
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from jobs.pipeline import Cut
 from jobs.rebuild import TRUNCATE, rebuild
@@ -28,18 +30,6 @@ from tests.memory_storage import MemoryStorage
 STORE, OUTPUT = "store", "output"
 Row = dict[str, Any]
 Partitions = list[list[Row]]
-_TYPES = {"bigint": pa.int64(), "int": pa.int32(), "boolean": pa.bool_(), "string": pa.string()}
-
-
-def _schema(ddl: str) -> pa.Schema:
-    """An Arrow schema from Spark's DDL, read apart from how udfs.schemas writes it."""
-    fields = []
-    for column in ddl.split(", "):
-        name, kind = column.split(" ")
-        is_list = kind.startswith("array<")
-        one = _TYPES[kind.removeprefix("array<").removesuffix(">")]
-        fields.append(pa.field(name, pa.list_(one) if is_list else one))
-    return pa.schema(fields)
 
 
 @dataclass
@@ -80,8 +70,10 @@ class Frame:
     ) -> "Frame":
         return Frame(self.session, lambda: change(self.partitions()), schema)
 
-    def mapInArrow(self, function: Callable[..., Iterator[pa.RecordBatch]], ddl: str) -> "Frame":
-        given, wanted, rng = self.schema, _schema(ddl), self.session.random
+    def mapInArrow(
+        self, function: Callable[..., Iterator[pa.RecordBatch]], columns: StructType
+    ) -> "Frame":
+        given, wanted, rng = self.schema, to_arrow_schema(columns), self.session.random
 
         def task(rows: list[Row]) -> list[Row]:
             out: list[Row] = []

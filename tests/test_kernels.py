@@ -69,3 +69,25 @@ def test_other_sources_are_compiled_anew(copies: list[Path], tmp_path: Path) -> 
     run_at(copies[1], cache)
     assert len(list((cache / "kernels").iterdir())) == 2
     assert len(list(cache.rglob("*.nbi"))) == 2 * sum(name.endswith(".nbi") for name in compiled)
+
+
+def test_what_is_loaded_ahead_is_what_tasks_call() -> None:
+    """A kernel called with other types would be compiled, or loaded, a second time in each task."""
+    program = """
+import gc, pathlib, tempfile
+from numba.core.dispatcher import Dispatcher
+from tests.test_golden_in_process import test_a_golden_store_in_this_process as rebuild
+from udfs.warm import load_kernels
+
+def loaded():
+    kernels = [thing for thing in gc.get_objects() if isinstance(thing, Dispatcher)]
+    return {kernel.py_func.__qualname__: len(kernel.signatures) for kernel in kernels}
+
+load_kernels()
+before = loaded()
+with tempfile.TemporaryDirectory() as folder:
+    rebuild("continued_5.3.3", pathlib.Path(folder))
+print({name for name, count in loaded().items() if before[name] != count})
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "set()", done.stdout + done.stderr

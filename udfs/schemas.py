@@ -1,23 +1,10 @@
-"""The rows that cross Spark, as Arrow schemas, with the DDL that `mapInArrow` wants.
+"""The rows that cross Spark, as Arrow schemas.
 
 Rows say where bytes are; the bytes themselves are in staging files. Offsets and lengths are in
 bytes unless named otherwise; timestamps are milliseconds.
 """
 
 import pyarrow as pa
-
-_DDL = {pa.int64(): "bigint", pa.int32(): "int", pa.bool_(): "boolean", pa.string(): "string"}
-
-
-def _type_ddl(kind: pa.DataType) -> str:
-    if pa.types.is_list(kind):
-        return f"array<{_type_ddl(kind.value_type)}>"
-    return _DDL[kind]
-
-
-def ddl(columns: pa.Schema) -> str:
-    """A schema in Spark's DDL."""
-    return ", ".join(f"{field.name} {_type_ddl(field.type)}" for field in columns)
 
 
 def schema(**columns: pa.DataType) -> pa.Schema:

@@ -1,0 +1,39 @@
+"""Load what tasks use before there is a task: modules, and each compiled kernel.
+
+numba reads a kernel's machine code at its first call, so each is called once, with nothing in it.
+"""
+
+import numpy as np
+
+from store_format.faults import Fault
+from store_format.index_file import chain, fill_entries
+from store_format.layouts import INDEX_PUT, QUEUE_PUT
+from store_format.profiles import RELEASES, profile
+from store_format.queue_runs import fold, group_by_queue
+from store_format.rules import place_rules, scan_rules
+from store_format.scan import FIND_FIRST, End, Stretch, scan
+from store_format.settings import Settings
+from udfs import compare, index, queues, survey  # noqa: F401 (tasks are unpickled from them)
+from udfs import scan as _scan  # noqa: F401
+
+_BYTES = 1 << 10
+
+
+def load_kernels() -> None:
+    """Call all that a rebuild's tasks call, for no records."""
+    release = profile(RELEASES[-1])
+
+    def read(_: int, buffer: np.ndarray) -> None:
+        buffer[:] = 1  # no record is found there, nor does one stand at its start
+
+    for first in (0, FIND_FIRST):
+        stretch = Stretch(0, _BYTES, 0, _BYTES, first)
+        *_, end = scan(read, stretch, scan_rules(release, Settings(), ()))
+        assert isinstance(end, End)
+        assert end.fault != Fault.BLANK
+    group_by_queue(np.zeros(0, QUEUE_PUT), np.zeros(0, np.int64), np.zeros(0, np.bool_))
+    none, places = np.zeros(0, np.uint8), np.zeros(0, np.int64)
+    fold(none, places, 0, 0, 0, place_rules(release), places)
+    puts, links = np.zeros(0, INDEX_PUT), np.zeros(0, np.int32)
+    chain(puts, 1, 1, 0, links, links)
+    fill_entries(puts, 1, places, links, places, 0, none)

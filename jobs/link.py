@@ -49,7 +49,8 @@ def link(splits: Splits, scanned: Mapping[int, Scanned]) -> Linked | Rescan:
     linked = Linked()
     for number, segment in enumerate(splits.segments):
         expected = segment.start
-        for split in range(number * splits.in_segment, (number + 1) * splits.in_segment):
+        after = min((number + 1) * splits.in_segment, splits.total)
+        for split in range(number * splits.in_segment, after):
             stretch = splits.stretch(split)
             if expected >= stretch.end:  # one record, or a BLANK, reaches over all of it
                 continue
@@ -63,6 +64,10 @@ def link(splits: Splits, scanned: Mapping[int, Scanned]) -> Linked | Rescan:
                 linked.end = expected
                 linked.broke = _break(splits, scanned, row)
                 return linked
+        if splits.limit is not None and splits.limit < segment.end:
+            linked.end = max(splits.limit, segment.start)
+            assert expected == linked.end, f"{segment.path}: no record ends at {splits.limit}"
+            return linked
         linked.end = segment.end
         if expected < segment.end:
             raise AssertionError(f"split walk of {segment.path} stopped at {expected}")

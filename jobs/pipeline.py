@@ -228,5 +228,10 @@ def spark_cores(spark: "SparkSession") -> int:
     return 16
 
 
+def is_local(spark: "SparkSession") -> bool:
+    """Whether all tasks run on the driver's own machine, as far as the session tells."""
+    return (spark.conf.get("spark.master", "") or "").startswith("local")
+
+
 def _machine_cores() -> int:
     return len(os.sched_getaffinity(0))

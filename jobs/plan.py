@@ -4,9 +4,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from jobs.live import log_end_now, may_grow
 from store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from store_format.names import COMMIT_LOG, CONFIG
 from store_format.profiles import Profile, profile
+from store_format.rules import scan_rules
 from store_format.segments import Segment, Splits, find_segments
 from store_format.settings import SettingError, Settings, refuse_unsupported, settings_from
 from store_format.store_files import Storage
@@ -29,6 +31,7 @@ class Plan:
     splits: Splits
     batch_topics: tuple[str, ...]
     warnings: list[str] = field(default_factory=list)
+    in_use: bool = False  # a broker holds the store's lock
 
     @property
     def log_bytes(self) -> int:
@@ -63,15 +66,26 @@ def make_plan(
         )
     if split_bytes is None:
         split_bytes = _split_bytes(segments, cores)
+    limit = None
+    holder = storage.lock_holder(store)
+    if holder is not None:
+        end = log_end_now(storage, segments, scan_rules(rules, parsed, batch_topics))
+        segments, limit = may_grow(segments, end.at), end.at if end.sure else None
+        by = f"process {holder}" if holder else "a process of another machine"
+        warnings.append(
+            f"{store}: is in use, {by} holds its lock; its log is read up to {end.at}, where it "
+            f"ended when this began"
+        )
     return Plan(
         store=store,
         storage=storage,
         profile=rules,
         settings=parsed,
         segments=segments,
-        splits=Splits(segments, min(split_bytes, parsed.mapped_file_size_commit_log)),
+        splits=Splits(segments, min(split_bytes, parsed.mapped_file_size_commit_log), limit),
         batch_topics=batch_topics,
         warnings=warnings,
+        in_use=holder is not None,
     )
 
 

@@ -18,7 +18,7 @@ from store_format.names import (
     segment_name,
 )
 from store_format.store_files import Storage
-from udfs.staging import Staging, attempt_name
+from udfs.staging import Staging
 
 Built = dict[str, Any]  # one BUILT row, see udfs.schemas
 
@@ -42,22 +42,6 @@ def check_output(storage: Storage, output: str, replace: bool) -> None:
         return  # what a killed job left: its files go when the new ones are there
     if holds and not replace:
         raise OutputInUse(f"{output}: is not empty; --replace puts the new set in its place")
-
-
-def make_staging(storage: Storage, output: str) -> Staging:
-    """A new staging folder beside the output, on the same file system.
-
-    Beside the first folder that is missing on the way to the output: those are made when there
-    is something to publish.
-    """
-    parent, _, name = output.rpartition("/")
-    while parent and not storage.has_folder(parent):
-        parent, _, name = parent.rpartition("/")
-    prefix = f".{name}.reput"
-    storage.remove_leftovers(parent, prefix)
-    folder = f"{parent}/{attempt_name(prefix)}"
-    storage.make_folders(folder)
-    return Staging(storage, folder)
 
 
 def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None) -> list[Built]:

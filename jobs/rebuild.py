@@ -6,10 +6,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from jobs.link import Linked
-from jobs.pipeline import Cut, Pipeline, spark_cores
+from jobs.pipeline import Cut, Pipeline, is_local, spark_cores
 from jobs.plan import Plan, make_plan
 from jobs.progress import Progress
-from jobs.publish import Built, check_output, make_staging, name_files, publish
+from jobs.publish import Built, check_output, name_files, publish
+from jobs.staging import beside, remove_leftovers, staging_folder
 from jobs.summary import InputFile, Summary
 from jobs.survey import first_live_record
 from store_format import checkpoint
@@ -52,7 +53,8 @@ def rebuild(
     left behind in `output` then.
     """
     started = time.monotonic()
-    output_storage = output_storage or storage or storage_for(output)
+    shared = not is_local(spark)
+    output_storage = output_storage or storage or storage_for(output, shared)
     storage = storage or storage_for(store)
     progress = progress or Progress()
     cores = spark_cores(spark)
@@ -60,12 +62,13 @@ def rebuild(
     store, output = storage.resolve(store), output_storage.resolve(output)
     plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes)
     check_output(output_storage, output, replace)
-    staging = make_staging(output_storage, output)
-    try:
+    cleaned = remove_leftovers(output_storage, output)
+    with staging_folder(output_storage, *beside(output_storage, output)) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress)
         linked = job.scan()
         reason, warnings = judge_end(job, linked, on_damage)
         summary = _summary(plan, output, linked, reason, warnings)
+        summary.cleaned = cleaned
         built = job.build(linked)
         check_unchanged(plan)
         named = name_files(built, job.queue_bytes, index_start_name)
@@ -74,8 +77,6 @@ def rebuild(
         publish(staging, named, _checkpoint(plan, linked, named), summary, replace)
         summary.seconds = time.monotonic() - started
         return summary
-    finally:
-        output_storage.remove_tree(staging.folder)
 
 
 def _summary(plan: Plan, output: str, linked: Linked, reason: str, warnings: list[str]) -> Summary:
@@ -96,6 +97,8 @@ def _summary(plan: Plan, output: str, linked: Linked, reason: str, warnings: lis
 def judge_end(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, list[str]]:
     """(why the log ends where it does, warnings); DamageFound where live records follow."""
     broke = linked.broke
+    if broke is None and job.plan.splits.limit is not None:
+        return "where a log in use ended when this began", []
     if broke is None:
         return "the last segment's end", []
     _, reason = REASONS[broke.fault]
@@ -162,7 +165,7 @@ def check_unchanged(plan: Plan) -> None:
            for folder in folders for name, state in plan.storage.list(folder)}  # fmt: skip
     for segment in plan.segments:
         state = now.get(segment.path)
-        if state != segment.state:
+        if state is None or not segment.state.admits(state):
             raise StoreChanged(
                 f"{segment.path}: changed during the rebuild: {segment.state} is now {state}"
             )

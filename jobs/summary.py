@@ -44,13 +44,14 @@ class Summary:
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    cleaned: list[str] = field(default_factory=list)  # leftovers of other runs, removed
     inputs: list[InputFile] = field(default_factory=list)
     files: list[OutputFile] = field(default_factory=list)
 
     def manifest(self) -> dict[str, Any]:
-        """All of it, as manifest.json holds it; without the time it took."""
+        """All of it, as manifest.json holds it; without what differs from run to run."""
         whole = {"format": "reput-manifest-1", **asdict(self)}
-        del whole["seconds"], whole["output"]
+        del whole["seconds"], whole["output"], whole["cleaned"]
         return whole
 
     def as_json(self) -> dict[str, Any]:
@@ -73,4 +74,7 @@ class Summary:
         ]
         lines += [f"  warning   {warning}" for warning in self.warnings]
         lines += [f"  left out  {queue}" for queue in self.left_out]
+        lines += [
+            f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
+        ]
         return "\n".join(lines)

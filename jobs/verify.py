@@ -15,11 +15,12 @@ from jobs.plan import make_plan
 from jobs.progress import Progress
 from jobs.publish import Built, name_files
 from jobs.rebuild import REFUSE, check_unchanged, judge_end
+from jobs.staging import staging_folder as new_staging
 from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX
 from store_format.storage import storage_for
 from store_format.store_files import Storage
 from udfs.compare import DIFFERENCE, PAIR, CompareFiles
-from udfs.staging import Staging, attempt_name
+from udfs.staging import Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,10 +112,7 @@ def verify(
     against = there.resolve(against) if against else store
     cores = spark_cores(spark)
     plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes)
-    folder = f"{staging_storage.resolve(base)}/{attempt_name('reput-verify')}"
-    staging = Staging(staging_storage, folder)
-    staging_storage.make_folders(folder)
-    try:
+    with new_staging(staging_storage, staging_storage.resolve(base), "reput-verify") as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress or Progress())
         linked = job.scan()
         report = Report(store, against, plan.profile.release, linked.end, "")
@@ -132,8 +130,6 @@ def verify(
         check_unchanged(plan)
         report.seconds = time.monotonic() - started
         return report
-    finally:
-        staging_storage.remove_tree(staging.folder)
 
 
 def _pair(

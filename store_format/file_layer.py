@@ -12,9 +12,11 @@ What is assumed of a disk (docs/writer.md has it at length):
 - A killed process loses nothing that was written.
 """
 
+import ctypes
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -22,12 +24,16 @@ import numpy as np
 import numpy.typing as npt
 
 from store_format.faults import StoreChanged, StoreError
+from store_format.locks import held_here, identity
 
 Bytes = npt.NDArray[np.uint8]
 # What can be written: bytes, bytearray, memoryview, or a contiguous array of uint8.
 Data = Any
 
 SECTOR_BYTES = 512
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 
 
 class StoreInUse(StoreError):
@@ -60,11 +66,22 @@ class Files(Protocol):
     def open(self, path: str) -> OpenFile:
         """Open for reading and writing. Raises FileNotFoundError."""
 
+    def open_read(self, path: str) -> OpenFile:
+        """Open for reading only. Raises FileNotFoundError."""
+
     def create(self, path: str) -> OpenFile:
         """A new, empty file. Raises FileExistsError."""
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder of that name."""
+
+    def is_folder(self, path: str) -> bool:
+        """Whether it is a folder, or else a regular file. Raises StoreError for anything else:
+        a link, a device, or what another file system is mounted on.
+        """
+
+    def inode(self, path: str) -> int:
+        """What tells a file or folder from another that takes its name."""
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted; empty where there is no such folder."""
@@ -72,12 +89,22 @@ class Files(Protocol):
     def make_folder(self, path: str) -> None:
         """Make a folder with those above it that are missing; their names are made durable."""
 
-    def rename(self, path: str, to: str) -> None: ...
+    def rename(self, path: str, to: str) -> None:
+        """Give a file or folder another name; a file or empty folder of that name goes."""
+
+    def exchange(self, path: str, to: str) -> None:
+        """Swap two names in one atomic step."""
+
+    def link(self, path: str, to: str) -> None:
+        """Give a file a second name."""
 
     def remove(self, path: str) -> None:
         """Remove a file, or an empty folder."""
 
     def sync_folder(self, path: str) -> None: ...
+
+    def sync_all(self, path: str) -> None:
+        """Return when all bytes and names of the file system that holds `path` are durable."""
 
     def lock(self, path: str) -> Callable[[], None]:
         """Lock as RocketMQ does; returns what lets go of it. Raises StoreInUse."""
@@ -118,29 +145,37 @@ class DiskFile:
         os.close(self._descriptor)
 
 
-# POSIX locks do not keep a process from itself: what this one holds, by device and inode.
-_held: set[tuple[int, int]] = set()
-
-
-def _identity(about: os.stat_result) -> tuple[int, int]:
-    return about.st_dev, about.st_ino
-
-
 class DiskFiles:
-    """The files below a folder of this machine. Links are not followed."""
+    """The files below a folder of this machine. Links are not followed.
 
-    def __init__(self, root: str, file_mode: int = 0o644, folder_mode: int = 0o755) -> None:
+    root: its path without a slash at the end, so '' for all of the machine's. owner: the user
+    and group that new files and folders get, where they are not to be ours.
+    """
+
+    def __init__(
+        self, root: str, file_mode: int = 0o644, folder_mode: int = 0o755,
+        owner: tuple[int, int] | None = None,
+    ) -> None:  # fmt: skip
         self.root = root
-        self.file_mode, self.folder_mode = file_mode, folder_mode
+        self.file_mode, self.folder_mode, self.owner = file_mode, folder_mode, owner
 
     def _at(self, path: str) -> str:
-        return f"{self.root}/{path}" if path else self.root
+        return f"{self.root}/{path}" if path else self.root or "/"
 
     def open(self, path: str) -> DiskFile:
         return self._open(path, os.O_RDWR)
 
+    def open_read(self, path: str) -> DiskFile:
+        return self._open(path, os.O_RDONLY | os.O_NONBLOCK)
+
     def create(self, path: str) -> DiskFile:
-        return self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        file = self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        self._give(path)
+        return file
+
+    def _give(self, path: str) -> None:
+        if self.owner is not None:
+            os.chown(self._at(path), *self.owner, follow_symlinks=False)
 
     def _open(self, path: str, flags: int) -> DiskFile:
         at = self._at(path)
@@ -153,6 +188,21 @@ class DiskFiles:
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(self._at(path))
+
+    def is_folder(self, path: str) -> bool:
+        at = self._at(path)
+        about = os.lstat(at)
+        if stat.S_ISDIR(about.st_mode):
+            if path and about.st_dev != os.stat(self._at(path.rpartition("/")[0])).st_dev:
+                raise StoreError(f"{at}: another file system is mounted there")
+            return True
+        if not stat.S_ISREG(about.st_mode):
+            kind = "a link" if stat.S_ISLNK(about.st_mode) else "neither a file nor a folder"
+            raise StoreError(f"{at}: is {kind}")
+        return False
+
+    def inode(self, path: str) -> int:
+        return os.lstat(self._at(path)).st_ino
 
     def names(self, folder: str) -> list[str]:
         try:
@@ -168,10 +218,22 @@ class DiskFiles:
             here = self._at("/".join(parts[:depth]))
             if not os.path.isdir(here):
                 os.mkdir(here, self.folder_mode)
+                self._give("/".join(parts[:depth]))
                 self.sync_folder("/".join(parts[: depth - 1]))
 
     def rename(self, path: str, to: str) -> None:
         os.rename(self._at(path), self._at(to))
+
+    def exchange(self, path: str, to: str) -> None:
+        """Linux's renameat2 with RENAME_EXCHANGE."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        names = os.fsencode(self._at(path)), os.fsencode(self._at(to))
+        if libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), self._at(path), None, self._at(to))
+
+    def link(self, path: str, to: str) -> None:
+        os.link(self._at(path), self._at(to), follow_symlinks=False)
 
     def remove(self, path: str) -> None:
         at = self._at(path)
@@ -187,6 +249,17 @@ class DiskFiles:
         finally:
             os.close(descriptor)
 
+    def sync_all(self, path: str) -> None:
+        """Linux's syncfs; it tells of write errors since Linux 5.8."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        descriptor = os.open(self._at(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if libc.syncfs(descriptor):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), self._at(path))
+        finally:
+            os.close(descriptor)
+
     def lock(self, path: str) -> Callable[[], None]:
         """FileChannel.tryLock(0, 1, false): a POSIX lock on the first byte.
 
@@ -194,11 +267,11 @@ class DiskFiles:
         """
         at = self._at(path)
         # Looked at before it is opened: POSIX locks go with the first descriptor closed.
-        if os.path.exists(at) and _identity(os.stat(at)) in _held:
+        if os.path.exists(at) and identity(os.stat(at)) in held_here:
             raise StoreInUse(f"{at}: this process has the store open already")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(at, flags, self.file_mode)
-        key = _identity(os.fstat(descriptor))
+        key = identity(os.fstat(descriptor))
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except OSError as error:
@@ -206,12 +279,13 @@ class DiskFiles:
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 raise StoreInUse(f"{at}: another process has the store open") from None
             raise
-        _held.add(key)
-        os.pwrite(descriptor, b"lock", 0)
-        os.fsync(descriptor)
+        held_here.add(key)
+        if os.pread(descriptor, 5, 0) != b"lock":
+            os.pwrite(descriptor, b"lock", 0)
+            os.fsync(descriptor)
 
         def release() -> None:
             os.close(descriptor)
-            _held.discard(key)
+            held_here.discard(key)
 
         return release

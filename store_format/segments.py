@@ -78,11 +78,13 @@ def _check_sizes(segments: list[Segment], configured: int) -> None:
 class Splits(NamedTuple):
     """A log cut into stretches of at most `split_bytes`, numbered from 0; by arithmetic only.
 
-    Works for any number of stretches: nothing is listed.
+    Works for any number of stretches: nothing is listed. limit: where a record starts, or the
+    log ends; nothing from there on belongs to the stretches.
     """
 
     segments: list[Segment]
     split_bytes: int
+    limit: int | None = None
 
     @property
     def in_segment(self) -> int:
@@ -90,7 +92,10 @@ class Splits(NamedTuple):
 
     @property
     def total(self) -> int:
-        return len(self.segments) * self.in_segment
+        if self.limit is None:
+            return len(self.segments) * self.in_segment
+        number, rest = divmod(self.limit - self.segments[0].start, self.segments[0].state.size)
+        return max(number * self.in_segment + -(-rest // self.split_bytes), 1)
 
     def segment(self, number: int) -> Segment:
         return self.segments[number // self.in_segment]
@@ -100,6 +105,8 @@ class Splits(NamedTuple):
         segment = self.segment(number)
         start = segment.start + number % self.in_segment * self.split_bytes
         end = min(start + self.split_bytes, segment.end)
+        if self.limit is not None:
+            end = min(end, max(self.limit, start))
         if first is None:
             first = start if start == segment.start else FIND_FIRST
         return Stretch(segment.start, segment.end, start, end, first)

@@ -5,13 +5,12 @@ while it is read, is an error. `Storage` is what jobs need of any file system; t
 `store_format.storage`.
 """
 
-import ctypes
 import hashlib
 import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -19,14 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from store_format.faults import StoreChanged, StoreError
+from store_format.file_layer import DiskFiles
+from store_format.locks import claim_folder, is_abandoned, lock_holder
+from store_format.names import LOCK
+from store_format.publishing import put_in_place
 
 Bytes = npt.NDArray[np.uint8]
 
 _ZEROS = bytes(1 << 20)
 _SPARSE_BLOCK = 1 << 16
 _FILE_URL = re.compile(r"^file:(//(localhost)?(?=/))?")
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
+_GONE = ".gone"
+
+ANY_TIME = -1  # as a FileState's mtime: the file may be written to, but not be another
 
 
 class FileState(NamedTuple):
@@ -38,6 +42,10 @@ class FileState(NamedTuple):
     size: int
     mtime: int
     tag: int | str
+
+    def admits(self, now: "FileState") -> bool:
+        """Whether a file in the state `now` is still the one that was meant."""
+        return self == (now._replace(mtime=ANY_TIME) if self.mtime == ANY_TIME else now)
 
 
 class Listed(NamedTuple):
@@ -100,6 +108,22 @@ class Storage(Protocol):
 
     def make_folders(self, path: str) -> None: ...
 
+    def claim(self, folder: str) -> Callable[[], None] | None:
+        """Make a folder that is ours as long as this process lives; returns what lets go of it.
+
+        None where another job took it for a leftover and removes it: another name is wanted.
+        """
+
+    def is_abandoned(self, folder: str) -> bool | None:
+        """Whether the process that claimed it is gone. None where that cannot be told: then one
+        job at a time may work for an output.
+        """
+
+    def lock_holder(self, store: str) -> int | None:
+        """Who holds a store's lock, a broker say: a process of this machine, 0 for one of
+        another, None for nobody, or where it cannot be told.
+        """
+
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
         """Give files other names on this file system; the folders are there."""
 
@@ -108,9 +132,6 @@ class Storage(Protocol):
 
     def remove_tree(self, folder: str) -> None:
         """Remove a folder and all in it, as far as that can be done."""
-
-    def remove_leftovers(self, folder: str, prefix: str) -> None:
-        """Remove what killed jobs left in `folder` under names that begin so, if that is safe."""
 
     def begin_set(self, folder: str, to: str, replace: bool) -> str:
         """Where to put the files of the set that `publish` will make of it at `to`.
@@ -124,13 +145,20 @@ class Storage(Protocol):
 
 
 class LocalStorage:
-    """Files of this machine (or of a file system that all machines mount at one place)."""
+    """Files of this machine (or of a file system that all machines mount at one place).
+
+    sync_files: fsync each file that is to be published, for tasks on other machines, whose
+    writes the publisher's own syncfs does not reach.
+    """
 
     reader: type["LocalReader"]  # set below, where it is known
 
-    def __init__(self, file_mode: int = 0o600, folder_mode: int = 0o700) -> None:
+    def __init__(
+        self, file_mode: int = 0o600, folder_mode: int = 0o700, sync_files: bool = False
+    ) -> None:
         self.file_mode = file_mode
         self.folder_mode = folder_mode
+        self.sync_files = sync_files
 
     def resolve(self, path: str) -> str:
         """An absolute path; links in it stay as they are. Takes `file:` URLs as well."""
@@ -153,7 +181,7 @@ class LocalStorage:
 
     def create(self, path: str, digest: bool = False) -> Writer:
         """A new file; raises FileExistsError where there is one."""
-        return LocalWriter(path, self.file_mode, digest)
+        return LocalWriter(path, self.file_mode, digest, sync=digest and self.sync_files)
 
     def read_bytes(self, path: str) -> bytes:
         """A small file, whole. Raises FileNotFoundError, StoreError."""
@@ -171,6 +199,17 @@ class LocalStorage:
             with suppress(FileExistsError):
                 os.mkdir(path, self.folder_mode)
 
+    def claim(self, folder: str) -> Callable[[], None] | None:
+        self.make_folders(os.path.dirname(folder))
+        return claim_folder(folder, self.folder_mode)
+
+    def is_abandoned(self, folder: str) -> bool | None:
+        return is_abandoned(folder)
+
+    def lock_holder(self, store: str) -> int | None:
+        """As its broker's `lock` file tells. Raises OSError."""
+        return lock_holder(f"{store}/{LOCK}")
+
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
         for path, to in moves:
             os.rename(path, to)
@@ -180,10 +219,14 @@ class LocalStorage:
             os.unlink(path)
 
     def remove_tree(self, folder: str) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
+        """Remove a folder with all in it; what cannot be removed stays.
 
-    def remove_leftovers(self, folder: str, prefix: str) -> None:
-        """Nothing: another job that is alive may have them."""
+        It loses its name first, so that a task which is still running makes no new files in it.
+        """
+        gone = folder if folder.endswith(_GONE) else folder + _GONE
+        with suppress(OSError):
+            os.rename(folder, gone)
+        shutil.rmtree(gone, ignore_errors=True)
 
     def begin_set(self, folder: str, to: str, replace: bool) -> str:
         """A new folder in staging: all of it gets its place at once."""
@@ -194,19 +237,16 @@ class LocalStorage:
         """Add the manifest, make all of `folder` durable, then give it the name `to`.
 
         `to` must be absent or empty unless `replace`: then what was there has the name `folder`
-        afterwards. Raises OSError; nothing has changed then.
+        afterwards. Raises OSError, and nothing has changed; NotDurable, and it has.
         """
         name, content = manifest
         output = self.create(f"{folder}/{name}")
         output.write(content)
         output.finish(len(content))
         self.make_folders(os.path.dirname(os.path.abspath(to)))
-        sync_file_system(folder)
-        if replace and os.path.lexists(to):
-            exchange(folder, to)
-        else:
-            os.rename(folder, to)
-        sync_folder(os.path.dirname(os.path.abspath(to)))
+        # a rename wants no slash at the end, and paths below the root of all files none in front
+        folder, to = (os.path.abspath(path).lstrip("/") for path in (folder, to))
+        put_in_place(DiskFiles(""), folder, to, replace)
 
 
 def _open_regular(path: str) -> int:
@@ -231,9 +271,10 @@ class LocalReader:
         self.path = path
         self._descriptor = _open_regular(path)
         self.state = self.state_of(os.fstat(self._descriptor))
-        if state is not None and state != self.state:
+        if state is not None and not state.admits(self.state):
             os.close(self._descriptor)
             raise StoreChanged(f"{path}: changed since it was listed: {state} is now {self.state}")
+        self._wanted = state or self.state
 
     @staticmethod
     def state_of(about: os.stat_result) -> FileState:
@@ -251,7 +292,7 @@ class LocalReader:
     def close(self) -> None:
         now = self.state_of(os.fstat(self._descriptor))
         os.close(self._descriptor)
-        if now != self.state:
+        if not self._wanted.admits(now):
             raise StoreChanged(f"{self.path}: changed while it was read: {self.state} is now {now}")
 
 
@@ -261,8 +302,11 @@ LocalStorage.reader = LocalReader
 class LocalWriter:
     """Writes a new file in order; long runs of zeros become holes."""
 
-    def __init__(self, path: str, mode: int = 0o600, digest: bool = False) -> None:
+    def __init__(
+        self, path: str, mode: int = 0o600, digest: bool = False, sync: bool = False
+    ) -> None:
         self.path = path
+        self._sync = sync
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, mode)
         self._at = 0
@@ -285,6 +329,8 @@ class LocalWriter:
                 self._hash.update(_ZEROS)
             self._hash.update(_ZEROS[: missing % len(_ZEROS)])
         os.ftruncate(self._descriptor, length)
+        if self._sync:
+            os.fsync(self._descriptor)
         os.close(self._descriptor)
         return Written(length, self._hash.hexdigest() if self._hash else "")
 
@@ -304,32 +350,3 @@ def _written_parts(view: memoryview) -> Iterator[tuple[int, int]]:
             start = at + _SPARSE_BLOCK
     if start < len(view):
         yield start, len(view)
-
-
-def exchange(path: str, to: str) -> None:
-    """Swap two names in one atomic step (Linux's renameat2 with RENAME_EXCHANGE)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.renameat2(_AT_FDCWD, os.fsencode(path), _AT_FDCWD, os.fsencode(to), _RENAME_EXCHANGE):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), path, None, to)
-
-
-def sync_file_system(folder: str) -> None:
-    """Wait until all that was written to this file system is on disk (syncfs); raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if libc.syncfs(descriptor):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), folder)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(folder: str) -> None:
-    """Make the names in a folder durable (fsync of the folder); raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

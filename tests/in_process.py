@@ -44,7 +44,7 @@ class Session:
     tasks_run_twice: int = 0
 
     def __post_init__(self) -> None:
-        self.conf = {"spark.default.parallelism": str(self.cores)}
+        self.conf = {"spark.default.parallelism": str(self.cores), "spark.master": "local[2]"}
         self.random = random.Random(self.seed)
 
     def range(self, start: int, end: int, step: int, partitions: int) -> "Frame":

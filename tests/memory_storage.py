@@ -1,7 +1,7 @@
 """A Storage in memory, for thousands of rebuilds: what jobs ask of a file system, and no more."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ class MemoryStorage:
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
         self.files: dict[str, bytes] = dict(files or {})
         self.folders: set[str] = set()
+        self.claimed: set[str] = set()
 
     def resolve(self, path: str) -> str:
         return path
@@ -52,15 +53,23 @@ class MemoryStorage:
     def make_folders(self, path: str) -> None:
         self.folders.add(path)
 
+    def claim(self, folder: str) -> Callable[[], None]:
+        self.folders.add(folder)
+        self.claimed.add(folder)
+        return lambda: self.claimed.discard(folder)
+
+    def is_abandoned(self, folder: str) -> bool | None:
+        return folder not in self.claimed
+
+    def lock_holder(self, store: str) -> int | None:
+        return None
+
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
         for path, to in moves:
             self.files[to] = self.files.pop(path)
 
     def remove(self, path: str) -> None:
         self.files.pop(path, None)
-
-    def remove_leftovers(self, folder: str, prefix: str) -> None:
-        pass
 
     def remove_tree(self, folder: str) -> None:
         self.files = {p: c for p, c in self.files.items() if not p.startswith(folder + "/")}

@@ -14,8 +14,10 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _KNOWN = "a path, file:, s3://, webhdfs://, swebhdfs:// and dbfs:/ are known"
 
 
-def storage_for(url: str) -> Storage:
+def storage_for(url: str, shared: bool = False) -> Storage:
     """The storage that a path or URL is on. Raises StoreError where there is none for it.
+
+    shared: tasks of other machines write there, so that each makes durable what it wrote.
 
     Nothing is asked of the file system yet. What it needs (endpoint, credentials) comes from the
     environment of each process, so that it is in no task's description and no log.
@@ -33,7 +35,7 @@ def storage_for(url: str) -> Storage:
     if scheme == "dbfs" or (scheme == "file" and VolumeStorage.is_for(url)):
         return VolumeStorage()
     if scheme == "file":
-        return LocalStorage()
+        return LocalStorage(sync_files=shared)
     if scheme == "hdfs":
         raise StoreError(f"{scheme}://: HDFS is read by its HTTP port, as webhdfs://HOST:9870/PATH")
     raise StoreError(f"{scheme}://: no such file system; {_KNOWN}")

@@ -12,6 +12,7 @@ in step 4.
 
 import errno
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 from store_format.faults import StoreError
@@ -55,7 +56,7 @@ class SequentialWriter:
 
 
 class ManifestLast:
-    """`begin_set`, `publish` and `remove_leftovers` of a Storage that publishes this way."""
+    """`begin_set`, `publish` and `claim` of a Storage that publishes this way."""
 
     def begin_set(self: Storage, folder: str, to: str, replace: bool) -> str:
         """Clear `to`, where the files then get their names one by one."""
@@ -91,11 +92,18 @@ class ManifestLast:
         _write(self, f"{to}/{name}", content)
         self.remove(marker)
 
-    def remove_leftovers(self: Storage, folder: str, prefix: str) -> None:
-        """Remove the staging folders of jobs for this output: there is one such job at a time."""
-        for name in _names(self, folder):
-            if name.startswith(f"{prefix}-"):
-                self.remove_tree(f"{folder}/{name}")
+    def claim(self: Storage, folder: str) -> Callable[[], None]:
+        """Nothing holds a folder here."""
+        self.make_folders(folder)
+        return lambda: None
+
+    def is_abandoned(self: Storage, folder: str) -> bool | None:
+        """Not known: there is one job at a time for an output."""
+        return None
+
+    def lock_holder(self: Storage, store: str) -> int | None:
+        """Not known: no broker's store is here."""
+        return None
 
 
 def _names(storage: Storage, folder: str) -> list[str]:

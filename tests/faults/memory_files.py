@@ -10,6 +10,7 @@ What a disk may do is `store_format.file_layer`'s list of assumptions, and nothi
 from __future__ import annotations
 
 import errno
+import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -68,26 +69,35 @@ class MemoryFile:
 
 @dataclass
 class MemoryFiles:
-    """A folder tree in memory. `fail` says which operations raise OSError(EIO)."""
+    """A folder tree in memory. `fail` says which operations raise OSError(error)."""
 
     fail: Callable[[Op], bool] = lambda op: False
+    error: int = errno.EIO
     names_of: dict[str, int] = field(default_factory=dict)
     folders: set[str] = field(default_factory=lambda: {""})
     contents: dict[int, bytearray] = field(default_factory=dict)
+    folder_ids: dict[str, int] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     locked: bool = False
+
+    def __post_init__(self) -> None:
+        for number, folder in enumerate(sorted(self.folders - self.folder_ids.keys()), 1):
+            self.folder_ids[folder] = -number
 
     def note(self, op: Op) -> None:
         if self.fail(op):
             if op.kind == "sync":
                 self.ops.append(op._replace(kind="failed sync"))
-            raise OSError(errno.EIO, f"{op.kind} {op.path}: input/output error")
+            raise OSError(self.error, f"{op.kind} {op.path}: {os.strerror(self.error)}")
         self.ops.append(op)
 
     def open(self, path: str) -> MemoryFile:
         if path not in self.names_of:
             raise FileNotFoundError(errno.ENOENT, path)
         return MemoryFile(self, path, self.names_of[path])
+
+    def open_read(self, path: str) -> MemoryFile:
+        return self.open(path)
 
     def create(self, path: str) -> MemoryFile:
         if path in self.names_of:
@@ -103,6 +113,14 @@ class MemoryFiles:
     def exists(self, path: str) -> bool:
         return path in self.names_of or path in self.folders
 
+    def is_folder(self, path: str) -> bool:
+        if not self.exists(path):
+            raise FileNotFoundError(errno.ENOENT, path)
+        return path in self.folders
+
+    def inode(self, path: str) -> int:
+        return self.folder_ids[path] if path in self.folders else self.names_of[path]
+
     def names(self, folder: str) -> list[str]:
         inside = [p for p in (*self.names_of, *self.folders) if p and _folder(p) == folder]
         return sorted(p.rpartition("/")[2] for p in inside)
@@ -112,23 +130,51 @@ class MemoryFiles:
         for depth in range(1, len(parts) + 1):
             here = "/".join(parts[:depth])
             if here not in self.folders:
-                self.note(Op("folder", here))
-                self.folders.add(here)
+                op = Op("folder", here)
+                self.note(op)
+                _apply_name(self.names_of, self.folders, op)
+                self.folder_ids[here] = max(self.folder_ids.values(), default=0) + 1
                 self.sync_folder(_folder(here))
 
     def rename(self, path: str, to: str) -> None:
-        self.note(Op("rename", path, self.names_of[path], data=to.encode()))
-        self.names_of[to] = self.names_of.pop(path)
+        if not self.exists(path):
+            raise FileNotFoundError(errno.ENOENT, path)
+        if self.names(to):
+            raise OSError(errno.ENOTEMPTY, to)
+        op = Op("rename", path, data=to.encode())
+        self.note(op)
+        _apply_name(self.names_of, self.folders, op)
+        _apply_name({}, self.folder_ids, op)
+
+    def exchange(self, path: str, to: str) -> None:
+        for name in (path, to):
+            if not self.exists(name):
+                raise FileNotFoundError(errno.ENOENT, name)
+        op = Op("exchange", path, data=to.encode())
+        self.note(op)
+        _apply_name(self.names_of, self.folders, op)
+        _apply_name({}, self.folder_ids, op)
+
+    def link(self, path: str, to: str) -> None:
+        if self.exists(to):
+            raise FileExistsError(errno.EEXIST, to)
+        self.note(Op("create", to, self.names_of[path]))
+        self.names_of[to] = self.names_of[path]
 
     def remove(self, path: str) -> None:
+        if path in self.folders and self.names(path):
+            raise OSError(errno.ENOTEMPTY, path)
+        if not self.exists(path):
+            raise FileNotFoundError(errno.ENOENT, path)
         self.note(Op("remove", path))
-        if path in self.folders:
-            self.folders.remove(path)
-        else:
-            del self.names_of[path]
+        self.folders.discard(path)
+        self.names_of.pop(path, None)
 
     def sync_folder(self, path: str) -> None:
         self.note(Op("sync folder", path))
+
+    def sync_all(self, path: str) -> None:
+        self.note(Op("sync all", path))
 
     def lock(self, path: str) -> Callable[[], None]:
         if self.locked:
@@ -185,10 +231,18 @@ class _Disk:
         elif op.kind == "failed sync":
             self.doomed.setdefault(op.inode, []).extend(self.pending.pop(op.inode, []))
         elif op.kind == "sync folder":
-            mine = [n for n in self.pending_names if _folder(n.path) == op.path]
-            self.pending_names = [n for n in self.pending_names if _folder(n.path) != op.path]
+            mine = [n for n in self.pending_names if op.path in _folders_of(n)]
+            self.pending_names = [n for n in self.pending_names if op.path not in _folders_of(n)]
             for done in mine:
                 _apply_name(self.names, self.folders, done)
+        elif op.kind == "sync all":
+            for done in self.pending_names:
+                _apply_name(self.names, self.folders, done)
+            self.pending_names = []
+            for inode, writes in self.pending.items():
+                for done in writes:
+                    _apply(self.contents.setdefault(inode, bytearray()), done)
+            self.pending = {}
         else:
             self.contents.setdefault(op.inode, bytearray())
             self.pending_names.append(op)
@@ -218,18 +272,51 @@ def _apply(content: bytearray, op: Op) -> None:
         _set_length(content, op.at)
 
 
-def _apply_name(names: dict[str, int], folders: set[str], op: Op) -> None:
+def _apply_name(names: dict[str, int], folders: Any, op: Op) -> None:
+    """Apply an operation on names; folders: a set, or a dict by name. Without the folder that a
+    name is in, or the name itself, nothing happens: what was lost before takes this along."""
+    to = op.data.decode()
     if op.kind == "folder":
         if _folder(op.path) in folders:
-            folders.add(op.path)
+            folders |= {op.path} if isinstance(folders, set) else {}
     elif op.kind == "create":
         if _folder(op.path) in folders:
             names[op.path] = op.inode
     elif op.kind == "remove":
-        names.pop(op.path, None)
-        folders.discard(op.path)
-    elif op.kind == "rename" and op.path in names:
-        names[op.data.decode()] = names.pop(op.path)
+        for table in (names, folders):  # a folder takes along what a lost removal left in it
+            for name in [n for n in table if n == op.path or n.startswith(op.path + "/")]:
+                table.remove(name) if isinstance(table, set) else table.pop(name)
+    elif op.kind == "rename" and _there(names, folders, op.path):
+        for table in (names, folders):
+            _move(table, op.path, to)
+    elif op.kind == "exchange" and all(_there(names, folders, p) for p in (op.path, to)):
+        for table in (names, folders):
+            _move(table, op.path, _ASIDE)
+            _move(table, to, op.path)
+            _move(table, _ASIDE, to)
+
+
+def _folders_of(op: Op) -> set[str]:
+    """The folders whose sync makes an operation on names durable; a move is in both or neither."""
+    return {_folder(op.path), _folder(op.data.decode())} if op.data else {_folder(op.path)}
+
+
+_ASIDE = "\0aside"  # no path
+
+
+def _there(names: dict[str, int], folders: Any, path: str) -> bool:
+    return path in names or path in folders
+
+
+def _move(table: Any, path: str, to: str) -> None:
+    """Rename a name with all below it."""
+    for name in [n for n in table if n == path or n.startswith(path + "/")]:
+        new = to + name.removeprefix(path)
+        if isinstance(table, set):
+            table.remove(name)
+            table.add(new)
+        else:
+            table[new] = table.pop(name)
 
 
 def _sectors(op: Op) -> Iterator[Op]:

@@ -1,0 +1,88 @@
+"""A job's staging folder, and what runs that ended early left of theirs.
+
+It is held (`Storage.claim`) as long as its job lives, however the job ends. One that nobody holds
+any more is a leftover, and the next job for the same output removes it.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from store_format.publishing import NotDurable
+from store_format.store_files import Storage
+from udfs.staging import Staging, attempt_name
+
+_ATTEMPT = r"-[0-9a-f]{32}(\.gone)?"
+
+
+@contextmanager
+def staging_folder(storage: Storage, parent: str, prefix: str) -> Iterator[Staging]:
+    """Yield a new folder of our own, which is removed afterwards.
+
+    Not after NotDurable: it may hold the old set then, and the new one may not last.
+    """
+    while True:
+        folder = f"{parent}/{attempt_name(prefix)}"
+        release = storage.claim(folder)
+        if release is not None:
+            break
+    try:
+        yield Staging(storage, folder)
+    except NotDurable:
+        raise
+    except BaseException:
+        storage.remove_tree(folder)
+        raise
+    else:
+        storage.remove_tree(folder)
+    finally:
+        release()
+
+
+def beside(storage: Storage, output: str) -> tuple[str, str]:
+    """(folder, prefix of names in it) for staging beside an output, on the same file system.
+
+    Beside the first folder that is missing on the way to the output: those are made when there
+    is something to publish.
+    """
+    parent, _, name = output.rpartition("/")
+    while parent and not storage.has_folder(parent):
+        parent, _, name = parent.rpartition("/")
+    return parent, _prefix(name)
+
+
+def leftovers(storage: Storage, output: str) -> list[str]:
+    """Staging folders for this output whose jobs are gone, also beside the folders above it."""
+    parent, prefix = beside(storage, output)
+    found = _abandoned(storage, parent, prefix, (True, None))
+    folder, _, name = output.rpartition("/")
+    while name:
+        if (folder, _prefix(name)) != (parent, prefix):
+            found += _abandoned(storage, folder, _prefix(name), (True,))
+        folder, _, name = folder.rpartition("/")
+    return found
+
+
+def remove_leftovers(storage: Storage, output: str) -> list[str]:
+    """Remove them; says which."""
+    removed = leftovers(storage, output)
+    for folder in removed:
+        storage.remove_tree(folder)
+    return removed
+
+
+def _prefix(name: str) -> str:
+    return f".{name}.reput"
+
+
+def _abandoned(
+    storage: Storage, parent: str, prefix: str, told: tuple[bool | None, ...]
+) -> list[str]:
+    """told: which answers to `is_abandoned` count."""
+    pattern = re.compile(re.escape(prefix) + _ATTEMPT)
+    try:
+        names = [listed.name for listed in storage.list(parent or "/")]
+    except OSError:
+        return []
+    folders = [f"{parent}/{name}" for name in names if pattern.fullmatch(name)]
+    return [folder for folder in folders if storage.is_abandoned(folder) in told]

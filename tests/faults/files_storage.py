@@ -1,0 +1,131 @@
+"""A Storage over `Files`: a real job's work on files that are recorded, lost, or fail.
+
+What is done to names and to durability is LocalStorage's own (`put_in_place`); what it does with
+descriptors, modes and locks is not here.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from store_format.faults import StoreChanged
+from store_format.publishing import put_in_place
+from store_format.store_files import Bytes, FileState, Listed, Written
+from tests.faults.memory_files import MemoryFiles
+
+
+class FilesStorage:
+    """Jobs on files in memory; paths are below their root."""
+
+    def __init__(self, files: MemoryFiles) -> None:
+        self.files = files
+        self.claimed: set[str] = set()
+
+    def resolve(self, path: str) -> str:
+        return path
+
+    def list(self, folder: str) -> list[Listed]:
+        if folder not in self.files.folders:
+            raise FileNotFoundError(folder)
+        return [Listed(n, self._state(f"{folder}/{n}")) for n in self.files.names(folder)]
+
+    def _state(self, path: str) -> FileState | None:
+        if path in self.files.folders:
+            return None
+        inode = self.files.names_of[path]
+        return FileState(len(self.files.contents[inode]), 0, inode)
+
+    def open(self, path: str, state: FileState | None = None) -> "FilesReader":
+        return FilesReader(self.files, path)
+
+    def create(self, path: str, digest: bool = False) -> "FilesWriter":
+        return FilesWriter(self.files, path)
+
+    def read_bytes(self, path: str) -> bytes:
+        return bytes(self.files.open_read(path).bytes)
+
+    def make_folders(self, path: str) -> None:
+        if path:
+            self.files.make_folder(path)
+
+    def claim(self, folder: str) -> Callable[[], None]:
+        self.files.make_folder(folder)
+        self.claimed.add(folder)
+        return lambda: self.claimed.discard(folder)
+
+    def is_abandoned(self, folder: str) -> bool | None:
+        return folder not in self.claimed
+
+    def lock_holder(self, store: str) -> int | None:
+        return None
+
+    def has_folder(self, path: str) -> bool:
+        return path in self.files.folders
+
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        for path, to in moves:
+            self.files.rename(path, to)
+
+    def remove(self, path: str) -> None:
+        if self.files.exists(path):
+            self.files.remove(path)
+
+    def remove_tree(self, folder: str) -> None:
+        if not self.files.exists(folder):
+            return
+        gone = folder if folder.endswith(".gone") else folder + ".gone"
+        if gone != folder:
+            self.files.rename(folder, gone)
+        self._remove(gone)
+
+    def _remove(self, path: str) -> None:
+        for name in self.files.names(path):
+            self._remove(f"{path}/{name}")
+        self.files.remove(path)
+
+    def begin_set(self, folder: str, to: str, replace: bool) -> str:
+        self.make_folders(folder)
+        return folder
+
+    def publish(self, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]) -> None:
+        name, content = manifest
+        output = self.create(f"{folder}/{name}")
+        output.write(content)
+        output.finish(len(content))
+        self.make_folders(to.rpartition("/")[0])
+        put_in_place(self.files, folder, to, replace)
+
+
+class FilesReader:
+    def __init__(self, files: MemoryFiles, path: str) -> None:
+        self._file = files.open_read(path)
+        self.path = path
+        self.state = FileState(self._file.length(), 0, self._file.inode)
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        self._file.read_at(offset, np.asarray(buffer))
+
+    def close(self) -> None:
+        if self._file.length() != self.state.size:
+            raise StoreChanged(self.path)
+
+
+class FilesWriter:
+    def __init__(self, files: MemoryFiles, path: str) -> None:
+        self._files, self._path = files, path
+        self._file = files.create(path)
+        self._content = bytearray()
+
+    def write(self, data: Any) -> None:
+        self._content += memoryview(data).cast("B")
+
+    def finish(self, length: int) -> Written:
+        self._file.write_at(0, self._content)
+        self._file.set_length(length)
+        content = bytes(self._content).ljust(length, b"\0")
+        return Written(length, hashlib.sha256(content).hexdigest())
+
+    def abandon(self) -> None:
+        self._files.remove(self._path)

@@ -21,7 +21,36 @@ def only(module: str, words: str) -> tuple[str, ...]:
     return (module, "-k", words)
 
 
+_PUBLISHING = "store_format/publishing.py"
+_CRASHES = "tests/test_publish_crashes.py"
+_LEFTOVERS = "tests/test_leftovers.py"
+_LIVE = "tests/test_live_store.py"
+
 BUGS = (
+    # Crashes
+    Bug("a set is durable before it has its name", _PUBLISHING, "    files.sync_all(folder)\n", "",
+        (_CRASHES,)),
+    Bug("a set takes its place in one step", _PUBLISHING, "        files.exchange(folder, to)",
+        "        files.rename(to, folder + 'x')\n        files.rename(folder, to)", (_CRASHES,)),
+    Bug("the name is made durable before the old set goes", _PUBLISHING,
+        "        files.sync_folder(parent)", "        pass", (_CRASHES,)),
+    Bug("neither set is removed where the step may not last", "jobs/staging.py",
+        "    except NotDurable:\n        raise\n", "", only(_CRASHES, "fails")),
+    Bug("the next run cleans", "jobs/staging.py", "        storage.remove_tree(folder)\n    return removed",
+        "        pass\n    return removed", (_CRASHES, _LEFTOVERS)),
+    Bug("what is in use is no leftover", "store_format/locks.py",
+        "        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)", "        pass",
+        only(_LEFTOVERS, "in_use")),
+    Bug("late tasks find no folder", "store_format/store_files.py",
+        "            os.rename(folder, gone)\n        shutil.rmtree(gone, ignore_errors=True)",
+        "            os.listdir(folder)", only(_LEFTOVERS, "zombie")),
+    Bug("a store in use has one end", "jobs/plan.py", "end.at if end.sure else None", "None",
+        only(_LIVE, "one_end")),
+    Bug("a log that changes fails the job", "store_format/store_files.py",
+        "now._replace(mtime=ANY_TIME) if self.mtime == ANY_TIME else now",
+        "now._replace(mtime=self.mtime)", (_LIVE, _WRONG, "-k", "grows or changes")),
+    Bug("asking for a lock lets go of none", "store_format/locks.py",
+        "if identity(os.stat(path)) in held_here:", "if False:", only(_LIVE, "who_holds")),
     # The same bytes however the work is cut
     Bug("a queue's runs are numbered in the log's order", _PIPELINE,
         ".sortWithinPartitions(*QUEUE_KEY, *LOG_ORDER)", ".sortWithinPartitions(*QUEUE_KEY)",

@@ -6,6 +6,7 @@ figure; `measure` gives them as a dict.
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -84,9 +85,29 @@ def single(folder: Path, messages: int) -> dict:
     return _timed(folder, {}, work)
 
 
+def disk_flushes(folder: Path) -> int | None:
+    """How often the folder's disk was told to flush; None where the kernel does not count it."""
+    device = folder.stat().st_dev
+    for line in Path("/proc/diskstats").read_text().splitlines():
+        words = line.split()
+        if words[:2] == [str(os.major(device)), str(os.minor(device))] and len(words) > 18:
+            return int(words[18])
+    return None
+
+
+def _with_flushes(folder: Path, work: Callable[[], dict]) -> dict:
+    before = disk_flushes(folder)
+    figures = work()
+    after = disk_flushes(folder)
+    if before is not None and after is not None:
+        figures["disk_flushes"] = after - before
+    return figures
+
+
 def synchronous(folder: Path, threads: int, seconds: float) -> dict:
-    """SYNC_FLUSH: every append waits until it is durable."""
+    """SYNC_FLUSH: every append waits until it is durable. The messages are SyncPut.java's."""
     body = bytes(BODY_BYTES)
+    properties = b"UNIQ_KEY\x017F0000010F0A18B4AAC20000000000000\x02KEYS\x01k\x02"
     counts = [0] * threads
 
     def work(writer: CommitLogWriter) -> int:
@@ -94,7 +115,7 @@ def synchronous(folder: Path, threads: int, seconds: float) -> dict:
 
         def append(number: int) -> None:
             while time.perf_counter() < until:
-                writer.append(Message("Bench", body, number % QUEUES, keys="k"))
+                writer.append(Message("Bench", body, number % QUEUES, properties=properties))
                 counts[number] += 1
 
         running = [threading.Thread(target=append, args=(n,)) for n in range(threads)]
@@ -104,7 +125,8 @@ def synchronous(folder: Path, threads: int, seconds: float) -> dict:
             thread.join()
         return sum(counts)
 
-    return _timed(folder, {"flushDiskType": "SYNC_FLUSH"}, work)
+    settings = {"flushDiskType": "SYNC_FLUSH"}
+    return _with_flushes(folder, lambda: _timed(folder, settings, work))
 
 
 def rocketmq(folder: Path, version: str, messages: int) -> dict:
@@ -143,10 +165,15 @@ def rocketmq_synchronous(folder: Path, version: str, threads: int, seconds: floa
     command[command.index("-cp") + 1] = f"{classes}:{path}"
     command[-1] = "reput.judge.SyncPut"
     try:
-        done = subprocess.run(
-            [*command, json.dumps(job)], capture_output=True, text=True, check=True
-        )
-        return {"per_second": int(done.stdout.split()[-1])}
+
+        def run() -> dict:
+            done = subprocess.run(
+                [*command, json.dumps(job)], capture_output=True, text=True, check=True
+            )
+            messages, rate = map(int, done.stdout.split()[-2:])
+            return {"messages": messages, "per_second": rate}
+
+        return _with_flushes(folder, run)
     finally:
         shutil.rmtree(store, ignore_errors=True)
 

@@ -12,18 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from store_format.binary import find_byte
-from store_format.crc import crc32
 from store_format.faults import Fault
-from store_format.javatext import decode_at, hash_code, parse_integer
+from store_format.javatext import hash_code, parse_integer
 from store_format.kernels import inlined, kernel
 from store_format.layouts import (
-    CRC_PROPERTY_BYTES,
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_MASK,
     SYS_TRANSACTION_ROLLBACK,
 )
 from store_format.properties import (
-    CRC32,
     DELAY,
     INNER_BASE,
     INNER_NUM,
@@ -34,6 +31,7 @@ from store_format.properties import (
     UNIQ_KEY,
     find_properties,
 )
+from store_format.property_crc import property_crc_matches
 from store_format.queue_table import (
     BATCH_TOPIC,
     LMQ_PREFIX,
@@ -97,25 +95,6 @@ def _tags_code(
         if level > 0:
             code = row.storeTimestamp + delays[level - 1]
     return _NONE, code
-
-
-@kernel
-def _property_crc_matches(buf: Bytes, row: Row, places: Places, zero_counts: bool) -> bool:
-    """With forceVerifyPropCRC: `__CRC32#` holds the record's CRC, its lowest digit first."""
-    if not _has(places, CRC32):
-        return False
-    expected, power = np.int32(0), np.int32(1)
-    at, end = places[CRC32]
-    while at < end:
-        point, at = decode_at(buf, at, end)
-        expected = np.int32(expected + np.int32(point - 0x30) * power)
-        power = np.int32(power * np.int32(10))
-    actual: int
-    if row.bodyElided:  # then the record's CRC is known: see oversize
-        actual = row.bodyCRC
-    else:
-        actual = crc32(buf, row.at, row.at + row.size - CRC_PROPERTY_BYTES) & 0x7FFFFFFF
-    return bool((expected > 0 or (expected == 0 and zero_counts)) and actual == expected)
 
 
 @inlined
@@ -276,7 +255,7 @@ def dispatch(
             return i, _NEED_MORE
         properties_end = row.propertiesAt + row.propertiesLength
         find_properties(buf, row.propertiesAt, properties_end, rules.split_properties, places)
-        if rules.property_crc and not _property_crc_matches(
+        if rules.property_crc and not property_crc_matches(
             buf, row, places, rules.zero_property_crc
         ):
             return i, _PROPERTY_CRC

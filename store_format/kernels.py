@@ -37,9 +37,11 @@ _config: Any = config  # nor that the settings are attributes
 def _sources_hash() -> str:
     """A hash of the package's modules; works from a zip as well."""
     digest = hashlib.sha256()
-    for module in sorted(resources.files("store_format").iterdir(), key=lambda file: file.name):
-        if module.name.endswith(".py"):
-            digest.update(module.name.encode() + module.read_bytes())
+    package = resources.files("store_format")
+    for folder in (package, package / "writer"):
+        for module in sorted(folder.iterdir(), key=lambda file: file.name):
+            if module.name.endswith(".py"):
+                digest.update(module.name.encode() + module.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -125,3 +127,8 @@ def inlined(function: Function) -> Function:
 def allocating(function: Function) -> Function:
     """Compile a function that makes arrays."""
     return _compiled(function)
+
+
+def unlocked(function: Function) -> Function:
+    """As `allocating`; other threads run meanwhile."""
+    return _compiled(function, nogil=True)

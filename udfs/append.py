@@ -24,10 +24,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store_format.writer.bulk import BulkResult, Columns, Texts, append_columns
-from store_format.writer.encode import encode_properties
+from store_format.writer.bulk import BulkResult, Columns, append_columns
+from store_format.writer.bulk_records import Texts
 from store_format.writer.errors import Refused
 from store_format.writer.message import Message, check_property
+from store_format.writer.property_text import encode_properties
 from store_format.writer.writer import CommitLogWriter
 
 FIELDS = (

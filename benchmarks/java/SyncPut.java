@@ -20,11 +20,11 @@ public final class SyncPut {
         stores.open();
         stores.load();
         stores.store.start();
-        run(stores, 4, 1.0, new AtomicLong());
+        run(stores, 4, 1.0, new AtomicLong()); // warm
         AtomicLong count = new AtomicLong();
         int threads = (int) job.number("threads", 8);
         double seconds = run(stores, threads, job.number("milliseconds", 3000) / 1e3, count);
-        answers.println(Math.round(count.get() / seconds));
+        answers.println(count.get() + " " + Math.round(count.get() / seconds));
         answers.flush();
         Runtime.getRuntime().halt(0);
     }

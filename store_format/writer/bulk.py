@@ -4,26 +4,18 @@ Columns are numpy arrays: a text or binary column is its bytes one after the oth
 value ends, as Arrow has it (`udfs.append` makes them from a table).
 """
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from numba import njit
 
-from store_format.binary import put_i32, put_i64
-from store_format.crc import crc32
 from store_format.layouts import (
     BLANK_BYTES,
     CRC_PROPERTY_BYTES,
     IPV6_HOST,
-    MAGIC_V1,
-    MAGIC_V2,
-    MIDDLE_AT,
     PROPERTIES_LENGTH,
     PROPERTY_END,
-    PROPERTY_NAME_END,
-    RECORD_AT,
     RECORD_HEAD_BYTES,
     RECORD_MIDDLE_BYTES,
     SYS_BORN_HOST_V6,
@@ -32,7 +24,16 @@ from store_format.layouts import (
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
 )
-from store_format.writer.encode import Encoder
+from store_format.writer.bulk_records import (
+    NAMES,
+    V1_TOPIC_MAX,
+    Bytes,
+    Int32s,
+    Int64s,
+    Texts,
+    encode_rows,
+)
+from store_format.writer.encode import Encoder, check_multi_dispatch
 from store_format.writer.errors import (
     BodyTooLarge,
     MessageTooLarge,
@@ -43,30 +44,9 @@ from store_format.writer.java_map import hash_map_order
 from store_format.writer.message import check_property, check_sendable, check_topic, encode_host
 from store_format.writer.writer import CommitLogWriter
 
-Bytes = npt.NDArray[np.uint8]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-
 CHUNK_BYTES = 1 << 20  # written at once, under one storeTimestamp
-_UNIQ, _KEYS, _TAGS = range(3)
-_NAMES = (b"UNIQ_KEY", b"KEYS", b"TAGS")
-_NAME_BYTES = np.frombuffer(b"".join(_NAMES), np.uint8)
-_NAME_ENDS = np.cumsum([len(name) for name in _NAMES])
-_CRC_NAME = np.frombuffer(b"__CRC32#", np.uint8)
-_HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
-_V1_TOPIC_MAX = 127
 _PROPERTIES_MAX = 0x7FFF
 _SPARE_BYTES = 64 << 10
-
-
-class Texts(NamedTuple):
-    """One text or binary column: value i is data[ends[i]:ends[i + 1]]; empty for none."""
-
-    ends: Int64s  # one more than there are values
-    data: Bytes
-
-    def lengths(self) -> Int64s:
-        return np.diff(self.ends)
 
 
 @dataclass(frozen=True)
@@ -116,7 +96,7 @@ class _Bulk:
         fixed = encoder.unique_ids.fixed
         self.unique_prefix = np.frombuffer(fixed.hex().upper().encode(), np.uint8)
         self.crc = bool(encoder.profile.property_crc and encoder.settings.enabled_append_prop_crc)
-        names = tuple(name.decode() for name in _NAMES)
+        names = tuple(name.decode() for name in NAMES)
         self.order = np.array(hash_map_order(names, encoder.profile.property_map_capacity))
         self.sizes = self._sizes()
 
@@ -132,7 +112,9 @@ class _Bulk:
         while done < count:
             with writer.appending() as now:
                 # offsets are taken anew each time: others may append between two chunks
-                next_offsets = np.array([writer.next_offset(key) for key in queues], np.int64)
+                next_offsets = np.array(
+                    [writer.appender.next_offset(key) for key in queues], np.int64
+                )
                 log = writer.log
                 before = int(ends[done] - self.sizes[done])
                 log.make_room(int(self.sizes[done]))
@@ -142,7 +124,7 @@ class _Bulk:
                 start = log.end if start < 0 else start
                 log.write(memoryview(out)[:used])
                 for number, key in enumerate(queues):
-                    writer.set_next_offset(key, int(next_offsets[number]))
+                    writer.appender.set_next_offset(key, int(next_offsets[number]))
             done = stop
         end = writer.log.end
         writer.wait_durable(end)
@@ -162,6 +144,9 @@ class _Bulk:
         for name, texts in (("TAGS", c.tags), ("KEYS", c.keys)):
             if len(texts.data) and int(texts.data.min()) <= PROPERTY_END:
                 _name_the_separator(name, texts)
+        if encoder.multi_dispatch:
+            for at, end in itertools.pairwise(c.properties.ends):
+                check_multi_dispatch(c.properties.data[at:end].tobytes())
         properties = self._property_lengths()
         over = np.flatnonzero(properties > _PROPERTIES_MAX)
         if len(over):
@@ -170,7 +155,7 @@ class _Bulk:
                 f"{_PROPERTIES_MAX}"
             )
         topic = np.diff(self.topic_ends)[c.topic]
-        long = topic > _V1_TOPIC_MAX
+        long = topic > V1_TOPIC_MAX
         sizes: Int64s = (
             RECORD_HEAD_BYTES + TIMESTAMP_BYTES + 2 * len(self.host) + RECORD_MIDDLE_BYTES
             + PROPERTIES_LENGTH + np.where(long, TOPIC_LENGTH_V2, TOPIC_LENGTH_V1)
@@ -215,7 +200,7 @@ class _Bulk:
     ) -> int:  # fmt: skip
         c, ids = self.columns, self.writer.encoder.unique_ids
         v6 = len(self.host) == IPV6_HOST
-        return _encode_rows(
+        return encode_rows(
             first, stop, at, now, next_offsets, queue_of, self.sizes, c.topic,
             self.topic_ends, self.topic_data, c.queue_id, c.flag, c.born_timestamp,
             c.body, c.tags, c.keys, c.properties, self.host,
@@ -228,7 +213,7 @@ def _checked_topic(topic: str, encoder: Encoder) -> bytes:
     check_sendable(topic)
     raw = check_topic(topic, encoder.settings.max_topic_length)
     v2 = encoder.profile.long_topics and encoder.settings.auto_message_version_on_topic_len
-    if len(raw) > _V1_TOPIC_MAX and not v2:
+    if len(raw) > V1_TOPIC_MAX and not v2:
         raise TopicTooLong(f"topic {topic[:40]!r}...: over 127 characters needs V2 (5.1.0)")
     return raw
 
@@ -238,107 +223,3 @@ def _name_the_separator(name: str, texts: Texts) -> None:
     row = int(np.searchsorted(texts.ends, place, side="right")) - 1
     value = texts.data[texts.ends[row] : texts.ends[row + 1]].tobytes()
     check_property(name, value.decode("utf-8", "replace"))
-
-
-@njit(cache=True)
-def _copy(out: Bytes, at: int, source: Bytes, start: int, end: int) -> int:
-    out[at : at + end - start] = source[start:end]
-    return at + end - start
-
-
-@njit(cache=True)
-def _put_hex(out: Bytes, at: int, value: int, digits: int) -> int:
-    for i in range(digits):
-        out[at + i] = _HEX[(value >> (4 * (digits - 1 - i))) & 0xF]
-    return at + digits
-
-
-@njit(cache=True)
-def _put_name(out: Bytes, at: int, number: int) -> int:
-    start = _NAME_ENDS[number - 1] if number else 0
-    at = _copy(out, at, _NAME_BYTES, start, _NAME_ENDS[number])
-    out[at] = PROPERTY_NAME_END
-    return at + 1
-
-
-@njit(cache=True)
-def _put_crc(out: Bytes, start: int, at: int) -> int:
-    """`__CRC32#` of out[start:at]: ten digits, the least significant first."""
-    crc = crc32(out, start, at) & 0x7FFFFFFF
-    at = _copy(out, at, _CRC_NAME, 0, len(_CRC_NAME))
-    out[at] = PROPERTY_NAME_END
-    for i in range(10):
-        out[at + 1 + i] = 0x30 + crc % 10
-        crc //= 10
-    out[at + 11] = PROPERTY_END
-    return at + 12
-
-
-@njit(cache=True, nogil=True)
-def _encode_rows(
-    first: int, stop: int, physical: int, now: int, next_offsets: Int64s, queue_of: Int64s,
-    sizes: Int64s, topic: Int32s, topic_ends: Int64s, topic_data: Bytes, queue_id: Int32s,
-    flag: Int32s, born: Int64s, body: Texts, tags: Texts, keys: Texts, properties: Texts,
-    host: Bytes, sys_flag: int, unique_prefix: Bytes, time_part: int, number: int, order: Int64s,
-    crc: bool, out: Bytes,
-) -> int:  # fmt: skip
-    """Write rows [first, stop) to out as records from `physical` on; returns the bytes used.
-
-    body, tags, keys, properties: Texts; next_offsets: int64 a queue, advanced.
-    """
-    at = 0
-    for i in range(first, stop):
-        start = at
-        size = sizes[i]
-        topic_at, topic_end = topic_ends[topic[i]], topic_ends[topic[i] + 1]
-        two = topic_end - topic_at > _V1_TOPIC_MAX
-        body_at, body_end = body.ends[i], body.ends[i + 1]
-        queue = queue_of[i]
-        put_i32(out, at + RECORD_AT.totalSize, size)
-        put_i32(out, at + RECORD_AT.magic, MAGIC_V2 if two else MAGIC_V1)
-        put_i32(out, at + RECORD_AT.bodyCRC, crc32(body.data, body_at, body_end) & 0x7FFFFFFF)
-        put_i32(out, at + RECORD_AT.queueId, queue_id[i])
-        put_i32(out, at + RECORD_AT.flag, flag[i])
-        put_i64(out, at + RECORD_AT.queueOffset, next_offsets[queue])
-        put_i64(out, at + RECORD_AT.physicalOffset, physical + at)
-        put_i32(out, at + RECORD_AT.sysFlag, sys_flag)
-        put_i64(out, at + RECORD_AT.bornTimestamp, born[i] if born[i] > 0 else now)
-        next_offsets[queue] += 1
-        at = _copy(out, at + RECORD_HEAD_BYTES, host, 0, len(host))
-        put_i64(out, at, now)
-        at = _copy(out, at + TIMESTAMP_BYTES, host, 0, len(host))
-        put_i32(out, at + MIDDLE_AT.reconsumeTimes, 0)
-        put_i64(out, at + MIDDLE_AT.preparedTransactionOffset, 0)
-        put_i32(out, at + MIDDLE_AT.bodyLength, body_end - body_at)
-        at = _copy(out, at + RECORD_MIDDLE_BYTES, body.data, body_at, body_end)
-        if two:
-            out[at] = (topic_end - topic_at) >> 8
-            at += 1
-        out[at] = (topic_end - topic_at) & 0xFF
-        at = _copy(out, at + 1, topic_data, topic_at, topic_end)
-        length = start + size - at - PROPERTIES_LENGTH
-        out[at] = length >> 8
-        out[at + 1] = length & 0xFF
-        at += PROPERTIES_LENGTH
-        raw_at, raw_end = properties.ends[i], properties.ends[i + 1]
-        if raw_end > raw_at:
-            at = _copy(out, at, properties.data, raw_at, raw_end)
-        else:
-            for name in order:
-                if name == _UNIQ:
-                    at = _put_name(out, at, _UNIQ)
-                    at = _copy(out, at, unique_prefix, 0, len(unique_prefix))
-                    at = _put_hex(out, at, time_part, 8)
-                    at = _put_hex(out, at, number + i - first, 4)
-                else:
-                    texts = keys if name == _KEYS else tags
-                    value_at, value_end = texts.ends[i], texts.ends[i + 1]
-                    if value_end == value_at:
-                        continue
-                    at = _put_name(out, at, name)
-                    at = _copy(out, at, texts.data, value_at, value_end)
-                out[at] = PROPERTY_END
-                at += 1
-        if crc:
-            at = _put_crc(out, start, at)
-    return at

@@ -1,8 +1,8 @@
 """Makes an open log durable, as its flush mode has it (CommitLog.DefaultFlushManager)."""
 
-import threading
 from collections.abc import Callable
 
+from store_format.writer.appender import Appender, Request
 from store_format.writer.commit_log import CommitLog
 from store_format.writer.errors import PUT_OK
 from store_format.writer.flush import Due, GroupCommit, Periodic
@@ -17,20 +17,16 @@ class Durability:
     """Group commit, periodic flush and the write buffer's commit, over one log."""
 
     def __init__(
-        self, log: CommitLog, settings: WriterSettings, clock: Clock, lock: threading.Lock,
-        last_timestamp: Callable[[], int], check: Callable[[], None],
-        fail: Callable[[BaseException], None],
+        self, log: CommitLog, settings: WriterSettings, clock: Clock, appender: Appender,
+        check: Callable[[], None], fail: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
-        """lock: held while appending. last_timestamp: storeTimestamp of the newest record.
-
-        check: raises if the writer has failed. fail: told of an error in the background.
-        """
+        """check: raises if the writer has failed. fail: told of an error in the background."""
         self.log, self.settings, self.clock = log, settings, clock
         self.synchronous = settings.sync_flush
         self.durable_before = 0  # milliseconds: all records stored before are durable
-        self._lock, self._last_timestamp, self._check = lock, last_timestamp, check
-        self._fail = fail
-        self._group = GroupCommit(self.sync, fail)
+        self._appender, self._check, self._fail = appender, check, fail
+        self._timeout = settings.sync_flush_timeout / 1000
+        self._group = GroupCommit(self.sync, fail, self._write_group)
         self._commit_due = Due(
             settings.commit_commit_log_least_pages, settings.commit_commit_log_thorough_interval
         )
@@ -70,17 +66,31 @@ class Durability:
         if not self._background:
             self.sync()
         elif wait:
-            return self._group.wait(end, self.settings.sync_flush_timeout / 1000)
+            return self._group.wait(end, self._timeout)
         else:
             self._group.wake()
         return PUT_OK
 
+    def append(self, request: Request) -> str:
+        """Write a request's records, and do as `wait` for them. Raises OSError, StoreError."""
+        wait = request.drafts[0].wait
+        if self.synchronous and wait and self._background:
+            return self._group.put(request, self._timeout)
+        self._appender.append((request,))
+        if request.error is not None:
+            raise request.error
+        return self.wait(request.end, wait) if self.synchronous else PUT_OK
+
+    def _write_group(self, requests: list[Request]) -> None:
+        # `check`, not the appender's own: what was asked for before a close is still written
+        self._appender.append(requests, self._check)
+
     def sync(self) -> int:
         """Commit the write buffer, then sync; returns up to where. Raises OSError."""
         self._check()
-        timestamp = self._last_timestamp()  # before: what comes meanwhile does not count
+        timestamp = self._appender.last_timestamp  # before: what comes meanwhile does not count
         if self.settings.transient_store_pool_enable:
-            with self._lock:
+            with self._appender.lock:
                 self.log.commit()
         flushed = self.log.sync()
         self.durable_before = max(timestamp, self.durable_before)
@@ -90,13 +100,13 @@ class Durability:
         """CommitRealTimeService: write buffer to file, by pages or after a while."""
         log, now = self.log, self.clock()
         if self._commit_due.now(log.end, log.committed, now, self._last_commit):
-            with self._lock:
+            with self._appender.lock:
                 log.commit()
             self._last_commit = now
 
     def flush_if_due(self) -> None:
         """FlushRealTimeService: sync, by pages or after a while."""
-        log, now, timestamp = self.log, self.clock(), self._last_timestamp()
+        log, now, timestamp = self.log, self.clock(), self._appender.last_timestamp
         if self._flush_due.now(log.committed, log.flushed, now, self._last_flush):
             whole = log.committed == log.end  # nothing stored before `timestamp` is in the buffer
             log.sync()

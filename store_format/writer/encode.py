@@ -6,14 +6,11 @@ offset and store time. `finish` fills them in.
 
 import struct
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from store_format.javatext import decode
 from store_format.layouts import (
     BLANK,
     BLANK_BYTES,
@@ -35,10 +32,10 @@ from store_format.profiles import Profile
 from store_format.writer.errors import (
     HostFamily,
     MessageTooLarge,
+    MultiDispatch,
     PropertiesTooLarge,
     TopicTooLong,
 )
-from store_format.writer.java_map import hash_map_order
 from store_format.writer.message import (
     NAME_END,
     SCHEDULE_TOPIC,
@@ -52,6 +49,7 @@ from store_format.writer.message import (
     joined_keys,
 )
 from store_format.writer.options import WriterSettings
+from store_format.writer.property_text import encode_properties, parse_properties
 from store_format.writer.unique_ids import Clock, UniqueIds
 
 _CODES = {">i4": "i", ">i8": "q"}
@@ -123,34 +121,6 @@ def message_id(store_host: bytes, physical_offset: int) -> str:
     return (store_host + physical_offset.to_bytes(8, "big")).hex().upper()
 
 
-def parse_properties(raw: bytes) -> dict[str, str]:
-    """MessageDecoder.string2messageProperties, from 4.9.1: what a broker reads of them."""
-    pairs = (part.partition(NAME_END) for part in decode(raw).split(VALUE_END))
-    return {name: value for name, _, value in pairs if name and value}
-
-
-@lru_cache(maxsize=4096)
-def _template(names: tuple[str, ...], capacity: int) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    order = hash_map_order(names, capacity)
-    return order, tuple(names[i] + NAME_END for i in order)
-
-
-def encode_properties(properties: Mapping[str, str], capacity: int) -> bytes:
-    """messageProperties2String of a HashMap of that initial capacity, as UTF-8.
-
-    Raises SeparatorInProperty, PropertyBlank.
-    """
-    values = list(properties.values())
-    order, names = _template(tuple(properties), capacity)
-    text = "".join([f"{name}{values[i]}{VALUE_END}" for i, name in zip(order, names, strict=True)])
-    many = len(values)
-    if text.count(NAME_END) != many or text.count(VALUE_END) != many or "\0" in text:
-        for name, value in properties.items():
-            check_property(name, value)
-    # Java writes a lone surrogate as `?`, and so does this
-    return text.encode("utf-8", "replace")
-
-
 @dataclass
 class Encoder:
     """Checks messages and makes drafts of them, under one store's settings."""
@@ -167,6 +137,7 @@ class Encoder:
         self._body_max = self.settings.max_message_size
         self._topic_max = self.settings.max_topic_length
         self._capacity = self.profile.property_map_capacity
+        self.multi_dispatch = self.profile.multi_dispatch and self.settings.enable_multi_dispatch
         self._record_max = self.settings.mapped_file_size_commit_log - BLANK_BYTES
 
     def draft(
@@ -259,6 +230,8 @@ class Encoder:
             )
         if b"\0" in properties:
             check_property("raw", "\0")
+        if self.multi_dispatch:
+            check_multi_dispatch(properties)
         born_host, store_host = hosts
         sys_flag = message.sys_flag | message.transaction
         if len(born_host) == IPV6_HOST:
@@ -297,6 +270,13 @@ class Encoder:
                 f"maxMessageSize allows {self._body_max + _SPARE_BYTES}"
             )
         return draft
+
+
+def check_multi_dispatch(properties: bytes) -> None:
+    """Raise MultiDispatch for a message that is to go to further queues."""
+    names = {pair.partition(b"\1")[0] for pair in properties.split(b"\2")}
+    if b"INNER_MULTI_DISPATCH" in names and b"INNER_MULTI_QUEUE_OFFSET" not in names:
+        raise MultiDispatch("INNER_MULTI_DISPATCH: queues besides the message's own (LMQ)")
 
 
 def _name_the_field(message: Message) -> None:

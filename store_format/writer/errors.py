@@ -81,6 +81,13 @@ class BatchQueueTopic(Refused):
     """A topic whose queue.type is BatchCQ: its positions are not kept here."""
 
 
+class MultiDispatch(Refused):
+    """INNER_MULTI_DISPATCH where enableMultiDispatch is on: further queues are not numbered here.
+
+    Without INNER_MULTI_QUEUE_OFFSET, which the broker adds, no builder would dispatch to them.
+    """
+
+
 class NotPrepared(Refused):
     """There is no half message at that offset (EndTransactionProcessor)."""
 

@@ -8,33 +8,31 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from store_format.writer.errors import FLUSH_DISK_TIMEOUT, PUT_OK
+from store_format.writer.appender import Request
+from store_format.writer.errors import FLUSH_DISK_TIMEOUT, PUT_OK, WriterClosed
 from store_format.writer.options import OS_PAGE_BYTES
 
 
-class _Request:
-    """One caller waits until the log is durable up to `end` (CommitLog.GroupCommitRequest)."""
-
-    __slots__ = ("done", "end", "error")
-
-    def __init__(self, end: int) -> None:
-        self.end = end
-        self.error: BaseException | None = None
-        self.done = threading.Lock()
-        self.done.acquire()
-
-
 class GroupCommit:
-    """SYNC_FLUSH: one thread syncs for all callers that wait (CommitLog.GroupCommitService).
+    """SYNC_FLUSH: one thread writes and syncs for all callers that wait (GroupCommitService).
 
-    sync: makes the log durable and returns up to where; it raises where it failed, and then
-    every caller that waits gets the error, as does every later one.
+    write: appends the records of requests. sync: makes the log durable and returns up to where.
+    Where one of them raises, every caller that waits gets the error, as does every later one.
     """
 
-    def __init__(self, sync: Callable[[], int], fail: Callable[[BaseException], None]) -> None:
-        self._sync, self._fail = sync, fail
-        self._condition = threading.Condition()
-        self._requests: list[_Request] = []
+    def __init__(
+        self,
+        sync: Callable[[], int],
+        fail: Callable[[BaseException], None],
+        write: Callable[[list[Request]], None] | None = None,
+    ) -> None:
+        self._write, self._sync, self._fail = write, sync, fail
+        self._gate = threading.Lock()  # guards what follows; held for a moment only
+        self._alarm = threading.Lock()  # released to wake the thread where it is idle
+        self._alarm.acquire()
+        self._idle = False
+        self._writing = threading.Lock()  # held from taking requests until they are written
+        self._requests: list[Request] = []
         self._wanted = False
         self._stopped = False
         self._error: BaseException | None = None
@@ -46,69 +44,133 @@ class GroupCommit:
 
         timeout: seconds (syncFlushTimeout). Raises what made a sync fail.
         """
-        request = _Request(end)
-        with self._condition:
+        request = Request(end=end)
+        if not self._ask(request):
+            # the writer is being closed: there is no thread to wait for
+            requests = [request]
+            self._all_or_fail(requests, self._sync_all)
+            _tell(requests)
+        return self._told(request, timeout)
+
+    def put(self, request: Request, timeout: float) -> str:
+        """As `wait`, for records that are written with those of all others who wait.
+
+        Raises WriterClosed after `stop`, and what was wrong with this request.
+        """
+        if not self._ask(request):
+            raise WriterClosed("the writer is closed")
+        return self._told(request, timeout)
+
+    def _ask(self, request: Request) -> bool:
+        """Queue a request; False where the thread has been stopped."""
+        request.done = threading.Lock()
+        request.done.acquire()
+        with self._gate:
             if self._error is not None:
                 raise self._error
-            alone = self._stopped
-            if not alone:
-                self._start()
-                self._requests.append(request)
-                self._condition.notify()
-        if alone:  # the writer is being closed: there is no thread to wait for
-            self._commit([request])
+            if self._stopped:
+                return False
+            self._requests.append(request)
+            self._wake()
+        return True
+
+    def _told(self, request: Request, timeout: float) -> str:
+        assert request.done is not None
+        status = PUT_OK
         if not request.done.acquire(timeout=timeout):
-            return FLUSH_DISK_TIMEOUT
+            self._write_late(request)
+            status = FLUSH_DISK_TIMEOUT
         if request.error is not None:
             raise request.error
-        return PUT_OK
+        return status
+
+    def _write_late(self, request: Request) -> None:
+        """A caller who waits no longer is told where his records are: see that they are there."""
+        with self._gate:
+            waits = request in self._requests
+            if waits:
+                self._requests.remove(request)
+                self._wanted = True
+        if not waits:
+            with self._writing:
+                return
+        if self._write is not None and request.drafts:
+            self._write([request])
 
     def wake(self) -> None:
         """Ask for a sync that nobody waits for (a message with WAIT=false)."""
-        with self._condition:
-            self._start()
+        with self._gate:
             self._wanted = True
-            self._condition.notify()
+            self._wake()
 
     def stop(self) -> None:
         """Finish what is asked for, then end the thread."""
-        with self._condition:
+        with self._gate:
             self._stopped = True
-            self._condition.notify()
+            if self._thread is not None:
+                self._wake()
         if self._thread is not None:
             self._thread.join()
 
-    def _start(self) -> None:
-        if self._thread is None:
+    def _wake(self) -> None:
+        """See that the thread looks again; under the gate."""
+        if self._idle:
+            self._idle = False
+            self._alarm.release()
+        elif self._thread is None:
             self._thread = threading.Thread(target=self._run, name="GroupCommit", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
         while True:
-            with self._condition:
-                while not (self._requests or self._wanted or self._stopped):
-                    self._condition.wait()
-                if not self._requests and not self._wanted:
-                    return
-                # Those who come from here on wait for the next sync: this one may miss them.
+            with self._gate:
                 requests, self._requests = self._requests, []
+                idle = self._idle = not (requests or self._wanted)
                 self._wanted = False
-            self._commit(requests)
+                if idle and self._stopped:
+                    return
+                if not idle:  # who comes from here on waits for the next sync: this may miss them
+                    self._writing.acquire()
+            if idle:
+                self._alarm.acquire()
+                continue
+            try:
+                written = self._all_or_fail(requests, self._write_all)
+            finally:
+                self._writing.release()
+            if written:
+                self._all_or_fail(requests, self._sync_all)
+            _tell(requests)
 
-    def _commit(self, requests: list[_Request]) -> None:
-        """One sync for all requests of a group; each is told only when its bytes are durable."""
+    def _write_all(self, requests: list[Request]) -> None:
+        records = [request for request in requests if request.drafts]
+        if records and self._write is not None:
+            self._write(records)
+
+    def _sync_all(self, requests: list[Request]) -> None:
+        if not requests or max(request.end for request in requests) > self.flushed:
+            self.flushed = self._sync()
+
+    def _all_or_fail(self, requests: list[Request], step: Callable[[list[Request]], None]) -> bool:
+        """Take a step for a group. If it fails, so do all who wait, and all who will come."""
         try:
-            if not requests or max(r.end for r in requests) > self.flushed:
-                self.flushed = self._sync()
+            step(requests)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the callers must know
             self._fail(error)
-            with self._condition:
+            with self._gate:
                 self._error = error
                 requests += self._requests
                 self._requests = []
             for request in requests:
                 request.error = error
-        for request in requests:
+            return False
+        return True
+
+
+def _tell(requests: list[Request]) -> None:
+    """Only when their bytes are durable, or never will be known to be."""
+    for request in requests:
+        if request.done is not None:
             request.done.release()
 
 

@@ -10,18 +10,19 @@ import numpy as np
 
 from store_format.checkpoint import Checkpoint
 from store_format.faults import REASONS, DamageFound, Fault, StoreError
-from store_format.file_layer import SECTOR_BYTES, Bytes, Files
-from store_format.kernels import allocating
+from store_format.file_layer import Bytes, Files
 from store_format.layouts import RECORD_FIXED_BYTES
 from store_format.names import COMMIT_LOG, parse_segment_name, segment_name
+from store_format.property_crc import first_bad_property_crc
 from store_format.records import (
     RECORD_ROW,
-    RecordRules,
     Rows,
     find_record,
     first_bad_body,
     walk,
 )
+from store_format.scan import ScanRules
+from store_format.writer.torn import first_torn
 
 _WINDOW_BYTES = 8 << 20
 _SLACK = 3_000  # milliseconds: StoreCheckpoint.getMinTimestamp
@@ -48,8 +49,7 @@ class LogRecovery:
         self,
         files: Files,
         segment_bytes: int,
-        rules: RecordRules,
-        check_crc: bool,
+        rules: ScanRules,
         checkpoint: Checkpoint | None,
         checkpoint_lost: bool = False,
     ) -> None:
@@ -58,8 +58,10 @@ class LogRecovery:
         checkpoint_lost: there was no such file, so that nothing is known of what was durable.
         """
         self.checkpoint_lost = checkpoint_lost
-        self.files, self.segment_bytes, self.rules = files, segment_bytes, rules
-        self.check_crc, self.checkpoint = check_crc, checkpoint
+        self.files, self.segment_bytes, self.rules = files, segment_bytes, rules.records
+        self.check_crc, self.checkpoint = rules.check_body_crc, checkpoint
+        self._property_crc = rules.dispatch.property_crc  # instead of the body's
+        self._dispatch = rules.dispatch
         self._empty: list[int] = []  # a last file without a byte: MappedFileQueue.load removes it
         self.segments = self._segments()
         window = min(_WINDOW_BYTES, segment_bytes)
@@ -160,17 +162,28 @@ class LogRecovery:
             window, 0, len(window), left, left, at, self.rules, self._rows[:most]
         )
         rows = self._rows[:count]
-        good = first_bad_body(window, rows) if self.check_crc else count
+        good, failed = count, Fault.NONE
+        if self._property_crc:
+            good, failed = self._first_bad_property_crc(window, rows), Fault.PROPERTY_CRC
+        elif self.check_crc:
+            good, failed = first_bad_body(window, rows), Fault.BODY_CRC
         if good < count:
-            stood, fault = int(rows["at"][good]), Fault.BODY_CRC
+            stood, fault = int(rows["at"][good]), failed
         if self.checkpoint is not None:
             durable = self.checkpoint.physic_msg_timestamp
-            torn = int(_first_torn(window, rows[:good], segment, durable))
+            torn = int(first_torn(window, rows[:good], segment, durable))
             if torn < good:
                 good, stood, fault = torn, int(rows["at"][torn]), Fault.LENGTHS
         if fault == Fault.NONE and stood < left:
             fault = Fault.NEED_MORE  # the rows were full
         return window, good, stood, Fault(fault)
+
+    def _first_bad_property_crc(self, window: Bytes, rows: Rows) -> int:
+        rules = self._dispatch
+        bad: int = first_bad_property_crc(
+            window, rows, rules.split_properties, rules.zero_property_crc
+        )
+        return bad
 
     def _refuse_damage(self, number: int, end: LogEnd) -> None:
         """Raise DamageFound if what follows the fault can be no crash's leavings.
@@ -264,35 +277,6 @@ class LogRecovery:
         finally:
             file.close()
         return used
-
-
-@allocating
-def _first_torn(buf: Bytes, rows: Rows, segment: int, durable_before: int) -> int:
-    """The first row with a lost sector in its topic or properties; len(rows) if none does.
-
-    A lost sector reads as zeros. In the fixed fields that shows in the lengths, in the body in
-    its CRC; a topic and properties have neither, but hold no NUL: the lost part's last byte is
-    the last of a sector, or of the record. Rows stored before `durable_before` cannot be torn.
-    """
-    for i in range(len(rows)):
-        row = rows[i]
-        if row.storeTimestamp < durable_before:
-            continue
-        last = row.at + row.size - 1
-        shift = row.physicalOffset - segment - row.at  # from a place in buf to one in the file
-        if row.propertiesLength > 0 and buf[last] == 0:
-            return i
-        if row.topicLength > 0 and buf[row.topicAt + row.topicLength - 1] == 0:
-            return i
-        at = row.topicAt
-        while at <= last:
-            if (at + shift + 1) % SECTOR_BYTES == 0 and buf[at] == 0:
-                inside_topic = at < row.topicAt + row.topicLength
-                inside_properties = at >= row.propertiesAt
-                if inside_topic or inside_properties:
-                    return i
-            at += 1
-    return len(rows)
 
 
 def _path(segment: int) -> str:

@@ -55,9 +55,8 @@ class OpenStore:
         checkpoint_lost = not files.exists(CHECKPOINT_FILE)
         self.checkpoint = self._read_checkpoint()
         recovery = LogRecovery(
-            files, settings.mapped_file_size_commit_log, self.scan_rules.records,
-            settings.check_crc_on_recover, self.checkpoint if crashed else None,
-            checkpoint_lost,
+            files, settings.mapped_file_size_commit_log, self.scan_rules,
+            self.checkpoint if crashed else None, checkpoint_lost,
         )  # fmt: skip
         end = recovery.find()
         if not crashed:

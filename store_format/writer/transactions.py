@@ -12,7 +12,6 @@ from store_format.layouts import (
     SYS_TRANSACTION_MASK,
 )
 from store_format.rules import record_rules
-from store_format.writer.encode import encode_properties, parse_properties
 from store_format.writer.errors import NotPrepared
 from store_format.writer.message import (
     HALF_TOPIC,
@@ -21,6 +20,7 @@ from store_format.writer.message import (
     check_sendable,
     check_topic,
 )
+from store_format.writer.property_text import encode_properties, parse_properties
 from store_format.writer.stored import Stored, read_stored
 from store_format.writer.writer import AppendResult, CommitLogWriter
 

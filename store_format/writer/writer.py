@@ -1,28 +1,20 @@
 """`CommitLogWriter`: opens a store as a broker does, appends to it, and closes it cleanly."""
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from store_format.faults import StoreError
 from store_format.file_layer import DiskFiles, Files
-from store_format.layouts import BLANK_BYTES
 from store_format.names import ABORT, LOCK
 from store_format.profiles import profile
 from store_format.settings import refuse_unsupported
+from store_format.writer.appender import Appender, Request, check_fits
 from store_format.writer.commit_log import in_background
 from store_format.writer.durability import Durability, Service
-from store_format.writer.encode import Draft, Encoder, finish, message_id
-from store_format.writer.errors import (
-    PUT_OK,
-    BatchIllegal,
-    BatchQueueTopic,
-    MessageTooLarge,
-    WriterClosed,
-    WriterFailed,
-)
+from store_format.writer.encode import Draft, Encoder, message_id
+from store_format.writer.errors import BatchIllegal, WriterClosed, WriterFailed
 from store_format.writer.message import Message, check_sendable
 from store_format.writer.options import WriterSettings
 from store_format.writer.store import OpenStore
@@ -61,18 +53,13 @@ class CommitLogWriter:
         self.settings, self.profile, self.clock = store.settings, store.profile, store.clock
         self.log, self.queues, self.index = store.log, store.queues, store.index
         self.reput, self.recovered = store.reput, store.recovered
-        self.batch_topics = batch_topics
         self._unlock = unlock
-        self._sync_flush = self.settings.sync_flush
-        self._lock = threading.Lock()  # appending
         self._error: BaseException | None = None
         self._closing = self._closed = False
-        self._next = store.positions()
-        self._last_timestamp = store.last_timestamp
+        self.appender = Appender(store, batch_topics, self.clock, self.check_usable)
         self._durability = Durability(
-            store.log, store.settings, store.clock, self._lock, lambda: self._last_timestamp,
-            self._check_sound, self._fail,
-        )  # fmt: skip
+            store.log, self.settings, self.clock, self.appender, self._check_sound, self._fail
+        )
         self.commit_if_due = self._durability.commit_if_due
         self.flush_if_due = self._durability.flush_if_due
         if background:
@@ -157,81 +144,42 @@ class CommitLogWriter:
 
     def put(self, *drafts: Draft) -> AppendResult:
         """Append what the encoder made: one record, or those of a batch."""
-        first = drafts[0]
-        size = first.size if len(drafts) == 1 else sum(draft.size for draft in drafts)
-        with self._lock:
-            if self._error is not None or self._closing:
-                self.check_usable()
-            now = self._last_timestamp = max(self.clock(), self._last_timestamp)
-            try:
-                key = (first.topic, first.queue_id)
-                queue_offset = self._next.get(key)
-                if queue_offset is None:
-                    queue_offset = self.next_offset(key)
-                if size + BLANK_BYTES > self.log.room:
-                    self._check_fits(size)
-                    self.log.make_room(size)
-                at = self.log.end
-                if len(drafts) == 1:
-                    queue_offset = queue_offset if first.counted else 0
-                    self.log.write(finish(first, queue_offset, at, now))
-                else:
-                    self.log.write(_joined(drafts, queue_offset, at, now))
-            except OSError as error:
-                self._fail(error)
-                raise self._ended() from error
-            if first.counted:
-                self._next[key] = queue_offset + len(drafts)
-        status = self._wait(at + size, first.wait) if self._sync_flush else PUT_OK
-        offsets = (at,) if len(drafts) == 1 else _offsets(drafts, at)
-        return AppendResult(status, at, queue_offset, size, now, first.store_host, offsets)
+        request = Request(drafts)
+        if len(drafts) > 1:
+            check_fits(request, self.settings.mapped_file_size_commit_log)
+        if self._error is not None or self._closing:
+            self.check_usable()
+        try:
+            status = self._durability.append(request)
+        except OSError as error:
+            self._fail(error)
+            raise self._ended() from error
+        at = request.physical_offset
+        return AppendResult(
+            status, at, request.queue_offset, request.size, request.store_timestamp,
+            drafts[0].store_host, (at,) if len(drafts) == 1 else _offsets(drafts, at),
+        )  # fmt: skip
 
     @contextmanager
     def appending(self) -> Iterator[int]:
-        """Hold the log for one append; yields its storeTimestamp. A failed write ends the writer.
+        """Hold the log for one append; yields its storeTimestamp.
 
-        The time never goes back: recovery tells by it what was durable.
+        A failed write ends the writer.
         """
-        with self._lock:
-            self.check_usable()
-            self._last_timestamp = max(self.clock(), self._last_timestamp)
-            try:
-                yield self._last_timestamp
-            except OSError as error:
-                self._fail(error)
-                raise self._ended() from error
-
-    def wait_durable(self, end: int) -> str:
-        """In SYNC_FLUSH return when the log is durable up to `end`; else at once."""
-        return self._wait(end, True)
-
-    def _wait(self, end: int, wait: bool) -> str:
         try:
-            return self._durability.wait(end, wait)
+            with self.appender.appending() as now:
+                yield now
         except OSError as error:
             self._fail(error)
             raise self._ended() from error
 
-    def _check_fits(self, size: int) -> None:
-        most = self.settings.mapped_file_size_commit_log - BLANK_BYTES
-        if size > most:
-            raise MessageTooLarge(f"a batch of {size} bytes; a segment takes {most}")
-
-    def next_offset(self, key: tuple[str, int]) -> int:
-        """The queueOffset of the next message for a queue; while `appending`."""
-        offset = self._next.get(key)
-        if offset is not None:
-            return offset
-        if key[0] in self.batch_topics:
-            raise BatchQueueTopic(f"topic {key[0]} has queue.type BatchCQ")
-        self.store.learn_queues()
-        for known, position in self.store.positions().items():
-            self._next.setdefault(known, position)
-        return self._next.get(key, 0)
-
-    def set_next_offset(self, key: tuple[str, int], offset: int) -> None:
-        """Messages were appended up to this queueOffset; while `appending`."""
-        self._next[key] = offset
+    def wait_durable(self, end: int) -> str:
+        """In SYNC_FLUSH return when the log is durable up to `end`; else at once."""
+        try:
+            return self._durability.wait(end, wait=True)
+        except OSError as error:
+            self._fail(error)
+            raise self._ended() from error
 
     # --- making durable --------------------------------------------------------------------
 
@@ -246,7 +194,9 @@ class CommitLogWriter:
 
     def dispatch(self) -> None:
         """Dispatch what is in the files, in SYNC_FLUSH what is durable (getConfirmOffset)."""
-        self.store.dispatch(self.log.flushed if self._sync_flush else self.log.committed)
+        self.store.dispatch(
+            self.log.flushed if self._durability.synchronous else self.log.committed
+        )
 
     def keep_checkpoint(self) -> None:
         """Make queues durable, and note in the checkpoint what is."""
@@ -259,7 +209,7 @@ class CommitLogWriter:
 
         Raises WriterFailed if the writer failed: then `abort` stays, and the next open recovers.
         """
-        with self._lock:
+        with self.appender.lock:
             if self._closing:
                 return
             self._closing = True
@@ -310,14 +260,6 @@ class CommitLogWriter:
 
     def _ended(self) -> WriterFailed:
         return WriterFailed(f"the writer has ended: {self._error}; the next open recovers")
-
-
-def _joined(drafts: Sequence[Draft], queue_offset: int, at: int, now: int) -> bytes:
-    records = []
-    for number, draft in enumerate(drafts):
-        records.append(finish(draft, queue_offset + number, at, now))
-        at += draft.size
-    return b"".join(records)
 
 
 def _offsets(drafts: Sequence[Draft], at: int) -> tuple[int, ...]:

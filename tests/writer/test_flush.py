@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from store_format.file_layer import DiskFile, DiskFiles
-from store_format.writer.errors import WriterFailed
+from store_format.writer.errors import WriterClosed, WriterFailed
 from store_format.writer.flush import Due, GroupCommit
 from store_format.writer.message import Message
 from store_format.writer.writer import CommitLogWriter
 from tests.faults.memory_files import MemoryFiles, Op
-from tests.writer.stores import Clock, open_writer, settings
+from tests.writer.stores import Clock, open_writer, settings, stored_records
 
 
 class SlowDisk(DiskFiles):
@@ -87,6 +87,42 @@ def test_a_sync_that_takes_too_long_is_a_timeout(tmp_path: Path) -> None:
     writer, _ = sync_writer(tmp_path, 0.5, syncFlushTimeout=20)
     assert writer.append(Message("T", b"x")).status == "FLUSH_DISK_TIMEOUT"
     writer.close()
+
+
+def test_a_late_caller_is_told_where_his_record_is(tmp_path: Path) -> None:
+    """He stops waiting while another's sync still runs, before the group wrote his record."""
+    writer, _ = sync_writer(tmp_path, 0.3, syncFlushTimeout=20)
+    results = []
+    in_threads(8, lambda n: results.append(writer.append(Message("T", b"%d" % n))))
+    assert {result.status for result in results} == {"FLUSH_DISK_TIMEOUT"}
+    told = {(result.physical_offset, result.queue_offset) for result in results}
+    writer.close()
+    records = list(stored_records(tmp_path / "commitlog"))
+    assert told == {(r.physical_offset, r.queue_offset) for r in records}
+    assert len(records) == 8
+
+
+def test_what_was_asked_for_before_a_close_is_written(tmp_path: Path) -> None:
+    writer, _ = sync_writer(tmp_path, 0.1)
+    told, refused = [], []
+
+    def append(number: int) -> None:
+        try:
+            while True:
+                told.append(writer.append(Message("T", b"x", number)).physical_offset)
+        except WriterClosed:
+            refused.append(number)
+
+    threads = [threading.Thread(target=append, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    while len(told) < 4:
+        time.sleep(0.001)
+    writer.close()
+    for thread in threads:
+        thread.join(30)
+    assert len(refused) == 4
+    assert sorted(told) == [r.physical_offset for r in stored_records(tmp_path / "commitlog")]
 
 
 def test_a_failed_sync_ends_the_writer_for_all_who_wait(tmp_path: Path) -> None:

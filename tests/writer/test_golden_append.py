@@ -39,7 +39,7 @@ def append_anew(golden: golden_stores.GoldenStore, root: Path) -> None:
     for record in stored_records(golden.input / "commitlog"):
         clock.now = record.store_timestamp
         # RocketMQ follows a clock that goes back; the writer does not, but for this test.
-        writer._last_timestamp = 0
+        writer.appender.last_timestamp = 0
         result = writer.put(writer.encoder.draft(as_message(record)))
         assert result.queue_offset == record.queue_offset
     writer.close()

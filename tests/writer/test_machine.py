@@ -71,7 +71,7 @@ class WriterMachine(RuleBasedStateMachine):
     def truncate(self, cut: int) -> None:
         """The last record loses its end, as a crash before the checkpoint may leave it."""
         physical = self.model[-1][0]
-        if self.writer.store.checkpoint.physic_msg_timestamp >= self.writer._last_timestamp:
+        if self.writer.store.checkpoint.physic_msg_timestamp >= self.writer.appender.last_timestamp:
             return  # it is known to be durable: that would be damage
         end = self.writer.log.end
         self.writer.abandon()

@@ -96,6 +96,33 @@ def test_a_batch_topic_is_not_written_to(tmp_path: Path) -> None:
             writer.append(Message("B", b""))
 
 
+def test_queues_besides_a_messages_own_are_refused_where_they_would_be_dispatched_to(
+    tmp_path: Path,
+) -> None:
+    message = Message("T", b"", properties={"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b"})
+    with open_writer(tmp_path / "on", enableMultiDispatch="true", enableLmq="true") as writer:
+        with pytest.raises(errors.MultiDispatch, match="LMQ"):
+            writer.append(message)
+        assert writer.log.end == 0
+        properties = {"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "0"}
+        writer.append(Message("T", b"", properties=properties))
+    with open_writer(tmp_path / "off") as writer:
+        writer.append(message)
+
+
+@pytest.mark.parametrize(("left", "at"), [(7, 4096), (8, 2048), (0, 4096)])
+def test_a_record_goes_where_a_blank_still_fits_after_it(
+    tmp_path: Path, left: int, at: int
+) -> None:
+    """A segment always has eight bytes for its BLANK: else nothing would say where it ends."""
+    with open_writer(tmp_path) as writer:
+        first = writer.append(Message("T", b"", unique_key="U"))
+        writer.append(Message("T", bytes(2048 - 2 * first.size), unique_key="U"))
+        body = bytes(2048 - first.size - left)
+        assert writer.append(Message("T", body, unique_key="U")).physical_offset == at
+    assert len(list(stored_records(tmp_path / "commitlog"))) == 3
+
+
 def test_a_batch_stands_in_one_segment(tmp_path: Path) -> None:
     """What does not fit goes whole into the next one; more than a segment is refused."""
     with open_writer(tmp_path) as writer:

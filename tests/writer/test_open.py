@@ -145,6 +145,22 @@ def test_damage_with_live_records_after_it_is_refused_and_left_alone(tmp_path: P
         open_writer(tmp_path, clock)
 
 
+@pytest.mark.parametrize("verified", [True, False])
+def test_record_crcs_end_the_log_where_they_are_verified(tmp_path: Path, verified: bool) -> None:
+    """forceVerifyPropCRC: after a crash a last record with a changed tag is cut off."""
+    named = {"enabledAppendPropCRC": "true", "forceVerifyPropCRC": str(verified).lower()}
+    with open_writer(tmp_path, **named) as writer:
+        writer.append(Message("T", b"x", tags="kept"))
+        last = writer.append(Message("T", b"x", tags="torn"))
+    segment = tmp_path / "commitlog" / ("0" * 20)
+    segment.write_bytes(segment.read_bytes().replace(b"torn", b"worn"))
+    (tmp_path / "abort").touch()
+    (tmp_path / "checkpoint").write_bytes(bytes(4096))
+    with open_writer(tmp_path, **named) as writer:
+        end = last.physical_offset + (0 if verified else last.size)
+        assert writer.log.end == end
+
+
 def test_a_torn_record_is_cut_off_wherever_it_was_torn(tmp_path: Path) -> None:
     """The real store accepts 19 of these with wrong keys or tags."""
     whole = tmp_path / "whole"
@@ -184,7 +200,7 @@ def test_stores_of_rocketmq_are_continued_and_nothing_stale_comes_back(
         assert writer.log.end == end
         queue = next(r for r in reversed(before) if r.transaction == 0 and r.topic.isascii())
         key = (queue.topic.decode(), queue.queue_id)
-        following = writer.next_offset(key)
+        following = writer.appender.next_offset(key)
         result = writer.append(Message("Continued", b"x"))
         assert result.queue_offset == 0
         assert following >= 1

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from store_format.layouts import SYS_TRANSACTION_COMMIT
-from store_format.writer.encode import parse_properties
 from store_format.writer.errors import NotPrepared, TopicForbidden
 from store_format.writer.message import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, Message
+from store_format.writer.property_text import parse_properties
 from store_format.writer.stored import Stored
 from store_format.writer.transactions import Transactions
 from tests import golden_stores

@@ -1,0 +1,53 @@
+"""The `__CRC32#` property, which forceVerifyPropCRC has checked in place of the body's CRC."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from store_format.crc import crc32
+from store_format.javatext import decode_at
+from store_format.kernels import allocating, kernel
+from store_format.layouts import CRC_PROPERTY_BYTES
+from store_format.properties import CRC32, NAMES, find_properties
+
+Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[Any]
+Row = Any  # one RECORD_ROW, as a kernel sees it
+Places = npt.NDArray[np.int64]
+
+_NAMES = len(NAMES)
+
+
+@kernel
+def property_crc_matches(buf: Bytes, row: Row, places: Places, zero_counts: bool) -> bool:
+    """With forceVerifyPropCRC: `__CRC32#` holds the record's CRC, its lowest digit first."""
+    if places[CRC32, 0] < 0:
+        return False
+    expected, power = np.int32(0), np.int32(1)
+    at, end = places[CRC32]
+    while at < end:
+        point, at = decode_at(buf, at, end)
+        expected = np.int32(expected + np.int32(point - 0x30) * power)
+        power = np.int32(power * np.int32(10))
+    actual: int
+    if row.bodyElided:  # then the record's CRC is known: see oversize
+        actual = row.bodyCRC
+    else:
+        actual = crc32(buf, row.at, row.at + row.size - CRC_PROPERTY_BYTES) & 0x7FFFFFFF
+    return bool((expected > 0 or (expected == 0 and zero_counts)) and actual == expected)
+
+
+@allocating
+def first_bad_property_crc(
+    buf: Bytes, rows: Rows, split_properties: bool, zero_counts: bool
+) -> int:
+    """The first row whose `__CRC32#` is missing or wrong; len(rows) if none is."""
+    places = np.empty((_NAMES, 2), np.int64)
+    for i in range(len(rows)):
+        row = rows[i]
+        end = row.propertiesAt + row.propertiesLength
+        find_properties(buf, row.propertiesAt, end, split_properties, places)
+        if not property_crc_matches(buf, row, places, zero_counts):
+            return i
+    return len(rows)

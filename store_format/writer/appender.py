@@ -1,0 +1,135 @@
+"""Gives each record its place in the log: queue offset, physical offset and store time."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from store_format.faults import StoreError
+from store_format.layouts import BLANK_BYTES
+from store_format.writer.encode import Draft, finish
+from store_format.writer.errors import BatchQueueTopic, MessageTooLarge, Refused
+from store_format.writer.store import OpenStore
+from store_format.writer.unique_ids import Clock
+
+
+class Request:
+    """What one caller asks for: his records in the log, and the log durable up to their end."""
+
+    __slots__ = (
+        "done", "drafts", "end", "error", "physical_offset", "queue_offset", "size",
+        "store_timestamp",
+    )  # fmt: skip
+
+    def __init__(self, drafts: Sequence[Draft] = (), end: int = 0) -> None:
+        """drafts: one record, or those of a batch; none where only durability is waited for."""
+        self.drafts = drafts
+        self.size = drafts[0].size if len(drafts) == 1 else sum(draft.size for draft in drafts)
+        self.end = end  # physical
+        # of the record, or of the batch's first; known once they are written
+        self.physical_offset = self.queue_offset = self.store_timestamp = -1
+        self.error: BaseException | None = None
+        self.done: threading.Lock | None = None  # held while the caller waits
+
+
+class Appender:
+    """Writes records under one lock, and knows each queue's next offset.
+
+    A storeTimestamp is never less than the one before, whatever the clock says: recovery tells
+    by it what was durable.
+    """
+
+    def __init__(
+        self, store: OpenStore, batch_topics: frozenset[str], clock: Clock,
+        check_usable: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """check_usable: called under the lock; raises where nothing may be written any more."""
+        self.lock = threading.Lock()
+        self.last_timestamp = store.last_timestamp
+        self._store, self._log, self._clock = store, store.log, clock
+        self._batch_topics = batch_topics
+        self._check_usable = check_usable
+        self._next = store.positions()
+
+    def append(self, requests: Sequence[Request], check: Callable[[], None] | None = None) -> None:
+        """Write the records of all requests, those for one segment in one write.
+
+        check: instead of `check_usable`. Raises OSError, and then nothing is known of any;
+        an error of one request alone goes to its `error`.
+        """
+        with self.lock:
+            (check or self._check_usable)()
+            now = self.last_timestamp = max(self._clock(), self.last_timestamp)
+            log, records, held = self._log, list[bytes](), 0
+            room = log.room - BLANK_BYTES
+            for request in requests:
+                drafts, size = request.drafts, request.size
+                first = drafts[0]
+                key = (first.topic, first.queue_id)
+                queue_offset = self._next.get(key)
+                if queue_offset is None:
+                    try:
+                        queue_offset = self.next_offset(key)
+                    except (Refused, StoreError) as error:
+                        request.error = error
+                        continue
+                if held + size > room:
+                    if records:
+                        log.write(b"".join(records))
+                        records, held = [], 0
+                    log.make_room(size)
+                    room = log.room - BLANK_BYTES
+                at = log.end + held
+                if len(drafts) == 1:
+                    queue_offset = queue_offset if first.counted else 0
+                    records.append(finish(first, queue_offset, at, now))
+                else:
+                    records += _records(drafts, queue_offset, at, now)
+                held += size
+                if first.counted:
+                    self._next[key] = queue_offset + len(drafts)
+                request.physical_offset, request.end = at, at + size
+                request.queue_offset, request.store_timestamp = queue_offset, now
+            if records:
+                log.write(records[0] if len(records) == 1 else b"".join(records))
+
+    @contextmanager
+    def appending(self) -> Iterator[int]:
+        """Hold the log for one append made elsewhere; yields its storeTimestamp."""
+        with self.lock:
+            self._check_usable()
+            self.last_timestamp = max(self._clock(), self.last_timestamp)
+            yield self.last_timestamp
+
+    def next_offset(self, key: tuple[str, int]) -> int:
+        """The queueOffset of the next message for a queue; under the lock.
+
+        Raises BatchQueueTopic, StoreError.
+        """
+        offset = self._next.get(key)
+        if offset is not None:
+            return offset
+        if key[0] in self._batch_topics:
+            raise BatchQueueTopic(f"topic {key[0]} has queue.type BatchCQ")
+        self._store.learn_queues()
+        for known, position in self._store.positions().items():
+            self._next.setdefault(known, position)
+        return self._next.get(key, 0)
+
+    def set_next_offset(self, key: tuple[str, int], offset: int) -> None:
+        """Messages were appended up to this queueOffset; under the lock."""
+        self._next[key] = offset
+
+
+def check_fits(request: Request, segment_bytes: int) -> None:
+    """Raise MessageTooLarge for a batch that no segment can take."""
+    most = segment_bytes - BLANK_BYTES
+    if request.size > most:
+        raise MessageTooLarge(f"a batch of {request.size} bytes; a segment takes {most}")
+
+
+def _records(drafts: Sequence[Draft], queue_offset: int, at: int, now: int) -> list[bytes]:
+    records = []
+    for number, draft in enumerate(drafts):
+        records.append(finish(draft, queue_offset + number, at, now))
+        at += draft.size
+    return records

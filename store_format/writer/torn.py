@@ -1,0 +1,34 @@
+"""Telling a record of which a crash has lost a sector."""
+
+from store_format.file_layer import SECTOR_BYTES, Bytes
+from store_format.kernels import allocating
+from store_format.records import Rows
+
+
+@allocating
+def first_torn(buf: Bytes, rows: Rows, segment: int, durable_before: int) -> int:
+    """The first row with a lost sector in its topic or properties; len(rows) if none does.
+
+    A lost sector reads as zeros. In the fixed fields that shows in the lengths, in the body in
+    its CRC; a topic and properties have neither, but hold no NUL: the lost part's last byte is
+    the last of a sector, or of the record. Rows stored before `durable_before` cannot be torn.
+    """
+    for i in range(len(rows)):
+        row = rows[i]
+        if row.storeTimestamp < durable_before:
+            continue
+        last = row.at + row.size - 1
+        shift = row.physicalOffset - segment - row.at  # from a place in buf to one in the file
+        if row.propertiesLength > 0 and buf[last] == 0:
+            return i
+        if row.topicLength > 0 and buf[row.topicAt + row.topicLength - 1] == 0:
+            return i
+        at = row.topicAt
+        while at <= last:
+            if (at + shift + 1) % SECTOR_BYTES == 0 and buf[at] == 0:
+                inside_topic = at < row.topicAt + row.topicLength
+                inside_properties = at >= row.propertiesAt
+                if inside_topic or inside_properties:
+                    return i
+            at += 1
+    return len(rows)

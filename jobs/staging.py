@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from store_format.publishing import NotDurable
+from store_format.storage.manifest_last import ManifestLast
 from store_format.store_files import Storage
 from udfs.staging import Staging, attempt_name
 
@@ -55,6 +56,8 @@ def leftovers(storage: Storage, output: str) -> list[str]:
     """Staging folders for this output whose jobs are gone, also beside the folders above it."""
     parent, prefix = beside(storage, output)
     found = _abandoned(storage, parent, prefix, (True, None))
+    if isinstance(storage, ManifestLast):
+        return found  # elsewhere it could not be told whose they are
     folder, _, name = output.rpartition("/")
     while name:
         if (folder, _prefix(name)) != (parent, prefix):

@@ -16,7 +16,8 @@ from jobs.progress import Progress
 from jobs.publish import Built, name_files
 from jobs.rebuild import REFUSE, check_unchanged, judge_end
 from jobs.staging import staging_folder as new_staging
-from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX
+from store_format.faults import StoreError
+from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, MANIFEST, UNFINISHED
 from store_format.storage import storage_for
 from store_format.store_files import Storage
 from udfs.compare import DIFFERENCE, PAIR, CompareFiles
@@ -110,6 +111,7 @@ def verify(
     storage = storage or storage_for(store)
     cut, store = cut or Cut(), storage.resolve(store)
     against = there.resolve(against) if against else store
+    _check_finished(there, against)
     cores = spark_cores(spark)
     plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes)
     with new_staging(staging_storage, staging_storage.resolve(base), "reput-verify") as staging:
@@ -130,6 +132,12 @@ def verify(
         check_unchanged(plan)
         report.seconds = time.monotonic() - started
         return report
+
+
+def _check_finished(storage: Storage, against: str) -> None:
+    names = _names(storage, against)
+    if UNFINISHED in names and MANIFEST not in names:
+        raise StoreError(f"{against}: holds no whole set: a rebuild began to publish it, no more")
 
 
 def _pair(

@@ -33,9 +33,10 @@ def spark() -> Iterator["SparkSession"]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail, not skip, a test of the real RocketMQ where Maven is said to be there (on CI)."""
+    """Fail, not skip, a test of what Maven brings where it is said to be there (on CI)."""
     report = yield
-    required = os.environ.get("REPUT_REQUIRE_MAVEN") and item.get_closest_marker("rocketmq")
+    by_maven = item.get_closest_marker("rocketmq") or item.get_closest_marker("hadoop")
+    required = os.environ.get("REPUT_REQUIRE_MAVEN") and by_maven
     if required and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped with REPUT_REQUIRE_MAVEN set: {report.longrepr}"

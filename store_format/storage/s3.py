@@ -18,6 +18,22 @@ from store_format.faults import StoreChanged, StoreError
 from store_format.storage.manifest_last import ManifestLast, SequentialWriter
 from store_format.store_files import Bytes, FileState, Listed
 
+try:
+    import botocore.config
+    import botocore.session
+    from botocore.exceptions import (
+        BotoCoreError,
+        ClientError,
+        HTTPClientError,
+        IncompleteReadError,
+        NoCredentialsError,
+    )
+except ImportError as error:
+    raise StoreError(
+        f"s3:// needs botocore, which {sys.executable} does not have ({error}): install boto3 or "
+        f"botocore on the driver and on all workers"
+    ) from None
+
 _PART_BYTES = 8 << 20  # of a multipart upload: what a writer holds; 10,000 are 80 GB
 _DELETED_AT_ONCE = 1000  # objects, in one request
 _AT_ONCE = 32  # requests, when many files get their names
@@ -28,14 +44,6 @@ _URL = re.compile(r"^s3[an]?://([^/@]+)(?:/+(.*?))?/*$", re.IGNORECASE)
 @cache
 def _client(process: int) -> Any:
     """The client of a process, made from its environment as AWS's own tools do."""
-    try:
-        import botocore.config
-        import botocore.session
-    except ImportError as error:
-        raise StoreError(
-            f"s3:// needs botocore, which {sys.executable} does not have "
-            f"({error}): install boto3 or botocore on the driver and on all workers"
-        ) from None
     # A server that is named by its address knows buckets by path, not by host name.
     named = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     config = botocore.config.Config(
@@ -56,8 +64,6 @@ def client() -> Any:
 @contextmanager
 def _in_words(url: str) -> Iterator[None]:
     """Turn botocore's errors into ours, with the URL and without anything of the request."""
-    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
-
     try:
         yield
     except ClientError as error:
@@ -234,8 +240,6 @@ class S3Reader:
 
     def _read_some(self, offset: int, view: memoryview) -> int:
         """As much as comes over one connection, at most all of it."""
-        from botocore.exceptions import HTTPClientError, IncompleteReadError
-
         wanted = {"Range": f"bytes={offset}-{offset + len(view) - 1}"}
         if self._state is not None:
             wanted["IfMatch"] = str(self._state.tag)

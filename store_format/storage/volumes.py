@@ -66,6 +66,9 @@ class VolumeStorage(ManifestLast, LocalStorage):
                 shutil.copyfileobj(source, target, 1 << 22)
             os.unlink(path)
 
+    def remove_tree(self, folder: str) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
 
 def _plain(path: str) -> str:
     found = _DBFS.match(path)

@@ -59,7 +59,7 @@ def _ask(url: str, method: str, operation: str, **parameters: object) -> http.cl
             f"{url}: {place.host} does not answer: {error or type(error).__name__}"
         ) from None
     if answer.status >= 400:
-        raise _failure(url, answer.read())
+        raise _failure(url, answer.status, answer.read())
     return answer
 
 
@@ -72,11 +72,11 @@ def _at_datanode(url: str, answer: http.client.HTTPResponse) -> tuple[Any, str]:
     return _connect(there.scheme == "https", there.netloc), f"{there.path}?{there.query}"
 
 
-def _failure(url: str, raw: bytes) -> Exception:
+def _failure(url: str, status: int, raw: bytes) -> Exception:
     try:
         said = json.loads(raw)["RemoteException"]
     except (ValueError, KeyError, TypeError):
-        return OSError(f"{url}: the server gives no reason")
+        return OSError(f"{url}: the server gives no reason (HTTP status {status})")
     kind, message = str(said.get("exception")), str(said.get("message")).split("\n")[0]
     if kind == "FileNotFoundException":
         return FileNotFoundError(errno.ENOENT, "no such file", url)
@@ -162,7 +162,7 @@ def _read_into(url: str, view: memoryview, offset: int) -> None:
         connection.request("GET", there)
         answer = connection.getresponse()
         if answer.status >= 400:
-            raise _failure(url, answer.read())
+            raise _failure(url, answer.status, answer.read())
         while done < len(view):
             count = answer.readinto(view[done:])
             if not count:
@@ -181,7 +181,7 @@ class WebHdfsReader:
         self.path = path
         self._state = state
         self._watched = state is not None
-        if self._watched and self._now() != state:
+        if state is not None and not state.admits(self._now()):
             raise StoreChanged(f"{path}: changed since it was listed: {state} is now {self._now()}")
 
     def _now(self) -> FileState:
@@ -199,7 +199,7 @@ class WebHdfsReader:
             _read_into(self.path, memoryview(buffer.data).cast("B"), offset)
 
     def close(self) -> None:
-        if self._watched and self._now() != self._state:
+        if self._watched and not self.state.admits(self._now()):
             raise StoreChanged(
                 f"{self.path}: changed while it was read: {self._state} is now {self._now()}"
             )
@@ -229,7 +229,7 @@ class WebHdfsWriter(SequentialWriter):
             self._connection.send(b"0\r\n\r\n")
             answer = self._connection.getresponse()
             if answer.status >= 400:
-                raise _failure(self.path, answer.read())
+                raise _failure(self.path, answer.status, answer.read())
             answer.read()
         except http.client.HTTPException as error:
             raise OSError(f"{self.path}: the connection broke: {error!r}") from None
@@ -237,5 +237,6 @@ class WebHdfsWriter(SequentialWriter):
             self._connection.close()
 
     def abandon(self) -> None:
-        self._connection.close()
+        # Ended first: a datanode that is still about to make the file would do so after DELETE.
+        self._close()
         _json(self.path, "DELETE", "DELETE", recursive="false")

@@ -1,0 +1,66 @@
+# ruff: noqa: E501 - a line of source is quoted whole
+"""One planted bug for each promise of the file systems: `python -m tests.storage.planted_bugs`."""
+
+import sys
+
+from tests.planting import Bug, plant_all
+
+_S3 = "store_format/storage/s3.py"
+_HDFS = "store_format/storage/webhdfs.py"
+_LAST = "store_format/storage/manifest_last.py"
+_VOLUMES = "store_format/storage/volumes.py"
+_PUBLISH = "jobs/publish.py"
+
+
+def s3(words: str) -> tuple[str, ...]:
+    return ("tests/storage/test_s3.py", "-k", words)
+
+
+def hdfs(words: str) -> tuple[str, ...]:
+    return ("tests/storage/test_webhdfs.py", "-k", words)
+
+
+def volumes(words: str) -> tuple[str, ...]:
+    return ("tests/storage/test_volumes.py", "-k", words)
+
+
+BUGS = (
+    Bug("an object is read in the version that was listed", _S3,
+        'wanted["IfMatch"] = str(self._state.tag)', "pass", s3("changes or changed")),
+    Bug("an object that ends too early has changed", _S3,
+        'if answer["ContentLength"] < len(view):', "if False:", s3("files")),
+    Bug("a broken read goes on", _S3, "done += self._read_some(offset + done, view[done:])",
+        "done += self._read_some(offset, view[done:])", s3("connection_broke")),
+    Bug("uploads that were never finished go", _S3, "client().abort_multipart_upload(\n                        Bucket",
+        "dict(\n                        Bucket", s3("killed_writer")),
+    Bug("the bucket itself is no output", _S3, '_place(path + "/")', "pass", s3("wrong_places")),
+    Bug("a large object has all of its parts", _S3, "self._buffer += view[:room]",
+        "self._buffer += view[: room - 1]", s3("files")),
+    Bug("the old manifest goes first", _LAST, 'self.remove(f"{to}/{MANIFEST}")', "pass",
+        s3("two_jobs or killed_driver")),
+    Bug("another job's marker is seen", _LAST, "if not mine:", "if False:", s3("two_jobs")),
+    Bug("what a killed job left beside is removed", "jobs/staging.py",
+        "_abandoned(storage, parent, prefix, (True, None))", "_abandoned(storage, parent, prefix, (True,))",
+        s3("killed_driver")),
+    Bug("what a killed job left in the output is no set", _PUBLISH,
+        "if UNFINISHED in names and MANIFEST not in names:", "if False:", s3("killed_driver")),
+    Bug("an unfinished set is not verified", "jobs/verify.py",
+        "if UNFINISHED in names and MANIFEST not in names:", "if False:", s3("unfinished")),
+    Bug("the input has a storage of its own", "jobs/pipeline.py",
+        "self.plan.storage, self.staging,", "self.staging.storage, self.staging,", s3("disk")),
+    Bug("a file of HDFS that is made anew is another", _HDFS,
+        'about["modificationTime"] * 1_000_000, about["fileId"])', "0, 0)", hdfs("changes")),
+    Bug("a volume's inodes tell nothing", _VOLUMES, "about.st_mtime_ns, 0)",
+        "about.st_mtime_ns, about.st_ino)", volumes("inode")),
+    Bug("a volume's files are moved by copies", _VOLUMES,
+        "            with open(path, \"rb\") as source, open(to, \"xb\") as target:",
+        "            os.rename(path, to)\n            continue\n            with open(path, \"rb\") as source, open(to, \"xb\") as target:",
+        volumes("files")),
+    Bug("a volume's files have no holes", _VOLUMES,
+        "class VolumeWriter(SequentialWriter):", "from store_format.store_files import LocalWriter\n\n\nclass VolumeWriter(LocalWriter):",
+        volumes("files")),
+)  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(plant_all(BUGS, " ".join(sys.argv[1:])))

@@ -1,0 +1,255 @@
+"""Input and output on S3: moto's server, real requests."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs import cli
+from store_format.faults import StoreChanged, StoreError
+from store_format.names import MANIFEST, UNFINISHED
+from store_format.storage import s3
+from store_format.storage.s3 import S3Storage
+from store_format.store_files import FileState
+from tests.in_process import Session, as_text
+from tests.storage import battery, cutting_proxy, s3_server
+from tests.storage.s3_server import BUCKET
+
+URL = f"s3://{BUCKET}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def endpoint() -> Iterator[str]:
+    with s3_server.served() as endpoint:
+        battery.upload(battery.golden().input, S3Storage(), f"{URL}/store")
+        yield endpoint
+
+
+@pytest.fixture
+def output(request: pytest.FixtureRequest) -> str:
+    return f"{URL}/{request.node.name}/out"
+
+
+def test_files() -> None:
+    battery.check_files(S3Storage(), f"{URL}/files")
+    assert s3_server.unfinished_uploads() == 0
+
+
+def test_what_a_killed_writer_sent_goes_with_its_folder() -> None:
+    for name in ("killed", "abandoned"):
+        output = S3Storage().create(f"{URL}/half/{name}")
+        output.write(bytes(9 << 20))
+    assert s3_server.unfinished_uploads() == 2
+    output.abandon()
+    assert s3_server.unfinished_uploads() == 1
+    S3Storage().remove_tree(f"{URL}/half")
+    assert s3_server.unfinished_uploads() == 0
+    assert s3_server.object_keys("half") == []
+
+
+def test_a_read_goes_on_where_its_connection_broke(endpoint: str) -> None:
+    content = np.random.default_rng(2).integers(0, 256, 300_000, np.uint8)
+    battery.write(S3Storage(), f"{URL}/cut/object", content.tobytes())
+    with cutting_proxy.between(endpoint, 100_000, cuts=3) as (address, cuts):
+        with s3_server.environment({"AWS_ENDPOINT_URL": address}):
+            buffer = np.empty(299_000, np.uint8)
+            S3Storage().open(f"{URL}/cut/object").read_into(1000, buffer)
+        assert cuts() == 3
+    assert np.array_equal(buffer, content[1000:])
+    with (
+        cutting_proxy.between(endpoint, 0, cuts=99) as (address, _),
+        s3_server.environment({"AWS_ENDPOINT_URL": address, "AWS_MAX_ATTEMPTS": "1"}),
+        pytest.raises(OSError, match=f"^{URL}/cut/object: "),
+    ):
+        S3Storage().open(f"{URL}/cut/object").read_into(0, buffer)
+
+
+def test_changes_are_seen_within_a_second() -> None:
+    battery.check_changes(S3Storage(), f"{URL}/changes")
+
+
+def test_from_s3_to_s3(output: str, tmp_path: Path) -> None:
+    before = set(s3_server.object_keys())
+    summary = battery.rebuild(f"{URL}/store", output)
+    assert summary.store == f"{URL}/store"
+    battery.check_output(output, tmp_path)
+    folder = output.removeprefix(URL + "/")
+    assert {key for key in s3_server.object_keys() if key not in before} == set(
+        s3_server.object_keys(folder)
+    )
+    assert s3_server.unfinished_uploads() == 0
+    report = battery.look(f"{URL}/store", output, staging_folder=f"{URL}/staging")
+    assert report.same, report.text()
+    assert s3_server.object_keys("staging") == []
+
+
+def test_between_s3_and_a_disk(output: str, tmp_path: Path) -> None:
+    battery.rebuild(f"{URL}/store", str(tmp_path / "out"))
+    battery.check_output(str(tmp_path / "out"), tmp_path)
+    battery.rebuild(str(battery.golden().input), f"{output}/")
+    battery.check_output(output, tmp_path / "2")
+    assert battery.look(f"{URL}/store", str(tmp_path / "out")).same
+
+
+def test_verify_names_a_difference_by_its_url(output: str) -> None:
+    battery.rebuild(f"{URL}/store", output)
+    key = next(
+        key for key in s3_server.object_keys(output.removeprefix(URL + "/")) if "/index/" in key
+    )
+    content = bytearray(s3.client().get_object(Bucket=BUCKET, Key=key)["Body"].read())
+    content[7] ^= 1
+    s3.client().put_object(Bucket=BUCKET, Key=key, Body=bytes(content))
+    report = battery.look(f"{URL}/store", output)
+    assert [found.path for found in report.differences] == [f"{URL}/{key}"]
+
+
+def test_an_unfinished_set_is_not_verified(output: str) -> None:
+    battery.write(S3Storage(), f"{output}/{UNFINISHED}", b"a job")
+    with pytest.raises(StoreError, match=f"{output}: .*no whole set"):
+        battery.look(f"{URL}/store", output)
+
+
+def test_a_killed_driver_leaves_no_set(output: str, tmp_path: Path) -> None:
+    battery.check_kills(f"{URL}/store", output, tmp_path)
+    assert s3_server.unfinished_uploads() == 0
+
+
+class Meddling(S3Storage):
+    """Writes a segment anew, with its own bytes but for the last, at the look given."""
+
+    def __init__(self, at_look: int) -> None:
+        self.left = at_look
+
+    def _look(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            (key,) = s3_server.object_keys("changing/commitlog/")
+            content = s3.client().get_object(Bucket=BUCKET, Key=key)["Body"].read()
+            changed = content[:-1] + bytes([content[-1] ^ 1])
+            s3.client().put_object(Bucket=BUCKET, Key=key, Body=changed)
+
+    def open(self, path: str, state: FileState | None = None) -> Any:
+        if "/commitlog/" in path:
+            self._look()
+        return super().open(path, state)
+
+    def list(self, folder: str) -> Any:
+        if folder.endswith("/commitlog"):
+            self._look()
+        return super().list(folder)
+
+
+@pytest.mark.parametrize("at_look", [2, 3, 5])
+def test_a_changed_object_ends_the_job(at_look: int, output: str) -> None:
+    battery.upload(battery.golden().input, S3Storage(), f"{URL}/changing")
+    storage = Meddling(at_look)
+    with pytest.raises(StoreChanged, match=f"^{URL}/changing/commitlog/0"):
+        battery.rebuild(f"{URL}/changing", output, storage=storage, output_storage=S3Storage())
+    assert storage.left <= 0
+    assert s3_server.object_keys(output.removeprefix(URL + "/").rpartition("/")[0]) == []
+
+
+class Overtaken(S3Storage):
+    """Another job begins to publish to the same place, just before the manifest is written."""
+
+    def publish(self, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]) -> None:
+        S3Storage().begin_set(f"{folder}-another", to, True)
+        super().publish(folder, to, replace, manifest)
+
+
+def test_of_two_jobs_at_most_one_publishes(output: str) -> None:
+    battery.rebuild(f"{URL}/store", output)
+    assert f"{output}/{MANIFEST}".removeprefix(URL + "/") in s3_server.object_keys()
+    with pytest.raises(StoreError, match="another job"):
+        battery.rebuild(f"{URL}/store", output, output_storage=Overtaken(), replace=True)
+    assert f"{output}/{MANIFEST}".removeprefix(URL + "/") not in s3_server.object_keys()
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The command, with Spark aside: its code and what it says on standard error."""
+    from contextlib import contextmanager
+
+    @contextmanager
+    def session(master: str | None = None, memory: str = "1g") -> Iterator[Any]:
+        yield Session()
+
+    monkeypatch.setattr(cli, "command_session", session)
+
+    def run(*words: str) -> tuple[int, str]:
+        code = cli.main([*words, "--rocketmq", "5.3.3"])
+        return code, capsys.readouterr().err
+
+    return run
+
+
+def test_wrong_places_are_named(command: Any, output: str) -> None:
+    code, says = command("rebuild", "s3://no-such-bucket/store", "--output", output)
+    assert (code, says) == (
+        2,
+        "reput: error: s3://no-such-bucket/store/commitlog: no such bucket\n",
+    )
+    code, says = command("rebuild", f"{URL}/none", "--output", output)
+    assert (code, says) == (2, f"reput: error: {URL}/none/commitlog: no such folder\n")
+    code, says = command("rebuild", f"{URL}/store", "--output", URL)
+    assert code == 2
+    code, says = command("rebuild", "s3://key:secret@bucket/store", "--output", output)
+    assert code == 2
+    assert "secret@" not in says
+    code, says = command("rebuild", "gs://bucket/store", "--output", output)
+    assert code == 2
+    assert "gs://: no such file system" in says
+
+
+def test_wrong_credentials_are_said_and_not_shown(command: Any, output: str, endpoint: str) -> None:
+    with s3_server.credentials_checked(endpoint):
+        code, says = command("rebuild", f"{URL}/store", "--output", output)
+    assert code == 3
+    assert f"{URL}/store/commitlog: InvalidAccessKeyId" in says
+    assert "of-the-tests" not in says
+
+
+def test_no_server(command: Any, output: str) -> None:
+    told = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_MAX_ATTEMPTS": "1"}
+    with s3_server.environment(told):
+        code, says = command("rebuild", f"{URL}/store", "--output", output)
+    assert code == 3
+    assert f"{URL}/store/commitlog: Could not connect" in says
+
+
+def test_dump_reads_an_object(capsys: pytest.CaptureFixture[str]) -> None:
+    (key,) = s3_server.object_keys("store/commitlog/")
+    assert cli.main(["dump", f"{URL}/{key}", "--json", "--limit", "1"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["kind"]
+    assert cli.main(["dump", f"{URL}/store"]) == 2
+    assert "is a folder" in capsys.readouterr().err
+
+
+def test_through_spark_by_the_command(output: str, tmp_path: Path) -> None:
+    about = battery.golden()
+    words = [word for pair in as_text(about.settings).items() for word in ("--set", "=".join(pair))]
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs", "rebuild", f"{URL}/store", "--output", output,
+         "--rocketmq", about.version, "--master", "local[2]", "--json", *words],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["output"] == output
+    battery.check_output(output, tmp_path)
+
+
+def test_a_missing_library_is_named(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['botocore'] = None\n"
+        "from store_format.storage import storage_for\n"
+        "storage_for('s3://bucket/x').list('s3://bucket/x')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "StoreError: s3:// needs botocore, which" in done.stderr

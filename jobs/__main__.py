@@ -1,5 +1,6 @@
 """`python -m jobs` and spark-submit's entry point; the command line itself is `jobs.cli`."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,4 +11,8 @@ sys.path[:] = [place for place in sys.path if place != here]
 
 from jobs.cli import main  # noqa: E402
 
-sys.exit(main())
+code = main()
+sys.stdout.flush()
+sys.stderr.flush()
+# all is closed; taking numba, pandas and PySpark apart would take 0.1 s
+os._exit(code)

@@ -98,12 +98,12 @@ class LocalJvm:
         ours = {**places, "spark.python.daemon.module": worker_daemon.__name__}
         for name, value in {**ours, **conf}.items():
             command += ["--conf", f"{name}={value}"]
-        env = self._environment(java)
-        self._workers = worker_daemon.start(str(self.folder), env)
+        self._env = self._environment(java)
+        self._workers: subprocess.Popen[bytes] | None = None
         self.process = subprocess.Popen(
             [*command, "pyspark-shell"],
             stdin=subprocess.PIPE,  # the gateway ends when this closes, however we end
-            env=env,
+            env=self._env,
             preexec_fn=_ignore_interrupt,  # ctrl-c is ours to handle
         )
         self.gateway: JavaGateway | None = None
@@ -121,7 +121,12 @@ class LocalJvm:
         env["SPARK_SCALA_VERSION"] = "2.13"
         env["SPARK_CONNECT_MODE"] = "0"
         env["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(self._connection)
+        env[worker_daemon.SOCKET] = str(self.folder / "workers")
         return env
+
+    def warm_workers(self) -> None:
+        """Start what Python workers will be forked from; it loads what they use meanwhile."""
+        self._workers = worker_daemon.start(self._env)
 
     def connect(self) -> JavaGateway:
         """Wait for the gateway, and make it the one that PySpark uses."""
@@ -185,7 +190,7 @@ class LocalJvm:
         """End the JVM at once and remove its temporary folder."""
         _forget_java_objects(self.gateway)
         self.process.kill()
-        for process in (self.process, self._workers):
+        for process in filter(None, (self.process, self._workers)):
             if process.stdin:
                 with suppress(OSError):
                     process.stdin.close()

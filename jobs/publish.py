@@ -85,6 +85,9 @@ def publish(
     for below in dict.fromkeys(row["folder"] for row in built):
         storage.make_folders(f"{target}/{below}")
     storage.move_all((staging.path(row["name"]), f"{target}/{row['path']}") for row in built)
+    for listed in storage.list(staging.folder):  # or it would be made durable with the set
+        if listed.state is not None:
+            storage.remove(staging.path(listed.name))
     summary.files = [
         OutputFile(row["path"], row["length"], row["sha256"], row["entries"]) for row in built
     ]

@@ -108,6 +108,7 @@ def local_jvm_session(
 
         import jobs.rebuild  # noqa: F401
 
+        jvm.warm_workers()  # after our imports: the JVM needs one core, and there may be but two
         jvm.connect()
         with _workers_of_this_python():
             spark = SparkSession.builder.getOrCreate()

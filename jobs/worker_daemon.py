@@ -19,18 +19,17 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
-_DOOR = "REPUT_WORKER_DAEMON"  # in the environment: the Unix socket at which the daemon waits
+SOCKET = "REPUT_WORKER_DAEMON"  # in the environment: the Unix socket at which the daemon waits
 _STREAMS = (0, 1, 2)
 
 
-def start(folder: str, env: dict[str, str]) -> "subprocess.Popen[bytes]":
-    """Start a daemon that waits at a socket in `folder`, and name that in `env`.
+def start(env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    """Start a daemon that waits at the socket that `env` names.
 
-    The daemon ends when its standard input closes, unless Spark has called for it by then.
+    It ends when its standard input closes, unless Spark has called for it by then.
     """
-    env[_DOOR] = f"{folder}/workers"
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(env[_DOOR])
+        listener.bind(env[SOCKET])
         listener.listen()
         return subprocess.Popen(
             [sys.executable, "-m", __name__, "wait", str(listener.fileno())],
@@ -70,7 +69,7 @@ def hand_over(environment: Mapping[str, str]) -> None:
     """Let the daemon that waits take our place; be one ourselves where none does."""
     try:
         with socket.socket(socket.AF_UNIX) as door:
-            door.connect(environment[_DOOR])
+            door.connect(environment[SOCKET])
             message = json.dumps([dict(environment), sys.argv]).encode()
             socket.send_fds(door, [len(message).to_bytes(8, "big")], _STREAMS)
             door.sendall(message)

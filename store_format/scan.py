@@ -116,10 +116,15 @@ class End:
     warnings: list[str] = field(default_factory=list)
 
 
-class _Buffers:
-    """What one scan needs of memory, however long the stretch is."""
+class Buffers:
+    """What one scan needs of memory, however long the stretch is.
+
+    May serve one scan after another of stretches of at most `stretch_bytes`: memory that is new
+    to a process costs a tenth of a scan.
+    """
 
     def __init__(self, stretch_bytes: int) -> None:
+        self.stretch_bytes = stretch_bytes
         # a short stretch needs no full-size tables: tests and tiny stores start at once
         most = min(QUEUE_PUTS, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))
         self.window = np.empty(min(WINDOW_BYTES, max(stretch_bytes, 1 << 16) + (1 << 16)), np.uint8)
@@ -132,20 +137,27 @@ class _Buffers:
         )
         self.places = np.empty((len(NAMES), 2), np.int64)
 
+    def empty(self) -> None:
+        """Forget what was put in, also by a scan that was given up."""
+        self.puts.used[:] = 0
+        clear(self.table)
 
-def scan(read: Read, stretch: Stretch, rules: ScanRules) -> Iterator[IndexPuts | Runs | End]:
+
+def scan(
+    read: Read, stretch: Stretch, rules: ScanRules, buffers: Buffers | None = None
+) -> Iterator[IndexPuts | Runs | End]:
     """Walk a stretch; yields IndexPuts and Runs, in order, and last one End.
 
     Reads each byte of the stretch once, and past its end only what its last record needs.
     Memory does not depend on the stretch's length, nor on what any length field says.
     """
-    return _Scan(read, stretch, rules).run()
+    return _Scan(read, stretch, rules, buffers or Buffers(stretch.end - stretch.start)).run()
 
 
 class _Scan:
-    def __init__(self, read: Read, stretch: Stretch, rules: ScanRules) -> None:
-        self.read, self.stretch, self.rules = read, stretch, rules
-        self.buffers = _Buffers(stretch.end - stretch.start)
+    def __init__(self, read: Read, stretch: Stretch, rules: ScanRules, buffers: Buffers) -> None:
+        self.read, self.stretch, self.rules, self.buffers = read, stretch, rules, buffers
+        buffers.empty()
         self.delays = np.array(rules.delays, np.int64)
         self.batches = batch_topics(list(rules.batch_topics))
         self.end = End()
@@ -273,8 +285,7 @@ class _Scan:
             if self.rules.not_before is not None:
                 puts = puts[puts["storeTimestamp"] >= self.rules.not_before]
             yield _runs(queues(self.buffers.table), puts)
-        self.buffers.puts.used[:] = 0
-        clear(self.buffers.table)
+        self.buffers.empty()
 
 
 def _runs(met: list[Queue], puts: Rows) -> Runs:

@@ -22,6 +22,7 @@ def environment(folder: Path) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "PYTHON_UNIX_DOMAIN_ENABLED": "true",
         "PYTHON_WORKER_FACTORY_SOCK_DIR": str(folder),
+        worker_daemon.SOCKET: str(folder / "workers"),
     }
 
 
@@ -55,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_waiting_daemon_takes_the_doors_place(folder: Path) -> None:
     env = environment(folder)
-    waiting = worker_daemon.start(str(folder), env)
+    waiting = worker_daemon.start(env)
     door = open_door(env)
     assert forked_by(door) == waiting.pid
     close(door)
@@ -65,7 +66,7 @@ def test_the_waiting_daemon_takes_the_doors_place(folder: Path) -> None:
 
 def test_a_second_door_is_a_daemon_itself(folder: Path) -> None:
     env = environment(folder)
-    waiting = worker_daemon.start(str(folder), env)
+    waiting = worker_daemon.start(env)
     first = open_door(env)
     assert forked_by(first) == waiting.pid
     second = open_door(env)
@@ -75,7 +76,7 @@ def test_a_second_door_is_a_daemon_itself(folder: Path) -> None:
 
 
 def test_a_daemon_that_is_not_called_ends_with_its_input(folder: Path) -> None:
-    close(worker_daemon.start(str(folder), environment(folder)))
+    close(worker_daemon.start(environment(folder)))
 
 
 def test_no_daemon_waits(folder: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from store_format.names import UnsafeName, check_topic
-from store_format.scan import End, IndexPuts, Runs, ScanRules, scan
+from store_format.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
 from store_format.segments import Splits
 from store_format.store_files import Storage
 from udfs.schemas import RUN, SCANNED
@@ -47,7 +47,7 @@ class ScanSplits:
 
         end = End()
         stretch = self.splits.stretch(number, self.firsts.get(number))
-        for part in scan(read, stretch, self.rules):
+        for part in scan(read, stretch, self.rules, _buffers(stretch.end - stretch.start)):
             match part:
                 case IndexPuts():
                     output.add_puts(part)
@@ -73,6 +73,16 @@ class ScanSplits:
             "last_dispatched": end.last_dispatched_timestamp,
             "unsafe_topics": output.unsafe,
         }
+
+
+_kept: list[Buffers] = []  # of the scan before in this process
+
+
+def _buffers(stretch_bytes: int) -> Buffers:
+    """Those of the scan before, if they suffice; a worker scans one stretch at a time."""
+    if not _kept or _kept[0].stretch_bytes < stretch_bytes:
+        _kept[:] = [Buffers(stretch_bytes)]
+    return _kept[0]
 
 
 class _RunFiles:

@@ -4,6 +4,7 @@ numba reads a kernel's machine code at its first call, so each is called once, w
 """
 
 import numpy as np
+import pyarrow as pa
 
 from store_format.faults import Fault
 from store_format.index_file import chain, fill_entries
@@ -21,6 +22,7 @@ _BYTES = 1 << 10
 
 def load_kernels() -> None:
     """Call all that a rebuild's tasks call, for no records."""
+    pa.array([0])  # imports pandas, where there is one
     release = profile(RELEASES[-1])
 
     def read(_: int, buffer: np.ndarray) -> None:

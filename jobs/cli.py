@@ -1,4 +1,4 @@
-"""The command line: `reput rebuild`, `verify`, `dump` and `append`, a thin skin on the jobs."""
+"""The command line: each command a thin skin on its job."""
 
 import argparse
 import importlib
@@ -30,7 +30,20 @@ examples:
   reput rebuild /data/store --output out --rocketmq 4.9.7 --broker-conf broker.conf
   reput rebuild /data/store --output out --rocketmq 5.4.0 --set maxIndexNum=400 --json
   reput verify /data/store --rocketmq 5.3.3
+  reput check /data/store --rocketmq 5.3.3
+  reput rebuild /data/store --output out --rocketmq 5.3.3 --on-damage salvage
   reput dump /data/store/consumequeue/Topic/0/00000000000000000000
+"""
+
+_CHECK = """\
+Reads the whole log, with body CRCs and `__CRC32#` properties, reports every damaged, stale or
+missing range and which queue offsets it took, then compares the derived files with the log.
+Exit codes: 0 sound, 1 something was found, 2 wrong usage, 3 the job failed.
+
+examples:
+  reput check /data/store --rocketmq 5.3.3
+  reput check /data/store --rocketmq 5.3.3 --json --picture log.svg
+
 """
 
 _VERSIONS = """\
@@ -101,6 +114,13 @@ def _parser() -> argparse.ArgumentParser:
         "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
     )
     verify.set_defaults(run=_verify)
+    check = _command(commands, "check", "find all damage in a store", _CHECK + _VERSIONS)
+    _add_store(check, on_damage=False)
+    check.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
+    check.add_argument(
+        "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
+    )
+    check.set_defaults(run=_check)
     for name, says in (
         ("dump", "show any store file as text or JSON lines"),
         ("append", "append messages to a local store"),
@@ -137,7 +157,7 @@ def _command(commands: Any, name: str, says: str, epilog: str = "") -> _Command:
     return parser
 
 
-def _add_store(parser: argparse.ArgumentParser) -> None:
+def _add_store(parser: argparse.ArgumentParser, on_damage: bool = True) -> None:
     parser.add_argument("store", metavar="STORE", help="a store's root: it holds commitlog/")
     parser.add_argument(
         "--rocketmq", required=True, metavar="VERSION", help=f"{RELEASES[0]} .. {RELEASES[-1]}"
@@ -151,15 +171,16 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
         dest="assignments",
         help="one setting by RocketMQ's name, over the broker's file; may be repeated",
     )
-    parser.add_argument(
-        "--on-damage",
-        choices=("refuse", "truncate"),
-        default="refuse",
-        help="damage with live records after it: refuse (default), or end the log there",
-    )
-    parser.add_argument(
-        "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
-    )
+    if on_damage:
+        parser.add_argument(
+            "--on-damage",
+            choices=("refuse", "truncate", "salvage"),
+            help="damage with live records after it: refuse (default; verify: as the manifest "
+            "says), end the log there, or go on at the next record that proves itself",
+        )
+        parser.add_argument(
+            "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
+        )
     parser.add_argument(
         "--master", metavar="MASTER", help="Spark master (default: local[*], or spark-submit's)"
     )
@@ -177,7 +198,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
         except OSError as error:
             raise SettingError(f"--broker-conf {path}: {error.strerror}") from None
     settings.update(parse_assignments(arguments.assignments))
-    if arguments.no_check_crc:
+    if getattr(arguments, "no_check_crc", False):
         settings["checkCRCOnRecover"] = "false"
     return settings
 
@@ -193,7 +214,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
             arguments.output,
             rocketmq=arguments.rocketmq,
             settings=settings,
-            on_damage=arguments.on_damage,
+            on_damage=arguments.on_damage or "refuse",
             replace=arguments.replace,
             index_start_name=arguments.index_start_name,
             progress=_progress(arguments),
@@ -219,6 +240,28 @@ def _verify(arguments: argparse.Namespace) -> int:
         )
     _show(arguments, report.as_json(), report.text())
     return DONE if report.same else DAMAGE
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    settings = _settings(arguments)
+    if arguments.picture and os.path.lexists(arguments.picture):
+        raise SettingError(f"--picture {arguments.picture}: is there already")
+    with command_session(arguments.master) as spark:
+        from jobs.check import check
+        from jobs.check_text import svg, text
+
+        report = check(
+            spark,
+            arguments.store,
+            staging_folder=arguments.staging,
+            rocketmq=arguments.rocketmq,
+            settings=settings,
+            progress=_progress(arguments),
+        )
+    if arguments.picture:
+        Path(arguments.picture).write_text(svg(report), "utf-8")
+    _show(arguments, report.as_json(), text(report))
+    return DONE if report.sound else DAMAGE
 
 
 def _progress(arguments: argparse.Namespace) -> Progress:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from store_format.faults import Fault
 from store_format.segments import Splits
+from udfs.gaps import Lost
 
 Scanned = dict[str, Any]  # one SCANNED row, see udfs.schemas
 
@@ -35,6 +36,7 @@ class Linked:
     accepted: list[Scanned] = field(default_factory=list)
     end: int = 0
     broke: Break | None = None
+    lost: Lost | None = None  # where damage was passed over: positions are kept for what it took
 
 
 class Rescan(NamedTuple):
@@ -48,30 +50,54 @@ def link(splits: Splits, scanned: Mapping[int, Scanned]) -> Linked | Rescan:
     """Follow the log through its splits; `scanned` has a row for each split number."""
     linked = Linked()
     for number, segment in enumerate(splits.segments):
-        expected = segment.start
-        after = min((number + 1) * splits.in_segment, splits.total)
-        for split in range(number * splits.in_segment, after):
-            stretch = splits.stretch(split)
-            if expected >= stretch.end:  # one record, or a BLANK, reaches over all of it
-                continue
-            row = scanned[split]
-            if row["first"] != expected:
-                return Rescan(split, expected)
-            linked.accepted.append(row)
-            expected = row["next"]
-            fault = Fault(row["fault"])
-            if fault not in (Fault.NONE, Fault.BLANK):
-                linked.end = expected
-                linked.broke = _break(splits, scanned, row)
-                return linked
+        walk = link_segment(splits, scanned, number)
+        if isinstance(walk, Rescan):
+            return walk
+        linked.accepted += walk.accepted
+        linked.end = walk.end
+        if walk.fault not in (Fault.NONE, Fault.BLANK):
+            linked.broke = _break(splits, scanned, walk.accepted[-1])
+            return linked
         if splits.limit is not None and splits.limit < segment.end:
             linked.end = max(splits.limit, segment.start)
-            assert expected == linked.end, f"{segment.path}: no record ends at {splits.limit}"
+            assert walk.end == linked.end, f"{segment.path}: no record ends at {splits.limit}"
             return linked
-        linked.end = segment.end
-        if expected < segment.end:
-            raise AssertionError(f"split walk of {segment.path} stopped at {expected}")
+        if walk.end < segment.end:
+            raise AssertionError(f"split walk of {segment.path} stopped at {walk.end}")
     return linked
+
+
+class SegmentWalk(NamedTuple):
+    """The sequential walk of one segment: its splits, where it stopped and why.
+
+    NONE or BLANK: at the segment's end.
+    """
+
+    accepted: list[Scanned]
+    end: int
+    fault: Fault
+
+
+def link_segment(
+    splits: Splits, scanned: Mapping[int, Scanned], number: int
+) -> SegmentWalk | Rescan:
+    """Follow segment `number` through its splits, from its start to its end or first fault."""
+    segment = splits.segments[number]
+    accepted: list[Scanned] = []
+    expected = segment.start
+    after = min((number + 1) * splits.in_segment, splits.total)
+    for split in range(number * splits.in_segment, after):
+        if expected >= splits.stretch(split).end:  # one record, or a BLANK, reaches over all of it
+            continue
+        row = scanned[split]
+        if row["first"] != expected:
+            return Rescan(split, expected)
+        accepted.append(row)
+        expected = row["next"]
+        fault = Fault(row["fault"])
+        if fault not in (Fault.NONE, Fault.BLANK):
+            return SegmentWalk(accepted, expected, fault)
+    return SegmentWalk(accepted, expected, Fault.BLANK)
 
 
 def _break(splits: Splits, scanned: Mapping[int, Scanned], row: Scanned) -> Break:

@@ -6,16 +6,19 @@ serverless. Only references cross the shuffle; the bytes are in staging.
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from jobs.collect import collect, run_in_tasks
-from jobs.link import Linked, Scanned, link
+from jobs.link import Linked, Rescan, Scanned, SegmentWalk, link, link_segment
 from jobs.plan import Plan
 from jobs.progress import Done, Progress
 from jobs.publish import Built
 from store_format.consume_queue import segment_bytes
 from store_format.index_file import capacity
 from store_format.rules import place_rules, scan_rules
+from udfs.damage import MAPPED, MapSegments
+from udfs.gaps import GAP, FindGaps, Lost, QueueGaps
 from udfs.index import BuildIndexFiles, ChainRanges, IndexFiles
 from udfs.queues import (
     LOG_ORDER,
@@ -66,16 +69,64 @@ class Pipeline:
         scanned: dict[int, Scanned] = {}
         firsts: dict[int, int] = {}
         while True:
-            task = ScanSplits(
-                self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, firsts
-            )
-            rows = run_in_tasks(self._ids(len(numbers)), task, SCANNED)
-            with self.progress.stage("scanned", self._scanned):
-                scanned.update((row["split"], row) for row in collect(rows))
+            self._scan(scanned, numbers, firsts)
             linked = link(self.plan.splits, scanned)
             if isinstance(linked, Linked):
                 return linked
             firsts, numbers = {linked.split: linked.first}, (linked.split,)
+
+    def scan_segments(self) -> tuple[dict[int, SegmentWalk], dict[int, Scanned]]:
+        """Each segment's own walk by its number, those of a wrong size left out; and all rows."""
+        splits = self.plan.splits
+        limit = splits.segments[-1].end if splits.limit is None else splits.limit
+        segments = [
+            n
+            for n, segment in enumerate(splits.segments)
+            if n not in self.plan.odd and (n == 0 or segment.start < limit)
+        ]
+        walks: dict[int, SegmentWalk] = {}
+        scanned: dict[int, Scanned] = {}
+        firsts: dict[int, int] = {}
+        numbers = tuple(
+            split
+            for n in segments
+            for split in range(
+                n * splits.in_segment, min((n + 1) * splits.in_segment, splits.total)
+            )
+        )
+        while numbers:
+            self._scan(scanned, numbers, firsts)
+            firsts = {}
+            for n in segments:
+                if n not in walks:
+                    walk = link_segment(splits, scanned, n)
+                    if isinstance(walk, Rescan):
+                        firsts[walk.split] = walk.first
+                    else:
+                        walks[n] = walk
+            numbers = tuple(firsts)
+        return walks, scanned
+
+    def _scan(
+        self, scanned: dict[int, Scanned], numbers: range | tuple[int, ...], firsts: dict[int, int]
+    ) -> None:
+        task = ScanSplits(
+            self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, firsts
+        )
+        rows = run_in_tasks(self._ids(len(numbers)), task, SCANNED)
+        with self.progress.stage("scanned", self._scanned):
+            scanned.update((row["split"], row) for row in collect(rows))
+
+    def map_segments(self, task: MapSegments) -> list[Scanned]:
+        """Scan damaged segments past their damage; one MAPPED row each."""
+        frame = run_in_tasks(self._ids(len(task.segments)), task, MAPPED)
+        with self.progress.stage("looked past damage", self._scanned):
+            return collect(frame)
+
+    def find_gaps(self, linked: Linked, lost: Lost) -> list[dict[str, Any]]:
+        """GAP rows: which positions of which queues are missing where bytes were lost."""
+        files = self._queue_files(linked)
+        return collect(run_in_tasks(self._runs_by_queue(linked), FindGaps(files, lost), GAP))
 
     def build(self, linked: Linked) -> list[Built]:
         """Build all queue and index files in staging; one BUILT row each."""
@@ -95,21 +146,28 @@ class Pipeline:
         ids = self._ids(self.plan.splits.total, self.cores)
         return run_in_tasks(ids, ListRuns(self.staging, runs), RUN)
 
-    def queue_frame(self, linked: Linked) -> "DataFrame":
-        """BUILT rows of the queues' segments."""
+    def _queue_files(self, linked: Linked) -> QueueFiles:
         settings = self.plan.settings
-        files = QueueFiles(
+        return QueueFiles(
             self.staging,
             {row["split"]: row["run"] for row in linked.accepted},
             place_rules(self.plan.profile),
             settings.mapped_file_size_consume_queue,
             settings.mapper_file_size_batch_consume_queue,
         )
+
+    def _runs_by_queue(self, linked: Linked) -> "DataFrame":
+        """Whole queues, each in the log's order."""
         partitions = self.cut.partitions or self.cores
         runs = self.runs_frame(linked).repartition(partitions, *QUEUE_KEY)
-        runs = runs.sortWithinPartitions(*QUEUE_KEY, *LOG_ORDER)
-        placed = run_in_tasks(runs, NumberRuns(files), PLACED)
-        placed = placed.repartition(partitions * 2, *SEGMENT_KEY)
+        return runs.sortWithinPartitions(*QUEUE_KEY, *LOG_ORDER)
+
+    def queue_frame(self, linked: Linked) -> "DataFrame":
+        """BUILT rows of the queues' segments."""
+        files = self._queue_files(linked)
+        gaps = partial(QueueGaps, files, linked.lost) if linked.lost else None
+        placed = run_in_tasks(self._runs_by_queue(linked), NumberRuns(files, gaps), PLACED)
+        placed = placed.repartition((self.cut.partitions or self.cores) * 2, *SEGMENT_KEY)
         placed = placed.sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER)
         return run_in_tasks(placed, BuildQueueFiles(files), BUILT)
 

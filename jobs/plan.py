@@ -9,7 +9,7 @@ from store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from store_format.names import COMMIT_LOG, CONFIG
 from store_format.profiles import Profile, profile
 from store_format.rules import scan_rules
-from store_format.segments import Segment, Splits, find_segments
+from store_format.segments import Finding, Segment, Splits, find_segments, list_segments
 from store_format.settings import SettingError, Settings, refuse_unsupported, settings_from
 from store_format.store_files import Storage
 
@@ -32,6 +32,8 @@ class Plan:
     batch_topics: tuple[str, ...]
     warnings: list[str] = field(default_factory=list)
     in_use: bool = False  # a broker holds the store's lock
+    odd: frozenset[int] = frozenset()  # segments of a wrong size, where those are taken at all
+    findings: list[Finding] = field(default_factory=list)
 
     @property
     def log_bytes(self) -> int:
@@ -45,14 +47,21 @@ def make_plan(
     settings: Mapping[str, str],
     cores: int,
     split_bytes: int | None,
+    tolerant: bool = False,
 ) -> Plan:
-    """List and check a store. Raises StoreError, SettingError, UnknownRelease."""
+    """List and check a store. Raises StoreError, SettingError, UnknownRelease.
+
+    tolerant: what is wrong with the segments is in the plan's `findings`, and not refused.
+    """
     rules = profile(rocketmq)
     parsed = settings_from(settings)
     refuse_unsupported(parsed)
-    segments = find_segments(
-        storage, commit_log_folders(store, parsed), parsed.mapped_file_size_commit_log
-    )
+    segment_bytes = parsed.mapped_file_size_commit_log
+    folders = commit_log_folders(store, parsed)
+    if tolerant:
+        segments, odd, findings = list_segments(storage, folders, segment_bytes)
+    else:
+        segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
     warnings: list[str] = []
     topics = topic_attributes(storage, store, warnings)
     batch_topics = tuple(
@@ -68,8 +77,9 @@ def make_plan(
         split_bytes = _split_bytes(segments, cores)
     limit = None
     holder = storage.lock_holder(store)
-    if holder is not None:
-        end = log_end_now(storage, segments, scan_rules(rules, parsed, batch_topics))
+    if holder is not None and len(odd) < len(segments):
+        whole = [each for n, each in enumerate(segments) if n not in odd]
+        end = log_end_now(storage, whole, scan_rules(rules, parsed, batch_topics))
         segments, limit = may_grow(segments, end.at), end.at if end.sure else None
         by = f"process {holder}" if holder else "a process of another machine"
         warnings.append(
@@ -82,10 +92,12 @@ def make_plan(
         profile=rules,
         settings=parsed,
         segments=segments,
-        splits=Splits(segments, min(split_bytes, parsed.mapped_file_size_commit_log), limit),
+        splits=Splits(segments, min(split_bytes, segment_bytes), segment_bytes, limit),
         batch_topics=batch_topics,
         warnings=warnings,
         in_use=holder is not None,
+        odd=odd,
+        findings=findings,
     )
 
 

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from jobs.damage import DamageMap, map_damage
 from jobs.link import Linked
 from jobs.pipeline import Cut, Pipeline, is_local, spark_cores
 from jobs.plan import Plan, make_plan
@@ -22,7 +23,7 @@ from store_format.store_files import Storage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REFUSE, TRUNCATE = "refuse", "truncate"
+REFUSE, TRUNCATE, SALVAGE = "refuse", "truncate", "salvage"
 
 
 def rebuild(
@@ -47,7 +48,8 @@ def rebuild(
     the release whose bytes are wanted; settings: by RocketMQ's names, as text
     (`{"maxIndexNum": "400"}`); storage: what to read and write by instead of what the URLs say,
     output_storage: what to write by; on_damage: `refuse` raises DamageFound where live records
-    follow damage, `truncate` ends the log there as RocketMQ's recovery does.
+    follow damage, `truncate` ends the log there as RocketMQ's recovery does, `salvage`
+    goes on at the next record that proves itself (docs/damage.md).
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
     left behind in `output` then.
@@ -60,15 +62,16 @@ def rebuild(
     cores = spark_cores(spark)
     cut = cut or Cut()
     store, output = storage.resolve(store), output_storage.resolve(output)
-    plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes)
+    salvage = on_damage == SALVAGE
+    plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes, salvage)
     check_output(output_storage, output, replace)
     cleaned = remove_leftovers(output_storage, output)
     with staging_folder(output_storage, *beside(output_storage, output)) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress)
-        linked = job.scan()
-        reason, warnings = judge_end(job, linked, on_damage)
+        linked, reason, warnings, damage = read_log(job, on_damage)
         summary = _summary(plan, output, linked, reason, warnings)
         summary.cleaned = cleaned
+        summary.on_damage, summary.damage = on_damage, damage.as_json() if damage else None
         built = job.build(linked)
         check_unchanged(plan)
         named = name_files(built, job.queue_bytes, index_start_name)
@@ -94,6 +97,25 @@ def _summary(plan: Plan, output: str, linked: Linked, reason: str, warnings: lis
     )
 
 
+class LogRead(NamedTuple):
+    """The log as it counts: its pieces, why it ends where it does, what was passed over."""
+
+    linked: Linked
+    reason: str
+    warnings: list[str]
+    damage: DamageMap | None
+
+
+def read_log(job: Pipeline, on_damage: str) -> LogRead:
+    """Scan the log. Raises DamageFound where live records follow damage, and that is refused."""
+    if on_damage != SALVAGE:
+        linked = job.scan()
+        return LogRead(linked, *judge_end(job, linked, on_damage), None)
+    found = map_damage(job)
+    reason = "the end of the last live record" if found.count else "undamaged"
+    return LogRead(found.linked, reason, found.all_warnings(), found)
+
+
 def judge_end(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, list[str]]:
     """(why the log ends where it does, warnings); DamageFound where live records follow."""
     broke = linked.broke
@@ -111,7 +133,7 @@ def judge_end(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, list[
     if on_damage == REFUSE:
         raise DamageFound(
             f"{where}; live records follow, the first at offset {live}: "
-            f"--on-damage truncate ends the log here as RocketMQ does"
+            f"--on-damage salvage goes on there, truncate ends the log here as RocketMQ does"
         )
     return reason, [f"{where}; cut there, live records follow from {live} on"]
 

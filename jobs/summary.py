@@ -42,6 +42,8 @@ class Summary:
     index_files: int = 0
     bytes_scanned: int = 0
     seconds: float = 0.0
+    on_damage: str = "refuse"
+    damage: dict[str, Any] | None = None  # what was passed over, see jobs.damage
     warnings: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     cleaned: list[str] = field(default_factory=list)  # leftovers of other runs, removed
@@ -72,9 +74,20 @@ class Summary:
             f"  index     {self.index_keys:,} keys in {self.index_files:,} files",
             f"  time      {self.seconds:.1f} s, {rate:,.1f} MB/s",
         ]
+        if self.damage and self.damage["range_count"]:
+            lines.append(f"  damage    {damage_line(self.damage)}")
         lines += [f"  warning   {warning}" for warning in self.warnings]
         lines += [f"  left out  {queue}" for queue in self.left_out]
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
         ]
         return "\n".join(lines)
+
+
+def damage_line(damage: dict[str, Any]) -> str:
+    """How much was passed over, in one line."""
+    missing = sum(gap["count"] for gap in damage["missing"])
+    return (
+        f"{damage['range_count']:,} ranges, {damage['bytes_lost']:,} bytes lost; "
+        f"{missing:,} messages known to be missing"
+    )

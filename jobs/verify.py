@@ -1,5 +1,6 @@
 """Verify: derive a store's files again and compare them with those that are there."""
 
+import json
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -10,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from jobs.collect import collect, run_in_tasks
+from jobs.damage import DamageMap
+from jobs.link import Linked
 from jobs.pipeline import Cut, Pipeline, spark_cores
 from jobs.plan import make_plan
 from jobs.progress import Progress
 from jobs.publish import Built, name_files
-from jobs.rebuild import REFUSE, check_unchanged, judge_end
+from jobs.rebuild import REFUSE, SALVAGE, check_unchanged, read_log
 from jobs.staging import staging_folder as new_staging
 from store_format.faults import StoreError
 from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, MANIFEST, UNFINISHED
@@ -90,7 +93,7 @@ def verify(
     rocketmq: str,
     against: str | None = None,
     settings: Mapping[str, str] | None = None,
-    on_damage: str = REFUSE,
+    on_damage: str | None = None,
     cut: Cut | None = None,
     staging_folder: str | None = None,
     storage: Storage | None = None,
@@ -102,6 +105,7 @@ def verify(
     compared in the order of their names. staging_folder: where the files are derived, by
     default a temporary folder; on a cluster it must be one that all machines see. All three are
     paths or URLs, each of a file system of its own; `storage` stands for that of all three.
+    on_damage: as for rebuild; None: as the manifest in `against` says, else refuse.
     Raises as rebuild does.
     """
     started = time.monotonic()
@@ -113,25 +117,63 @@ def verify(
     against = there.resolve(against) if against else store
     _check_finished(there, against)
     cores = spark_cores(spark)
-    plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes)
+    manifest = read_manifest(there, against)
+    on_damage = on_damage or manifest.get("on_damage", REFUSE)
+    salvage = on_damage == SALVAGE
+    plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes, salvage)
     with new_staging(staging_storage, staging_storage.resolve(base), "reput-verify") as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress or Progress())
-        linked = job.scan()
-        report = Report(store, against, plan.profile.release, linked.end, "")
-        report.end_reason, warnings = judge_end(job, linked, on_damage)
+        linked, reason, warnings, damage = read_log(job, on_damage)
+        report = Report(store, against, plan.profile.release, linked.end, reason)
         report.warnings = plan.warnings + warnings
-        named = name_files(job.build(linked), job.queue_bytes, None)
-        report.files = len(named)
-        pairs, report.differences = _pair(there, against, staging, named)
-        if pairs:
-            task = CompareFiles(there, staging_storage, plan.settings.max_hash_slot_num, linked.end)
-            frame = spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
-            rows = collect(run_in_tasks(frame.repartition(cores * 4), task, DIFFERENCE))
-            report.differences += [Difference(**row) for row in rows]
+        report.differences = _manifest_differences(against, manifest, damage)
+        report.files, differences = compare_derived(spark, job, linked, there, against)
+        report.differences += differences
         report.differences.sort(key=lambda difference: difference.path)
         check_unchanged(plan)
         report.seconds = time.monotonic() - started
         return report
+
+
+def compare_derived(
+    spark: "SparkSession", job: Pipeline, linked: Linked, there: Storage, against: str
+) -> tuple[int, list[Difference]]:
+    """Derive all files from the log and compare them with those in the folder `against`.
+
+    there: the storage that it is on. Returns how many files there are, and what differs.
+    """
+    named = name_files(job.build(linked), job.queue_bytes, None)
+    pairs, differences = _pair(there, against, job.staging, named)
+    if pairs:
+        slots = job.plan.settings.max_hash_slot_num
+        task = CompareFiles(there, job.staging.storage, slots, linked.end)
+        frame = spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
+        rows = collect(run_in_tasks(frame.repartition(job.cores * 4), task, DIFFERENCE))
+        differences += [Difference(**row) for row in rows]
+    return len(named), differences
+
+
+def read_manifest(storage: Storage, folder: str) -> dict[str, Any]:
+    """The manifest of a rebuilt set; empty where there is none."""
+    try:
+        manifest = json.loads(storage.read_bytes(f"{folder}/{MANIFEST}"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except ValueError as error:
+        raise StoreError(f"{folder}/{MANIFEST}: cannot be read: {error}") from None
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def _manifest_differences(
+    against: str, manifest: dict[str, Any], damage: DamageMap | None
+) -> list[Difference]:
+    """Which positions a salvage filled is part of the set: the manifest must say the same."""
+    told = manifest.get("damage")
+    if not told or damage is None:
+        return []
+    same = told["missing"] == damage.gaps and told["range_count"] == damage.count
+    what = "the positions of missing messages are not those that the log gives"
+    return [] if same else [Difference(f"{against}/{MANIFEST}", 0, what, None, None)]
 
 
 def _check_finished(storage: Storage, against: str) -> None:
@@ -144,7 +186,7 @@ def _pair(
     storage: Storage, against: str, staging: Staging, named: list[Built]
 ) -> tuple[list[dict[str, Any]], list[Difference]]:
     """Each derived file with the one that is there; what has no partner is a difference."""
-    there = set(_files_there(storage, against))
+    there = set(files_there(storage, against))
     index_there = sorted(path for path in there if path.startswith(INDEX + "/"))
     index_wanted = [row for row in named if row["folder"] == INDEX]
     partner = dict(zip((row["path"] for row in index_wanted), index_there, strict=False))
@@ -173,7 +215,7 @@ def _pair(
     return pairs, differences
 
 
-def _files_there(storage: Storage, root: str) -> Iterable[str]:
+def files_there(storage: Storage, root: str) -> Iterable[str]:
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for topic in _names(storage, f"{root}/{kind}"):
             for queue in _names(storage, f"{root}/{kind}/{topic}"):

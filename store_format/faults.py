@@ -26,6 +26,8 @@ class Fault(IntEnum):
     PROPERTY_CRC = 13
     DELAY_LEVEL = 14
     BATCH_NUMBERS = 15
+    BLANK_SIZE = 16  # a BLANK in the wrong place; only a look for damage tells
+    MISSING = 17  # a segment's file is not there, or too short
 
 
 # fault -> (the field at fault, the reason)
@@ -43,6 +45,8 @@ REASONS = {
     Fault.PROPERTY_CRC: ("__CRC32#", "is missing or does not match the record"),
     Fault.DELAY_LEVEL: ("DELAY", "not a number, on the schedule topic"),
     Fault.BATCH_NUMBERS: ("INNER_NUM/INNER_BASE", "not a number in range"),
+    Fault.BLANK_SIZE: ("size", "of a BLANK, is not what is left of the segment"),
+    Fault.MISSING: ("file", "is missing, or ends too early"),
 }
 
 

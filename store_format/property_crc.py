@@ -51,3 +51,25 @@ def first_bad_property_crc(
         if not property_crc_matches(buf, row, places, zero_counts):
             return i
     return len(rows)
+
+
+@kernel
+def _mark_bad_property_crcs(
+    buf: Bytes, rows: Rows, split_properties: bool, places: Places, bad: Any
+) -> None:
+    for i in range(len(rows)):
+        row = rows[i]
+        if row.bodyElided == 0 and row.propertiesLength >= CRC_PROPERTY_BYTES:
+            end = row.propertiesAt + row.propertiesLength
+            find_properties(buf, row.propertiesAt, end, split_properties, places)
+            if places[CRC32, 0] >= 0:
+                bad[i] = not property_crc_matches(buf, row, places, True)
+
+
+def bad_property_crcs(
+    buf: Bytes, rows: Rows, split_properties: bool, places: Places
+) -> npt.NDArray[np.bool_]:
+    """Bool a row: it has a `__CRC32#` that is not the record's. A row with its body elided: no."""
+    bad = np.zeros(len(rows), np.bool_)
+    _mark_bad_property_crcs(buf, rows, split_properties, places, bad)
+    return bad

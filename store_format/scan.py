@@ -24,6 +24,7 @@ from store_format.layouts import (
 )
 from store_format.oversize import read_oversize
 from store_format.properties import NAMES
+from store_format.property_crc import bad_property_crcs
 from store_format.queue_runs import QueueRuns, group_by_queue
 from store_format.queue_table import (
     BATCH_TOPIC,
@@ -64,6 +65,7 @@ class ScanRules:
     delays: tuple[int, ...]  # milliseconds of delay levels 1, 2, ...
     batch_topics: tuple[str, ...]
     check_body_crc: bool
+    check_property_crc: bool = False  # a `__CRC32#` too, where a record has one
     not_before: int | None = None  # leave out of the runs what was stored before this time
 
 
@@ -107,6 +109,7 @@ class End:
     fault: Fault = Fault.NONE  # NONE: went on past its end; BLANK: to the segment's end
     size: int = 0  # what stands in totalSize there
     rest_is_zero: bool = True  # nothing but zeros from `next` to the stretch's end
+    blank_excess: int = 0  # BLANK: what its size says beyond what is left of the segment
     records: int = 0
     index_puts: int = 0
     last_record: int = -1
@@ -123,10 +126,10 @@ class Buffers:
     to a process costs a tenth of a scan.
     """
 
-    def __init__(self, stretch_bytes: int) -> None:
+    def __init__(self, stretch_bytes: int, most_puts: int = QUEUE_PUTS) -> None:
         self.stretch_bytes = stretch_bytes
         # a short stretch needs no full-size tables: tests and tiny stores start at once
-        most = min(QUEUE_PUTS, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))
+        most = min(most_puts, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))
         self.window = np.empty(min(WINDOW_BYTES, max(stretch_bytes, 1 << 16) + (1 << 16)), np.uint8)
         self.rows = np.zeros(len(self.window) // RECORD_FIXED_BYTES + 1, RECORD_ROW)
         self.table = new_table(most, min(NAME_BYTES, stretch_bytes + (1 << 17)))
@@ -151,10 +154,10 @@ def scan(
     Reads each byte of the stretch once, and past its end only what its last record needs.
     Memory does not depend on the stretch's length, nor on what any length field says.
     """
-    return _Scan(read, stretch, rules, buffers or Buffers(stretch.end - stretch.start)).run()
+    return Scan(read, stretch, rules, buffers or Buffers(stretch.end - stretch.start)).run()
 
 
-class _Scan:
+class Scan:
     def __init__(self, read: Read, stretch: Stretch, rules: ScanRules, buffers: Buffers) -> None:
         self.read, self.stretch, self.rules, self.buffers = read, stretch, rules, buffers
         buffers.empty()
@@ -183,6 +186,8 @@ class _Scan:
             at += stood
         if end.fault == Fault.NONE and at == s.segment_end:
             end.fault = Fault.SHORT_TAIL  # RocketMQ ends every segment in a BLANK, or the log
+        if end.fault == Fault.BLANK:
+            end.blank_excess = self._size_at(at) - (s.segment_end - at)
         end.next = s.segment_end if end.fault == Fault.BLANK else at
         if end.fault not in (Fault.NONE, Fault.BLANK):
             self._look_past(at)
@@ -201,6 +206,13 @@ class _Scan:
             good = first_bad_body(window, rows)
             if good < count:
                 return rows[:good], int(rows["at"][good]), Fault.BODY_CRC
+        if rules.check_property_crc:
+            wrong = bad_property_crcs(
+                window, rows, rules.dispatch.split_properties, self.buffers.places
+            )
+            if wrong.any():
+                good = int(wrong.argmax())
+                return rows[:good], int(rows["at"][good]), Fault.PROPERTY_CRC
         return rows, stood, Fault(fault)
 
     def _oversize(self, window: Bytes, at: int) -> tuple[Bytes, Rows, int, Fault]:

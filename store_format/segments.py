@@ -54,6 +54,74 @@ def find_segments(storage: Storage, folders: Sequence[str], configured: int) -> 
     return segments
 
 
+class Finding(NamedTuple):
+    """What is wrong with a file or folder of a store."""
+
+    path: str
+    reason: str
+
+
+class Listing(NamedTuple):
+    """The segments as they are; `odd` are those of a wrong size, by their numbers in the list."""
+
+    segments: list[Segment]
+    odd: frozenset[int]
+    findings: list[Finding]
+
+
+def list_segments(storage: Storage, folders: Sequence[str], configured: int) -> Listing:
+    """As find_segments, but what is wrong is a finding, and what cannot be used is left out.
+
+    Raises StoreError where there is no segment at all.
+    """
+    findings: list[Finding] = []
+    by_start: dict[int, Segment] = {}
+    for folder in folders:
+        try:
+            listed = storage.list(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            findings.append(Finding(folder, "no such folder"))
+            continue
+        for name, state in listed:
+            path = f"{folder}/{name}"
+            reason = None
+            try:
+                start = parse_segment_name(name)
+            except ValueError as error:
+                findings.append(Finding(path, f"{error}; left out"))
+                continue
+            if state is None:
+                reason = "is not a regular file"
+            elif start % configured:
+                reason = f"its name is no multiple of mappedFileSizeCommitLog {configured}"
+            elif start in by_start:
+                reason = f"is there twice, also as {by_start[start].path}"
+            if reason or state is None:
+                findings.append(Finding(path, f"{reason}; left out"))
+            else:
+                by_start[start] = Segment(path, start, state)
+    segments = [by_start[start] for start in sorted(by_start)]
+    if segments and segments[-1].state.size == 0:
+        segments.pop()
+    if not segments:
+        raise StoreError(f"{', '.join(folders)}: no segments")
+    odd = frozenset(i for i, each in enumerate(segments) if each.state.size != configured)
+    findings += [
+        Finding(
+            segments[i].path,
+            f"has {segments[i].state.size} bytes, but mappedFileSizeCommitLog is {configured}",
+        )
+        for i in sorted(odd)
+    ]
+    for before, after in pairwise(segments):
+        missing = (after.start - before.start) // configured - 1
+        if missing:
+            findings.append(
+                Finding(after.path, f"a hole before it: {missing} segments are missing")
+            )
+    return Listing(segments, odd, findings)
+
+
 def _check_sizes(segments: list[Segment], configured: int) -> None:
     for segment in segments:
         if segment.state.size != configured:
@@ -84,17 +152,19 @@ class Splits(NamedTuple):
 
     segments: list[Segment]
     split_bytes: int
+    segment_bytes: int  # of each segment: mappedFileSizeCommitLog
     limit: int | None = None
 
     @property
     def in_segment(self) -> int:
-        return -(-self.segments[0].state.size // self.split_bytes)
+        return -(-self.segment_bytes // self.split_bytes)
 
     @property
     def total(self) -> int:
         if self.limit is None:
             return len(self.segments) * self.in_segment
-        number, rest = divmod(self.limit - self.segments[0].start, self.segments[0].state.size)
+        number = sum(segment.start <= self.limit for segment in self.segments) - 1
+        rest = min(self.limit - self.segments[number].start, self.segment_bytes)
         return max(number * self.in_segment + -(-rest // self.split_bytes), 1)
 
     def segment(self, number: int) -> Segment:

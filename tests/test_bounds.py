@@ -101,7 +101,7 @@ def scan_splits(store: Path, staging: Path, split_bytes: int, numbers: range) ->
     task = ScanSplits(
         storage,
         Staging(storage, str(staging)),
-        Splits(segments, split_bytes),
+        Splits(segments, split_bytes, GIB),
         scan_rules(profile("5.3.3"), settings, ()),
         numbers,
         {},

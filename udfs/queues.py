@@ -4,7 +4,7 @@ Both functions get their rows sorted, all rows of one key in one partition: `num
 and the log's order, `build` by segment file and the log's order.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -95,10 +95,11 @@ class NumberRuns:
     """RUN rows of whole queues, in order, to PLACED rows: one for each segment a run reaches."""
 
     files: QueueFiles
+    gaps: Callable[[], Callable[[Row], Row | None]] | None = None  # a queue's, see udfs.gaps
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         out: list[Row] = []
-        for _, rows in groupby(_rows(batches), _key(QUEUE_KEY)):
+        for _, rows in groupby(rows_of(batches), key_of(QUEUE_KEY)):
             for row in self._number(rows):
                 out.append(row)
                 if len(out) == _ROWS_A_BATCH:
@@ -109,10 +110,14 @@ class NumberRuns:
 
     def _number(self, rows: Iterator[Row]) -> Iterator[Row]:
         start = position = NO_POSITION
+        gap_before = self.gaps() if self.gaps else None
         for row in rows:
+            gap = gap_before(row) if gap_before else None
+            # positions in a batch queue are no queueOffsets: its entries say them
+            repeat = gap["count"] if gap and not row["batch"] else 0
             if position == NO_POSITION:
-                start = position = self._start(row)
-            positions, after = self.files.positions(row, position)
+                start = position = self._start(row) - repeat
+            positions, after = self.files.positions(row, position + repeat)
             in_file = self.files.entries_a_file(row["batch"])
             last = (after - 1) // in_file
             # The file is looked up before an entry is skipped: if the last one is full, an entry
@@ -121,7 +126,10 @@ class NumberRuns:
                 last += 1
             if after > position or last == position // in_file:
                 for segment in range(position // in_file, last + 1):
-                    yield {**row, "position": position, "start": start, "segment": segment}
+                    yield {
+                        **row, "position": position + repeat, "repeat": repeat,
+                        "start": start, "segment": segment,
+                    }  # fmt: skip
             position = after
 
     def _start(self, row: Row) -> int:
@@ -142,7 +150,7 @@ class BuildQueueFiles:
     files: QueueFiles
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for key, rows in groupby(_rows(batches), _key(SEGMENT_KEY)):
+        for key, rows in groupby(rows_of(batches), key_of(SEGMENT_KEY)):
             topic, queue_id, batch, segment = key
             folder = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
             row = self._build(str(QueuePath(folder, topic, queue_id)), segment, rows)
@@ -179,15 +187,25 @@ class BuildQueueFiles:
         positions, _ = self.files.positions(row, row["position"])
         high = low + self.files.entries_a_file(row["batch"])
         chosen = np.flatnonzero((positions >= low) & (positions < high))
+        position = int(row["position"])
+        repeated = max(min(position, high) - max(position - int(row["repeat"]), low), 0)
+        if repeated:
+            write_times(output, self.files.entries(row, 0, 1), repeated)
         if len(chosen) == 0:
-            return 0
+            return repeated
         start, stop = int(chosen[0]), int(chosen[-1]) + 1
         entries = self.files.entries(row, start, stop)
         if stop - start != len(chosen):  # some between are skipped
             size = entry_bytes(row["batch"])
             entries = entries.reshape(-1, size)[chosen - start].reshape(-1)
         output.write(entries)
-        return len(chosen)
+        return repeated + len(chosen)
+
+
+def write_times(output: Writer, entry: np.ndarray, times: int) -> None:
+    """The same entry again and again, in pieces."""
+    for at in range(0, times, _ROWS_A_BATCH):
+        output.write(np.tile(entry, min(_ROWS_A_BATCH, times - at)))
 
 
 def _skips_at_end(positions: np.ndarray) -> bool:
@@ -197,12 +215,12 @@ def _skips_at_end(positions: np.ndarray) -> bool:
     return bool((after == NO_POSITION).any())
 
 
-def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+def rows_of(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
     for batch in batches:
         yield from batch.to_pylist()
 
 
-def _key(names: tuple[str, ...]) -> Any:
+def key_of(names: tuple[str, ...]) -> Any:
     def key(row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in names)
 

@@ -40,7 +40,7 @@ class ScanSplits:
         segment = self.splits.segment(number)
         reader = self.storage.open(segment.path, segment.state)
         run = attempt_name(f"scan-{number:08d}")
-        output = _RunFiles(self.staging, run, number)
+        output = RunFiles(self.staging, run, number)
 
         def read(offset: int, buffer: np.ndarray) -> None:
             reader.read_into(offset - segment.start, buffer)
@@ -57,22 +57,28 @@ class ScanSplits:
                     end = part
         reader.close()
         output.finish(end.records)
-        return {
-            "split": number,
-            "run": run,
-            "first": end.first,
-            "next": end.next,
-            "fault": int(end.fault),
-            "size": end.size,
-            "rest_is_zero": end.rest_is_zero,
-            "records": end.records,
-            "index_puts": end.index_puts,
-            "last_record": end.last_record,
-            "last_put": end.last_put,
-            "last_timestamp": end.last_timestamp,
-            "last_dispatched": end.last_dispatched_timestamp,
-            "unsafe_topics": output.unsafe,
-        }
+        return scanned_row(number, run, end, output.unsafe)
+
+
+def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str, object]:
+    """The SCANNED row of a stretch that ended so; `run` names its run files."""
+    return {
+        "split": number,
+        "run": run,
+        "first": end.first,
+        "next": end.next,
+        "fault": int(end.fault),
+        "size": end.size,
+        "rest_is_zero": end.rest_is_zero,
+        "blank_excess": end.blank_excess,
+        "records": end.records,
+        "index_puts": end.index_puts,
+        "last_record": end.last_record,
+        "last_put": end.last_put,
+        "last_timestamp": end.last_timestamp,
+        "last_dispatched": end.last_dispatched_timestamp,
+        "unsafe_topics": unsafe,
+    }
 
 
 _kept: list[Buffers] = []  # of the scan before in this process
@@ -85,7 +91,7 @@ def _buffers(stretch_bytes: int) -> Buffers:
     return _kept[0]
 
 
-class _RunFiles:
+class RunFiles:
     """The three files of one scanned split: entries, puts, and the RUN rows that say where."""
 
     def __init__(self, staging: Staging, run: str, split: int) -> None:

@@ -21,6 +21,7 @@ SCANNED = schema(
     fault=pa.int32(),
     size=pa.int64(),
     rest_is_zero=pa.bool_(),
+    blank_excess=pa.int64(),
     records=pa.int64(),
     index_puts=pa.int64(),
     last_record=pa.int64(),
@@ -46,6 +47,8 @@ RUN = schema(
 
 # One row for each run and ConsumeQueue segment that it reaches into.
 PLACED = RUN.append(pa.field("position", pa.int64()))  # the queue's next position before the run
+# how often the run's first entry stands before it, at positions whose messages are lost
+PLACED = PLACED.append(pa.field("repeat", pa.int64()))
 PLACED = PLACED.append(pa.field("start", pa.int64()))  # the queue's first position
 PLACED = PLACED.append(pa.field("segment", pa.int64()))  # number of the segment
 

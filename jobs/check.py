@@ -1,0 +1,112 @@
+"""Check: read a whole log, report every damaged range, then the derived files against it."""
+
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from jobs.damage import DamageMap, map_damage
+from jobs.pipeline import Cut, Pipeline, spark_cores
+from jobs.plan import Plan, make_plan
+from jobs.progress import Progress
+from jobs.rebuild import check_unchanged
+from jobs.staging import staging_folder as staging_folder_in
+from jobs.verify import Difference, compare_derived, files_there
+from store_format.segments import Finding
+from store_format.storage import storage_for
+from store_format.store_files import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass
+class CheckReport:
+    """What a check found. Offsets are physical, sizes in bytes, times in seconds."""
+
+    store: str
+    rocketmq: str
+    log_start: int
+    log_end: int  # where the last live record ends
+    segment_bytes: int
+    segments: list[int]  # first offsets
+    messages: int
+    damage: dict[str, Any]  # see jobs.damage.DamageMap.as_json
+    findings: list[Finding] = field(default_factory=list)
+    derived_files: int | None = None  # compared; None: the store has none
+    differences: list[Difference] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def sound(self) -> bool:
+        """No damage, nothing wrong with a file, and derived files as the log gives them."""
+        return not (self.findings or self.differences or self.damage["range_count"])
+
+    def as_json(self) -> dict[str, Any]:
+        """What --json prints."""
+        whole = {name: value for name, value in vars(self).items() if name != "segments"}
+        whole["findings"] = [each._asdict() for each in self.findings]
+        whole["differences"] = [vars(each) for each in self.differences]
+        return {"sound": self.sound, **whole, "segment_files": len(self.segments)}
+
+
+def check(
+    spark: "SparkSession",
+    store: str,
+    *,
+    rocketmq: str,
+    settings: Mapping[str, str] | None = None,
+    cut: Cut | None = None,
+    staging_folder: str | None = None,
+    storage: Storage | None = None,
+    progress: Progress | None = None,
+) -> CheckReport:
+    """Read all of a store's log, with every CRC there is, and compare its derived files.
+
+    What is wrong with the log's files is a finding. Nothing is written but to staging_folder,
+    by default a temporary one; on a cluster it must be one that all machines see. Raises
+    StoreError where there is no log at all, SettingError, UnknownRelease, StoreChanged.
+    """
+    started = time.monotonic()
+    base = staging_folder or tempfile.gettempdir()
+    staging_storage = storage or storage_for(base)
+    storage = storage or storage_for(store)
+    cut, store = cut or Cut(), storage.resolve(store)
+    cores = spark_cores(spark)
+    plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes, True)
+    with staging_folder_in(
+        staging_storage, staging_storage.resolve(base), "reput-check"
+    ) as staging:
+        job = Pipeline(spark, plan, staging, cores, cut, progress or Progress())
+        job.rules = replace(
+            job.rules, check_body_crc=True, check_property_crc=plan.profile.property_crc
+        )
+        found = map_damage(job)
+        report = _report(plan, found)
+        if any(True for _ in islice(files_there(storage, store), 1)):
+            compared = compare_derived(spark, job, found.linked, storage, store)
+            report.derived_files, report.differences = compared
+            report.differences.sort(key=lambda difference: difference.path)
+        else:
+            report.warnings.append("no derived files are there: only the log was read")
+        check_unchanged(plan)
+        report.seconds = time.monotonic() - started
+        return report
+
+
+def _report(plan: Plan, found: DamageMap) -> CheckReport:
+    return CheckReport(
+        store=plan.store,
+        rocketmq=plan.profile.release,
+        log_start=plan.segments[0].start,
+        log_end=found.linked.end,
+        segment_bytes=found.segment_bytes,
+        segments=[segment.start for segment in plan.segments],
+        messages=sum(row["records"] for row in found.linked.accepted),
+        damage=found.as_json(),
+        findings=plan.findings,
+        warnings=plan.warnings + found.warnings,
+    )

@@ -1,0 +1,367 @@
+"""Scan one segment past its damage: what is sound is dispatched, what is not is reported.
+
+Each range of the segment is sound, damaged or stale. A record that fails a CRC but whose
+lengths add up, in its own place and with another after it, is reported and walked over: it
+keeps its place in its queue. After anything worse the scan goes on at the next record that
+proves itself (resync); from there on records are stale while they were stored before the last
+sound one, or while their queue has their queueOffset already.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from store_format.faults import REASONS, Fault
+from store_format.javatext import decode
+from store_format.layouts import (
+    BLANK,
+    RECORD_HEAD,
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_MASK,
+)
+from store_format.oversize import read_oversize
+from store_format.property_crc import bad_property_crcs
+from store_format.records import bad_bodies, frame, walk
+from store_format.resync import NOT_FOUND, Prover
+from store_format.scan import (
+    Buffers,
+    Bytes,
+    IndexPuts,
+    Read,
+    Rows,
+    Runs,
+    Scan,
+    ScanRules,
+    Stretch,
+)
+
+MOST_RANGES = 100_000  # a segment: after so many its rest counts as damaged
+_PUTS = 1 << 16  # outputs are emptied at each damage: small tables are emptied fast
+_WHOLE = (Fault.BODY_CRC, Fault.PROPERTY_CRC)
+
+
+class Kind(StrEnum):
+    """What a range of the log is, if not sound."""
+
+    DAMAGED = "damaged"
+    STALE = "stale"  # records of an earlier time, or of another place
+    CONTENT = "content"  # one record that only fails a CRC; it is dispatched
+    MISSING = "missing"  # no file, or it ends before
+
+
+class Damage(NamedTuple):
+    """One range [offset, end) of the log, in physical offsets, and what was wrong first."""
+
+    offset: int
+    end: int
+    kind: Kind
+    fault: Fault
+    size: int  # what totalSize says at `offset`
+    value: int | None  # what the field at fault says, where it is one of the record's first
+    follows: str  # what stands at `end`: record, stale record, BLANK, zeros, segment's end
+
+    @property
+    def length(self) -> int:
+        return self.end - self.offset
+
+
+class Before(NamedTuple):
+    """What the log holds before a segment: what tells a stale record from a live one.
+
+    known: (topic, queue id) -> the greatest queueOffset, or None. is_last: no later segment has
+    anything: only then stale records can be. RocketMQ deletes the segments after a truncation,
+    and has written over all that was stale in one when it begins the next.
+    """
+
+    timestamp: int | None
+    known: Callable[[str, int], int | None]
+    is_last: bool = True
+
+
+NOTHING_BEFORE = Before(None, lambda topic, queue_id: None)
+
+
+def scan_past_damage(
+    read: Read, start: int, end: int, rules: ScanRules, before: Before
+) -> "TolerantScan":
+    """Scan the segment [start, end); see TolerantScan.run. Raises nothing for what it reads."""
+    return TolerantScan(read, Stretch(start, end, start, end, start), rules, before)
+
+
+class TolerantScan(Scan):
+    """As a scan of a whole segment, that goes on after damage.
+
+    Reads each byte a bounded number of times; memory does not depend on what is read.
+    """
+
+    def __init__(self, read: Read, stretch: Stretch, rules: ScanRules, before: Before) -> None:
+        super().__init__(read, stretch, rules, Buffers(stretch.end - stretch.start, _PUTS))
+        self.prover = Prover(read, stretch.segment, stretch.segment_end, rules.records)
+        self.before = before
+        self.live_end = stretch.start  # where the last live record ends
+        self.ranges = 0
+        self._known: dict[tuple[str, int], int] = {}
+        self._suspect = False  # stale records may follow
+        self._held: Damage | None = None  # it may go on
+        self._window = np.empty(0, np.uint8)
+        self._window_at = 0
+
+    def run(self) -> Iterator[Any]:
+        """Yields IndexPuts, Runs and Damage, each in the log's order, and last one End.
+
+        End.fault: BLANK where the segment ends as it should, ZEROS where only zeros follow
+        from End.next on, else NONE: it is damaged up to its end.
+        """
+        s, end = self.stretch, self.end
+        end.first = at = s.start
+        while at < s.segment_end and end.fault == Fault.NONE:
+            at, fault = yield from self._sound(at)
+            yield from self._empty()
+            if fault == Fault.BLANK:
+                at = yield from self._blank(at)
+            elif fault != Fault.NONE:
+                at = yield from self._damaged(at, fault)
+        end.next = at
+        yield from self._empty()
+        yield from self._let_go()
+        yield end
+
+    def _sound(self, at: int) -> Generator[Any, None, tuple[int, Fault]]:
+        """Walk and dispatch while records are whole; (where that ends, why)."""
+        s = self.stretch
+        while at < s.segment_end:
+            window = self._load(at)
+            count, stood, code = walk(
+                window, 0, len(window), s.segment_end - at, s.segment_end - at, at,
+                self.rules.records, self.buffers.rows,
+            )  # fmt: skip
+            rows, fault = self.buffers.rows[:count], Fault(code)
+            wrong = self._wrong(window, rows)
+            if fault == Fault.NEED_MORE and stood == 0:
+                partial = len(window) < min(len(self._window), s.segment_end - at)
+                if partial and at - self._window_at > len(self._window) // 2:
+                    self._window = self._window[:0]  # read on
+                    continue
+                doubt = self._doubt(at)
+                if doubt != Fault.NONE:
+                    return at, doubt
+                if partial:
+                    self._window = self._window[:0]
+                    continue
+                _, size = frame(window, 0, len(window), s.segment_end - at, self.rules.records)
+                window, rows, stood, fault = self._oversize(window, at)
+                wrong = np.zeros(len(rows), np.uint8)
+                if fault in _WHOLE and self.prover.ends_well(at + size):
+                    yield from self._report(Kind.CONTENT, at, at + size, fault, "record")
+                    # its fields are read where its body is not: dispatched as it stands
+                    window, rows, wrong, stood = self._unchecked(at, size)
+                    fault = Fault.NEED_MORE
+                elif fault == Fault.NONE:
+                    fault = Fault.NEED_MORE
+            if len(rows) and wrong[-1] and not self.prover.ends_well(at + stood):
+                rows, stood, fault = rows[:-1], int(rows["at"][-1]), Fault(int(wrong[-1]))
+                wrong = wrong[:-1]
+            yield from self._rows(window, rows, wrong)
+            at += stood
+            if fault not in (Fault.NEED_MORE, Fault.NONE):
+                return at, fault
+        return at, Fault.NONE if at < s.segment_end else Fault.SHORT_TAIL
+
+    def _doubt(self, at: int) -> Fault:
+        """Why a record longer than what is at hand is not worth reading; NONE: it is.
+
+        Without this, sizes that lie would have the same megabytes read again and again.
+        """
+        parts = self.prover.lengths(at)
+        if parts is None:
+            return Fault.LENGTHS
+        if parts.place != at:
+            return Fault.PLACE
+        whole = self.prover.ends_well(at + parts.size) or self.prover.proves(at)
+        return Fault.NONE if whole else Fault.BODY_CRC
+
+    def _unchecked(self, at: int, size: int) -> tuple[Bytes, Rows, Any, int]:
+        _, around, row = read_oversize(self.read, at, size, self.rules.records, False, False)
+        return around, row, np.zeros(1, np.uint8), size
+
+    def _wrong(self, window: Bytes, rows: Rows) -> Any:
+        """A row's fault in what a CRC covers, 0 where there is none."""
+        rules = self.rules
+        wrong = np.zeros(len(rows), np.uint8)
+        if rules.check_property_crc:
+            bad = bad_property_crcs(
+                window, rows, rules.dispatch.split_properties, self.buffers.places
+            )
+            wrong[bad] = Fault.PROPERTY_CRC
+        if rules.check_body_crc and not rules.dispatch.property_crc:
+            wrong[bad_bodies(window, rows)] = Fault.BODY_CRC
+        return wrong
+
+    def _rows(self, window: Bytes, rows: Rows, wrong: Any) -> Generator[Any, None, None]:
+        """Dispatch rows; report what is stale, what fails a CRC, and what is malformed."""
+        while len(rows):
+            if self._suspect:
+                stale = self._stale(window, rows)
+                if stale:
+                    yield from self._stale_range(rows[:stale])
+                    rows, wrong = rows[stale:], wrong[stale:]
+                    continue
+                self._suspect = False
+            good = yield from self._dispatch(window, rows)
+            for i in np.flatnonzero(wrong[:good]).tolist():
+                place = int(rows["physicalOffset"][i])
+                fault = Fault(int(wrong[i]))
+                yield from self._report(
+                    Kind.CONTENT, place, place + int(rows["size"][i]), fault, "record"
+                )
+            if good:
+                last = rows[good - 1]
+                self.live_end = int(last["physicalOffset"]) + int(last["size"])
+            if good < len(rows):
+                fault, self.end.fault = self.end.fault, Fault.NONE
+                place = int(rows["physicalOffset"][good])
+                yield from self._empty()
+                yield from self._report(
+                    Kind.DAMAGED, place, place + int(rows["size"][good]), fault, "record"
+                )
+                good += 1
+            rows, wrong = rows[good:], wrong[good:]
+
+    def _stale(self, window: Bytes, rows: Rows) -> int:
+        """How many rows from the first on are stale."""
+        if not self.before.is_last:
+            return 0
+        last = self.end.last_timestamp if self.end.records else self.before.timestamp
+        if last is not None:
+            young = np.flatnonzero(rows["storeTimestamp"] >= last)
+            if len(young) == 0 or young[0] > 0:
+                return int(young[0]) if len(young) else len(rows)
+        row = rows[0]
+        if int(row["sysFlag"]) & SYS_TRANSACTION_MASK not in (0, SYS_TRANSACTION_COMMIT):
+            return 0
+        at = int(row["topicAt"])
+        topic = decode(window[at : at + int(row["topicLength"])].tobytes())
+        key = topic, int(row["queueId"])
+        known = self._known.get(key)
+        if known is None:
+            known = self.before.known(*key)
+        return int(known is not None and int(row["queueOffset"]) <= known)
+
+    def _stale_range(self, rows: Rows) -> Generator[Any, None, None]:
+        start, last = int(rows["physicalOffset"][0]), rows[-1]
+        end = int(last["physicalOffset"]) + int(last["size"])
+        yield from self._report(Kind.STALE, start, end, Fault.NONE, "record")
+
+    def _blank(self, at: int) -> Generator[Any, None, int]:
+        """A BLANK ends the segment, unless its size is wrong and a live record follows."""
+        head = np.empty(BLANK.itemsize, np.uint8)
+        self.read(at, head)
+        size, left = int(np.frombuffer(head, BLANK)[0]["size"]), self.stretch.segment_end - at
+        if size != left:
+            found = self._search(at + 1)
+            following = found if found != NOT_FOUND else self.stretch.segment_end
+            yield from self._report(
+                Kind.DAMAGED, at, following, Fault.BLANK_SIZE,
+                "record" if found != NOT_FOUND else "segment's end",
+            )  # fmt: skip
+            if found != NOT_FOUND:
+                self._suspect = True
+                return found
+        self.end.fault = Fault.BLANK
+        return self.stretch.segment_end
+
+    def _damaged(self, at: int, fault: Fault) -> Generator[Any, None, int]:
+        """Report the damage at `at`; where the scan goes on."""
+        s = self.stretch
+        kind = Kind.DAMAGED
+        found = NOT_FOUND
+        parts = self.prover.lengths(at)
+        if parts and fault in (Fault.BAD_MAGIC, Fault.PLACE, *_WHOLE):
+            if fault == Fault.PLACE:
+                kind = Kind.STALE
+            if self.prover.starts_surely(at + parts.size):
+                found = at + parts.size  # one record, whatever its body holds
+        if found == NOT_FOUND:
+            found = self._search(at + 1)
+        if found != NOT_FOUND:
+            self._suspect = True
+            yield from self._report(kind, at, found, fault, "record")
+            return found
+        blank = self.prover.next_blank(at + 1)
+        if blank != NOT_FOUND:
+            yield from self._report(kind, at, blank, fault, "BLANK")
+            return blank
+        last = self._last_byte(at)
+        if last >= at:
+            zeros = last + 1 < s.segment_end
+            yield from self._report(
+                kind, at, last + 1, fault, "zeros" if zeros else "segment's end"
+            )
+        if last + 1 < s.segment_end:
+            self.end.fault = Fault.ZEROS
+            return max(last + 1, at)
+        return s.segment_end
+
+    def _search(self, at: int) -> int:
+        return self.prover.next_record(at) if self.ranges < MOST_RANGES else NOT_FOUND
+
+    def _last_byte(self, at: int) -> int:
+        """The last place from `at` on that is not zero; at - 1 where there is none."""
+        last = at - 1
+        end = self.stretch.segment_end
+        while at < end:
+            window = self.buffers.window[: end - at]
+            self.read(at, window)
+            written = np.flatnonzero(window)
+            if len(written):
+                last = at + int(written[-1])
+            at += len(window)
+        return last
+
+    def _report(
+        self, kind: Kind, at: int, end: int, fault: Fault, follows: str
+    ) -> Generator[Any, None, None]:
+        held = self._held
+        if held and held.end == at and held.kind == kind != Kind.CONTENT:
+            self._held = held._replace(end=end, follows=follows)
+            return
+        if held and held.end == at and kind == Kind.STALE:
+            held = held._replace(follows="stale record")
+        self._held = held
+        yield from self._let_go()
+        self._held = Damage(at, end, kind, fault, *self._values_at(at, fault), follows)
+        self.ranges += 1
+
+    def _values_at(self, at: int, fault: Fault) -> tuple[int, int | None]:
+        """The size there, and the field at fault where that is one of the first."""
+        head = np.zeros(RECORD_HEAD.itemsize, np.uint8)
+        self.read(at, head[: self.stretch.segment_end - at])
+        fields = np.frombuffer(head, RECORD_HEAD)[0]
+        size, name = int(fields["totalSize"]), REASONS.get(fault, ("", ""))[0]
+        known = RECORD_HEAD.names or ()
+        return size, int(fields[name]) if name in known else size if name == "size" else None
+
+    def _let_go(self) -> Generator[Any, None, None]:
+        if self._held:
+            yield self._held
+        self._held = None
+
+    def _empty(self) -> Iterator[IndexPuts | Runs]:
+        for part in super()._empty():
+            if isinstance(part, Runs):
+                for i in np.flatnonzero(part.runs.count).tolist():
+                    key = part.queues[i].topic, part.queues[i].queue_id
+                    greatest = int(part.runs.greatest[i])
+                    self._known[key] = max(self._known.get(key, greatest), greatest)
+            yield part
+
+    def _load(self, at: int) -> Bytes:
+        """The window from `at` on, read anew only where too little of it is left."""
+        within = at - self._window_at
+        if not 0 <= within < len(self._window):
+            self._window = self.buffers.window[: self.stretch.segment_end - at]
+            self.read(at, self._window)
+            self._window_at, within = at, 0
+        return self._window[within:]

@@ -32,6 +32,8 @@ examples:
   reput verify /data/store --rocketmq 5.3.3
   reput check /data/store --rocketmq 5.3.3
   reput rebuild /data/store --output out --rocketmq 5.3.3 --on-damage salvage
+  reput install /data/rebuilt /data/store
+  reput install --undo /data/store
   reput dump /data/store/consumequeue/Topic/0/00000000000000000000
 """
 
@@ -124,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, says in (
         ("dump", "show any store file as text or JSON lines"),
         ("append", "append messages to a local store"),
+        ("install", "put a rebuilt set in the place of a store's own, in one atomic step"),
     ):
         _command(commands, name, says).module = f"jobs.{name}"
     return parser

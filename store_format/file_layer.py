@@ -89,6 +89,11 @@ class Files(Protocol):
     def make_folder(self, path: str) -> None:
         """Make a folder with those above it that are missing; their names are made durable."""
 
+    def add_folder(self, path: str, like: str | None = None) -> None:
+        """Make a folder in one that is there, with the mode and owner of `like`. Its name is not
+        durable yet. Raises FileExistsError.
+        """
+
     def rename(self, path: str, to: str) -> None:
         """Give a file or folder another name; a file or empty folder of that name goes."""
 
@@ -220,6 +225,17 @@ class DiskFiles:
                 os.mkdir(here, self.folder_mode)
                 self._give("/".join(parts[:depth]))
                 self.sync_folder("/".join(parts[: depth - 1]))
+
+    def add_folder(self, path: str, like: str | None = None) -> None:
+        at = self._at(path)
+        os.mkdir(at, self.folder_mode)
+        if like is None:
+            self._give(path)
+            return
+        about = os.lstat(self._at(like))
+        if self.owner is not None:
+            os.chown(at, about.st_uid, about.st_gid, follow_symlinks=False)
+        os.chmod(at, stat.S_IMODE(about.st_mode))
 
     def rename(self, path: str, to: str) -> None:
         os.rename(self._at(path), self._at(to))

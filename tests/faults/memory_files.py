@@ -130,11 +130,18 @@ class MemoryFiles:
         for depth in range(1, len(parts) + 1):
             here = "/".join(parts[:depth])
             if here not in self.folders:
-                op = Op("folder", here)
-                self.note(op)
-                _apply_name(self.names_of, self.folders, op)
-                self.folder_ids[here] = max(self.folder_ids.values(), default=0) + 1
+                self.add_folder(here)
                 self.sync_folder(_folder(here))
+
+    def add_folder(self, path: str, like: str | None = None) -> None:
+        if self.exists(path):
+            raise FileExistsError(errno.EEXIST, path)
+        if _folder(path) not in self.folders:
+            raise FileNotFoundError(errno.ENOENT, path)
+        op = Op("folder", path, max(self.folder_ids.values(), default=0) + 1)
+        self.note(op)
+        _apply_name(self.names_of, self.folders, op)
+        _apply_name({}, self.folder_ids, op)
 
     def rename(self, path: str, to: str) -> None:
         if not self.exists(path):
@@ -216,6 +223,7 @@ class _Disk:
     def __init__(self, start: MemoryFiles) -> None:
         self.names = dict(start.names_of)
         self.folders = set(start.folders)
+        self.folder_ids = dict(start.folder_ids)
         self.contents = {inode: bytearray(c) for inode, c in start.contents.items()}
         self.pending: dict[int, list[Op]] = {}
         self.doomed: dict[int, list[Op]] = {}  # not durable, and no sync will make them so
@@ -234,10 +242,10 @@ class _Disk:
             mine = [n for n in self.pending_names if op.path in _folders_of(n)]
             self.pending_names = [n for n in self.pending_names if op.path not in _folders_of(n)]
             for done in mine:
-                _apply_name(self.names, self.folders, done)
+                self._name(done)
         elif op.kind == "sync all":
             for done in self.pending_names:
-                _apply_name(self.names, self.folders, done)
+                self._name(done)
             self.pending_names = []
             for inode, writes in self.pending.items():
                 for done in writes:
@@ -247,15 +255,20 @@ class _Disk:
             self.contents.setdefault(op.inode, bytearray())
             self.pending_names.append(op)
 
+    def _name(self, op: Op) -> None:
+        _apply_name(self.names, self.folders, op)
+        _apply_name({}, self.folder_ids, op)
+
     def image(
         self, keep: Callable[[Op], Iterator[Op]], keep_name: Callable[[Op], bool]
     ) -> MemoryFiles:
         """The tree with what `keep` leaves of each pending operation."""
-        names, folders = dict(self.names), set(self.folders)
+        names, folders, ids = dict(self.names), set(self.folders), dict(self.folder_ids)
         for op in self.pending_names:
             if keep_name(op):
                 _apply_name(names, folders, op)
-        files = MemoryFiles(names_of=names, folders=folders)
+                _apply_name({}, ids, op)
+        files = MemoryFiles(names_of=names, folders=folders, folder_ids=ids)
         for inode in set(names.values()):
             content = bytearray(self.contents.get(inode, b""))
             for op in (*self.doomed.get(inode, ()), *self.pending.get(inode, ())):
@@ -278,7 +291,7 @@ def _apply_name(names: dict[str, int], folders: Any, op: Op) -> None:
     to = op.data.decode()
     if op.kind == "folder":
         if _folder(op.path) in folders:
-            folders |= {op.path} if isinstance(folders, set) else {}
+            folders |= {op.path} if isinstance(folders, set) else {op.path: op.inode}
     elif op.kind == "create":
         if _folder(op.path) in folders:
             names[op.path] = op.inode

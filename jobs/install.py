@@ -1,0 +1,321 @@
+"""`reput install`: put a rebuilt set in the place of a store's own, in one atomic step."""
+
+import argparse
+import json
+import os
+import stat
+import sys
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jobs.plan import commit_log_folders, topic_attributes
+from store_format.faults import StoreChanged, StoreError
+from store_format.file_layer import DiskFiles, StoreInUse
+from store_format.installing import (
+    NOTE,
+    SetFile,
+    clean_up,
+    install,
+    kept_name,
+    read_note,
+    undo,
+    unfinished,
+)
+from store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES, RECORD_HEAD
+from store_format.names import ABORT, CONSUME_QUEUE, LOCK, MANIFEST
+from store_format.profiles import profile
+from store_format.rules import scan_rules
+from store_format.scan import End, Stretch, scan
+from store_format.segments import Segment, find_segments
+from store_format.settings import settings_from
+from store_format.store_files import LocalStorage
+
+_FORMAT = "reput-manifest-1"
+
+
+@dataclass
+class Installed:
+    """What an install (or its undo) did, or would do."""
+
+    store: str
+    set: str
+    kept: str  # where the set is that was replaced
+    done: bool
+    files: int = 0
+    log_end: int = 0
+    cleaned: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """What a person reads at the end."""
+        verb = "installed" if self.done else "would install"
+        lines = [
+            f"{verb} {self.set} in {self.store}: {self.files:,} files, log up to {self.log_end:,}",
+            f"  kept      {self.kept} (reput install --undo {self.store} puts it back)",
+        ]
+        lines += [
+            f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
+        ]
+        lines += [f"  warning   {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+
+class Place:
+    """A store on a local disk, and the folder that holds it."""
+
+    def __init__(self, store: str) -> None:
+        self.path = os.path.abspath(store)
+        parent, self.name = os.path.split(self.path)
+        about = os.lstat(self.path)
+        if not stat.S_ISDIR(about.st_mode):
+            raise StoreError(f"{self.path}: is not a folder")
+        if about.st_dev != os.stat(parent).st_dev:
+            raise StoreError(
+                f"{self.path}: is where a file system is mounted, so that it cannot change places "
+                f"with another folder; use a folder below it as the store's root"
+            )
+        mode = stat.S_IMODE(about.st_mode)
+        owner = (about.st_uid, about.st_gid) if os.geteuid() == 0 else None
+        # as the store's own: the broker has to read and write them
+        self.files = DiskFiles(parent.rstrip("/"), mode & 0o666, mode, owner)
+
+
+def install_set(
+    store: str, folder: str, dry_run: bool = False, confirm: Callable[[str], None] = lambda _: None
+) -> Installed:
+    """Install the set in `folder`. Raises StoreInUse, StoreChanged, StoreError, OSError.
+
+    confirm: asked before anything is changed; raises StoreError to stop.
+    """
+    folder = os.path.abspath(folder)
+    manifest = read_manifest(folder)
+    place = Place(store)
+    wanted = [SetFile(f["path"], f["length"], f["sha256"]) for f in manifest["files"]]
+    about = Installed(place.path, folder, kept_name(place.path), False, len(wanted))
+    about.log_end = manifest["log_end"]
+    note = note_of(manifest)
+    with _locked(place, dry_run):
+        check_not_grown(place.path, note)
+        _check_belongs(place.path, folder, note, [file.path for file in wanted])
+        _finish_first(place, about, dry_run)
+        if not dry_run:
+            confirm(f"put {len(wanted)} files of {folder} in the place of those of {place.path}")
+            source = DiskFiles(folder)
+            install(
+                place.files, place.name, uuid.uuid4().hex, note, source, wanted,
+                manifest["log_start"],
+            )  # fmt: skip
+            about.done = True
+    return about
+
+
+def undo_install(
+    store: str, dry_run: bool = False, confirm: Callable[[str], None] = lambda _: None
+) -> Installed:
+    """Put back what the last install replaced. Raises as install_set does."""
+    place = Place(store)
+    about = Installed(place.path, kept_name(place.path), kept_name(place.path), False)
+    with _locked(place, dry_run):
+        _finish_first(place, about, dry_run)
+        note = read_note(place.files, f"{kept_name(place.name)}/{NOTE}")
+        if note is None:
+            raise StoreError(f"{about.kept}: there is no set that an install has replaced")
+        check_not_grown(place.path, note)
+        about.log_end = note["log_end"]
+        about.files = sum(len(names) for _, _, names in os.walk(about.kept)) - 1
+        if not dry_run:
+            confirm(f"put {about.kept} back in the place of the files of {place.path}")
+            undo(place.files, place.name, uuid.uuid4().hex, note)
+            about.done = True
+    return about
+
+
+def read_manifest(folder: str) -> dict[str, Any]:
+    """A set's manifest. Raises StoreError where there is none, or it is no manifest."""
+    path = f"{folder}/{MANIFEST}"
+    try:
+        manifest: dict[str, Any] = json.loads(LocalStorage().read_bytes(path))
+    except FileNotFoundError:
+        raise StoreError(f"{path}: no such file: this is no set that reput has rebuilt") from None
+    except ValueError as error:
+        raise StoreError(f"{path}: is no manifest: {error}") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        raise StoreError(f"{path}: is no manifest of this version of reput ({_FORMAT})")
+    if any(
+        ".." in file["path"].split("/") or file["path"][:1] == "/" for file in manifest["files"]
+    ):
+        raise StoreError(f"{path}: names a file outside the set")
+    return manifest
+
+
+def note_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What of a manifest tells later whether the log is still the one that it is about."""
+    return {
+        name: manifest[name]
+        for name in ("store", "rocketmq", "settings", "log_start", "log_end", "inputs")
+    }
+
+
+def check_not_grown(store: str, note: dict[str, Any]) -> None:
+    """Raise StoreChanged where the log is not the one of the rebuild, or has grown since."""
+    storage, end = LocalStorage(), note["log_end"]
+    segments = _segments(store, note)
+    inputs = {int(os.path.basename(f["path"])): f for f in note["inputs"]}
+    for segment in segments:
+        known = inputs.get(segment.start)
+        same_file = known is not None and os.path.abspath(known["path"]) == segment.path
+        if known and same_file and segment.end <= end and known["mtime_ns"] != segment.state.mtime:
+            raise StoreChanged(f"{segment.path}: was changed since the rebuild; rebuild again")
+        if segment.end <= end:
+            continue
+        at = max(end, segment.start)
+        if _record_at(storage, segment, at, note):
+            raise StoreChanged(
+                f"{segment.path}: the log has grown since the rebuild: a record stands at {at}, "
+                f"where it ended; rebuild again"
+            )
+    if segments[-1].end < end:
+        raise StoreChanged(
+            f"{segments[-1].path}: the log ends before {end}, where it ended at the rebuild"
+        )
+
+
+def _segments(store: str, note: dict[str, Any]) -> list[Segment]:
+    settings = settings_from(as_text(note["settings"]))
+    folders = commit_log_folders(store, settings)
+    return find_segments(LocalStorage(), folders, settings.mapped_file_size_commit_log)
+
+
+def as_text(settings: dict[str, Any]) -> dict[str, str]:
+    """Settings as a broker's properties file has them."""
+    return {n: str(v).lower() if isinstance(v, bool) else str(v) for n, v in settings.items()}
+
+
+def _record_at(storage: LocalStorage, segment: Segment, at: int, note: dict[str, Any]) -> bool:
+    topics = topic_attributes(storage, note["store"], [])
+    batch = [name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"]
+    rules = scan_rules(profile(note["rocketmq"]), settings_from(as_text(note["settings"])), batch)
+    reader = storage.open(segment.path)
+    # a stretch of one byte: no more than the first record is read
+    stretch = Stretch(segment.start, segment.end, at, at + 1, at)
+    try:
+        for part in scan(
+            lambda offset, buffer: reader.read_into(offset - segment.start, buffer), stretch, rules
+        ):
+            if isinstance(part, End):
+                return part.records > 0
+    finally:
+        reader.close()
+    return False
+
+
+def _check_belongs(store: str, folder: str, note: dict[str, Any], paths: list[str]) -> None:
+    """Raise StoreError where entries of the set's queues point to no record of this log."""
+    storage, segments = LocalStorage(), _segments(store, note)
+    sample = [path for path in paths if path.startswith(f"{CONSUME_QUEUE}/")]
+    for path in sample[:: max(len(sample) // 64, 1)]:
+        raw = np.frombuffer(storage.read_bytes(f"{folder}/{path}"), np.uint8)
+        entries = np.frombuffer(
+            raw[: len(raw) // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES], QUEUE_ENTRY
+        )
+        used = entries[(entries["size"] > 0) & (entries["size"] < 0x7FFFFFFF)]
+        if not len(used):
+            continue
+        at, size = int(used[-1]["physicalOffset"]), int(used[-1]["size"])
+        for segment in segments:
+            if segment.start <= at < segment.end:
+                head = np.empty(RECORD_HEAD.itemsize, np.uint8)
+                reader = storage.open(segment.path)
+                reader.read_into(at - segment.start, head)
+                reader.close()
+                record = np.frombuffer(head, RECORD_HEAD)[0]
+                if (int(record["physicalOffset"]), int(record["totalSize"])) != (at, size):
+                    raise StoreError(
+                        f"{folder}/{path}: its last entry points to {at}, where this store has no "
+                        f"such record: it is a set of another store"
+                    )
+
+
+class _locked:  # noqa: N801 (a context manager)
+    """Hold the store's lock; for a dry run only ask for it."""
+
+    def __init__(self, place: Place, dry_run: bool) -> None:
+        self.place, self.dry_run = place, dry_run
+        self.release: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> None:
+        holder = LocalStorage().lock_holder(self.place.path)
+        if holder is not None:
+            by = f"process {holder}" if holder else "a process of another machine"
+            raise StoreInUse(f"{self.place.path}: is in use: {by} holds its lock; stop the broker")
+        if not self.dry_run:
+            self.release = self.place.files.lock(f"{self.place.name}/{LOCK}")
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+
+def _finish_first(place: Place, about: Installed, dry_run: bool) -> None:
+    found = unfinished(place.files, place.name) if dry_run else clean_up(place.files, place.name)
+    about.cleaned = [os.path.join(os.path.dirname(place.path), name) for name in found]
+    if place.files.exists(f"{place.name}/{ABORT}"):
+        about.warnings.append(
+            f"{place.path}/{ABORT} is there: the store was not stopped cleanly; its broker will "
+            f"recover when it starts (reput recover does so here)"
+        )
+
+
+# --- the command ---------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput install` understands."""
+    parser.add_argument(
+        "paths", nargs="+", metavar="DIR STORE", help="a rebuilt set, and the store (--undo: STORE)"
+    )
+    parser.add_argument("--undo", action="store_true", help="put back what was replaced")
+    add_consent(parser)
+
+
+def add_consent(parser: argparse.ArgumentParser) -> None:
+    """Options of commands that change a store in place."""
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
+
+
+def consent(yes: bool) -> Callable[[str], None]:
+    """Ask at the terminal before a store is changed. Raises StoreError without --yes or one."""
+
+    def ask(what: str) -> None:
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise StoreError(f"would {what}; --yes does it without a terminal to ask at")
+        sys.stderr.write(f"reput: {what}? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise StoreError("nothing was done")
+
+    return ask
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Install or undo, and say what was done. Raises as install_set does; returns 0."""
+    wanted = 1 if arguments.undo else 2
+    if len(arguments.paths) != wanted:
+        raise StoreError("reput install DIR STORE, or reput install --undo STORE")
+    ask = consent(arguments.yes)
+    if arguments.undo:
+        about = undo_install(arguments.paths[0], arguments.dry_run, ask)
+    else:
+        folder, store = arguments.paths
+        about = install_set(store, folder, arguments.dry_run, ask)
+    sys.stdout.write((json.dumps(asdict(about)) if arguments.json else about.text()) + "\n")
+    return 0

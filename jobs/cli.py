@@ -29,6 +29,7 @@ examples:
   reput rebuild /data/store --output /data/rebuilt --rocketmq 5.3.3
   reput rebuild /data/store --output out --rocketmq 4.9.7 --broker-conf broker.conf
   reput rebuild /data/store --output out --rocketmq 5.4.0 --set maxIndexNum=400 --json
+  reput rebuild s3://bucket/store --output s3://bucket/rebuilt --rocketmq 5.3.3
   reput verify /data/store --rocketmq 5.3.3
   reput check /data/store --rocketmq 5.3.3
   reput rebuild /data/store --output out --rocketmq 5.3.3 --on-damage salvage
@@ -56,6 +57,15 @@ A release from 4.1.0 to 5.5.0 selects the rules whose bytes are wanted. They cha
   5.1.1, 5.1.2, 5.2.0  multi-dispatch's exceptions             5.2.0  __CRC32# property
   5.4.0  an index key for the tags
 """
+
+_REBUILD = (
+    _VERSIONS
+    + """
+STORE and DIR are paths or URLs (docs/storage.md; credentials come from the environment):
+  reput rebuild s3://bucket/store --output s3://bucket/rebuilt --rocketmq 5.3.3
+  reput rebuild /data/store --output webhdfs://namenode:9870/rebuilt --rocketmq 5.3.3
+"""
+)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -95,11 +105,13 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
-    rebuild = _command(commands, "rebuild", "derive queues and index from the log", _VERSIONS)
+    rebuild = _command(commands, "rebuild", "derive queues and index from the log", _REBUILD)
     _add_store(rebuild)
-    rebuild.add_argument("--output", required=True, metavar="DIR", help="absent or empty folder")
     rebuild.add_argument(
-        "--replace", action="store_true", help="replace what DIR holds, in one atomic step"
+        "--output", required=True, metavar="DIR", help="absent or empty folder, or its URL"
+    )
+    rebuild.add_argument(
+        "--replace", action="store_true", help="replace what DIR holds (locally in one atomic step)"
     )
     rebuild.add_argument(
         "--index-start-name",
@@ -161,7 +173,9 @@ def _command(commands: Any, name: str, says: str, epilog: str = "") -> _Command:
 
 
 def _add_store(parser: argparse.ArgumentParser, on_damage: bool = True) -> None:
-    parser.add_argument("store", metavar="STORE", help="a store's root: it holds commitlog/")
+    parser.add_argument(
+        "store", metavar="STORE", help="a store's root, path or URL: it holds commitlog/"
+    )
     parser.add_argument(
         "--rocketmq", required=True, metavar="VERSION", help=f"{RELEASES[0]} .. {RELEASES[-1]}"
     )

@@ -21,6 +21,11 @@ from tests.storage import battery, cutting_proxy, s3_server
 from tests.storage.s3_server import BUCKET
 
 URL = f"s3://{BUCKET}"
+SIZES = [
+    word
+    for name, value in as_text(battery.golden().settings).items()
+    for word in ("--set", f"{name}={value}")
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -154,6 +159,26 @@ def test_a_changed_object_ends_the_job(at_look: int, output: str) -> None:
     assert s3_server.object_keys(output.removeprefix(URL + "/").rpartition("/")[0]) == []
 
 
+class Stuck(S3Storage):
+    """Fails when the old set's folders are to go."""
+
+    def remove_tree(self, folder: str) -> None:
+        if folder.endswith("/out/consumequeue"):
+            raise OSError("stuck")
+        super().remove_tree(folder)
+
+
+def test_half_of_an_old_set_has_no_manifest(output: str, tmp_path: Path) -> None:
+    battery.rebuild(f"{URL}/store", output)
+    with pytest.raises(OSError, match="stuck"):
+        battery.rebuild(f"{URL}/store", output, output_storage=Stuck(), replace=True)
+    names = [name for name, _ in S3Storage().list(output)]
+    assert "consumequeue" in names
+    assert MANIFEST not in names
+    battery.rebuild(f"{URL}/store", output)
+    battery.check_output(output, tmp_path)
+
+
 class Overtaken(S3Storage):
     """Another job begins to publish to the same place, just before the manifest is written."""
 
@@ -196,8 +221,8 @@ def test_wrong_places_are_named(command: Any, output: str) -> None:
     )
     code, says = command("rebuild", f"{URL}/none", "--output", output)
     assert (code, says) == (2, f"reput: error: {URL}/none/commitlog: no such folder\n")
-    code, says = command("rebuild", f"{URL}/store", "--output", URL)
-    assert code == 2
+    code, says = command("rebuild", f"{URL}/store", "--output", URL, "--replace", *SIZES)
+    assert (code, says.split(": ")[2][:26]) == (2, "an S3 URL is s3://BUCKET/K")
     code, says = command("rebuild", "s3://key:secret@bucket/store", "--output", output)
     assert code == 2
     assert "secret@" not in says
@@ -232,10 +257,9 @@ def test_dump_reads_an_object(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_through_spark_by_the_command(output: str, tmp_path: Path) -> None:
     about = battery.golden()
-    words = [word for pair in as_text(about.settings).items() for word in ("--set", "=".join(pair))]
     done = subprocess.run(
         [sys.executable, "-m", "jobs", "rebuild", f"{URL}/store", "--output", output,
-         "--rocketmq", about.version, "--master", "local[2]", "--json", *words],
+         "--rocketmq", about.version, "--master", "local[2]", "--json", *SIZES],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -206,7 +206,11 @@ class Pipeline:
         return self.spark.range(0, count, 1, max(1, min(count, partitions or count)))
 
     def _staged(self) -> list[str]:
-        return [listed.name for listed in self.staging.storage.list(self.staging.folder)]
+        """What is there now; a look must not fail the job, and S3 has no empty folders."""
+        try:
+            return [listed.name for listed in self.staging.storage.list(self.staging.folder)]
+        except OSError:
+            return []
 
     def _scanned(self) -> Done:
         """How much of the log has been scanned, told by the run files that are finished."""

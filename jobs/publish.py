@@ -17,6 +17,7 @@ from store_format.names import (
     parse_index_name,
     segment_name,
 )
+from store_format.storage.manifest_last import ManifestLast
 from store_format.store_files import Storage
 from udfs.staging import Staging
 
@@ -85,9 +86,10 @@ def publish(
     for below in dict.fromkeys(row["folder"] for row in built):
         storage.make_folders(f"{target}/{below}")
     storage.move_all((staging.path(row["name"]), f"{target}/{row['path']}") for row in built)
-    for listed in storage.list(staging.folder):  # or it would be made durable with the set
-        if listed.state is not None:
-            storage.remove(staging.path(listed.name))
+    if not isinstance(storage, ManifestLast):  # or it would be made durable with the set
+        for listed in storage.list(staging.folder):
+            if listed.state is not None:
+                storage.remove(staging.path(listed.name))
     summary.files = [
         OutputFile(row["path"], row["length"], row["sha256"], row["entries"]) for row in built
     ]

@@ -3,7 +3,8 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from jobs import cli
+from jobs.progress import Done, Progress
 from store_format.faults import StoreChanged, StoreError
 from store_format.names import MANIFEST, UNFINISHED
 from store_format.storage import s3
@@ -91,6 +93,26 @@ def test_from_s3_to_s3(output: str, tmp_path: Path) -> None:
     report = battery.look(f"{URL}/store", output, staging_folder=f"{URL}/staging")
     assert report.same, report.text()
     assert s3_server.object_keys("staging") == []
+
+
+class Asking(Progress):
+    """Asks how far a stage is before its first task and after its last."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    @contextmanager
+    def stage(self, name: str, done: Callable[[], Done]) -> Iterator[None]:
+        self.said.append(done().text)
+        yield
+        self.said.append(done().text)
+
+
+def test_progress_where_no_object_is_yet(output: str) -> None:
+    progress = Asking()
+    summary = battery.rebuild(f"{URL}/store", output, progress=progress)
+    assert progress.said[0].endswith(" 0 messages")
+    assert progress.said[1].endswith(f" {summary.messages:,} messages")
 
 
 def test_between_s3_and_a_disk(output: str, tmp_path: Path) -> None:
@@ -198,7 +220,6 @@ def test_of_two_jobs_at_most_one_publishes(output: str) -> None:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     """The command, with Spark aside: its code and what it says on standard error."""
-    from contextlib import contextmanager
 
     @contextmanager
     def session(master: str | None = None, memory: str = "1g") -> Iterator[Any]:

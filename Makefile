@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-long mutants lint format bench zip lock clean
+.PHONY: help env demo test test-long mutants fixtures lint format bench zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test-long: env  ## Run all tests, the long ones too
 
 mutants: env  ## Break each rule once and see its tests turn red (MUTANTS="part of a name")
 	$(PY) -m tests.mutants $(MUTANTS)
+
+fixtures: env  ## Make the small stores of tests/golden anew with RocketMQ (needs Maven)
+	$(PY) -m tests.rocketmq.fixtures $(FIXTURES)
 
 lint: env  ## Check format, lint rules and types
 	$(PY) -m ruff format --check $(SOURCES)

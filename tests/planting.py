@@ -1,5 +1,6 @@
 """Plant a bug in a copy of the tree, and see whether its tests turn red."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "planted_bugs.md"  # what the last runs found
 _LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "target", ".hypothesis", "__pycache__", "*.xz")
+_HEAD = """\
+# Planted bugs
+
+A line each time `make mutants` (or `python -m tests.planted_rebuild_bugs`) broke one rule in a
+copy of the tree: what was broken, where, and the first test that turned red. Written by those
+commands; a run of some of the bugs writes their lines anew. The bugs themselves are in
+`tests/mutants.py`, `tests/writer/planted_bugs.py` and `tests/planted_rebuild_bugs.py`.
+
+| rule or promise | broken in | caught by |
+|---|---|---|
+"""
 
 
 class Bug(NamedTuple):
@@ -22,8 +35,8 @@ class Bug(NamedTuple):
     tests: tuple[str, ...]  # what pytest is given
 
 
-def plant(bug: Bug) -> int:
-    """Run the bug's tests with it planted; pytest's exit code, 1 where a test failed."""
+def plant(bug: Bug) -> str | None:
+    """Run the bug's tests with it planted; the first test that failed, None if none did."""
     with tempfile.TemporaryDirectory(prefix="reput-mutant-") as folder:
         copy = Path(folder) / "tree"
         shutil.copytree(ROOT, copy, ignore=_LEFT_OUT)
@@ -35,13 +48,14 @@ def plant(bug: Bug) -> int:
         assert bug.sound in source, f"{bug.name}: its place is gone from {bug.module}"
         path.write_text(source.replace(bug.sound, bug.broken, 1))
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not long", *bug.tests],
+            [sys.executable, "-m", "pytest", "-q", "-x", "-rf", "-m", "not long", *bug.tests],
             cwd=copy,
             capture_output=True,
             text=True,
             check=False,
         )
-    return done.returncode
+    failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+?::.+?)(?: - |$)", done.stdout, re.MULTILINE)
+    return failed[1] if done.returncode == 1 and failed else None
 
 
 def plant_all(bugs: Iterable[Bug], wanted: str) -> int:
@@ -49,7 +63,17 @@ def plant_all(bugs: Iterable[Bug], wanted: str) -> int:
     undetected = 0
     for bug in bugs:
         if wanted in bug.name:
-            code = plant(bug)
-            undetected += code != 1
-            print(f"{'red' if code == 1 else 'UNDETECTED'}: {bug.name} ({code})", flush=True)
+            test = plant(bug)
+            undetected += test is None
+            print(f"{'UNDETECTED' if test is None else 'red'}: {bug.name} ({test})", flush=True)
+            _note(bug, test or "**nothing**")
     return undetected
+
+
+def _note(bug: Bug, test: str) -> None:
+    """Write the bug's line on the page, in the place of an earlier one."""
+    name, test = (text.replace("|", "\\|") for text in (bug.name, test))
+    start, line = f"| {name} |", f"| {name} | `{bug.module}` | `{test}` |\n"
+    lines = PAGE.read_text().splitlines(keepends=True) if PAGE.exists() else []
+    rows = [row for row in lines[_HEAD.count("\n") :] if not row.startswith(start)]
+    PAGE.write_text(_HEAD + "".join(sorted([*rows, line])))

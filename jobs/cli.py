@@ -33,6 +33,7 @@ examples:
   reput verify /data/store --rocketmq 5.3.3
   reput check /data/store --rocketmq 5.3.3
   reput rebuild /data/store --output out --rocketmq 5.3.3 --on-damage salvage
+  reput recover /data/store --rocketmq 5.3.3 --dry-run
   reput install /data/rebuilt /data/store
   reput install --undo /data/store
   reput dump /data/store/consumequeue/Topic/0/00000000000000000000
@@ -106,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
     rebuild = _command(commands, "rebuild", "derive queues and index from the log", _REBUILD)
-    _add_store(rebuild)
+    add_store(rebuild)
     rebuild.add_argument(
         "--output", required=True, metavar="DIR", help="absent or empty folder, or its URL"
     )
@@ -120,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     rebuild.set_defaults(run=_rebuild)
     verify = _command(commands, "verify", "derive again and compare with what is there", _VERSIONS)
-    _add_store(verify)
+    add_store(verify)
     verify.add_argument(
         "--against", metavar="DIR", help="where the derived files are (default: STORE)"
     )
@@ -129,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     verify.set_defaults(run=_verify)
     check = _command(commands, "check", "find all damage in a store", _CHECK + _VERSIONS)
-    _add_store(check, on_damage=False)
+    add_store(check, on_damage=False)
     check.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
     check.add_argument(
         "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
@@ -138,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, says in (
         ("dump", "show any store file as text or JSON lines"),
         ("append", "append messages to a local store"),
+        ("recover", "bring a store into the state of a clean stop, after a crash"),
         ("install", "put a rebuilt set in the place of a store's own, in one atomic step"),
     ):
         _command(commands, name, says).module = f"jobs.{name}"
@@ -172,7 +174,15 @@ def _command(commands: Any, name: str, says: str, epilog: str = "") -> _Command:
     return parser
 
 
-def _add_store(parser: argparse.ArgumentParser, on_damage: bool = True) -> None:
+_ANY_DAMAGE = ("refuse", "truncate", "salvage")
+
+
+def add_store(
+    parser: argparse.ArgumentParser,
+    on_damage: bool = True,
+    damage: tuple[str, ...] = _ANY_DAMAGE,
+) -> None:
+    """A store, its release and settings, and where to run."""
     parser.add_argument(
         "store", metavar="STORE", help="a store's root, path or URL: it holds commitlog/"
     )
@@ -191,7 +201,7 @@ def _add_store(parser: argparse.ArgumentParser, on_damage: bool = True) -> None:
     if on_damage:
         parser.add_argument(
             "--on-damage",
-            choices=("refuse", "truncate", "salvage"),
+            choices=damage,
             help="damage with live records after it: refuse (default; verify: as the manifest "
             "says), end the log there, or go on at the next record that proves itself",
         )
@@ -206,7 +216,8 @@ def _add_store(parser: argparse.ArgumentParser, on_damage: bool = True) -> None:
     )
 
 
-def _settings(arguments: argparse.Namespace) -> dict[str, str]:
+def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
+    """The broker's settings: its file's, and --set over them. Raises SettingError."""
     settings: dict[str, str] = {}
     if arguments.broker_conf:
         path = Path(arguments.broker_conf)
@@ -221,7 +232,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
     with command_session(arguments.master) as spark:
         from jobs.rebuild import rebuild
 
@@ -234,14 +245,14 @@ def _rebuild(arguments: argparse.Namespace) -> int:
             on_damage=arguments.on_damage or "refuse",
             replace=arguments.replace,
             index_start_name=arguments.index_start_name,
-            progress=_progress(arguments),
+            progress=progress_of(arguments),
         )
     _show(arguments, summary.as_json(), summary.text())
     return DAMAGE if summary.left_out else DONE
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
     with command_session(arguments.master) as spark:
         from jobs.verify import verify
 
@@ -253,14 +264,14 @@ def _verify(arguments: argparse.Namespace) -> int:
             rocketmq=arguments.rocketmq,
             settings=settings,
             on_damage=arguments.on_damage,
-            progress=_progress(arguments),
+            progress=progress_of(arguments),
         )
     _show(arguments, report.as_json(), report.text())
     return DONE if report.same else DAMAGE
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
     if arguments.picture and os.path.lexists(arguments.picture):
         raise SettingError(f"--picture {arguments.picture}: is there already")
     with command_session(arguments.master) as spark:
@@ -273,7 +284,7 @@ def _check(arguments: argparse.Namespace) -> int:
             staging_folder=arguments.staging,
             rocketmq=arguments.rocketmq,
             settings=settings,
-            progress=_progress(arguments),
+            progress=progress_of(arguments),
         )
     if arguments.picture:
         Path(arguments.picture).write_text(svg(report), "utf-8")
@@ -281,7 +292,7 @@ def _check(arguments: argparse.Namespace) -> int:
     return DONE if report.sound else DAMAGE
 
 
-def _progress(arguments: argparse.Namespace) -> Progress:
+def progress_of(arguments: argparse.Namespace) -> Progress:
     """Progress on standard error; none with --json where that is standard output too.
 
     spark-submit gives the driver one stream for both (PythonRunner).

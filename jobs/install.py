@@ -279,15 +279,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--undo", action="store_true", help="put back what was replaced")
     add_consent(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
 
 
 def add_consent(parser: argparse.ArgumentParser) -> None:
     """Options of commands that change a store in place."""
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done")
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, nothing else"
-    )
 
 
 def consent(yes: bool) -> Callable[[str], None]:

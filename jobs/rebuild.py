@@ -77,7 +77,7 @@ def rebuild(
         named = name_files(built, job.queue_bytes, index_start_name)
         _count(summary, linked, named)
         summary.seconds = time.monotonic() - started
-        publish(staging, named, _checkpoint(plan, linked, named), summary, replace)
+        publish(staging, named, new_checkpoint(plan, linked, named), summary, replace)
         summary.seconds = time.monotonic() - started
         return summary
 
@@ -163,7 +163,8 @@ def _count(summary: Summary, linked: Linked, built: list[Built]) -> None:
     summary.left_out = list(dict.fromkeys(unsafe))
 
 
-def _checkpoint(plan: Plan, linked: Linked, built: list[Built]) -> bytes:
+def new_checkpoint(plan: Plan, linked: Linked, built: list[Built]) -> bytes:
+    """The checkpoint file of a store with these derived files."""
     with_records = [row for row in linked.accepted if row["records"]]
     dispatched = [row["last_dispatched"] for row in with_records if row["last_dispatched"] >= 0]
     return checkpoint.encode(

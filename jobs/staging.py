@@ -74,6 +74,12 @@ def remove_leftovers(storage: Storage, output: str) -> list[str]:
     return removed
 
 
+def remove_abandoned(storage: Storage, folder: str, prefix: str) -> None:
+    """Remove staging folders of that prefix in a folder whose jobs are known to be gone."""
+    for path in _abandoned(storage, folder, prefix, (True,)):
+        storage.remove_tree(path)
+
+
 def _prefix(name: str) -> str:
     return f".{name}.reput"
 

@@ -143,14 +143,22 @@ def compare_derived(
     there: the storage that it is on. Returns how many files there are, and what differs.
     """
     named = name_files(job.build(linked), job.queue_bytes, None)
+    return len(named), compare_named(spark, job, named, linked.end, there, against)
+
+
+def compare_named(
+    spark: "SparkSession", job: Pipeline, named: list[Built], log_end: int, there: Storage,
+    against: str, exact: bool = False,
+) -> list[Difference]:  # fmt: skip
+    """Compare derived files that are in staging with those in `against`; see CompareFiles."""
     pairs, differences = _pair(there, against, job.staging, named)
     if pairs:
-        slots = job.plan.settings.max_hash_slot_num
-        task = CompareFiles(there, job.staging.storage, slots, linked.end)
+        slots, log_start = job.plan.settings.max_hash_slot_num, job.plan.segments[0].start
+        task = CompareFiles(there, job.staging.storage, slots, log_end, exact, log_start)
         frame = spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
         rows = collect(run_in_tasks(frame.repartition(job.cores * 4), task, DIFFERENCE))
         differences += [Difference(**row) for row in rows]
-    return len(named), differences
+    return differences
 
 
 def read_manifest(storage: Storage, folder: str) -> dict[str, Any]:

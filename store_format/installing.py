@@ -129,30 +129,30 @@ def read_note(files: Files, path: str) -> dict[str, Any] | None:
 def expired_queues(files: Files, store: str, wanted: set[str], log_start: int) -> list[str]:
     """Queues of the store that are not wanted, and whose entries all lie before the log."""
     found = []
-    for topic in files.names(f"{store}/{CONSUME_QUEUE}"):
-        for queue_id in files.names(f"{store}/{CONSUME_QUEUE}/{topic}"):
+    above = f"{store}/" if store else ""
+    for topic in files.names(f"{above}{CONSUME_QUEUE}"):
+        for queue_id in files.names(f"{above}{CONSUME_QUEUE}/{topic}"):
             queue = f"{CONSUME_QUEUE}/{topic}/{queue_id}"
             if queue not in wanted:
-                last = _last_offset(files, f"{store}/{queue}")
+                paths = [f"{above}{queue}/{name}" for name in files.names(f"{above}{queue}")]
+                ends = (last_offset(files, path) for path in reversed(paths))
+                last = next((end for end in ends if end is not None), None)
                 if last is not None and last < log_start:
                     found.append(queue)
     return found
 
 
-def _last_offset(files: Files, queue: str) -> int | None:
-    """The greatest physicalOffset among a queue's last entries, None where it has none."""
-    for name in reversed(files.names(queue)):
-        file = files.open_read(f"{queue}/{name}")
-        try:
-            raw = np.empty(file.length() // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES, np.uint8)
-            file.read_at(0, raw)
-        finally:
-            file.close()
-        entries = np.frombuffer(raw, QUEUE_ENTRY)
-        used = entries[entries["size"] > 0]
-        if len(used):
-            return int(used["physicalOffset"].max())
-    return None
+def last_offset(files: Files, path: str) -> int | None:
+    """The greatest physicalOffset in a queue's file, None where it has no entry."""
+    file = files.open_read(path)
+    try:
+        raw = np.empty(file.length() // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES, np.uint8)
+        file.read_at(0, raw)
+    finally:
+        file.close()
+    entries = np.frombuffer(raw, QUEUE_ENTRY)
+    used = entries[entries["size"] > 0]
+    return int(used["physicalOffset"].max()) if len(used) else None
 
 
 def _begin(files: Files, store: str, staging: str) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from store_format.compare import field_at, first_difference
-from store_format.layouts import QUEUE_ENTRY_BYTES
-from store_format.names import CONSUME_QUEUE
+from store_format.layouts import PRE_BLANK, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from store_format.names import CONSUME_QUEUE, INDEX
 from store_format.store_files import Reader, Storage
 from udfs.schemas import schema
 
@@ -33,12 +33,17 @@ class CompareFiles:
 
     Only the part of a derived file that is in use counts. log_end: a queue entry that follows
     it, and points into the log, is one too many.
+
+    exact: nothing at all may follow in a queue. Where the log's first messages have expired, the
+    entries of those before log_start are as good as what fills a rebuilt file up to its first.
     """
 
     storage: Storage  # of the files there
     staging: Storage  # of the derived ones
     slots: int  # maxHashSlotNum
     log_end: int
+    exact: bool = False
+    log_start: int = 0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -54,7 +59,7 @@ class CompareFiles:
             if there.state.size != derived.state.size:
                 sizes = there.state.size, derived.state.size
                 return [_difference(pair, min(sizes), "file length", *sizes)]
-            for at in range(0, pair["used"], _CHUNK_BYTES):
+            for at in range(self._expired(pair, there, derived), pair["used"], _CHUNK_BYTES):
                 length = min(_CHUNK_BYTES, pair["used"] - at)
                 place = first_difference(_read(there, at, length), _read(derived, at, length))
                 if place >= 0:
@@ -70,8 +75,31 @@ class CompareFiles:
             there.close()
             derived.close()
 
+    def _expired(self, pair: dict[str, Any], there: Reader, derived: Reader) -> int:
+        """How many bytes of the file there are entries of expired messages, and need not be."""
+        if not (self.exact and self.log_start and pair["folder"].startswith(CONSUME_QUEUE)):
+            return 0
+        length = pair["used"] // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES
+        wanted = np.frombuffer(_read(derived, 0, length), QUEUE_ENTRY)
+        filled = (wanted["physicalOffset"] == 0) & (wanted["size"] == PRE_BLANK["size"])
+        blanks = len(filled) if filled.all() else int(np.argmin(filled))
+        old = np.frombuffer(_read(there, 0, blanks * QUEUE_ENTRY_BYTES), QUEUE_ENTRY)
+        expired = (old["physicalOffset"] < self.log_start) & (old["size"] > 0)
+        return blanks * QUEUE_ENTRY_BYTES if expired.all() else 0
+
+    def _after(self, pair: dict[str, Any], there: Reader) -> list[dict[str, Any]]:
+        """Whatever stands behind a queue's last entry."""
+        for at in range(pair["used"], there.state.size, _CHUNK_BYTES):
+            rest = _read(there, at, min(_CHUNK_BYTES, there.state.size - at))
+            if rest.any():
+                place = at + int(np.flatnonzero(rest)[0])
+                return [_difference(pair, place, "bytes after the last entry", 1, 0)]
+        return []
+
     def _one_too_many(self, pair: dict[str, Any], there: Reader) -> list[dict[str, Any]]:
         at = pair["used"]
+        if self.exact and pair["folder"] != INDEX:
+            return self._after(pair, there)
         if (
             pair["folder"].split("/")[0] != CONSUME_QUEUE
             or at + QUEUE_ENTRY_BYTES > there.state.size

@@ -70,6 +70,18 @@ class LogRecovery:
 
     def find(self) -> LogEnd:
         """Find the end. Raises DamageFound where live records follow a fault."""
+        end = self.find_end()
+        if end.fault not in (Fault.BLANK, Fault.ZEROS) or end.end < max(self.segments, default=0):
+            self._refuse_damage(self._number_of(end), end)
+        return end
+
+    def _number_of(self, end: LogEnd) -> int:
+        """The number of the segment in which a walk stopped."""
+        number = (end.end - self.segments[0]) // self.segment_bytes
+        return number - 1 if end.fault == Fault.BLANK else number
+
+    def find_end(self) -> LogEnd:
+        """Where the log's first fault is, or its end, whatever follows."""
         if not self.segments:
             return LogEnd(0, 0, 0)
         number = self._first_to_check()
@@ -80,8 +92,6 @@ class LogRecovery:
             if end.fault != Fault.BLANK or number + 1 == len(self.segments):
                 break
             number += 1
-        if end.fault not in (Fault.BLANK, Fault.ZEROS) or end.end < self.segments[-1]:
-            self._refuse_damage(number, end)
         return end
 
     def _segments(self) -> list[int]:
@@ -90,15 +100,14 @@ class LogRecovery:
         segments = [parse_segment_name(name) for name in self.files.names(COMMIT_LOG)]
         for number, segment in enumerate(segments):
             path = _path(segment)
-            file = self.files.open(path)
+            file = self.files.open_read(path)
             try:
                 length = file.length()
                 last = number == len(segments) - 1
                 if length == 0 and last:
                     empty.append(segment)
                 elif length < self.segment_bytes and last and self.checkpoint is not None:
-                    file.set_length(self.segment_bytes)
-                    file.sync()
+                    self._complete(path)
                 elif length != self.segment_bytes:
                     raise StoreError(
                         f"{path}: has {length} bytes, but mappedFileSizeCommitLog "
@@ -110,6 +119,14 @@ class LogRecovery:
                 raise StoreError(f"{path}: a hole before it; segments are missing")
         self._empty = empty
         return [segment for segment in segments if segment not in empty]
+
+    def _complete(self, path: str) -> None:
+        file = self.files.open(path)
+        try:
+            file.set_length(self.segment_bytes)
+            file.sync()
+        finally:
+            file.close()
 
     def _first_to_check(self) -> int:
         """The segment from which on records are checked (CommitLog.isMappedFileMatchedRecover).
@@ -153,7 +170,7 @@ class LogRecovery:
         """(window, sound records in self._rows, bytes they take, why not more) from `at` on."""
         left = segment + self.segment_bytes - at
         window = self._window[:left]
-        file = self.files.open(_path(segment))
+        file = self.files.open_read(_path(segment))
         try:
             file.read_at(at - segment, window)
         finally:
@@ -230,8 +247,16 @@ class LogRecovery:
                 at += 1
         return None
 
-    def cut(self, end: LogEnd) -> None:
-        """Leave nothing after the end, and make all up to it durable."""
+    def to_cut(self, end: LogEnd) -> int:
+        """How many bytes after the end are not zero, so that `cut` would cut them off."""
+        after = [s for s in self.segments if s + self.segment_bytes > end.end]
+        return sum(self._non_zero(segment, max(segment, end.end)) for segment in after)
+
+    def cut(self, end: LogEnd, keep: str = "") -> None:
+        """Leave nothing after the end, and make all up to it durable.
+
+        keep: a folder where what is cut off is kept, in files named by their physical offset.
+        """
         for segment in self._empty:
             self.files.remove(_path(segment))
             self.files.sync_folder(COMMIT_LOG)
@@ -244,7 +269,12 @@ class LogRecovery:
             used = self._non_zero(segment, segment)
             if used or segment > end.end + self.segment_bytes:
                 end.cut_bytes += used
-                self.files.remove(_path(segment))
+                if keep and used:
+                    self.files.make_folder(keep)
+                    self.files.rename(_path(segment), self._new_name(keep, segment))
+                    self.files.sync_folder(keep)
+                else:
+                    self.files.remove(_path(segment))
                 self.segments.remove(segment)
                 self.files.sync_folder(COMMIT_LOG)
         segment = self.segments[number]
@@ -252,6 +282,8 @@ class LogRecovery:
             used = self._non_zero(segment, end.end)
             if used:
                 end.cut_bytes += used
+                if keep:
+                    self._keep(keep, segment, end.end)
                 file = self.files.open(_path(segment))
                 file.set_length(end.end - segment)
                 file.set_length(self.segment_bytes)
@@ -264,9 +296,39 @@ class LogRecovery:
                     file.sync()
                     file.close()
 
+    def _new_name(self, folder: str, offset: int) -> str:
+        """A name that nothing has yet: what is cut is never lost for what was cut before."""
+        name, number = f"{folder}/{segment_name(offset)}", 0
+        while self.files.exists(name if not number else f"{name}.{number}"):
+            number += 1
+        return f"{name}.{number}" if number else name
+
+    def _keep(self, folder: str, segment: int, at: int) -> None:
+        """Copy what stands from a place to the segment's end into a file; it is durable then."""
+        self.files.make_folder(folder)
+        part = f"{folder}/{segment_name(at)}.part"
+        if self.files.exists(part):  # of a run that was killed here
+            self.files.remove(part)
+        source, kept = self.files.open_read(_path(segment)), self.files.create(part)
+        try:
+            used = 0
+            for start in range(at, segment + self.segment_bytes, len(self._window)):
+                window = self._window[: segment + self.segment_bytes - start]
+                source.read_at(start - segment, window)
+                if window.any():
+                    used = start - at + int(np.flatnonzero(window)[-1]) + 1
+                    kept.write_at(start - at, window)
+            kept.set_length(used)
+            kept.sync()
+        finally:
+            source.close()
+            kept.close()
+        self.files.rename(part, self._new_name(folder, at))
+        self.files.sync_folder(folder)
+
     def _non_zero(self, segment: int, at: int) -> int:
         """How many bytes from a place to the segment's end are not zero."""
-        file = self.files.open(_path(segment))
+        file = self.files.open_read(_path(segment))
         used = 0
         try:
             while at < segment + self.segment_bytes:

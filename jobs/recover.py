@@ -1,0 +1,378 @@
+"""`reput recover`: what a broker's recovery does after a crash, offline and in parallel."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from jobs.index_names import names_after
+from jobs.install import add_consent, consent
+from jobs.link import Break, Linked
+from jobs.pipeline import Cut, Pipeline, spark_cores
+from jobs.plan import make_plan
+from jobs.progress import Progress
+from jobs.publish import Built, name_files
+from jobs.rebuild import REFUSE, check_unchanged, judge_end, new_checkpoint
+from jobs.staging import remove_abandoned, staging_folder
+from jobs.verify import compare_named, files_there
+from store_format.checkpoint import Checkpoint, decode, encode
+from store_format.faults import DamageFound, Fault, StoreError
+from store_format.file_layer import DiskFiles, StoreInUse
+from store_format.index_file import entries_digest
+from store_format.installing import expired_queues, last_offset
+from store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
+from store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, INDEX, LOCK
+from store_format.recovering import CUT, Placed, apply
+from store_format.settings import settings_from
+from store_format.store_files import LocalStorage
+from store_format.writer.recovery import LogEnd, LogRecovery
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PREFIX = ".reput-recover"
+
+
+@dataclass
+class Recovered:
+    """What a recovery did, or would do. Offsets are physical, sizes in bytes, times in seconds."""
+
+    store: str
+    rocketmq: str
+    log_end: int
+    end_reason: str
+    done: bool = False
+    crashed: bool = False  # abort was there
+    cut_bytes: int = 0  # bytes after the end that were not zero
+    cut_kept: str = ""  # the folder where they are kept
+    written: list[str] = field(default_factory=list)  # derived files that were behind or wrong
+    removed: list[str] = field(default_factory=list)  # derived files that the log gives none of
+    checkpoint: bool = False  # it is written anew
+    seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(
+            self.crashed or self.cut_bytes or self.written or self.removed or self.checkpoint
+        )
+
+    def text(self) -> str:
+        """What a person reads at the end."""
+        if not self.needed:
+            return f"{self.store} was stopped cleanly and is undamaged: nothing to do"
+        lines = [
+            f"{'recovered' if self.done else 'would recover'} {self.store} "
+            f"as RocketMQ {self.rocketmq}",
+            f"  log       ends at {self.log_end:,} ({self.end_reason})",
+            f"  cut       {self.cut_bytes:,} bytes that were not zero"
+            + (f", kept in {self.cut_kept}" if self.cut_bytes else ""),
+            f"  written   {len(self.written):,} derived files",
+            f"  removed   {len(self.removed):,} derived files",
+            f"  abort     {'removed' if self.crashed else 'was not there'}",
+        ]
+        return "\n".join(lines + [f"  warning   {warning}" for warning in self.warnings])
+
+
+def recover(
+    spark: "SparkSession",
+    store: str,
+    *,
+    rocketmq: str,
+    settings: Mapping[str, str] | None = None,
+    on_damage: str = REFUSE,
+    dry_run: bool = False,
+    cut: Cut | None = None,
+    progress: Progress | None = None,
+    confirm: Callable[[str], None] = lambda _: None,
+) -> Recovered:
+    """Bring a local store into the state of a clean stop.
+
+    Nothing is changed where it was stopped cleanly and is sound. confirm: asked before the first
+    change; raises StoreError to stop. Raises as rebuild does, and StoreInUse.
+    """
+    started = time.monotonic()
+    store = os.path.abspath(store)
+    with ExitStack() as stack:
+        job = _Recovery(spark, store, rocketmq, dict(settings or {}), cut or Cut(), stack, dry_run)
+        about = job.examine(on_damage, progress or Progress())
+        if about.needed and not dry_run:
+            confirm(
+                f"change {store} in place: cut {about.cut_bytes} bytes after {about.log_end}, "
+                f"write {len(about.written)} and remove {len(about.removed)} derived files"
+            )
+            job.apply()
+            about.done = True
+    about.seconds = time.monotonic() - started
+    return about
+
+
+class _Recovery:
+    """One recovery: what is examined, then applied."""
+
+    placed: list[Placed]
+    removed: list[str]
+
+    def __init__(
+        self, spark: "SparkSession", store: str, rocketmq: str, settings: dict[str, str], cut: Cut,
+        stack: ExitStack, dry_run: bool,
+    ) -> None:  # fmt: skip
+        self.spark, self.store, self.stack, self.dry_run = spark, store, stack, dry_run
+        if not os.path.isdir(store):
+            raise StoreError(f"{store}: no such folder")
+        if settings_from(settings).store_path_commit_log:
+            raise StoreError("storePathCommitLog: recover works on a log in STORE/commitlog only")
+        about = os.lstat(store)
+        self._times = about.st_atime_ns, about.st_mtime_ns
+        self._changed = False
+        stack.callback(self._restore_time)  # the last of all
+        mode = about.st_mode & 0o777
+        owner = (about.st_uid, about.st_gid) if os.geteuid() == 0 else None
+        self.files = DiskFiles(store, mode & 0o666, mode, owner)
+        self.storage = _Ours(mode & 0o666, mode)
+        self._locked = False
+        self._lock(create=False)
+        self.crashed = self.files.exists(ABORT)
+        if self.crashed:
+            self._complete_last(settings)
+        self.cores, self.cut = spark_cores(spark), cut
+        self.plan = make_plan(
+            self.storage, store, rocketmq, settings, self.cores, cut.split_bytes
+        )  # fmt: skip
+
+    def _lock(self, create: bool) -> None:
+        """Hold the store's lock; where there is no such file only once something is changed."""
+        holder = LocalStorage().lock_holder(self.store)
+        if not self._locked and holder is not None:
+            raise StoreInUse(
+                f"{self.store}: process {holder or ''} holds its lock; stop the broker"
+            )
+        if not self._locked and not self.dry_run and (create or self.files.exists(LOCK)):
+            self.stack.callback(self.files.lock(LOCK))
+            self._locked = True
+
+    def _complete_last(self, settings: dict[str, str]) -> None:
+        """A crash while a segment was made: its length is not there yet."""
+        names, size = self.files.names(COMMIT_LOG), settings_from(settings)
+        for name in names[-1:]:
+            path = f"{COMMIT_LOG}/{name}"
+            if not self.files.is_folder(path):
+                file = self.files.open_read(path)
+                length = file.length()
+                file.close()
+                if 0 < length < size.mapped_file_size_commit_log:
+                    if self.dry_run:
+                        raise StoreError(
+                            f"{self.store}/{path}: has {length} bytes: a crash left it unfinished; "
+                            f"recover gives it its length first"
+                        )
+                    file = self.files.open(path)
+                    file.set_length(size.mapped_file_size_commit_log)
+                    file.sync()
+                    file.close()
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def examine(self, on_damage: str, progress: Progress) -> Recovered:
+        """Find the end, derive all files, and compare."""
+        remove_abandoned(self.storage, self.store, _PREFIX)
+        staging = self.stack.enter_context(
+            staging_folder(self.storage, tempfile.gettempdir(), _PREFIX[1:])
+            if self.dry_run
+            else staging_folder(self.storage, self.store, _PREFIX)
+        )
+        job = Pipeline(self.spark, self.plan, staging, self.cores, self.cut, progress)
+        linked = job.scan()
+        job, linked = self._without_torn(job, linked)
+        try:
+            reason, warnings = judge_end(job, linked, on_damage)
+        except DamageFound as error:
+            raise DamageFound(f"{error}; `reput repair` makes a copy that keeps them") from None
+        self.linked, self.job = linked, job
+        about = Recovered(self.store, self.plan.profile.release, linked.end, reason)
+        about.warnings, about.crashed = self.plan.warnings + warnings, self.crashed
+        self.end = self._log_end(linked)
+        about.cut_bytes = self.log.to_cut(self.end)
+        about.cut_kept = f"{self.store}/{CUT}" if about.cut_bytes else ""
+        self._compare(about)
+        old = self._read_checkpoint()
+        about.checkpoint = old is None or about.needed
+        self.checkpoint = self._new_checkpoint(old)
+        check_unchanged(self.plan)
+        return about
+
+    def _without_torn(self, job: Pipeline, linked: Linked) -> tuple[Pipeline, Linked]:
+        """After a crash the log may end earlier: at a record that has lost a sector of its text.
+
+        Its lengths and CRC are right, so that the scan takes it, and RocketMQ too.
+        """
+        found = self._read_checkpoint() or Checkpoint()
+        self.log = LogRecovery(
+            self.files, self.plan.settings.mapped_file_size_commit_log, job.rules,
+            found if self.crashed else None,
+        )  # fmt: skip
+        if not self.crashed:
+            return job, linked
+        end = self.log.find_end().end
+        if end >= linked.end:
+            return job, linked
+        limited = replace(self.plan, splits=self.plan.splits._replace(limit=end))
+        again = Pipeline(self.spark, limited, job.staging, self.cores, self.cut, job.progress)
+        shorter = again.scan()
+        splits = self.plan.splits
+        split = (end - splits.segments[0].start) // splits.segments[0].state.size
+        number = split * splits.in_segment
+        number += (end - splits.segment(number).start) // splits.split_bytes
+        shorter.broke = Break(number, end, Fault.LENGTHS, 0, False)
+        # judged and built by a pipeline that sees all of the log
+        return job, shorter
+
+    def _log_end(self, linked: Linked) -> LogEnd:
+        fault = Fault.ZEROS if linked.broke else Fault.BLANK
+        start = self.plan.segments[0].start
+        return LogEnd(start, linked.end, start if self.crashed else linked.end, fault=fault)
+
+    def _compare(self, about: Recovered) -> None:
+        """Which derived files are to be written or removed."""
+        named = name_files(self.job.build(self.linked), self.job.queue_bytes, None)
+        self.named = named
+        differences = compare_named(
+            self.spark, self.job, named, self.linked.end, self.storage, self.store, exact=True
+        )
+        wrong = {each.path.removeprefix(self.store + "/") for each in differences}
+        there = set(files_there(self.storage, self.store))
+        placed, removed = self._queues(named, wrong, there)
+        if any(path.startswith(f"{INDEX}/") for path in wrong):
+            more_placed, more_removed = self._index(named, wrong, there)
+            placed, removed = placed + more_placed, removed + more_removed
+        self.placed, self.removed = placed, removed
+        about.written, about.removed = [p.path for p in placed], removed
+
+    def _queues(
+        self, named: list[Built], wrong: set[str], there: set[str]
+    ) -> tuple[list[Placed], list[str]]:
+        queues = {row["path"]: row for row in named if row["folder"] != INDEX}
+        placed = [self._placed(row, path) for path, row in queues.items() if path in wrong]
+        start = self.plan.segments[0].start
+        kept = set(expired_queues(self.files, "", {row["folder"] for row in named}, start))
+        removed = [
+            path
+            for path in sorted(wrong & there)
+            if path not in queues
+            and not path.startswith(f"{INDEX}/")
+            and path.rpartition("/")[0] not in kept
+            and not self._expired(path, start)
+        ]
+        return placed, removed
+
+    def _expired(self, path: str, start: int) -> bool:
+        """A queue's earlier file, whose messages are all before the log's start."""
+        last = last_offset(self.files, path)
+        return last is not None and last < start
+
+    def _index(
+        self, named: list[Built], wrong: set[str], there: set[str]
+    ) -> tuple[list[Placed], list[str]]:
+        """Index files from the first wrong one on: each file's numbers go on from the one before.
+
+        Where messages have expired, files of other lengths may hold the same entries.
+        """
+        rows = [row for row in named if row["folder"] == INDEX]
+        old = sorted(path for path in there if path.startswith(f"{INDEX}/"))
+        start = self.plan.segments[0].start
+        if start and self._same_entries(old, rows, start):
+            return [], []
+        sound = 0
+        while sound < min(len(old), len(rows)) and not start and old[sound] not in wrong:
+            sound += 1
+        names = names_after(
+            [path.rpartition("/")[2] for path in old[:sound]],
+            [row["path"].rpartition("/")[2] for row in rows[sound:]],
+        )
+        paths = [f"{INDEX}/{name}" for name in names]
+        placed = [self._placed(r, p) for r, p in zip(rows[sound:], paths, strict=True)]
+        return placed, [path for path in old[sound:] if path not in paths]
+
+    def _same_entries(self, old: list[str], rows: list[Built], start: int) -> bool:
+        slots = self.plan.settings.max_hash_slot_num
+        there = [self.storage.read_bytes(f"{self.store}/{path}") for path in old]
+        derived = [self.storage.read_bytes(self.job.staging.path(row["name"])) for row in rows]
+        return entries_digest(there, slots, start) == entries_digest(derived, slots, start)
+
+    def _placed(self, row: Built, path: str) -> Placed:
+        folder = self.job.staging.folder.removeprefix(self.store + "/")
+        return Placed(f"{folder}/{row['name']}", path)
+
+    # --- the checkpoint ----------------------------------------------------------------------
+
+    def _read_checkpoint(self) -> Checkpoint | None:
+        try:
+            raw = self.storage.read_bytes(f"{self.store}/{CHECKPOINT}")
+        except FileNotFoundError:
+            return None
+        return decode(raw) if len(raw) >= CHECKPOINT_LAYOUT.itemsize else None
+
+    def _new_checkpoint(self, old: Checkpoint | None) -> bytes:
+        new = decode(new_checkpoint(self.plan, self.linked, self.named))
+        flushed = min(old.master_flushed_offset, self.linked.end) if old else 0
+        return encode(new._replace(master_flushed_offset=flushed))
+
+    # --- changing ----------------------------------------------------------------------------
+
+    def apply(self) -> None:
+        """Change the store; nothing has been before."""
+        self._changed = True
+        if not self._locked:
+            self._lock(create=True)
+            check_unchanged(self.plan)
+        if self.files.owner is not None:
+            for file in self.placed:
+                os.chown(f"{self.store}/{file.staged}", *self.files.owner)
+        process = str(os.getpid()).encode() if self.plan.profile.abort_process_id else b""
+        apply(
+            self.files, self.log, self.end, self.placed, self.removed, self.checkpoint, process
+        )  # fmt: skip
+
+    def _restore_time(self) -> None:
+        """Staging came and went in the store's folder; where nothing else did, undo its trace."""
+        if not self._changed and not self.dry_run:
+            os.utime(self.store, ns=self._times)
+
+
+class _Ours(LocalStorage):
+    """The store's lock is held by this process: nobody else writes."""
+
+    def lock_holder(self, store: str) -> int | None:
+        return None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput recover` understands."""
+    from jobs.cli import add_store
+
+    add_store(parser, damage=("refuse", "truncate"))
+    add_consent(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Recover, and say what was done: 0 done, or nothing to do; 1 with --dry-run where there is."""
+    from jobs.cli import DAMAGE, DONE, progress_of, settings_of
+    from jobs.session import command_session
+
+    settings: dict[str, Any] = settings_of(arguments)
+    with command_session(arguments.master) as spark:
+        about = recover(
+            spark, arguments.store, rocketmq=arguments.rocketmq, settings=settings,
+            on_damage=arguments.on_damage or REFUSE, dry_run=arguments.dry_run,
+            progress=progress_of(arguments), confirm=consent(arguments.yes),
+        )  # fmt: skip
+    whole = {"needed": about.needed, **asdict(about)}
+    sys.stdout.write((json.dumps(whole) if arguments.json else about.text()) + "\n")
+    return DAMAGE if about.needed and not about.done else DONE

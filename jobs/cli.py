@@ -50,6 +50,17 @@ examples:
 
 """
 
+_REPAIR = """\
+Copies the store to DIR. Each damaged range is replaced by filler records of the same length:
+with the topic, queue and offset of the lost message where its neighbours tell them, and the tag
+REPUT_LOST. Messages keep their offsets. What was replaced is in DIR/damaged, listed in
+DIR/manifest.json. All derived files are made anew; the broker's configuration is copied.
+
+example:
+  reput repair /data/store --output /data/repaired --rocketmq 5.3.3
+
+"""
+
 _VERSIONS = """\
 A release from 4.1.0 to 5.5.0 selects the rules whose bytes are wanted. They changed at
   4.2.0  a queueOffset below the next position is skipped      4.6.0  IPv6 hosts
@@ -136,6 +147,15 @@ def _parser() -> argparse.ArgumentParser:
         "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
     )
     check.set_defaults(run=_check)
+    repair = _command(
+        commands, "repair", "copy a damaged store so that a broker serves it", _REPAIR + _VERSIONS
+    )
+    _add_store(repair, on_damage=False)
+    repair.add_argument("--output", required=True, metavar="DIR", help="absent or empty folder")
+    repair.add_argument(
+        "--replace", action="store_true", help="replace what DIR holds, in one atomic step"
+    )
+    repair.set_defaults(run=_repair)
     for name, says in (
         ("dump", "show any store file as text or JSON lines"),
         ("append", "append messages to a local store"),
@@ -290,6 +310,24 @@ def _check(arguments: argparse.Namespace) -> int:
         Path(arguments.picture).write_text(svg(report), "utf-8")
     _show(arguments, report.as_json(), text(report))
     return DONE if report.sound else DAMAGE
+
+
+def _repair(arguments: argparse.Namespace) -> int:
+    settings = _settings(arguments)
+    with command_session(arguments.master) as spark:
+        from jobs.repair import repair
+
+        summary = repair(
+            spark,
+            arguments.store,
+            arguments.output,
+            rocketmq=arguments.rocketmq,
+            settings=settings,
+            replace_output=arguments.replace,
+            progress=progress_of(arguments),
+        )
+    _show(arguments, summary.as_json(), summary.text())
+    return DAMAGE if summary.not_filled else DONE
 
 
 def progress_of(arguments: argparse.Namespace) -> Progress:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RANGES_LISTED = 1000  # the report names so many, and counts the rest
 RANGES_MOST = 1_000_000  # more are not passed over: the driver keeps each one's place
 RANGES_SHOWN = 20
-GAPS_LISTED = 1000
+GAPS_MOST = 100_000
 MISSING_SHOWN = 20  # gaps named at each range that they may belong to
 
 
@@ -39,6 +39,7 @@ class DamageMap:
     segments: list[Segment]
     segment_bytes: int
     findings: list[Finding]
+    in_use: int  # segments before those of zeros only, with which a log may end
     ranges: list[Damage] = field(default_factory=list)  # the first RANGES_LISTED
     count: int = 0
     bytes_lost: int = 0
@@ -84,7 +85,12 @@ def map_damage(job: "Pipeline") -> DamageMap:
             end = mapped[n]["live_end"]
     splits = job.plan.splits
     found = DamageMap(
-        Linked(accepted, end), mapped, splits.segments, splits.segment_bytes, job.plan.findings
+        Linked(accepted, end),
+        mapped,
+        splits.segments,
+        splits.segment_bytes,
+        job.plan.findings,
+        in_use,
     )
     _add_ranges(job, found, in_use)
     return found
@@ -193,7 +199,7 @@ def _add_ranges(job: "Pipeline", found: DamageMap, in_use: int) -> None:
             job.find_gaps(found.linked, lost),
             key=lambda gap: (gap["after"], gap["topic"], gap["queue_id"]),
         )
-        found.gaps = gaps[:GAPS_LISTED]
+        found.gaps = gaps[:GAPS_MOST]
         found.gaps_unlisted = sum(gap["more"] for gap in gaps) + len(gaps) - len(found.gaps)
 
 

@@ -6,6 +6,7 @@ nothing is written. Where what follows is damaged beyond recognition, a CRC has 
 Whether it is stale is asked later, of what the log holds before: see tolerant.
 """
 
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy.typing as npt
 from store_format.layouts import (
     BLANK_BYTES,
     CRC_PROPERTY_BYTES,
+    IPV4_HOST,
+    IPV6_HOST,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
@@ -23,10 +26,12 @@ from store_format.layouts import (
     RECORD_HEAD_BYTES,
     RECORD_MIDDLE,
     RECORD_PREFIX_MAX,
+    SYS_BORN_HOST_V6,
+    TIMESTAMP_BYTES,
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
 )
-from store_format.prefix_crc import PrefixCrc, Read
+from store_format.prefix_crc import PrefixCrc, Read, shift
 from store_format.records import RecordRules, find_record, prefix_bytes
 
 Bytes = npt.NDArray[np.uint8]
@@ -46,6 +51,7 @@ class Parts(NamedTuple):
     body_at: int
     body_length: int
     properties_length: int
+    store_timestamp: int
 
 
 class Prover:
@@ -133,7 +139,10 @@ class Prover:
         if properties != left - topic:
             return None
         place, crc = int(first["physicalOffset"]), int(first["bodyCRC"])
-        return Parts(size, magic, place, crc, at + prefix, body, properties)
+        born_v6 = self._rules.ipv6_hosts and int(first["sysFlag"]) & SYS_BORN_HOST_V6
+        stored = RECORD_HEAD_BYTES + (IPV6_HOST if born_v6 else IPV4_HOST)
+        timestamp = _signed(head[stored : stored + TIMESTAMP_BYTES])
+        return Parts(size, magic, place, crc, at + prefix, body, properties, timestamp)
 
     def ends_well(self, at: int) -> bool:
         """Whether a record may end at `at`: another's first fields, BLANK, zeros, the end."""
@@ -166,6 +175,21 @@ class Prover:
     def property_crc(self, at: int, parts: Parts) -> bool | None:
         """Whether a `__CRC32#` at the record's end is right; None where there is none."""
         return self._crc_of_all(at, parts)
+
+    def bytes_at(self, at: int, length: int) -> bytes:
+        """At most `length` bytes: fewer where the segment ends."""
+        return self._peek(at, length).tobytes()
+
+    def crc_of(self, at: int, end: int) -> int:
+        """CRC-32 of the bytes at [at, end), less its highest bit, as RocketMQ keeps it."""
+        return self._crc(at, end)
+
+    def crc_of_changed(self, at: int, end: int, head: bytes) -> int:
+        """As crc_of, of bytes that begin with `head` instead of what stands there."""
+        rest = PrefixCrc(self._read, self._start, self._end) if self._crcs is None else self._crcs
+        self._crcs = rest
+        length = end - at - len(head)
+        return (shift(zlib.crc32(head), length) ^ rest.crc(end - length, end)) & 0x7FFFFFFF
 
     def _crc_of_all(self, at: int, parts: Parts) -> bool | None:
         if parts.properties_length < CRC_PROPERTY_BYTES:

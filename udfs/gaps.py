@@ -17,7 +17,7 @@ from store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY, RECORD_FIXED_BY
 from udfs.queues import QUEUE_KEY, QueueFiles, Row, key_of, rows_of
 from udfs.schemas import schema
 
-MOST_GAPS = 1000  # a task: more are counted, not listed
+MOST_GAPS = 100_000  # a task: more are counted, not listed
 
 # One row a gap: positions [first, first + count) of a queue, lost between two places of the log.
 GAP = schema(

@@ -19,6 +19,7 @@ from store_format.layouts import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
+    PROPERTIES_LENGTH,
     RECORD_HEAD,
     RECORD_HEAD_BYTES,
     RECORD_MIDDLE,
@@ -27,6 +28,8 @@ from store_format.layouts import (
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_MASK,
     TIMESTAMP_BYTES,
+    TOPIC_LENGTH_V1,
+    TOPIC_LENGTH_V2,
 )
 from store_format.profiles import Profile
 from store_format.writer.errors import (
@@ -105,9 +108,32 @@ def finish(draft: Draft, queue_offset: int, physical_offset: int, store_timestam
     return record + crc_property(record) if draft.crc_property else record
 
 
+def record_tail(
+    store_host: bytes, reconsume_times: int, prepared_offset: int, body: bytes, magic: int,
+    topic: bytes, properties: bytes, reserved: int,
+) -> bytes:  # fmt: skip
+    """A record from storeHost to its properties; reserved: bytes of properties still to come."""
+    return b"".join(
+        (
+            store_host,
+            _MIDDLE.pack(reconsume_times, prepared_offset, len(body)),
+            body,
+            len(topic).to_bytes(TOPIC_LENGTH_V1 if magic == MAGIC_V1 else TOPIC_LENGTH_V2, "big"),
+            topic,
+            (len(properties) + reserved).to_bytes(PROPERTIES_LENGTH, "big"),
+            properties,
+        )
+    )
+
+
 def crc_property(record: bytes) -> bytes:
     """`__CRC32#` of all that stands before it (MessageDecoder.createCrc32)."""
-    digits = f"{zlib.crc32(record) & 0x7FFFFFFF:010d}"[::-1]
+    return crc_property_of(zlib.crc32(record) & 0x7FFFFFFF)
+
+
+def crc_property_of(crc: int) -> bytes:
+    """The property that says this CRC, less its highest bit, its lowest digit first."""
+    digits = f"{crc:010d}"[::-1]
     return f"__CRC32#{NAME_END}{digits}{VALUE_END}".encode()
 
 
@@ -242,17 +268,10 @@ class Encoder:
             raise HostFamily(f"RocketMQ {self.profile.release} has no IPv6 hosts")
         born = message.born_timestamp
         try:
-            tail = b"".join(
-                (
-                    store_host,
-                    _MIDDLE.pack(message.reconsume_times, message.prepared_offset, len(body)),
-                    body,
-                    len(topic_bytes).to_bytes(1 if magic == MAGIC_V1 else 2, "big"),
-                    topic_bytes,
-                    (len(properties) + reserved).to_bytes(2, "big"),
-                    properties,
-                )
-            )
+            tail = record_tail(
+                store_host, message.reconsume_times, message.prepared_offset, body, magic,
+                topic_bytes, properties, reserved,
+            )  # fmt: skip
             size = RECORD_HEAD_BYTES + len(born_host) + TIMESTAMP_BYTES + len(tail) + reserved
             draft = Draft(
                 topic, queue_id, size, magic, zlib.crc32(body) & 0x7FFFFFFF, message.flag,

@@ -1,0 +1,229 @@
+"""Copy segments into a repaired log: fillers where damage is, the damaged bytes kept beside."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from store_format.faults import REASONS, Fault, StoreError
+from store_format.filler import Position, Stamp, fill
+from store_format.layouts import BLANK_BYTES, CRC_PROPERTY_BYTES, RECORD_AT
+from store_format.records import RecordRules
+from store_format.resync import Prover
+from store_format.scan import Read
+from store_format.segments import Segment
+from store_format.store_files import Storage, Writer
+from store_format.tolerant import Damage, Kind
+from store_format.writer.encode import crc_property_of
+from udfs.damage import padded, read_ranges
+from udfs.schemas import schema
+from udfs.staging import Staging, attempt_name
+
+_PIECE_BYTES = 1 << 20
+
+# One row a segment of the repaired log. The names are in staging, '' where there is no file.
+REPAIRED = schema(
+    start=pa.int64(),
+    name=pa.string(),
+    length=pa.int64(),
+    sha256=pa.string(),
+    saved=pa.string(),  # the damaged bytes, one range after the other
+    saved_bytes=pa.int64(),
+    listing=pa.string(),  # JSON: where each range stands in `saved`
+    fillers=pa.int64(),
+    corrected=pa.int64(),  # records that were given the CRC of what they hold
+)
+
+
+@dataclass(frozen=True)
+class SegmentRepair:
+    """One segment to be: where it starts, what it is made of, and what is known to be lost.
+
+    source: None where the file is missing. run: its damage file in staging, None where it is
+    sound. zeros_from: from there on it is zeros though live records follow, -1: it is not.
+    lost: the positions that a range (by its offset) has to keep. timestamp: for fillers that
+    no record follows.
+    """
+
+    start: int
+    source: Segment | None
+    run: str | None
+    zeros_from: int
+    lost: dict[int, tuple[Position, ...]]
+    timestamp: int
+
+
+class Edit(NamedTuple):
+    """[start, end) of the log is replaced: by fillers, or by `raw` where that is given."""
+
+    start: int
+    end: int
+    lost: tuple[Position, ...]
+    raw: bytes | None
+
+
+@dataclass(frozen=True)
+class RepairSegments:
+    """Writes the segments whose places in `segments` arrive in the column `id`.
+
+    live_end: where the log ends: what follows is zeros, and kept beside like all damage.
+    """
+
+    storage: Storage  # that the store is on
+    staging: Staging
+    segments: tuple[SegmentRepair, ...]
+    segment_bytes: int
+    rules: RecordRules
+    live_end: int
+    crc_property: bool  # fillers have a `__CRC32#`
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for place in batch.column("id").to_pylist():
+                yield pa.RecordBatch.from_pylist([self._repair(self.segments[place])], REPAIRED)
+
+    def _repair(self, repair: SegmentRepair) -> dict[str, Any]:
+        reader = None
+        read: Read = _nothing
+        if repair.source:
+            reader = self.storage.open(repair.source.path, repair.source.state)
+            read = padded(reader, repair.source)
+        end = repair.start + self.segment_bytes
+        prover = Prover(read, repair.start, end, self.rules)
+        ranges = self._ranges(repair, end)
+        names = {kind: attempt_name(kind) for kind in ("segment", "damaged", "listing")}
+        saved = _Saved(self.staging, names)
+        output = self.staging.storage.create(self.staging.path(names["segment"]), digest=True)
+        at, fillers, corrected = repair.start, 0, 0
+        for damage in ranges:
+            saved.add(damage, read)
+        for edit in self._edits(repair, ranges, prover):
+            _copy(read, at, edit.start, output)
+            if edit.raw is not None:
+                output.write(edit.raw)
+                corrected += len(edit.raw) == 4
+            else:
+                parts = prover.lengths(edit.end)
+                sound = parts is not None and parts.place == edit.end
+                timestamp = parts.store_timestamp if parts and sound else repair.timestamp
+                stamp = Stamp(timestamp, self.crc_property)
+                length = edit.end - edit.start
+                try:
+                    for record in fill(edit.start, length, edit.lost, stamp, edit.end == end):
+                        output.write(record)
+                        fillers += len(record) > BLANK_BYTES
+                except ValueError as error:
+                    raise StoreError(
+                        f"the range at physical offset {edit.start}: {error}"
+                    ) from None
+            at = edit.end
+        _copy(read, at, max(min(end, self.live_end), at), output)
+        written = output.finish(self.segment_bytes)
+        if reader:
+            reader.close()
+        return {
+            "start": repair.start, "name": names["segment"], "length": written.length,
+            "sha256": written.sha256, "fillers": fillers, "corrected": corrected, **saved.finish(),
+        }  # fmt: skip
+
+    def _ranges(self, repair: SegmentRepair, end: int) -> list[Damage]:
+        if repair.source is None:
+            return [Damage(repair.start, end, Kind.MISSING, Fault.MISSING, 0, None, "record")]
+        ranges = read_ranges(self.staging, repair.run) if repair.run else []
+        if repair.zeros_from >= 0:
+            rest = min(end, repair.source.end)
+            zeros = Damage(repair.zeros_from, rest, Kind.DAMAGED, Fault.ZEROS, 0, None, "record")
+            ranges = sorted([*ranges, zeros])
+        return ranges
+
+    def _edits(self, repair: SegmentRepair, ranges: list[Damage], prover: Prover) -> Iterator[Edit]:
+        held: Edit | None = None
+        for damage in ranges:
+            if damage.offset >= self.live_end:
+                continue
+            if damage.kind == Kind.CONTENT:
+                if held:
+                    yield held
+                held = None
+                yield from _corrected(damage, prover)
+                continue
+            lost = repair.lost.get(damage.offset, ())
+            if held and held.end == damage.offset:
+                held = held._replace(end=damage.end, lost=held.lost + lost)
+                continue
+            if held:
+                yield held
+            held = Edit(damage.offset, damage.end, lost, None)
+        if held:
+            yield held
+
+
+def _corrected(damage: Damage, prover: Prover) -> Iterator[Edit]:
+    """The record's CRCs as its bytes have them, so that no recovery stops there."""
+    parts = prover.lengths(damage.offset)
+    assert parts is not None
+    at = damage.offset
+    crc = 0
+    if parts.body_length:
+        crc = prover.crc_of(parts.body_at, parts.body_at + parts.body_length)
+    raw = crc.to_bytes(4, "big")
+    field = at + RECORD_AT.bodyCRC
+    yield Edit(field, field + 4, (), raw)
+    if prover.property_crc(at, parts) is not None:
+        end = at + parts.size - CRC_PROPERTY_BYTES
+        head = prover.bytes_at(at, RECORD_AT.bodyCRC) + raw
+        whole = prover.crc_of_changed(at, end, head)
+        yield Edit(end, end + CRC_PROPERTY_BYTES, (), crc_property_of(whole))
+
+
+def _nothing(offset: int, buffer: np.ndarray) -> None:
+    buffer[:] = 0
+
+
+def _copy(read: Read, at: int, end: int, output: Writer) -> None:
+    piece = np.empty(min(_PIECE_BYTES, max(end - at, 0)), np.uint8)
+    while at < end:
+        part = piece[: end - at]
+        read(at, part)
+        output.write(part)
+        at += len(part)
+
+
+class _Saved:
+    """The damaged bytes of one segment, and where each range of them is."""
+
+    def __init__(self, staging: Staging, names: dict[str, str]) -> None:
+        self._staging, self._names = staging, names
+        self._output: Writer | None = None
+        self._at = 0
+        self._rows: list[dict[str, Any]] = []
+
+    def add(self, damage: Damage, read: Read) -> None:
+        row = {"offset": damage.offset, "length": damage.length, "kind": str(damage.kind)}
+        row |= {"field": REASONS.get(damage.fault, ("", ""))[0], "at": self._at}
+        if damage.kind == Kind.MISSING:
+            row["at"] = -1
+        else:
+            if self._output is None:
+                path = self._staging.path(self._names["damaged"])
+                self._output = self._staging.storage.create(path)
+            _copy(read, damage.offset, damage.end, self._output)
+            self._at += damage.length
+        self._rows.append(row)
+
+    def finish(self) -> dict[str, Any]:
+        if self._output:
+            self._output.finish(self._at)
+        if self._rows:
+            raw = (json.dumps(self._rows, indent=0) + "\n").encode()
+            listing = self._staging.storage.create(self._staging.path(self._names["listing"]))
+            listing.write(raw)
+            listing.finish(len(raw))
+        return {
+            "saved": self._names["damaged"] if self._output else "",
+            "saved_bytes": self._at,
+            "listing": self._names["listing"] if self._rows else "",
+        }

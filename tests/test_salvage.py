@@ -1,6 +1,7 @@
 """Salvage: what no damage touched is found, nothing is invented, positions stay as they were."""
 
 import struct
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -172,6 +173,31 @@ def test_what_a_body_holds_is_no_record_where_its_own_record_is_told() -> None:
     rebuilt = salvage(log.log)
     assert not any("Forged" in path for path in rebuilt.files)
     assert rebuilt.summary.messages == 14
+
+
+def test_an_earlier_time_is_stale_only_in_the_last_segment() -> None:
+    """A clock that was set back: the log's later segments tell that all is live."""
+    made = [
+        m if n < 10 else replace(m, store_timestamp=m.store_timestamp - 1_000_000)
+        for n, m in enumerate(messages(100))
+    ]
+    log = damaged(made)
+    log.flip(9, 5)
+    rebuilt = salvage(log.log)
+    assert rebuilt.summary.messages == 99
+    check_queues(log, rebuilt, {9})
+
+
+def test_a_gap_that_was_there_before_is_left_as_rocketmq_leaves_it() -> None:
+    """Damage took one record; a jump of a thousand in queueOffset is not its doing."""
+    made = [
+        m if n < 10 else replace(m, queue_offset=m.queue_offset + 1000)
+        for n, m in enumerate(messages(30, queues=1))
+    ]
+    log = damaged(made)
+    log.flip(9, 5)
+    found = entries(salvage(log.log), "T", 0)
+    assert found == [place for n, place in enumerate(log.places) if n != 9]
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)

@@ -168,3 +168,36 @@ def test_help_names_every_command_and_code(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         cli.main(["rebuild", "--help"])
     assert RELEASES[-1] in capsys.readouterr().out
+
+
+def test_check_says_what_it_found_and_ends_with_one(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(store, command="check") == 0
+    assert "sound" in capsys.readouterr().out
+    spoil(store, 4)  # the first record's magic number
+    picture = store.parent / "log.svg"
+    assert run(store, "--picture", str(picture), command="check") == 1
+    said = capsys.readouterr().out
+    assert "magic not a record's magic number" in said
+    assert f"{0:020d} [!" in said
+    assert picture.read_text().startswith("<svg")
+    assert run(store, "--json", command="check") == 1
+    assert json.loads(capsys.readouterr().out)["damage"]["range_count"] == 1
+    assert run(store, "--picture", str(picture), command="check") == 2
+
+
+def test_salvage_and_repair(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spoil(store, 4)
+    assert run(store) == 1
+    assert "--on-damage salvage goes on there" in capsys.readouterr().err
+    assert run(store, "--on-damage", "salvage") == 0
+    assert "damage    1 ranges" in capsys.readouterr().out
+    against = ("--against", str(store.parent / "output"))
+    assert run(store, *against, command="verify") == 0
+    repaired = store.parent / "repaired"
+    assert run(store, "--output", str(repaired), command="repair") == 0
+    assert "1 keep a lost message's position" in capsys.readouterr().out
+    assert run(repaired, command="check") == 0
+    assert run(repaired, command="verify") == 0
+    assert run(store, "--output", str(repaired), command="repair") == 2

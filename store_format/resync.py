@@ -7,6 +7,7 @@ Whether it is stale is asked later, of what the log holds before: see tolerant.
 """
 
 import zlib
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +59,8 @@ class Prover:
     """Looks for records in one segment, [start, end) of the log, without trusting any length.
 
     read: fills a buffer from a physical offset. Reads each byte a bounded number of times,
-    however many places look like records, as long as searches go forward.
+    however many places look like records, as long as searches go forward. It may begin in the
+    middle of the segment.
     """
 
     def __init__(self, read: Read, start: int, end: int, rules: RecordRules) -> None:
@@ -76,6 +78,18 @@ class Prover:
 
     def next_record(self, at: int) -> int:
         """The first place from `at` on whose record proves itself; NOT_FOUND."""
+        return self._next(at, self.proves)
+
+    def next_sound(self, at: int, check_body: bool) -> int:
+        """The first place from `at` on where a walk would take a record; NOT_FOUND."""
+
+        def sound(place: int) -> bool:
+            parts = self.lengths(place)
+            return parts is not None and (not check_body or self._has_body(parts))
+
+        return self._next(at, sound)
+
+    def _next(self, at: int, takes: Callable[[int], bool]) -> int:
         while at + RECORD_HEAD_BYTES <= self._end:
             window = self._load(at)
             found = int(find_record(window, 0, len(window), at, self._rules))
@@ -83,7 +97,7 @@ class Prover:
                 at += len(window) - RECORD_HEAD_BYTES + 1
                 continue
             at += found
-            if self.proves(at):
+            if takes(at):
                 return at
             at += 1
         return NOT_FOUND
@@ -111,6 +125,9 @@ class Prover:
         sealed = self._crc_of_all(at, parts)
         if sealed is False or not (chained or sealed or parts.body_length):
             return False
+        return self._has_body(parts)
+
+    def _has_body(self, parts: Parts) -> bool:
         body = parts.body_at, parts.body_at + parts.body_length
         return not parts.body_length or self._crc(*body) == parts.body_crc
 

@@ -16,10 +16,20 @@ from jobs.pipeline import Cut
 from jobs.verify import verify
 from store_format.records import RecordRules
 from store_format.resync import Prover
+from store_format.store_files import FileState
 from tests import golden_stores
 from tests.damaged import SEGMENT, Damaged, damaged, messages, salvage
-from tests.in_process import OUTPUT, STORE, Session, as_text, functions, rebuild_log, storage_of
-from tests.memory_storage import MemoryStorage
+from tests.in_process import (
+    OUTPUT,
+    STORE,
+    Session,
+    as_text,
+    functions,
+    rebuild_log,
+    run,
+    storage_of,
+)
+from tests.memory_storage import MemoryReader, MemoryStorage
 
 CUTS = (1, 2, 7, 64)
 
@@ -198,3 +208,30 @@ def test_nested_records_do_not_cost_the_square_of_the_input(size: int) -> None:
     assert prover.next_record(0) == -1
     assert prover.hashed < 24 * size  # the bodies together are over 500 times as long
     assert read_bytes < 30 * size
+
+
+class Counting(MemoryStorage):
+    """Counts the bytes that readers were asked for."""
+
+    read = 0
+
+    def open(self, path: str, state: FileState | None = None) -> MemoryReader:
+        reader = super().open(path, state)
+        into = reader.read_into
+
+        def read_into(offset: int, buffer: np.ndarray) -> None:
+            self.read += len(buffer)
+            into(offset, buffer)
+
+        reader.read_into = read_into  # type: ignore[method-assign]
+        return reader
+
+
+@pytest.mark.parametrize("size", [1 << 17, 1 << 18])
+def test_nor_where_damage_is_only_refused(size: int) -> None:
+    """Is anything alive behind a break? Nested forgeries must not make that question dear."""
+    settings = {"mappedFileSizeCommitLog": str(size), "maxIndexNum": "50", "maxHashSlotNum": "7"}
+    storage = Counting({f"{STORE}/commitlog/{0:020d}": b"\xff" * 96 + nested(size)[96:]})
+    summary = run(STORE, OUTPUT, rocketmq="5.3.3", settings=settings, storage=storage)
+    assert summary.messages == 0
+    assert storage.read < 40 * size

@@ -9,10 +9,13 @@ import pyarrow as pa
 from store_format.faults import Fault
 from store_format.layouts import QUEUE_ENTRY
 from store_format.names import UnsafeName, check_topic
-from store_format.scan import FIND_FIRST, NONE_FOUND, End, Runs, ScanRules, Stretch, scan
+from store_format.resync import NOT_FOUND, Prover
+from store_format.scan import FIND_FIRST, Buffers, End, Runs, ScanRules, Stretch, scan
 from store_format.segments import Splits
 from store_format.store_files import Storage
 from udfs.schemas import schema
+
+_BUFFERED_BYTES = 1 << 16  # a scan may be of one record: little is read ahead
 
 SURVEYED = schema(
     topic=pa.string(),
@@ -41,21 +44,28 @@ class SurveySplits:
         segment = self.splits.segment(number)
         stretch = self.splits.stretch(number, FIND_FIRST)
         reader = self.storage.open(segment.path, segment.state)
+
+        def read(offset: int, buffer: np.ndarray) -> None:
+            reader.read_into(offset - segment.start, buffer)
+
         rows: list[dict[str, object]] = []
         at = max(stretch.start, self.start)
+        # what only looks like records is passed over without reading what they claim to hold
+        prover = Prover(read, at, segment.end, self.rules.records)
+        check_body = self.rules.check_body_crc and not self.rules.dispatch.property_crc
+        buffers = Buffers(_BUFFERED_BYTES)
         while at < stretch.end:
+            at = prover.next_sound(at, check_body)
+            if at == NOT_FOUND or at >= stretch.end:
+                break
             end = End()
-            parts = scan(
-                lambda offset, buffer: reader.read_into(offset - segment.start, buffer),
-                Stretch(segment.start, segment.end, at, stretch.end, FIND_FIRST),
-                self.rules,
-            )
-            for part in parts:
+            around = Stretch(segment.start, segment.end, at, stretch.end, at)
+            for part in scan(read, around, self.rules, buffers):
                 if isinstance(part, Runs):
                     rows += _rows(part)
                 elif isinstance(part, End):
                     end = part
-            if end.next == NONE_FOUND or end.fault in (Fault.NONE, Fault.BLANK):
+            if end.fault in (Fault.NONE, Fault.BLANK):
                 break
             at = end.next + 1
         reader.close()

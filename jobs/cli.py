@@ -150,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     repair = _command(
         commands, "repair", "copy a damaged store so that a broker serves it", _REPAIR + _VERSIONS
     )
-    _add_store(repair, on_damage=False)
+    add_store(repair, on_damage=False)
     repair.add_argument("--output", required=True, metavar="DIR", help="absent or empty folder")
     repair.add_argument(
         "--replace", action="store_true", help="replace what DIR holds, in one atomic step"
@@ -313,7 +313,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _repair(arguments: argparse.Namespace) -> int:
-    settings = _settings(arguments)
+    settings = settings_of(arguments)
     with command_session(arguments.master) as spark:
         from jobs.repair import repair
 

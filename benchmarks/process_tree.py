@@ -1,5 +1,6 @@
-"""Memory of a process and all it starts, sampled from /proc while it runs."""
+"""CPU time and memory of a process and all it starts, sampled from /proc while it runs."""
 
+import os
 import subprocess
 import threading
 import time
@@ -7,7 +8,15 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-_EVERY_SECONDS = 0.1
+_EVERY_SECONDS = 0.05
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Sample(NamedTuple):
+    """CPU seconds of the whole tree up to a time (monotonic)."""
+
+    at: float
+    cpu: float
 
 
 class Run(NamedTuple):
@@ -18,43 +27,74 @@ class Run(NamedTuple):
     output: str
     java_mib: int  # the largest JVM's own memory: heap and all, without mapped files
     python_mib: int  # the largest Python process's own memory, likewise
+    samples: list[Sample]
+
+    @property
+    def cpu(self) -> float:
+        return self.samples[-1].cpu if self.samples else 0.0
+
+    def busy(self, begin: float, end: float) -> float:
+        """How many cores were busy from `begin` to `end`, seconds before the end of the run."""
+        last = self.samples[-1].at
+        part = [sample for sample in self.samples if begin >= last - sample.at >= end]
+        if len(part) < 2:
+            return 0.0
+        return (part[-1].cpu - part[0].cpu) / (part[-1].at - part[0].at)
 
 
-def run(command: list[str]) -> Run:
+def run(command: list[str], env: dict[str, str] | None = None) -> Run:
     """Run a command, watching its process tree."""
     begin = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    highest: dict[str, int] = defaultdict(int)
-    watcher = threading.Thread(target=_watch, args=(process, highest), daemon=True)
-    watcher.start()
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
+    )
+    watch = _Watch(process)
+    watch.start()
     output, _ = process.communicate()
     seconds = time.monotonic() - begin
-    watcher.join()
-    return Run(seconds, process.returncode, output, highest["java"], highest["python"])
+    watch.join()
+    highest = watch.highest
+    return Run(
+        seconds, process.returncode, output, highest["java"], highest["python"], watch.samples
+    )
 
 
-def _watch(process: "subprocess.Popen[str]", highest: dict[str, int]) -> None:
-    while process.poll() is None:
-        for pid in _tree(process.pid):
-            name, own = _about(pid)
-            kind = "java" if name.startswith("java") else "python"
-            highest[kind] = max(highest[kind], own >> 20)
-        time.sleep(_EVERY_SECONDS)
+class _Watch(threading.Thread):
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        super().__init__(daemon=True)
+        self.process = process
+        self.highest: dict[str, int] = defaultdict(int)
+        self.samples: list[Sample] = []
+        self._ticks: dict[int, int] = {}  # by process, of those that ended too
+
+    def run(self) -> None:
+        while self.process.poll() is None:
+            at = time.monotonic()
+            for pid, ticks in _tree(self.process.pid).items():
+                self._ticks[pid] = ticks
+                name, own = _about(pid)
+                kind = "java" if name.startswith("java") else "python"
+                self.highest[kind] = max(self.highest[kind], own >> 20)
+            self.samples.append(Sample(at, sum(self._ticks.values()) / _TICKS))
+            time.sleep(_EVERY_SECONDS)
 
 
-def _tree(root: int) -> list[int]:
+def _tree(root: int) -> dict[int, int]:
+    """The processes below and with `root`, each with the clock ticks that it has used."""
     children = defaultdict(list)
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
+    ticks = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
             try:
-                parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                fields = Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()
             except (OSError, IndexError):
                 continue
-            children[parent].append(int(folder.name))
+            children[int(fields[1])].append(int(name))
+            ticks[int(name)] = int(fields[11]) + int(fields[12])
     found = [root]
     for pid in found:
         found += children[pid]
-    return found
+    return {pid: ticks[pid] for pid in found if pid in ticks}
 
 
 def _about(pid: int) -> tuple[str, int]:

@@ -68,17 +68,22 @@ def rebuild(
     cleaned = remove_leftovers(output_storage, output)
     with staging_folder(output_storage, *beside(output_storage, output)) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress)
+        planned = time.monotonic()
         linked, reason, warnings, damage = read_log(job, on_damage)
+        scanned = time.monotonic()
         summary = _summary(plan, output, linked, reason, warnings)
         summary.cleaned = cleaned
         summary.on_damage, summary.damage = on_damage, damage.as_json() if damage else None
         built = job.build(linked)
+        done = time.monotonic()
+        summary.stages = {"scan": scanned - planned, "build": done - scanned}
         check_unchanged(plan)
         named = name_files(built, job.queue_bytes, index_start_name)
         _count(summary, linked, named)
         summary.seconds = time.monotonic() - started
         publish(staging, named, new_checkpoint(plan, linked, named), summary, replace)
         summary.seconds = time.monotonic() - started
+        summary.stages["publish"] = time.monotonic() - done
         return summary
 
 

@@ -42,6 +42,7 @@ class Summary:
     index_files: int = 0
     bytes_scanned: int = 0
     seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)  # seconds of scan, build and publish
     on_damage: str = "refuse"
     damage: dict[str, Any] | None = None  # what was passed over, see jobs.damage
     warnings: list[str] = field(default_factory=list)
@@ -53,7 +54,7 @@ class Summary:
     def manifest(self) -> dict[str, Any]:
         """All of it, as manifest.json holds it; without what differs from run to run."""
         whole = {"format": "reput-manifest-1", **asdict(self)}
-        del whole["seconds"], whole["output"], whole["cleaned"]
+        del whole["seconds"], whole["stages"], whole["output"], whole["cleaned"]
         return whole
 
     def as_json(self) -> dict[str, Any]:

@@ -1,0 +1,181 @@
+"""The rows of the benchmark's table: each a function from a number of runs to one row."""
+
+import shutil
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cluster import on_a_cluster
+from benchmarks.process_tree import run
+from benchmarks.stores import (
+    Rebuilt,
+    Shape,
+    cache_folder,
+    checked,
+    log_bytes,
+    make_store,
+    ours,
+    same_bytes,
+    theirs,
+)
+from tests.rocketmq.driver import remove_derived
+
+Row = dict[str, Any]
+
+USUAL = Shape()
+LARGE = Shape(messages=32_000_000)
+SMALL_MESSAGES = Shape(body=60, keys=5)
+LARGE_BODIES = Shape(messages=30_000, body=64 << 10)
+SKEWED = Shape(hot_percent=90)
+TINY = Shape(messages=2_000)
+NO_CHECK = "--no-check-crc"
+TRIVIAL = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[2]").getOrCreate()
+spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long").toArrow()
+spark.stop()
+"""
+
+
+def _output() -> Path:
+    return cache_folder() / "output"
+
+
+def _median(values: list[float]) -> float:
+    return round(statistics.median(values), 2)
+
+
+def _ours_alone(shape: Shape, rebuilds: list[Rebuilt]) -> Row:
+    """What is said of our runs, with or without RocketMQ's beside them."""
+    seconds = _median([one.run.seconds for one in rebuilds])
+    size = log_bytes(make_store(shape))
+    return {
+        **shape._asdict(),
+        "log_bytes": size,
+        "reput_seconds": seconds,
+        "cpu_seconds": _median([one.run.cpu for one in rebuilds]),
+        "stages": {
+            name: _median([one.said["stages"][name] for one in rebuilds])
+            for name in ("scan", "build", "publish")
+        },
+        "messages_per_second": round(shape.messages / seconds),
+        "bytes_per_second": round(size / seconds),
+        "python_mib": max(one.run.python_mib for one in rebuilds),
+        "java_mib": max(one.run.java_mib for one in rebuilds),
+    }
+
+
+def against_rocketmq(shape: Shape, runs: int) -> Row:
+    """Both, alternately, ours also without the CRC check; medians, and are the bytes the same?"""
+    store, output = make_store(shape), _output()
+    ours(store, output)  # compiles the kernels and warms the page cache
+    their_seconds, checking, not_checking, same = [], [], [], True
+    for _ in range(runs):
+        their_seconds.append(theirs(store).seconds)
+        for done, more in ((checking, ()), (not_checking, (NO_CHECK,))):
+            done.append(ours(store, output, *more))
+            same = same and same_bytes(store, output)
+    remove_derived(store)
+    shutil.rmtree(output)
+    row = _ours_alone(shape, checking)
+    unchecked = _median([one.run.seconds for one in not_checking])
+    rocketmq = _median(their_seconds)
+    return {
+        **row,
+        "rocketmq_seconds": rocketmq,
+        "ratio": round(rocketmq / row["reput_seconds"], 2),
+        "no_check_seconds": unchecked,
+        "no_check_ratio": round(rocketmq / unchecked, 2),
+        "no_check_stages": _ours_alone(shape, not_checking)["stages"],
+        "same_bytes": same,
+    }
+
+
+def usual(runs: int) -> Row:
+    return against_rocketmq(USUAL, runs)
+
+
+def large(runs: int) -> Row:
+    return against_rocketmq(LARGE, runs)
+
+
+def small_messages(runs: int) -> Row:
+    return against_rocketmq(SMALL_MESSAGES, runs)
+
+
+def large_bodies(runs: int) -> Row:
+    return against_rocketmq(LARGE_BODIES, runs)
+
+
+def skewed(runs: int) -> Row:
+    """90% of the messages in one queue, all keys in one index file: are both cores busy?"""
+    row = against_rocketmq(SKEWED, runs)
+    store, output = make_store(SKEWED), _output()
+    done = ours(store, output)
+    shutil.rmtree(output)
+    return {**row, "busy_cores": {name: round(done.busy(name), 2) for name in ("scan", "build")}}
+
+
+def cores(runs: int) -> Row:
+    """One core, the process tree pinned to it, against two: seconds of the scan and build."""
+    store, output = make_store(USUAL), _output()
+    one, two = [], []
+    for _ in range(runs):
+        one.append(ours(store, output, cores=1, before=("taskset", "-c", "0")))
+        two.append(ours(store, output))
+    shutil.rmtree(output)
+    first, second = (_median([done.stages for done in runs]) for runs in (one, two))
+    return {
+        **_ours_alone(USUAL, one),
+        "one_core_stages": first,
+        "two_core_stages": second,
+        "speed_up": round(first / second, 2),
+    }
+
+
+def cluster(runs: int) -> Row:
+    """A standalone cluster of two one-core workers against local[2]: seconds of scan and build."""
+    store, output = make_store(USUAL), _output()
+    with on_a_cluster() as submit:
+        submit(store, output)  # compiles, or loads, kernels
+        distributed = [submit(store, output) for _ in range(runs)]
+    local = [ours(store, output) for _ in range(runs)]
+    shutil.rmtree(output)
+    first, second = (_median([done.stages for done in made]) for made in (distributed, local))
+    return {
+        **_ours_alone(USUAL, distributed),
+        "cluster_stages": first,
+        "local_stages": second,
+        "slower_percent": round(100 * (first / second - 1)),
+    }
+
+
+def tiny(runs: int) -> Row:
+    """A store of 1 MB against a trivial Python job in a stock session: what start-up is left."""
+    store, output = make_store(TINY), _output()
+    trivial, rebuilds = [], []
+    for _ in range(runs):
+        trivial.append(checked(run([sys.executable, "-c", TRIVIAL])).seconds)
+        rebuilds.append(ours(store, output))
+    shutil.rmtree(output)
+    row = _ours_alone(TINY, rebuilds)
+    stock = _median(trivial)
+    return {
+        **row,
+        "trivial_job_seconds": stock,
+        "more_than_trivial": round(row["reput_seconds"] - stock, 2),
+    }
+
+
+ROWS: dict[str, Callable[[int], Row]] = {
+    "usual": usual,
+    "small messages": small_messages,
+    "large bodies": large_bodies,
+    "skewed": skewed,
+    "one core": cores,
+    "cluster": cluster,
+    "tiny": tiny,
+    "large": large,
+}

@@ -1,0 +1,129 @@
+"""Stores that RocketMQ writes for the benchmarks, and whole rebuilds of them, theirs and ours."""
+
+import filecmp
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.process_tree import Run, run
+from tests.rocketmq.driver import remove_derived
+
+RELEASE = "5.3.3"
+_KINDS = ("consumequeue", "index")
+
+
+class Shape(NamedTuple):
+    """Of a store: 8 topics of 8 queues, one tag and one UNIQ_KEY a message."""
+
+    messages: int = 4_000_000
+    body: int = 300
+    keys: int = 1
+    hot_percent: int = 0  # so many of 100 in one queue
+
+    @property
+    def name(self) -> str:
+        return (
+            f"body{self.body}-hot-percent{self.hot_percent}-keys{self.keys}-messages{self.messages}"
+        )
+
+
+class Rebuilt(NamedTuple):
+    """One of our rebuilds: the process, and what it said with --json."""
+
+    run: Run
+    said: dict[str, Any]
+
+    @property
+    def stages(self) -> float:
+        """Seconds of the scan and build stages."""
+        return float(self.said["stages"]["scan"] + self.said["stages"]["build"])
+
+    def busy(self, stage: str) -> float:
+        """How many cores were busy in a stage, from its start to its end."""
+        after = {"scan": ("build", "publish"), "build": ("publish",)}[stage]
+        end = sum(self.said["stages"][name] for name in after)
+        return self.run.busy(end + self.said["stages"][stage], end)
+
+
+def cache_folder() -> Path:
+    """Where stores are kept between runs."""
+    root = Path(os.environ.get("REPUT_CACHE") or Path.home() / ".cache" / "reput")
+    folder = root / "benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def make_store(shape: Shape) -> Path:
+    """A store of that shape, written by RocketMQ; made anew only if it is not there."""
+    store = cache_folder() / shape.name
+    if not store.exists():
+        new = store.with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        words = [
+            word
+            for key, value in shape._asdict().items()
+            for word in (f"--{key.replace('_', '-')}", str(value))
+        ]
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "tests.rocketmq", "bulk", str(new)),
+                *("--rocketmq", RELEASE, *words),
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        new.rename(store)
+    return store
+
+
+def log_bytes(store: Path) -> int:
+    """Bytes of the log's files that hold anything: the last one has a hole at its end."""
+    return sum(path.stat().st_blocks * 512 for path in (store / "commitlog").iterdir())
+
+
+def theirs(store: Path) -> Run:
+    """RocketMQ's rebuild, in place: a crash recovery of a store without derived files."""
+    remove_derived(store)
+    words = ["derive", str(store), "--rocketmq", RELEASE, "--mode", "crash", "--full-stop"]
+    return checked(run([sys.executable, "-m", "tests.rocketmq", *words]))
+
+
+def ours(
+    store: Path, output: Path, *more: str, cores: int = 2, before: tuple[str, ...] = ()
+) -> Rebuilt:
+    """Our rebuild on local[cores]; before: words before the command, such as taskset's."""
+    shutil.rmtree(output, ignore_errors=True)
+    words = ["rebuild", str(store), "--output", str(output), "--rocketmq", RELEASE, "--json"]
+    master = ["--master", f"local[{cores}]"]
+    done = run([*before, sys.executable, "-m", "jobs", *words, *master, *more])
+    return Rebuilt(checked(done), said(done))
+
+
+def said(done: Run) -> dict[str, Any]:
+    """The one JSON object among what a command wrote."""
+    (line,) = [line for line in done.output.splitlines() if line.startswith("{")]
+    return dict(json.loads(line))
+
+
+def checked(done: Run) -> Run:
+    if done.code:
+        raise SystemExit(done.output)
+    return done
+
+
+def same_bytes(store: Path, output: Path) -> bool:
+    """Are all queue and index files the same? Index names are times, so by order."""
+    for kind in _KINDS:
+        there, here = (
+            sorted(path for path in (root / kind).rglob("*") if path.is_file())
+            for root in (store, output)
+        )
+        if len(there) != len(here):
+            return False
+        if not all(filecmp.cmp(a, b, shallow=False) for a, b in zip(there, here, strict=True)):
+            return False
+    return True

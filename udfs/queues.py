@@ -18,14 +18,14 @@ from store_format.layouts import QUEUE_ENTRY
 from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
 from store_format.queue_runs import NO_POSITION, PlaceRules, fold, start_position
 from store_format.store_files import Writer
-from udfs.schemas import BUILT, PLACED, RUN
+from udfs.schemas import BUILT, PLACED, RUN, in_batches
 from udfs.staging import ENTRIES, RUNS, Staging, attempt_name, read_range
 
 Row = dict[str, Any]
 
 _NO_ENTRIES = np.empty(0, np.uint8)
 _NO_OFFSETS = np.empty(0, np.int64)
-_ROWS_A_BATCH = 4096
+_ENTRIES_A_WRITE = 4096
 
 QUEUE_KEY = ("topic", "queue_id", "batch")
 LOG_ORDER = ("split", "part")
@@ -98,15 +98,8 @@ class NumberRuns:
     gaps: Callable[[], Callable[[Row], Row | None]] | None = None  # a queue's, see udfs.gaps
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        out: list[Row] = []
-        for _, rows in groupby(rows_of(batches), key_of(QUEUE_KEY)):
-            for row in self._number(rows):
-                out.append(row)
-                if len(out) == _ROWS_A_BATCH:
-                    yield pa.RecordBatch.from_pylist(out, PLACED)
-                    out = []
-        if out:
-            yield pa.RecordBatch.from_pylist(out, PLACED)
+        queues = groupby(rows_of(batches), key_of(QUEUE_KEY))
+        yield from in_batches((row for _, rows in queues for row in self._number(rows)), PLACED)
 
     def _number(self, rows: Iterator[Row]) -> Iterator[Row]:
         start = position = NO_POSITION
@@ -150,11 +143,13 @@ class BuildQueueFiles:
     files: QueueFiles
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for key, rows in groupby(rows_of(batches), key_of(SEGMENT_KEY)):
+        yield from in_batches(self._built(rows_of(batches)), BUILT)
+
+    def _built(self, placed: Iterator[Row]) -> Iterator[Row]:
+        for key, rows in groupby(placed, key_of(SEGMENT_KEY)):
             topic, queue_id, batch, segment = key
             folder = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
-            row = self._build(str(QueuePath(folder, topic, queue_id)), segment, rows)
-            yield pa.RecordBatch.from_pylist([row], BUILT)
+            yield self._build(str(QueuePath(folder, topic, queue_id)), segment, rows)
 
     def _build(self, folder: str, segment: int, rows: Iterator[Row]) -> Row:
         name = attempt_name("queue")
@@ -204,8 +199,8 @@ class BuildQueueFiles:
 
 def write_times(output: Writer, entry: np.ndarray, times: int) -> None:
     """The same entry again and again, in pieces."""
-    for at in range(0, times, _ROWS_A_BATCH):
-        output.write(np.tile(entry, min(_ROWS_A_BATCH, times - at)))
+    for at in range(0, times, _ENTRIES_A_WRITE):
+        output.write(np.tile(entry, min(_ENTRIES_A_WRITE, times - at)))
 
 
 def _skips_at_end(positions: np.ndarray) -> bool:

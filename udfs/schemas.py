@@ -4,12 +4,24 @@ Rows say where bytes are; the bytes themselves are in staging files. Offsets and
 bytes unless named otherwise; timestamps are milliseconds.
 """
 
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
 import pyarrow as pa
+
+_ROWS_A_BATCH = 1 << 10
 
 
 def schema(**columns: pa.DataType) -> pa.Schema:
     """An Arrow schema from names and types."""
     return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+
+
+def in_batches(rows: Iterator[dict[str, Any]], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows as batches of many: each batch costs both sides as much as a hundred rows do."""
+    while some := list(islice(rows, _ROWS_A_BATCH)):
+        yield pa.RecordBatch.from_pylist(some, columns)
 
 
 # One row a stretch scanned; see store_format.scan.End.

@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-long mutants fixtures lint format bench zip lock clean
+.PHONY: help env demo test test-long mutants fuzz fixtures lint format bench zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,11 @@ test-long: env  ## Run all tests, the long ones too
 
 mutants: env  ## Break each rule once and see its tests turn red (MUTANTS="part of a name")
 	$(PY) -m tests.mutants $(MUTANTS)
+
+fuzz: env  ## Fuzz each parser for a minute with atheris (needs a wheel of it)
+	$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt
+	for target in record properties queue index topic; do \
+		$(PY) -m tests.fuzz $$target --keep || exit 1; done
 
 fixtures: env  ## Make the small stores of tests/golden anew with RocketMQ (needs Maven)
 	$(PY) -m tests.rocketmq.fixtures $(FIXTURES)

@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing with atheris of all that reads bytes which others wrote."""

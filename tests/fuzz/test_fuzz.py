@@ -1,0 +1,45 @@
+"""The kept corpus and every crash found, as tests; and a minute of fuzzing for each target."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.targets import TARGETS, seeds
+
+CORPUS = Path(__file__).parent / "corpus"
+ROOT = Path(__file__).parents[2]
+
+
+def _inputs(name: str) -> list[bytes]:
+    files = [*(CORPUS / name).glob("*"), *CORPUS.glob(f"crash-{name}-*")]
+    return [*seeds(name), *(path.read_bytes() for path in sorted(files))]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_corpus(name: str) -> None:
+    for data in _inputs(name):
+        TARGETS[name](data)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_minute_of_fuzzing(name: str) -> None:
+    if importlib.util.find_spec("atheris") is None:
+        pytest.skip("no atheris: make fuzz installs it where it has a wheel")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", name, "--seconds", "60"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    runs = re.search(r"Done (\d+) runs", done.stderr)
+    assert runs is not None
+    print(f"{name}: {int(runs[1]):,} executions")
+    assert int(runs[1]) > 100

@@ -129,7 +129,7 @@ def _is_broken(
     walk = walks[number]
     if walk.fault not in (Fault.NONE, Fault.BLANK):
         return True
-    return bool(walk.accepted and walk.accepted[-1]["blank_excess"])
+    return bool(walk.accepted and walk.accepted[-1]["wrong_blank"] >= 0)
 
 
 def _map_segments(

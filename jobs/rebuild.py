@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobs.damage import DamageMap, map_damage
-from jobs.link import Linked
+from jobs.link import Break, Linked
 from jobs.pipeline import Cut, Pipeline, is_local, spark_cores
 from jobs.plan import Plan, make_plan
 from jobs.progress import Progress
@@ -123,6 +123,34 @@ def read_log(job: Pipeline, on_damage: str) -> LogRead:
 
 def judge_end(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, list[str]]:
     """(why the log ends where it does, warnings); DamageFound where live records follow."""
+    blanks = _judge_blanks(job, linked, on_damage)
+    reason, warnings = _judge_break(job, linked, on_damage)
+    return reason, blanks + warnings
+
+
+def _judge_blanks(job: Pipeline, linked: Linked, on_damage: str) -> list[str]:
+    """Warnings of BLANKs that are not as long as what is left of their segments.
+
+    RocketMQ goes on with the next segment at each, whatever it jumps over.
+    """
+    warnings = []
+    for number, row in enumerate(linked.accepted):
+        if row["wrong_blank"] < 0:
+            continue
+        broke = Break(row["split"], row["wrong_blank"], Fault.BLANK_SIZE, row["size"], False)
+        before = Linked(linked.accepted[: number + 1], broke.offset, broke)
+        where = describe_break(job.plan, before)
+        live = first_live_record(job, before)
+        if live is not None and on_damage == REFUSE:
+            raise DamageFound(
+                f"{where}; live records follow, the first at offset {live}: --on-damage "
+                "salvage goes on there, truncate with the next segment as RocketMQ does"
+            )
+        warnings.append(f"{where}; what is left of its segment is passed over, as RocketMQ does")
+    return warnings
+
+
+def _judge_break(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, list[str]]:
     broke = linked.broke
     if broke is None and job.plan.splits.limit is not None:
         return "where a log in use ended when this began", []

@@ -109,7 +109,7 @@ class End:
     fault: Fault = Fault.NONE  # NONE: went on past its end; BLANK: to the segment's end
     size: int = 0  # what stands in totalSize there
     rest_is_zero: bool = True  # nothing but zeros from `next` to the stretch's end
-    blank_excess: int = 0  # BLANK: what its size says beyond what is left of the segment
+    wrong_blank: int = -1  # the place of a BLANK of the wrong size, at which the scan ended
     records: int = 0
     index_puts: int = 0
     last_record: int = -1
@@ -187,7 +187,9 @@ class Scan:
         if end.fault == Fault.NONE and at == s.segment_end:
             end.fault = Fault.SHORT_TAIL  # RocketMQ ends every segment in a BLANK, or the log
         if end.fault == Fault.BLANK:
-            end.blank_excess = self._size_at(at) - (s.segment_end - at)
+            size = self._size_at(at)
+            if size != s.segment_end - at:
+                end.wrong_blank, end.size = at, size
         end.next = s.segment_end if end.fault == Fault.BLANK else at
         if end.fault not in (Fault.NONE, Fault.BLANK):
             self._look_past(at)

@@ -414,13 +414,18 @@ def shortened(path: Path) -> None:
     os.truncate(path, 100)
 
 
+def grown(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"x")
+
+
 def replaced(path: Path) -> None:
     content = path.read_bytes()
     path.unlink()
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("change", [touched, shortened, replaced])
+@pytest.mark.parametrize("change", [touched, shortened, grown, replaced])
 @pytest.mark.parametrize("at_look", [1, 2, 5])
 def test_a_log_that_changes_during_the_job(
     store: Path, change: Callable[[Path], None], at_look: int

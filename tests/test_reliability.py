@@ -1,0 +1,101 @@
+"""Cuts, holes and flipped bits: what is lost, what is named, and what no check can see.
+
+A selection here; every one of them with `make test-long`, and beside RocketMQ's own answers with
+`python -m tests.reliability`.
+"""
+
+import pytest
+
+from tests.reliability import derived
+from tests.reliability.inputs import COUNT, LAST, PLACES, Input, Small, cuts, flips, holes, small
+from tests.reliability.outcome import Class, Outcome, classify, ours, refuse
+
+SELECTED = 37  # each so many-th bit or byte; prime, so that all bits of a byte come up
+
+# A wrong queueOffset or queueId that nothing covers may move its queue's next position above
+# the offsets that follow, which are then skipped: RocketMQ's rule (see store_format.queue_runs).
+MOVES_OTHERS = ("queueId", "queueOffset")
+
+
+def judge(store: Small, sound: Outcome, given: Input) -> Class:
+    """Both ways to rebuild; what holds whatever was damaged."""
+    outcome = ours(store, given)
+    found = classify(store, sound, outcome, given.number)
+    said = refuse(store, given)
+    assert bool(said) == outcome.told, f"{given.field}, {given.what}: {said or 'only salvage told'}"
+    if found in (Class.OTHERS_LOST, Class.ALL_LOST):
+        assert given.field in MOVES_OTHERS, f"{given.field}, {given.what}: {found}"
+        assert not given.covered
+    if given.field and given.covered:
+        assert outcome.told, f"{given.field}, {given.what}: unseen"
+        assert found in (Class.LOST, Class.SAME)
+    return found
+
+
+def judge_flips(place: str, every: int, crc_property: bool) -> None:
+    store = small(crc_property=crc_property)
+    sound = ours(store)
+    assert sound.messages == COUNT
+    assert not sound.told
+    for given in flips(store, PLACES[place], every):
+        judge(store, sound, given)
+
+
+def judge_tail(kind: str, every: int, crc_property: bool) -> None:
+    store = small(kind, crc_property)
+    sound = ours(store)
+    gone = store.segment[: store.places[-1]].rstrip(b"\0")
+    for given in [*cuts(store)][::every]:
+        found = judge(store, sound, given)
+        assert found in ((Class.LOST,) if given.covered else (Class.WRONG, Class.SAME)), given.what
+        # of a record of which nothing is there, nothing can be said
+        there = given.segment.rstrip(b"\0") != gone
+        assert ours(store, given).told == (given.covered and there), given.what
+    for given in [*holes(store)][::every]:
+        found = judge(store, sound, given)
+        assert not crc_property or found == Class.LOST, given.what
+
+
+@pytest.mark.parametrize("crc_property", [False, True])
+@pytest.mark.parametrize("place", PLACES)
+def test_flipped_bits(place: str, crc_property: bool) -> None:
+    """With `__CRC32#` and forceVerifyPropCRC every single one is seen, and costs its message."""
+    judge_flips(place, SELECTED, crc_property)
+
+
+@pytest.mark.parametrize("crc_property", [False, True])
+@pytest.mark.parametrize("kind", LAST)
+def test_a_torn_last_record(kind: str, crc_property: bool) -> None:
+    judge_tail(kind, SELECTED, crc_property)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("crc_property", [False, True])
+@pytest.mark.parametrize("place", PLACES)
+def test_every_flipped_bit(place: str, crc_property: bool) -> None:
+    judge_flips(place, 1, crc_property)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("crc_property", [False, True])
+@pytest.mark.parametrize("kind", LAST)
+def test_every_cut_and_hole(kind: str, crc_property: bool) -> None:
+    judge_tail(kind, 1, crc_property)
+
+
+def test_verify_names_every_flip_of_an_entry_or_a_header() -> None:
+    """The field at fault, too. The checkpoint is not read, so that none of it is trusted."""
+    store = small()
+    sound = {("index/20231114221320000" if path == "index/0" else path): content
+             for path, content in ours(store).files.items()}  # fmt: skip
+    assert derived.verified(store, sound).same
+    for wrong in derived.wrong_bits("index/20231114221320000", 7):
+        report = derived.verified(store, sound, wrong)
+        if wrong.part == "checkpoint":
+            assert report.same
+            continue
+        (difference,) = report.differences
+        assert difference.path.endswith(wrong.path)
+        what = "header" if wrong.part == "index header" else "entry"
+        assert what in difference.field
+        assert difference.there != difference.wanted

@@ -24,6 +24,8 @@ def only(module: str, words: str) -> tuple[str, ...]:
 _PUBLISHING = "store_format/publishing.py"
 _CRASHES = "tests/test_publish_crashes.py"
 _LEFTOVERS = "tests/test_leftovers.py"
+_INSTALL = "tests/test_install.py"
+_RECOVER = "tests/test_recover.py"
 _LIVE = "tests/test_live_store.py"
 
 BUGS = (
@@ -51,6 +53,44 @@ BUGS = (
         "now._replace(mtime=self.mtime)", (_LIVE, _WRONG, "-k", "grows or changes")),
     Bug("asking for a lock lets go of none", "store_format/locks.py",
         "if identity(os.stat(path)) in held_here:", "if False:", only(_LIVE, "who_holds")),
+    # Installing
+    Bug("a store changes its set in one step", "store_format/installing.py",
+        'put_in_place(files, f"{staging}/{_ROOT}", store, replace=True)',
+        'files.rename(store, f"{staging}/x"); files.rename(f"{staging}/{_ROOT}", store); files.rename(f"{staging}/x", f"{staging}/{_ROOT}")',
+        only(_INSTALL, "crash_leaves")),
+    Bug("what takes the kept set's name is that set", "store_format/installing.py",
+        '        files.sync_all("")  # so', '        pass  # so', only(_INSTALL, "crash")),
+    Bug("an installation that was killed is told by its root", "store_format/installing.py",
+        'files.inode(root) == note["root"]', "True", only(_INSTALL, "crash_leaves")),
+    Bug("not while the lock is held", "jobs/install.py", "        if holder is not None:",
+        "        if False:", only(_INSTALL, "has_the_lock")),
+    Bug("not when the log has grown", "jobs/install.py", "return part.records > 0", "return False",
+        only(_INSTALL, "grown")),
+    Bug("not a file that the manifest does not name", "store_format/installing.py",
+        "!= (wanted.length, wanted.sha256)", "== (0, '')", only(_INSTALL, "changed")),
+    Bug("a queue without messages keeps its position", "store_format/installing.py",
+        "last < log_start", "False", only(_INSTALL, "expired")),
+    # Recovering
+    Bug("what is cut is kept", "store_format/recovering.py", "log.cut(end, CUT)", "log.cut(end)",
+        only(_RECOVER, "crash_of or tail_becomes")),
+    Bug("what is cut is durable before it goes", "store_format/writer/recovery.py",
+        "            kept.sync()\n", "            pass\n", only(_RECOVER, "crash_of")),
+    Bug("what is cut has a durable name before it goes", "store_format/writer/recovery.py",
+        "        self.files.rename(part, self._new_name(folder, at))\n        self.files.sync_folder(folder)",
+        "        self.files.rename(part, self._new_name(folder, at))", only(_RECOVER, "crash_of")),
+    Bug("abort goes last", "store_format/recovering.py",
+        "    log.cut(end, CUT)\n", "    files.remove(ABORT)\n    log.cut(end, CUT)\n    _write(files, ABORT, abort)\n",
+        only(_RECOVER, "crash_of")),
+    Bug("abort goes when the rest is durable", "store_format/recovering.py",
+        '    if placed or removed:\n        files.sync_all("")\n', "", only(_RECOVER, "crash_of")),
+    Bug("derived files are durable before they have their names", "store_format/recovering.py",
+        '        files.sync_all("")  # what', "        pass  # what", only(_RECOVER, "crash_of")),
+    Bug("what is sound is not written", "jobs/recover.py", "if path in wrong]", "]",
+        only(_RECOVER, "only_what")),
+    Bug("a lost sector ends the log", "jobs/recover.py", "if end >= linked.end:", "if True:",
+        only(_RECOVER, "sector")),
+    Bug("entries of expired messages are no fault", "udfs/compare.py",
+        "if expired.all() else 0", "if False else 0", only(_RECOVER, "expired")),
     # The same bytes however the work is cut
     Bug("a queue's runs are numbered in the log's order", _PIPELINE,
         ".sortWithinPartitions(*QUEUE_KEY, *LOG_ORDER)", ".sortWithinPartitions(*QUEUE_KEY)",

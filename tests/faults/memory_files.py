@@ -30,6 +30,8 @@ class Op(NamedTuple):
     inode: int = -1
     at: int = 0
     data: bytes = b""
+    # Which folders it is in, and goes to: a folder's names go with it when it is moved.
+    parents: tuple[int, ...] = ()
 
 
 class MemoryFile:
@@ -85,6 +87,11 @@ class MemoryFiles:
             self.folder_ids[folder] = -number
 
     def note(self, op: Op) -> None:
+        if op.kind == "sync folder":
+            op = op._replace(parents=(self.folder_ids[op.path],))
+        elif op.kind in ("folder", "create", "remove", "rename", "exchange"):
+            places = [op.path, op.data.decode()] if op.data else [op.path]
+            op = op._replace(parents=tuple(self.folder_ids[_folder(path)] for path in places))
         if self.fail(op):
             if op.kind == "sync":
                 self.ops.append(op._replace(kind="failed sync"))
@@ -239,8 +246,9 @@ class _Disk:
         elif op.kind == "failed sync":
             self.doomed.setdefault(op.inode, []).extend(self.pending.pop(op.inode, []))
         elif op.kind == "sync folder":
-            mine = [n for n in self.pending_names if op.path in _folders_of(n)]
-            self.pending_names = [n for n in self.pending_names if op.path not in _folders_of(n)]
+            folder = op.parents[0]
+            mine = [n for n in self.pending_names if folder in n.parents]
+            self.pending_names = [n for n in self.pending_names if folder not in n.parents]
             for done in mine:
                 self._name(done)
         elif op.kind == "sync all":
@@ -256,6 +264,7 @@ class _Disk:
             self.pending_names.append(op)
 
     def _name(self, op: Op) -> None:
+        op = _where_it_is(op, self.folder_ids)
         _apply_name(self.names, self.folders, op)
         _apply_name({}, self.folder_ids, op)
 
@@ -266,6 +275,7 @@ class _Disk:
         names, folders, ids = dict(self.names), set(self.folders), dict(self.folder_ids)
         for op in self.pending_names:
             if keep_name(op):
+                op = _where_it_is(op, ids)
                 _apply_name(names, folders, op)
                 _apply_name({}, ids, op)
         files = MemoryFiles(names_of=names, folders=folders, folder_ids=ids)
@@ -299,7 +309,7 @@ def _apply_name(names: dict[str, int], folders: Any, op: Op) -> None:
         for table in (names, folders):  # a folder takes along what a lost removal left in it
             for name in [n for n in table if n == op.path or n.startswith(op.path + "/")]:
                 table.remove(name) if isinstance(table, set) else table.pop(name)
-    elif op.kind == "rename" and _there(names, folders, op.path):
+    elif op.kind == "rename" and _there(names, folders, op.path) and _folder(to) in folders:
         for table in (names, folders):
             _move(table, op.path, to)
     elif op.kind == "exchange" and all(_there(names, folders, p) for p in (op.path, to)):
@@ -309,11 +319,21 @@ def _apply_name(names: dict[str, int], folders: Any, op: Op) -> None:
             _move(table, _ASIDE, to)
 
 
-def _folders_of(op: Op) -> set[str]:
-    """The folders whose sync makes an operation on names durable; a move is in both or neither."""
-    return {_folder(op.path), _folder(op.data.decode())} if op.data else {_folder(op.path)}
+def _where_it_is(op: Op, ids: dict[str, int]) -> Op:
+    """The operation with the paths that its folders have now; one that is gone leads nowhere."""
+    paths = {number: path for path, number in ids.items()}
+
+    def now(path: str, parent: int) -> str:
+        name = path.rpartition("/")[2]
+        folder = paths.get(parent, _NOWHERE)
+        return f"{folder}/{name}" if folder else name
+
+    path = now(op.path, op.parents[0])
+    to = now(op.data.decode(), op.parents[1]).encode() if op.data else b""
+    return op._replace(path=path, data=to)
 
 
+_NOWHERE = "\0nowhere"  # no path
 _ASIDE = "\0aside"  # no path
 
 

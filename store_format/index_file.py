@@ -133,16 +133,17 @@ def header(
 
 
 def entries_digest(contents: Iterable[bytes], slots: int, start: int) -> str:
-    """One hash over keyHash and physicalOffset of all entries from offset `start` on, in order.
+    """A hash of keyHash and physicalOffset of all entries from offset `start` on, in order.
 
     Files that are cut otherwise, as where a store's first messages have expired, give the same.
     """
-    found = hashlib.sha256()
+    hashes, offsets = hashlib.sha256(), hashlib.sha256()
     for content in contents:
         count = int(np.frombuffer(content, INDEX_HEADER, 1)[0]["indexCount"])
         at = INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES + INDEX_ENTRY_BYTES
         room = (len(content) - at) // INDEX_ENTRY_BYTES
         entries = np.frombuffer(content, INDEX_ENTRY, max(min(count - 1, room), 0), at)
         kept = entries[entries["physicalOffset"] >= start]
-        found.update(kept[["keyHash", "physicalOffset"]].tobytes())
-    return found.hexdigest()
+        hashes.update(kept["keyHash"].tobytes())
+        offsets.update(kept["physicalOffset"].tobytes())
+    return hashes.hexdigest() + offsets.hexdigest()

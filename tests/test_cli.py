@@ -201,3 +201,22 @@ def test_salvage_and_repair(store: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(repaired, command="check") == 0
     assert run(repaired, command="verify") == 0
     assert run(store, "--output", str(repaired), command="repair") == 2
+
+
+def test_recover_asks_and_says_what_it_did(
+    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.session.command_session", cli.command_session)
+    (store / "abort").touch()
+    assert run(store, "--dry-run", "--json", command="recover") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["needed"]
+    assert not told["done"]
+    assert run(store, command="recover") == 2
+    assert "--yes does it without a terminal" in capsys.readouterr().err
+    assert (store / "abort").exists()
+    assert run(store, "--yes", command="recover") == 0
+    assert "recovered" in capsys.readouterr().out
+    assert not (store / "abort").exists()
+    assert run(store, command="recover") == 0
+    assert "nothing to do" in capsys.readouterr().out

@@ -114,9 +114,7 @@ def check(spark: "SparkSession", storage: LocalStorage, output: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "stage", ["queues", *(pytest.param(s, marks=pytest.mark.long) for s in STAGES if s != "queues")]
-)
+@pytest.mark.parametrize("stage", [pytest.param(s, marks=pytest.mark.long) for s in STAGES])
 def test_a_python_worker_is_killed(spark: "SparkSession", stage: str, tmp_path: Path) -> None:
     marker = tmp_path / "killed"
     (tmp_path / "sets").mkdir()

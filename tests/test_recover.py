@@ -115,6 +115,31 @@ def test_nothing_of_a_sound_store_changes(name: str, tmp_path: Path) -> None:
         assert tree(tmp_path) == before
 
 
+def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: Path) -> None:
+    """Queues keep the entries of what is gone, and index files are cut otherwise than ours."""
+    store = tmp_path / "store"
+    with open_writer(store, **SETTINGS) as writer:
+        for number in range(30):
+            writer.append(Message("Idle", b"b" * 60, keys=f"i{number}"))
+        for number in range(1300):
+            writer.append(Message(f"T{number % 2}", b"b" * 60, number % 3, keys=f"k{number}"))
+    (store / "commitlog" / f"{0:020d}").unlink()
+    before = tree(store)
+    assert not run(store).needed
+    assert tree(store) == before
+    # what is wrong behind them is still seen
+    (first,) = (p for p in (store / "consumequeue" / "T0" / "0").iterdir() if p.name == "0" * 20)
+    content = bytearray(first.read_bytes())
+    content[-20:] = bytes(20)
+    first.write_bytes(content)
+    crash(store)
+    about = run(store)
+    assert about.written == [str(first.relative_to(store))]
+    assert about.removed == []
+    with open_writer(store, **SETTINGS) as writer:
+        assert writer.append(Message("Idle", b"x")).queue_offset == 30
+
+
 @pytest.mark.parametrize("name", ["middle_crc_5.3.3", "middle_size_5.3.3"])
 def test_live_records_behind_damage_are_not_cut_unasked(name: str, tmp_path: Path) -> None:
     store, golden = copy(name, tmp_path, derived=False)
@@ -253,6 +278,7 @@ class Recovery:
     """The steps of one recovery on files in memory: a log with a torn tail, and derived files."""
 
     SEGMENT = 2048
+    WANTED = {"consumequeue/T/0/0": b"right" * 300, "consumequeue/U/0/0": b"new" * 100}
 
     def __init__(self, segments_cut: int) -> None:
         whole = MemoryFiles()
@@ -306,9 +332,8 @@ class Recovery:
                     files.remove(f"{name}/{file}")
                 files.remove(name)
         files.add_folder(".stage")
-        wanted = {"consumequeue/T/0/0": b"right" * 300, "consumequeue/U/0/0": b"new" * 100}
         placed = []
-        for number, (path, content) in enumerate(wanted.items()):
+        for number, (path, content) in enumerate(self.WANTED.items()):
             if files.tree().get(path) != content:
                 files.create(f".stage/{number}").write_at(0, content)
                 placed.append(Placed(f".stage/{number}", path))
@@ -326,6 +351,9 @@ class Recovery:
         if clean:  # then all of it is done, and durable
             assert self.result(files) == self.done
         self.nothing_is_lost(files)
+        # a broker that starts now meets no file that is neither the old one nor the new
+        for path, content in self.WANTED.items():
+            assert files.tree().get(path) in (self.before.tree().get(path), content), path
         if not clean:
             self.work(files)
             assert self.result(files) == self.done

@@ -168,7 +168,7 @@ BUGS = (
         ("tests/test_multi_dispatch.py", "tests/test_profiles.py")),
     Bug("multi-dispatch is off unless enableMultiDispatch", "store_format/rules.py",
         "profile.multi_dispatch and settings.enable_multi_dispatch", "profile.multi_dispatch",
-        ("tests/test_multi_dispatch.py", "tests/test_against_reference.py")),
+        ("tests/test_profiles.py",)),
     Bug("a list's trailing empty parts do not count", _DISPATCH,
         "    while end > at and buf[end - 1] == _COMMA:", "    while False:",
         ("tests/test_multi_dispatch.py", "tests/test_against_reference.py")),

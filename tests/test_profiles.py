@@ -92,5 +92,6 @@ def test_settings_ask_only_for_what_a_release_has() -> None:
     assert new.batch_topics == ("a", "b")
     off = scan_rules(profile("5.2.0"), settings_from({"checkCRCOnRecover": "false"}), [])
     assert not off.check_body_crc
+    assert not off.dispatch.multi_dispatch
     unchecked = {"checkCRCOnRecover": "false", "forceVerifyPropCRC": "true"}
     assert not scan_rules(profile("5.2.0"), settings_from(unchecked), []).dispatch.property_crc

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REFUSE, TRUNCATE, SALVAGE = "refuse", "truncate", "salvage"
+_QUEUES_SHOWN = 20
 
 
 def rebuild(
@@ -194,6 +195,22 @@ def _count(summary: Summary, linked: Linked, built: list[Built]) -> None:
     summary.bytes_scanned = linked.end - summary.log_start
     unsafe = [name for row in linked.accepted for name in row["unsafe_topics"]]
     summary.left_out = list(dict.fromkeys(unsafe))
+    summary.warnings += _skipped(built)
+
+
+def _skipped(built: list[Built]) -> list[str]:
+    """A warning a queue that does not hold all of its messages."""
+    skipped: dict[str, int] = {}
+    for row in built:
+        if row["skipped"]:
+            skipped[row["folder"]] = skipped.get(row["folder"], 0) + row["skipped"]
+    lines = [
+        f"{folder}: {count:,} messages are not in this queue, their queueOffset is below its next "
+        "position (so does RocketMQ)"
+        for folder, count in sorted(skipped.items())[:_QUEUES_SHOWN]
+    ]
+    more = len(skipped) - len(lines)
+    return [*lines, f"... and {more:,} more queues"] if more else lines
 
 
 def new_checkpoint(plan: Plan, linked: Linked, built: list[Built]) -> bytes:

@@ -11,9 +11,9 @@ from tests.writer.stores import Clock
 
 # What a flip in a field may lead to besides being told: no checksum covers these.
 UNTOLD = {
-    "queueId": {"other"},
+    "queueId": {"other", "said"},
     "flag": {"same"},
-    "queueOffset": {"same", "other"},
+    "queueOffset": {"same", "other", "said"},
     "sysFlag": {"same", "other"},
     "bornTimestamp": {"same"},
     "bornHost": {"same"},

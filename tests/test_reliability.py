@@ -13,7 +13,8 @@ from tests.reliability.outcome import Class, Outcome, classify, ours, refuse
 SELECTED = 37  # each so many-th bit or byte; prime, so that all bits of a byte come up
 
 # A wrong queueOffset or queueId that nothing covers may move its queue's next position above
-# the offsets that follow, which are then skipped: RocketMQ's rule (see store_format.queue_runs).
+# the offsets that follow, which are then skipped: RocketMQ's rule (store_format.queue_runs.fold).
+# It is said, queue by queue.
 MOVES_OTHERS = ("queueId", "queueOffset")
 
 
@@ -26,6 +27,7 @@ def judge(store: Small, sound: Outcome, given: Input) -> Class:
     if found in (Class.OTHERS_LOST, Class.ALL_LOST):
         assert given.field in MOVES_OTHERS, f"{given.field}, {given.what}: {found}"
         assert not given.covered
+        assert outcome.told, f"{given.field}, {given.what}: lost in silence"
     if given.field and given.covered:
         assert outcome.told, f"{given.field}, {given.what}: unseen"
         assert found in (Class.LOST, Class.SAME)

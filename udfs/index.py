@@ -156,6 +156,7 @@ class BuildIndexFiles:
             "name": name,
             "length": written.length,
             "used": file_bytes(files.slots, 1 + stop - start),
+            "skipped": 0,
             "sha256": written.sha256,
             "entries": stop - start,
             "begin": begin.timestamp,

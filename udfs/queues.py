@@ -155,7 +155,7 @@ class BuildQueueFiles:
         name = attempt_name("queue")
         staging = self.files.staging
         output = staging.storage.create(staging.path(name), digest=True)
-        entries = blank = 0
+        entries = blank = skipped = 0
         batch = False
         for row in rows:
             batch = row["batch"]
@@ -164,6 +164,10 @@ class BuildQueueFiles:
                 blank = row["start"] - low
                 output.write(pre_blank(blank))
             entries += self._append(row, low, output)
+            # a run that reaches over several segments is counted in its first
+            if row["position"] < low + self.files.entries_a_file(batch) and row["position"] >= low:
+                positions, _ = self.files.positions(row, row["position"])
+                skipped += int(np.count_nonzero(positions == NO_POSITION))
         written = output.finish(self.files.file_bytes(batch))
         return {
             "folder": folder,
@@ -173,6 +177,7 @@ class BuildQueueFiles:
             "used": (blank + entries) * entry_bytes(batch),
             "sha256": written.sha256,
             "entries": entries,
+            "skipped": skipped,
             "begin": 0,
             "end": 0,
         }

@@ -82,6 +82,7 @@ BUILT = schema(
     used=pa.int64(),  # bytes before the preallocated tail
     sha256=pa.string(),
     entries=pa.int64(),
+    skipped=pa.int64(),  # queues: entries left out, their queueOffsets below the next position
     begin=pa.int64(),  # index files: the header's beginTimestamp
     end=pa.int64(),  # and endTimestamp
 )

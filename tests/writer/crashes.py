@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from store_format.names import COMMIT_LOG, segment_name
+from store_format.writer.appender import Request
 from store_format.writer.errors import WriterFailed
 from store_format.writer.message import Message
 from store_format.writer.options import WriterSettings
@@ -59,8 +60,13 @@ def work(seed: int, steps: int, **named: object) -> Work:
         before = writer.log.end
         if kind < 0.6:
             writer.append(_message(rng, step))
-        elif kind < 0.7:
+        elif kind < 0.66:
             writer.append_batch([_batched(rng, step) for _ in range(rng.randrange(1, 4))])
+        elif kind < 0.7:  # as group commit does: many callers' records in one write
+            drafts = [writer.encoder.draft(_message(rng, step)) for _ in range(rng.randrange(2, 5))]
+            writer.appender.append([Request((draft,)) for draft in drafts])
+            if given.sync_flush:
+                writer.flush()
         elif kind < 0.75:
             half.append(Transactions(writer).prepare(_message(rng, step)).physical_offset)
         elif kind < 0.8 and half and not given.transient_store_pool_enable:

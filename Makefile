@@ -45,7 +45,7 @@ format: env  ## Format the code and fix what can be fixed
 	$(PY) -m ruff format $(SOURCES)
 	$(PY) -m ruff check --fix $(SOURCES)
 
-bench: env  ## Time rebuild and writer beside RocketMQ (BENCH_ARGS="--messages 32000000" for 15 GB)
+bench: env  ## Time rebuild and writer beside RocketMQ (BENCH_ARGS="--large" for 15 GB too)
 	$(PY) -m benchmarks.rebuild $(BENCH_ARGS)
 	$(PY) -m benchmarks.writer --rocketmq 5.3.3
 

@@ -1,5 +1,6 @@
 """The rows of the benchmark's table: each a function from a number of runs to one row."""
 
+import os
 import shutil
 import statistics
 import sys
@@ -157,15 +158,16 @@ def tiny(runs: int) -> Row:
     store, output = make_store(TINY), _output()
     trivial, rebuilds = [], []
     for _ in range(runs):
-        trivial.append(checked(run([sys.executable, "-c", TRIVIAL])).seconds)
+        stock = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        trivial.append(checked(run([sys.executable, "-c", TRIVIAL], stock)).seconds)
         rebuilds.append(ours(store, output))
     shutil.rmtree(output)
     row = _ours_alone(TINY, rebuilds)
-    stock = _median(trivial)
+    usually = _median(trivial)
     return {
         **row,
-        "trivial_job_seconds": stock,
-        "more_than_trivial": round(row["reput_seconds"] - stock, 2),
+        "trivial_job_seconds": usually,
+        "more_than_trivial": round(row["reput_seconds"] - usually, 2),
     }
 
 

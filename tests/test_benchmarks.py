@@ -1,0 +1,49 @@
+"""The benchmarks' own arithmetic; what they measure is measured by `make bench`."""
+
+import sys
+
+from benchmarks.flame import boxes, read
+from benchmarks.process_tree import Run, Sample, run
+from benchmarks.rebuild import slopes, table
+
+
+def test_the_slope_is_of_the_marginal_cost() -> None:
+    usual = {"rocketmq_seconds": 12.0, "reput_seconds": 6.0, "no_check_seconds": 5.0}
+    large = {"rocketmq_seconds": 82.0, "reput_seconds": 16.0, "no_check_seconds": 12.0}
+    assert slopes(usual, large) == {"slope_ratio": 7.0, "no_check_slope_ratio": 10.0}
+
+
+def test_a_table_has_all_rows_and_says_what_differs() -> None:
+    rows = {
+        "good": {"messages": 1000, "log_bytes": 2_000_000_000, "same_bytes": True},
+        "bad": {"messages": 1, "same_bytes": False, "speed_up": 1.9},
+    }
+    _, good, bad = table(rows).splitlines()
+    assert good.split()[:3] == ["good", "1,000", "2.00"]
+    assert "the same" in good
+    assert "DIFFER" in bad
+    assert bad.endswith("speed_up: 1.9")
+
+
+def test_busy_cores_are_those_of_a_part_of_a_run() -> None:
+    samples = [Sample(0.0, 0.0), Sample(1.0, 0.5), Sample(2.0, 2.5), Sample(3.0, 4.5)]
+    done = Run(3.0, 0, "", 0, 0, samples)
+    assert done.busy(2.0, 0.0) == 2.0
+    assert done.busy(3.0, 2.0) == 0.5
+
+
+def test_processes_are_watched_with_their_children() -> None:
+    burn = "import time\nwhile time.process_time() < 1: pass"
+    parent = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burn!r}])"
+    done = run([sys.executable, "-c", parent])
+    assert done.code == 0
+    assert done.cpu > 0.6
+    assert done.python_mib > 0
+
+
+def test_a_flame_graph_starts_where_it_is_told_to() -> None:
+    top = read("main;scan (a.py:1);x 3\nmain;scan (a.py:1) 1\nmain;other 9", "scan")
+    assert top.samples == 4
+    drawn = boxes(top, 0, 0, 100, top.samples)
+    assert len(drawn) == 2
+    assert "x: 75.0%" in drawn[1]

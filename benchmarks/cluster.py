@@ -1,22 +1,21 @@
 """A standalone cluster of two one-core workers on this machine, and rebuilds submitted to it."""
 
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.process_tree import run
-from benchmarks.stores import RELEASE, Rebuilt, checked, said
-from tests.test_cluster import ROOT, SMALL, daemon, environment
-
-Submit = Callable[[Path, Path], Rebuilt]
+from benchmarks.stores import RELEASE, Rebuilt, cache_folder, checked, said
+from tests.test_cluster import ROOT, SMALL, SPARK_HOME, daemon, environment
 
 
 @contextmanager
-def on_a_cluster() -> Iterator[Submit]:
-    """Yields a function that rebuilds a store into an output folder on the cluster."""
+def standalone() -> Iterator[str]:
+    """Yields the master's URL."""
     folder = Path(tempfile.mkdtemp(prefix="reput-cluster-"))
     try:
         with ExitStack() as stack:
@@ -31,14 +30,20 @@ def on_a_cluster() -> Iterator[Submit]:
                 worker = ("org.apache.spark.deploy.worker.Worker", *words)
                 says = r"Successfully registered with master (\S+)"
                 stack.enter_context(daemon(folder / number, says, *worker))
-            yield lambda store, output: _submit(url, store, output)
+            yield url
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _submit(url: str, store: Path, output: Path) -> Rebuilt:
-    shutil.rmtree(output, ignore_errors=True)
-    words = ["rebuild", str(store), "--output", str(output), "--rocketmq", RELEASE, "--json"]
+def submit(master: str, store: Path, output: Path) -> Rebuilt:
+    """Rebuild twice in one application (benchmarks.twice); says the second's stages."""
+    zipped = cache_folder() / "reput.zip"
+    subprocess.run([sys.executable, ROOT / "scripts" / "make_zip.py", zipped], check=True)
     python = environment(PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
-    done = run([str(ROOT / "spark-submit.sh"), "--master", url, *SMALL, *words], python)
+    done = run(
+        [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, *SMALL,
+         "--py-files", str(zipped), str(Path(__file__).with_name("twice.py")),
+         str(store), str(output), RELEASE],
+        python,
+    )  # fmt: skip
     return Rebuilt(checked(done), said(done))

@@ -11,6 +11,7 @@ from store_format.index_file import chain, fill_entries
 from store_format.layouts import INDEX_PUT, QUEUE_PUT
 from store_format.profiles import RELEASES, profile
 from store_format.queue_runs import fold, group_by_queue
+from store_format.records import prefix_bytes
 from store_format.rules import place_rules, scan_rules
 from store_format.scan import FIND_FIRST, End, Stretch, scan
 from store_format.settings import Settings
@@ -24,15 +25,17 @@ def load_kernels() -> None:
     """Call all that a rebuild's tasks call, for no records."""
     pa.array([0])  # imports pandas, where there is one
     release = profile(RELEASES[-1])
+    rules = scan_rules(release, Settings(), ())
 
     def read(_: int, buffer: np.ndarray) -> None:
         buffer[:] = 1  # no record is found there, nor does one stand at its start
 
     for first in (0, FIND_FIRST):
         stretch = Stretch(0, _BYTES, 0, _BYTES, first)
-        *_, end = scan(read, stretch, scan_rules(release, Settings(), ()))
+        *_, end = scan(read, stretch, rules)
         assert isinstance(end, End)
         assert end.fault != Fault.BLANK
+    prefix_bytes(0, rules.records)
     group_by_queue(np.zeros(0, QUEUE_PUT), np.zeros(0, np.int64), np.zeros(0, np.bool_))
     none, places = np.zeros(0, np.uint8), np.zeros(0, np.int64)
     fold(none, places, 0, 0, 0, place_rules(release), places)

@@ -175,7 +175,8 @@ def test_what_a_body_holds_is_no_record_where_its_own_record_is_told() -> None:
     """A body with a record that claims to stand where it does: seen only if its frame is lost."""
     made = messages(9)
     place = sum(len(encode(m, 0)) for m in made)
-    inner = encode(Message(topic="Forged", queue_offset=5, body=b"x"), place + 88)
+    forged = Message(topic="Forged", queue_offset=5, body=b"x", store_timestamp=START + 9)
+    inner = encode(forged, place + 88)
     made.append(Message(topic="T", queue_offset=3, body=inner, store_timestamp=START + 9))
     made += [Message(queue_offset=n, queue_id=4, store_timestamp=START + 9 + n) for n in range(5)]
     log = damaged(made)

@@ -101,7 +101,9 @@ def recover(
     started = time.monotonic()
     store = os.path.abspath(store)
     with ExitStack() as stack:
-        job = _Recovery(spark, store, rocketmq, dict(settings or {}), cut or Cut(), stack, dry_run)
+        job = _Recovery(
+            spark, store, rocketmq, dict(settings or {}), cut or Cut(), stack, dry_run, confirm
+        )
         about = job.examine(on_damage, progress or Progress())
         if about.needed and not dry_run:
             confirm(
@@ -122,7 +124,7 @@ class _Recovery:
 
     def __init__(
         self, spark: "SparkSession", store: str, rocketmq: str, settings: dict[str, str], cut: Cut,
-        stack: ExitStack, dry_run: bool,
+        stack: ExitStack, dry_run: bool, confirm: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.spark, self.store, self.stack, self.dry_run = spark, store, stack, dry_run
         if not os.path.isdir(store):
@@ -141,7 +143,7 @@ class _Recovery:
         self._lock(create=False)
         self.crashed = self.files.exists(ABORT)
         if self.crashed:
-            self._complete_last(settings)
+            self._complete_last(settings, confirm)
         self.cores, self.cut = spark_cores(spark), cut
         self.plan = make_plan(
             self.storage, store, rocketmq, settings, self.cores, cut.split_bytes
@@ -158,7 +160,7 @@ class _Recovery:
             self.stack.callback(self.files.lock(LOCK))
             self._locked = True
 
-    def _complete_last(self, settings: dict[str, str]) -> None:
+    def _complete_last(self, settings: dict[str, str], confirm: Callable[[str], None]) -> None:
         """A crash while a segment was made: its length is not there yet."""
         names, size = self.files.names(COMMIT_LOG), settings_from(settings)
         for name in names[-1:]:
@@ -173,6 +175,10 @@ class _Recovery:
                             f"{self.store}/{path}: has {length} bytes: a crash left it unfinished; "
                             f"recover gives it its length first"
                         )
+                    confirm(
+                        f"extend {self.store}/{path}, which a crash left unfinished, with zeros"
+                    )
+                    self._changed = True
                     file = self.files.open(path)
                     file.set_length(size.mapped_file_size_commit_log)
                     file.sync()

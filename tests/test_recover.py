@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pyspark.sql
@@ -13,7 +13,7 @@ import pytest
 from jobs.pipeline import Cut
 from jobs.recover import Recovered, recover
 from store_format.checkpoint import Checkpoint, decode
-from store_format.faults import DamageFound
+from store_format.faults import DamageFound, StoreError
 from store_format.file_layer import StoreInUse
 from store_format.profiles import profile
 from store_format.recovering import Placed, apply
@@ -28,6 +28,9 @@ from tests.rocketmq.judge import difference
 from tests.test_live_store import SETTINGS, Writing
 from tests.writer.crashes import open_memory
 from tests.writer.stores import Clock, open_writer, settings, stored_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TAILS = ("torn_tail_5.3.3", "bad_magic_tail_5.3.3", "garbage_tail_5.3.3", "continued_5.3.3")
 
@@ -98,6 +101,18 @@ def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path)
     state = tree(store)
     assert not run(store, golden.version, golden.settings).needed
     assert tree(store) == state
+
+
+def test_through_spark(spark: "SparkSession", tmp_path: Path) -> None:
+    store, golden = copy("torn_tail_5.3.3", tmp_path)
+    (store / "abort").write_bytes(b"")
+    (wrong,) = list((store / "consumequeue").rglob("0" * 20))[:1]
+    wrong.unlink()
+    settings = as_text(golden.settings)
+    about = recover(spark, str(store), rocketmq=golden.version, settings=settings)
+    assert about.written == [str(wrong.relative_to(store))]
+    assert difference(store, golden.expect) is None
+    assert not recover(spark, str(store), rocketmq=golden.version, settings=settings).needed
 
 
 @pytest.mark.parametrize("name", ["mixed_5.3.3", "expired_5.3.3", "lmq_batch_5.3.3"])
@@ -246,6 +261,20 @@ def test_not_while_a_broker_has_the_lock(tmp_path: Path) -> None:
             run(tmp_path / "store", dry_run=dry_run)
     broker.stop()
     assert not run(tmp_path / "store").needed
+
+
+def test_a_last_segment_that_lacks_its_length(tmp_path: Path) -> None:
+    store = made(tmp_path / "store", 50)
+    segment = store / "commitlog" / f"{0:020d}"
+    os.truncate(segment, (1 << 16) - 9000)
+    crash(store)
+    with pytest.raises(StoreError, match="a crash left it unfinished"):
+        run(store, dry_run=True)
+    asked: list[str] = []
+    assert run(store, confirm=asked.append).done
+    assert "extend" in asked[0]
+    assert segment.stat().st_size == 1 << 16
+    assert not run(store).needed
 
 
 def test_a_dry_run_says_what_would_be_done(tmp_path: Path) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from jobs.install import install_set
+from store_format.faults import StoreChanged
+from store_format.file_layer import StoreInUse
 from store_format.names import COMMIT_LOG
 from tests import golden_stores, in_process
 from tests.in_process import as_text
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import snapshot
+from tests.rocketmq.live import SETTINGS, Broker, Client, contents, messages, snapshot
 from tests.test_recover import copy, run
 
 pytestmark = [pytest.mark.rocketmq]
@@ -54,3 +57,34 @@ def test_an_installed_set(tmp_path: Path, needs_rocketmq: Callable[[str], None])
     )
     install_set(str(store), str(tmp_path / "set"))
     opens_without_a_change("5.3.3", store, golden.settings)
+
+
+def test_a_live_brokers_store(tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> None:
+    """Its lock is seen, nothing is installed, and a rebuild ends where the log did."""
+    needs_rocketmq("5.3.3")
+    store = tmp_path / "store"
+    settings = as_text(SETTINGS)
+    with Driver("5.3.3") as client, Broker("5.3.3", store) as broker:
+        asking = Client(client, broker.namesrv)
+        asking.send(messages(200))
+        sending = threading.Thread(
+            target=lambda: [asking.send(messages(50, first=200 + 50 * n)) for n in range(6)]
+        )
+        sending.start()
+        summary = in_process.run(
+            str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=settings
+        )
+        sending.join()
+        assert "holds its lock" in summary.warnings[0]
+        assert 200 <= summary.messages <= 500
+        with pytest.raises(StoreInUse):
+            install_set(str(store), str(tmp_path / "set"))
+        broker.stop()
+    with pytest.raises(StoreChanged, match="has grown"):
+        install_set(str(store), str(tmp_path / "set"))
+    again = in_process.run(str(store), str(tmp_path / "whole"), rocketmq="5.3.3", settings=settings)
+    assert again.messages >= 500 > 0
+    # what was derived while it ran is the beginning of what is derived now
+    whole = contents(tmp_path / "whole")
+    for name, begun in contents(tmp_path / "set").items():
+        assert whole[name].startswith(begun), name

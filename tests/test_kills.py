@@ -1,4 +1,4 @@
-"""Real Spark jobs whose processes are killed, doubled, or run out of disk: the same bytes, or an
+"""Real Spark jobs whose processes are killed, or run out of disk: the same bytes, or an
 error and nothing left."""
 
 import json
@@ -81,28 +81,6 @@ def executor_of(process: int) -> int:
     return process
 
 
-class Doubled(LocalStorage):
-    """The first attempt at split 0 waits until another attempt at it has come to its end."""
-
-    def __init__(self, folder: str) -> None:
-        super().__init__()
-        self.folder = folder
-
-    def create(self, path: str, digest: bool = False) -> Writer:
-        name = os.path.basename(path)
-        if name.startswith("scan-00000000-") and name.endswith(".entries"):
-            attempts = Path(self.folder)
-            (attempts / name).touch()
-            if min(os.listdir(attempts), key=lambda n: (attempts / n).stat().st_ctime_ns) == name:
-                staging = Path(path).parent
-                for _ in range(600):
-                    done = [p for p in staging.glob("scan-00000000-*.runs") if p.stat().st_size]
-                    if done:
-                        break
-                    time.sleep(0.1)
-        return super().create(path, digest)
-
-
 def check(spark: "SparkSession", storage: LocalStorage, output: Path) -> None:
     store = golden_stores.unpack(GOLDEN)
     rebuild(
@@ -114,7 +92,9 @@ def check(spark: "SparkSession", storage: LocalStorage, output: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("stage", [pytest.param(s, marks=pytest.mark.long) for s in STAGES])
+@pytest.mark.parametrize(
+    "stage", ["queues", *(pytest.param(s, marks=pytest.mark.long) for s in STAGES if s != "queues")]
+)
 def test_a_python_worker_is_killed(spark: "SparkSession", stage: str, tmp_path: Path) -> None:
     marker = tmp_path / "killed"
     (tmp_path / "sets").mkdir()
@@ -126,7 +106,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from tests.test_kills import Doubled, Killing, check
+from tests.test_kills import Killing, check
 what, folder = sys.argv[1], Path(sys.argv[2])
 builder = SparkSession.builder.master("local-cluster[2,1,1024]")
 for name, value in {
@@ -134,16 +114,10 @@ for name, value in {
     "spark.testing.memory": "2000000000", "spark.driver.host": "127.0.0.1",
     "spark.executorEnv.PYTHONPATH": sys.argv[3], "spark.executorEnv.NUMBA_CACHE_DIR": sys.argv[4],
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    **({"spark.speculation": "true", "spark.speculation.interval": "100ms",
-        "spark.speculation.multiplier": "1.01", "spark.speculation.quantile": "0.1",
-        "spark.speculation.minTaskRuntime": "1ms"} if what == "speculate" else {}),
 }.items():
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
-storage = (
-    Doubled(str(folder / "attempts")) if what == "speculate"
-    else Killing(what, str(folder / "killed"), "executor")
-)
+storage = Killing(what, str(folder / "killed"), "executor")
 check(spark, storage, folder / "sets" / "output")
 spark.stop()
 """
@@ -151,8 +125,7 @@ spark.stop()
 
 def in_local_cluster(what: str, folder: Path) -> None:
     """A job on two executors, each a JVM of its own."""
-    for name in ("attempts", "sets"):
-        (folder / name).mkdir()
+    (folder / "sets").mkdir()
     golden_stores.unpack(GOLDEN)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     done = subprocess.run(
@@ -173,13 +146,6 @@ def in_local_cluster(what: str, folder: Path) -> None:
 def test_an_executor_is_killed(stage: str, tmp_path: Path) -> None:
     in_local_cluster(stage, tmp_path)
     assert (tmp_path / "killed").exists()
-
-
-@pytest.mark.long
-@pytest.mark.spark
-def test_a_speculative_duplicate_changes_nothing(tmp_path: Path) -> None:
-    in_local_cluster("speculate", tmp_path)
-    assert len(os.listdir(tmp_path / "attempts")) >= 2
 
 
 FULL = """

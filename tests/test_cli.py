@@ -28,6 +28,8 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield Session()
 
     monkeypatch.setattr(cli, "command_session", session)
+    # Where kernels are still to be compiled, a stage is long enough for progress to be told.
+    monkeypatch.setattr("jobs.progress._LINE_SECONDS", 3600)
     with mock.patch.object(pyspark.sql, "functions", functions):
         yield
 

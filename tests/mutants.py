@@ -8,8 +8,10 @@ is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_proce
 
 import sys
 
+from tests import planted_rebuild_bugs
 from tests.planting import Bug, plant_all
-from tests.writer import planted_bugs
+from tests.storage import planted_bugs as planted_storage_bugs
+from tests.writer import planted_bugs as planted_writer_bugs
 
 _RECORDS = "store_format/records.py"
 _PROPERTIES = "store_format/properties.py"
@@ -294,8 +296,16 @@ BUGS = (
 )  # fmt: skip
 
 
+ALL = (
+    *BUGS,
+    *planted_writer_bugs.BUGS,
+    *planted_rebuild_bugs.BUGS,
+    *planted_storage_bugs.BUGS,
+)
+
+
 def main(wanted: str = "") -> int:
-    return plant_all((*BUGS, *planted_bugs.BUGS), wanted)
+    return plant_all(ALL, wanted)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,9 @@ _LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "target", ".hypothesis", "__
 _HEAD = """\
 # Planted bugs
 
-A line each time `make mutants` (or `python -m tests.planted_rebuild_bugs`) broke one rule in a
-copy of the tree: what was broken, where, and the first test that turned red. Written by those
-commands; a run of some of the bugs writes their lines anew. The bugs themselves are in
-`tests/mutants.py`, `tests/writer/planted_bugs.py` and `tests/planted_rebuild_bugs.py`.
+A line each time `make mutants` broke one rule in a copy of the tree: what was broken, where, and
+the first test that turned red. Written by that command; a run of some of the bugs writes their
+lines anew. The bugs themselves are in `tests/mutants.py` and the three tables that it joins.
 
 | rule or promise | broken in | caught by |
 |---|---|---|

@@ -22,6 +22,7 @@ from jobs.java import find_java_home
 from tests import golden_stores
 from tests.golden_stores import GoldenStore
 from tests.rocketmq.judge import difference
+from tests.test_kills import in_cluster
 
 # Each starts executors whose kernels are compiled anew, from the zip: half a minute and more.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -271,3 +272,9 @@ def test_damage_is_told_by_its_place_from_a_cluster(
     assert done.returncode == 1
     assert "bodyCRC does not match the body" in said(done)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_speculative_duplicate_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    """Spark starts a second copy of a slow task only on another host: 127.0.0.2, 127.0.0.3."""
+    in_cluster("doubled", tmp_path, cluster.url)
+    assert (tmp_path / "doubled").exists()

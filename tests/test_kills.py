@@ -22,6 +22,7 @@ from store_format.store_files import LocalStorage, Writer
 from tests import golden_stores
 from tests.in_process import as_text
 from tests.rocketmq.judge import difference
+from udfs.staging import ENTRIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,6 +74,36 @@ class Killing(LocalStorage):
         time.sleep(60)
 
 
+class Doubling(LocalStorage):
+    """The first task that scans waits until another attempt at its split has begun.
+
+    Spark then has a speculative duplicate of it: both run to their ends, or to Spark's kill.
+    """
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self.folder, self.driver = Path(folder), os.getpid()
+
+    def create(self, path: str, digest: bool = False) -> Writer:
+        if "/scan-" in path and path.endswith(ENTRIES) and os.getpid() != self.driver:
+            self._attempt("-".join(Path(path).name.split("-")[:2]))
+        return super().create(path, digest)
+
+    def _attempt(self, split: str) -> None:
+        first, doubled = self.folder / "first", self.folder / "doubled"
+        try:
+            with first.open("x") as file:
+                file.write(split)
+        except FileExistsError:
+            if first.read_text() == split:
+                doubled.touch()
+            return
+        for _ in range(1200):
+            if doubled.exists():
+                break
+            time.sleep(0.1)
+
+
 def executor_of(process: int) -> int:
     """The JVM that a Python worker belongs to: the first of its forebears that is one."""
     while "java" not in os.readlink(f"/proc/{process}/exe"):
@@ -106,10 +137,12 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from tests.test_kills import Killing, check
+from tests.test_kills import Doubling, Killing, check
 what, folder = sys.argv[1], Path(sys.argv[2])
-builder = SparkSession.builder.master("local-cluster[2,1,1024]")
+builder = SparkSession.builder.master(sys.argv[5])
 for name, value in {
+    "spark.speculation": str(what == "doubled").lower(), "spark.speculation.quantile": "0.1",
+    "spark.speculation.multiplier": "1.1", "spark.speculation.minTaskRuntime": "100ms",
     "spark.ui.enabled": "false", "spark.executor.memory": "512m", "spark.driver.memory": "512m",
     "spark.testing.memory": "2000000000", "spark.driver.host": "127.0.0.1",
     "spark.executorEnv.PYTHONPATH": sys.argv[3], "spark.executorEnv.NUMBA_CACHE_DIR": sys.argv[4],
@@ -117,19 +150,22 @@ for name, value in {
 }.items():
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
-storage = Killing(what, str(folder / "killed"), "executor")
+doubled = what == "doubled"
+storage = (
+    Doubling(str(folder)) if doubled else Killing(what, str(folder / "killed"), "executor")
+)
 check(spark, storage, folder / "sets" / "output")
 spark.stop()
 """
 
 
-def in_local_cluster(what: str, folder: Path) -> None:
+def in_cluster(what: str, folder: Path, master: str = "local-cluster[2,1,1024]") -> None:
     """A job on two executors, each a JVM of its own."""
     (folder / "sets").mkdir()
     golden_stores.unpack(GOLDEN)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), str(folder / "numba")],
+        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), str(folder / "numba"), master],
         cwd=ROOT, capture_output=True, text=True, timeout=600,
         env={
             **kept, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(find_java_home().home),
@@ -144,7 +180,7 @@ def in_local_cluster(what: str, folder: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("stage", ["scan", "queues"])
 def test_an_executor_is_killed(stage: str, tmp_path: Path) -> None:
-    in_local_cluster(stage, tmp_path)
+    in_cluster(stage, tmp_path)
     assert (tmp_path / "killed").exists()
 
 

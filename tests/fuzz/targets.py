@@ -98,7 +98,7 @@ def topic(data: bytes) -> None:
         name = check_topic(text)
     except UnsafeName:
         return
-    root = "/root/consumequeue"
+    root = "/store/consumequeue"
     path = os.path.normpath(os.path.join(root, name, "0"))
     assert os.path.dirname(os.path.dirname(path)) == root, path
     os.fsencode(storage_for(path) and path)

@@ -41,13 +41,13 @@ BUGS = (
     Bug("a message's keys are indexed again after a crash", "index_files", "[self._held :]", "[:]",
         _CRASH),
     Bug("callers are told before the sync", "flush",
-        "                self.flushed = self._sync()",
-        "                [r.done.release() for r in requests]\n"
-        "                requests.clear()\n                self.flushed = self._sync()",
+        "            if written:\n                self._all_or_fail(requests, self._sync_all)\n"
+        "            _tell(requests)",
+        "            _tell(requests)\n            if written:\n"
+        "                self._all_or_fail(requests, self._sync_all)",
         "test_flush.py -k told"),
     Bug("late callers are told by a sync that missed them", "flush",
-        "        for request in requests:\n            request.done.release()",
-        "        for request in requests + self._requests:\n            request.done.release()",
+        "            _tell(requests)", "            _tell(requests + self._requests)",
         "test_flush.py -k too_late"),
     Bug("a failed sync is forgotten", "writer", "        if self._error is None:\n            self._error = error",
         "        pass", "test_flush.py test_crash.py -k failed_or_fails"),
@@ -68,8 +68,8 @@ BUGS = (
         "test_open.py -k lock_is_held"),
     Bug("queue offsets begin anew where a queue's files are gone", "store",
         "if self._known_from == self.log.start:", "if True:", "test_open.py -k are_gone"),
-    Bug("a batch is parted by a segment's end", "writer", "size = first.size if len(drafts) == 1 else",
-        "size = first.size if True else", "test_message.py -k one_segment"),
+    Bug("a batch is parted by a segment's end", "appender",
+        "if held + size > room:", "if held + first.size > room:", "test_message.py -k one_segment"),
 )  # fmt: skip
 
 

@@ -1,0 +1,23 @@
+"""Every planted bug still has the line that it breaks; planting them all takes half an hour."""
+
+import collections
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import ALL
+from tests.planting import Bug
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("bug", ALL, ids=[bug.name for bug in ALL])
+def test_a_planted_bug_can_be_planted(bug: Bug) -> None:
+    assert bug.sound in (ROOT / bug.module).read_text()
+    assert bug.sound != bug.broken
+    assert any((ROOT / word.partition("::")[0]).exists() for word in bug.tests)
+
+
+def test_names_are_told_apart() -> None:
+    (_, times), *_ = collections.Counter(bug.name for bug in ALL).most_common(1)
+    assert times == 1

@@ -80,7 +80,7 @@ def main() -> None:
     names = (
         arguments.rows.split(",") if arguments.rows else [name for name in ROWS if name != "large"]
     )
-    if arguments.large:
+    if arguments.large and "large" not in names:
         names.append("large")
     rows: dict[str, Row] = {}
     for name in names:

@@ -59,6 +59,7 @@ def test_an_installed_set(tmp_path: Path, needs_rocketmq: Callable[[str], None])
     opens_without_a_change("5.3.3", store, golden.settings)
 
 
+@pytest.mark.long
 def test_a_live_brokers_store(tmp_path: Path, needs_rocketmq: Callable[[str], None]) -> None:
     """Its lock is seen, nothing is installed, and a rebuild ends where the log did."""
     needs_rocketmq("5.3.3")

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.ipc
@@ -20,7 +19,7 @@ from store_format.faults import REASONS, Fault, StoreError
 from store_format.names import COMMIT_LOG
 from store_format.profiles import RELEASES, profile
 from store_format.rules import record_rules
-from store_format.segments import find_segments
+from store_format.segments import Segment, find_segments
 from store_format.settings import SettingError, parse_assignments, parse_properties
 from store_format.storage import storage_for
 from store_format.store_files import LocalStorage
@@ -198,13 +197,9 @@ def _source_segments(store: str) -> list[SourceSegment]:
     sizes = [listed.state.size for listed in storage.list(folder) if listed.state]
     segments = find_segments(storage, [folder], max(sizes, default=0))
 
-    def source(segment: Any) -> SourceSegment:
+    def source(segment: Segment) -> SourceSegment:
         reader = storage.open(segment.path, segment.state)
-
-        def read(at: int, buffer: np.ndarray) -> None:
-            reader.read_into(at - segment.start, buffer)
-
-        return SourceSegment(segment.start, segment.end, read)
+        return SourceSegment(segment.start, segment.end, segment.read_by(reader))
 
     return [source(segment) for segment in segments]
 

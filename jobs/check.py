@@ -3,8 +3,7 @@
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jobs.damage import DamageMap, map_damage
@@ -81,12 +80,10 @@ def check(
         staging_storage, staging_storage.resolve(base), "reput-check"
     ) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress or Progress())
-        job.rules = replace(
-            job.rules, check_body_crc=True, check_property_crc=plan.profile.property_crc
-        )
+        job.check_every_crc()
         found = map_damage(job)
         report = _report(plan, found)
-        if any(True for _ in islice(files_there(storage, store), 1)):
+        if any(True for _ in files_there(storage, store)):
             compared = compare_derived(spark, job, found.linked, storage, store)
             report.derived_files, report.differences = compared
             report.differences.sort(key=lambda difference: difference.path)

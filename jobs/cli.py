@@ -10,20 +10,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.progress import Progress, ShownProgress
+from jobs.options import DAMAGE, DONE, FAILED, USAGE, add_store, told_to_jobs
 from jobs.session import SparkFailed, command_session
 from store_format.faults import DamageFound, StoreChanged, StoreError
-from store_format.profiles import RELEASES, UnknownRelease
-from store_format.settings import SettingError, parse_assignments, parse_properties
-
-DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
+from store_format.profiles import UnknownRelease
+from store_format.settings import SettingError
 
 _EPILOG = """\
 exit codes:
   0  done
   1  damage or differences were found (a refused rebuild publishes nothing)
-  2  wrong usage: an unknown setting, release or option
-  3  the job failed: no such store, an input changed, a disk was full, Spark failed
+  2  wrong usage: an unknown setting, release or option; no such store, or none like that
+  3  the job failed: an input changed, a disk was full, Spark failed
 
 examples:
   reput rebuild /data/store --output /data/rebuilt --rocketmq 5.3.3
@@ -141,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     verify.set_defaults(run=_verify)
     check = _command(commands, "check", "find all damage in a store", _CHECK + _VERSIONS)
-    add_store(check, on_damage=False)
+    add_store(check, on_damage=())
     check.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
     check.add_argument(
         "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
@@ -150,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     repair = _command(
         commands, "repair", "copy a damaged store so that a broker serves it", _REPAIR + _VERSIONS
     )
-    add_store(repair, on_damage=False)
+    add_store(repair, on_damage=())
     repair.add_argument("--output", required=True, metavar="DIR", help="absent or empty folder")
     repair.add_argument(
         "--replace", action="store_true", help="replace what DIR holds, in one atomic step"
@@ -194,65 +192,8 @@ def _command(commands: Any, name: str, says: str, epilog: str = "") -> _Command:
     return parser
 
 
-_ANY_DAMAGE = ("refuse", "truncate", "salvage")
-
-
-def add_store(
-    parser: argparse.ArgumentParser,
-    on_damage: bool = True,
-    damage: tuple[str, ...] = _ANY_DAMAGE,
-) -> None:
-    """A store, its release and settings, and where to run."""
-    parser.add_argument(
-        "store", metavar="STORE", help="a store's root, path or URL: it holds commitlog/"
-    )
-    parser.add_argument(
-        "--rocketmq", required=True, metavar="VERSION", help=f"{RELEASES[0]} .. {RELEASES[-1]}"
-    )
-    parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="assignments",
-        help="one setting by RocketMQ's name, over the broker's file; may be repeated",
-    )
-    if on_damage:
-        parser.add_argument(
-            "--on-damage",
-            choices=damage,
-            help="damage with live records after it: refuse (default; verify: as the manifest "
-            "says), end the log there, or go on at the next record that proves itself",
-        )
-        parser.add_argument(
-            "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
-        )
-    parser.add_argument(
-        "--master", metavar="MASTER", help="Spark master (default: local[*], or spark-submit's)"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, nothing else"
-    )
-
-
-def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
-    """The broker's settings: its file's, and --set over them. Raises SettingError."""
-    settings: dict[str, str] = {}
-    if arguments.broker_conf:
-        path = Path(arguments.broker_conf)
-        try:
-            settings.update(parse_properties(path.read_text("utf-8")))
-        except OSError as error:
-            raise SettingError(f"--broker-conf {path}: {error.strerror}") from None
-    settings.update(parse_assignments(arguments.assignments))
-    if getattr(arguments, "no_check_crc", False):
-        settings["checkCRCOnRecover"] = "false"
-    return settings
-
-
 def _rebuild(arguments: argparse.Namespace) -> int:
-    settings = settings_of(arguments)
+    told = told_to_jobs(arguments)
     with command_session(arguments.master) as spark:
         from jobs.rebuild import rebuild
 
@@ -260,19 +201,17 @@ def _rebuild(arguments: argparse.Namespace) -> int:
             spark,
             arguments.store,
             arguments.output,
-            rocketmq=arguments.rocketmq,
-            settings=settings,
             on_damage=arguments.on_damage or "refuse",
             replace=arguments.replace,
             index_start_name=arguments.index_start_name,
-            progress=progress_of(arguments),
+            **told,
         )
     _show(arguments, summary.as_json(), summary.text())
     return DAMAGE if summary.left_out else DONE
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    settings = settings_of(arguments)
+    told = told_to_jobs(arguments)
     with command_session(arguments.master) as spark:
         from jobs.verify import verify
 
@@ -281,17 +220,15 @@ def _verify(arguments: argparse.Namespace) -> int:
             arguments.store,
             against=arguments.against,
             staging_folder=arguments.staging,
-            rocketmq=arguments.rocketmq,
-            settings=settings,
             on_damage=arguments.on_damage,
-            progress=progress_of(arguments),
+            **told,
         )
     _show(arguments, report.as_json(), report.text())
     return DONE if report.same else DAMAGE
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    settings = settings_of(arguments)
+    told = told_to_jobs(arguments)
     if arguments.picture and os.path.lexists(arguments.picture):
         raise SettingError(f"--picture {arguments.picture}: is there already")
     with command_session(arguments.master) as spark:
@@ -302,9 +239,7 @@ def _check(arguments: argparse.Namespace) -> int:
             spark,
             arguments.store,
             staging_folder=arguments.staging,
-            rocketmq=arguments.rocketmq,
-            settings=settings,
-            progress=progress_of(arguments),
+            **told,
         )
     if arguments.picture:
         Path(arguments.picture).write_text(svg(report), "utf-8")
@@ -313,7 +248,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _repair(arguments: argparse.Namespace) -> int:
-    settings = settings_of(arguments)
+    told = told_to_jobs(arguments)
     with command_session(arguments.master) as spark:
         from jobs.repair import repair
 
@@ -321,22 +256,11 @@ def _repair(arguments: argparse.Namespace) -> int:
             spark,
             arguments.store,
             arguments.output,
-            rocketmq=arguments.rocketmq,
-            settings=settings,
             replace_output=arguments.replace,
-            progress=progress_of(arguments),
+            **told,
         )
     _show(arguments, summary.as_json(), summary.text())
     return DAMAGE if summary.not_filled else DONE
-
-
-def progress_of(arguments: argparse.Namespace) -> Progress:
-    """Progress on standard error; none with --json where that is standard output too.
-
-    spark-submit gives the driver one stream for both (PythonRunner).
-    """
-    one_stream = os.path.sameopenfile(1, 2)
-    return Progress() if arguments.json and one_stream else ShownProgress()
 
 
 def _show(arguments: argparse.Namespace, whole: dict[str, Any], text: str) -> None:

@@ -138,18 +138,14 @@ def _map_segments(
     if not broken:
         return {}
     segments = []
-    last: int | None = None
-    sound = iter(sorted(walks))
-    n = next(sound, None)
-    for number in broken:
-        while n is not None and n < number:
-            last = next(
-                (r["last_timestamp"] for r in reversed(walks[n].accepted) if r["records"]), last
-            )
-            n = next(sound, None)
-        segments.append(
-            DamagedSegment(number, job.plan.segments[number], last, number == in_use - 1)
-        )
+    damaged = set(broken)
+    last: int | None = None  # storeTimestamp of the last record before the segment
+    for number in range(in_use):
+        if number in damaged:
+            segment = job.plan.segments[number]
+            segments.append(DamagedSegment(number, segment, last, number == in_use - 1))
+        accepted = walks[number].accepted if number in walks else []
+        last = next((r["last_timestamp"] for r in reversed(accepted) if r["records"]), last)
     runs = tuple((row["split"], row["run"]) for walk in walks.values() for row in walk.accepted)
     splits = job.plan.splits
     task = MapSegments(

@@ -6,13 +6,16 @@ import os
 import stat
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
+from jobs.options import add_consent, consent
 from jobs.plan import commit_log_folders, topic_attributes
+from jobs.summary import MANIFEST_FORMAT
 from store_format.faults import StoreChanged, StoreError
 from store_format.file_layer import DiskFiles, StoreInUse
 from store_format.installing import (
@@ -26,6 +29,7 @@ from store_format.installing import (
     unfinished,
 )
 from store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES, RECORD_HEAD
+from store_format.locks import holder_text
 from store_format.names import ABORT, CONSUME_QUEUE, LOCK, MANIFEST
 from store_format.profiles import profile
 from store_format.rules import scan_rules
@@ -33,8 +37,6 @@ from store_format.scan import End, Stretch, scan
 from store_format.segments import Segment, find_segments
 from store_format.settings import settings_from
 from store_format.store_files import LocalStorage
-
-_FORMAT = "reput-manifest-1"
 
 
 @dataclass
@@ -78,10 +80,7 @@ class Place:
                 f"{self.path}: is where a file system is mounted, so that it cannot change places "
                 f"with another folder; use a folder below it as the store's root"
             )
-        mode = stat.S_IMODE(about.st_mode)
-        owner = (about.st_uid, about.st_gid) if os.geteuid() == 0 else None
-        # as the store's own: the broker has to read and write them
-        self.files = DiskFiles(parent.rstrip("/"), mode & 0o666, mode, owner)
+        self.files = DiskFiles.as_owned_by(about, parent.rstrip("/"))
 
 
 def install_set(
@@ -143,8 +142,8 @@ def read_manifest(folder: str) -> dict[str, Any]:
         raise StoreError(f"{path}: no such file: this is no set that reput has rebuilt") from None
     except ValueError as error:
         raise StoreError(f"{path}: is no manifest: {error}") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise StoreError(f"{path}: is no manifest of this version of reput ({_FORMAT})")
+    if not isinstance(manifest, dict) or manifest.get("format") != MANIFEST_FORMAT:
+        raise StoreError(f"{path}: is no manifest of this version of reput ({MANIFEST_FORMAT})")
     if any(
         ".." in file["path"].split("/") or file["path"][:1] == "/" for file in manifest["files"]
     ):
@@ -203,9 +202,7 @@ def _record_at(storage: LocalStorage, segment: Segment, at: int, note: dict[str,
     # a stretch of one byte: no more than the first record is read
     stretch = Stretch(segment.start, segment.end, at, at + 1, at)
     try:
-        for part in scan(
-            lambda offset, buffer: reader.read_into(offset - segment.start, buffer), stretch, rules
-        ):
+        for part in scan(segment.read_by(reader), stretch, rules):
             if isinstance(part, End):
                 return part.records > 0
     finally:
@@ -240,23 +237,17 @@ def _check_belongs(store: str, folder: str, note: dict[str, Any], paths: list[st
                     )
 
 
-class _locked:  # noqa: N801 (a context manager)
+@contextmanager
+def _locked(place: Place, dry_run: bool) -> Iterator[None]:
     """Hold the store's lock; for a dry run only ask for it."""
-
-    def __init__(self, place: Place, dry_run: bool) -> None:
-        self.place, self.dry_run = place, dry_run
-        self.release: Callable[[], None] = lambda: None
-
-    def __enter__(self) -> None:
-        holder = LocalStorage().lock_holder(self.place.path)
-        if holder is not None:
-            by = f"process {holder}" if holder else "a process of another machine"
-            raise StoreInUse(f"{self.place.path}: is in use: {by} holds its lock; stop the broker")
-        if not self.dry_run:
-            self.release = self.place.files.lock(f"{self.place.name}/{LOCK}")
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
+    holder = LocalStorage().lock_holder(place.path)
+    if holder is not None:
+        by = holder_text(holder)
+        raise StoreInUse(f"{place.path}: is in use: {by} holds its lock; stop the broker")
+    with ExitStack() as held:
+        if not dry_run:
+            held.callback(place.files.lock(f"{place.name}/{LOCK}"))
+        yield
 
 
 def _finish_first(place: Place, about: Installed, dry_run: bool) -> None:
@@ -282,28 +273,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on standard output, nothing else"
     )
-
-
-def add_consent(parser: argparse.ArgumentParser) -> None:
-    """Options of commands that change a store in place."""
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
-
-
-def consent(yes: bool) -> Callable[[str], None]:
-    """Ask at the terminal before a store is changed. Raises StoreError without --yes or one."""
-
-    def ask(what: str) -> None:
-        if yes:
-            return
-        if not sys.stdin.isatty():
-            raise StoreError(f"would {what}; --yes does it without a terminal to ask at")
-        sys.stderr.write(f"reput: {what}? [y/N] ")
-        sys.stderr.flush()
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise StoreError("nothing was done")
-
-    return ask
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -70,9 +70,7 @@ def _walk(storage: Storage, segment: Segment, at: int, rules: ScanRules) -> End:
     end = End()
     reader = _open(storage, segment)
     stretch = Stretch(segment.start, segment.end, at, segment.end, at)
-    for part in scan(
-        lambda offset, buffer: reader.read_into(offset - segment.start, buffer), stretch, rules
-    ):
+    for part in scan(segment.read_by(reader), stretch, rules):
         if isinstance(part, End):
             end = part
     reader.close()

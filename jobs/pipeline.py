@@ -5,7 +5,7 @@ serverless. Only references cross the shuffle; the bytes are in staging.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,12 @@ class Pipeline:
         self.cores, self.cut, self.progress = cores, cut, progress
         self._finished: dict[str, int] = {}  # .runs files seen, with their records
         self.rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
+
+    def check_every_crc(self) -> None:
+        """Check body CRCs and `__CRC32#` properties, whatever the settings say."""
+        self.rules = replace(
+            self.rules, check_body_crc=True, check_property_crc=self.plan.profile.property_crc
+        )
 
     def scan(self) -> Linked:
         """Scan all splits, and again those whose first record turns out to be another."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from jobs.live import log_end_now, may_grow
 from store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
+from store_format.locks import holder_text
 from store_format.names import COMMIT_LOG, CONFIG
 from store_format.profiles import Profile, profile
 from store_format.rules import scan_rules
@@ -81,10 +82,9 @@ def make_plan(
         whole = [each for n, each in enumerate(segments) if n not in odd]
         end = log_end_now(storage, whole, scan_rules(rules, parsed, batch_topics))
         segments, limit = may_grow(segments, end.at), end.at if end.sure else None
-        by = f"process {holder}" if holder else "a process of another machine"
         warnings.append(
-            f"{store}: is in use, {by} holds its lock; its log is read up to {end.at}, where it "
-            f"ended when this began"
+            f"{store}: is in use, {holder_text(holder)} holds its lock; its log is read up to "
+            f"{end.at}, where it ended when this began"
         )
     return Plan(
         store=store,

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jobs.index_names import names_after
-from jobs.install import add_consent, consent
 from jobs.link import Break, Linked
+from jobs.options import DAMAGE, DONE, add_consent, add_store, consent, told_to_jobs
 from jobs.pipeline import Cut, Pipeline, spark_cores
 from jobs.plan import make_plan
 from jobs.progress import Progress
@@ -27,6 +27,7 @@ from store_format.file_layer import DiskFiles, StoreInUse
 from store_format.index_file import entries_digest
 from store_format.installing import expired_queues, last_offset
 from store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
+from store_format.locks import holder_text
 from store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, INDEX, LOCK
 from store_format.recovering import CUT, Placed, apply
 from store_format.settings import settings_from
@@ -135,10 +136,8 @@ class _Recovery:
         self._times = about.st_atime_ns, about.st_mtime_ns
         self._changed = False
         stack.callback(self._restore_time)  # the last of all
-        mode = about.st_mode & 0o777
-        owner = (about.st_uid, about.st_gid) if os.geteuid() == 0 else None
-        self.files = DiskFiles(store, mode & 0o666, mode, owner)
-        self.storage = _Ours(mode & 0o666, mode)
+        self.files = DiskFiles.as_owned_by(about, store)
+        self.storage = _Ours(self.files.file_mode, self.files.folder_mode)
         self._locked = False
         self._lock(create=False)
         self.crashed = self.files.exists(ABORT)
@@ -153,9 +152,7 @@ class _Recovery:
         """Hold the store's lock; where there is no such file only once something is changed."""
         holder = LocalStorage().lock_holder(self.store)
         if not self._locked and holder is not None:
-            raise StoreInUse(
-                f"{self.store}: process {holder or ''} holds its lock; stop the broker"
-            )
+            raise StoreInUse(f"{self.store}: {holder_text(holder)} holds its lock; stop the broker")
         if not self._locked and not self.dry_run and (create or self.files.exists(LOCK)):
             self.stack.callback(self.files.lock(LOCK))
             self._locked = True
@@ -361,23 +358,19 @@ class _Ours(LocalStorage):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput recover` understands."""
-    from jobs.cli import add_store
-
-    add_store(parser, damage=("refuse", "truncate"))
+    add_store(parser, on_damage=("refuse", "truncate"))
     add_consent(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, and say what was done: 0 done, or nothing to do; 1 with --dry-run where there is."""
-    from jobs.cli import DAMAGE, DONE, progress_of, settings_of
     from jobs.session import command_session
 
-    settings: dict[str, Any] = settings_of(arguments)
+    told = told_to_jobs(arguments)
     with command_session(arguments.master) as spark:
         about = recover(
-            spark, arguments.store, rocketmq=arguments.rocketmq, settings=settings,
-            on_damage=arguments.on_damage or REFUSE, dry_run=arguments.dry_run,
-            progress=progress_of(arguments), confirm=consent(arguments.yes),
+            spark, arguments.store, on_damage=arguments.on_damage or REFUSE,
+            dry_run=arguments.dry_run, confirm=consent(arguments.yes), **told,
         )  # fmt: skip
     whole = {"needed": about.needed, **asdict(about)}
     sys.stdout.write((json.dumps(whole) if arguments.json else about.text()) + "\n")

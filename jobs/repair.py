@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,9 +123,7 @@ def repair(
     remove_leftovers(output_storage, output)
     with staging_folder(output_storage, *beside(output_storage, output)) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress)
-        job.rules = replace(
-            job.rules, check_body_crc=True, check_property_crc=plan.profile.property_crc
-        )
+        job.check_every_crc()
         found = map_damage(job)
         summary = RepairSummary(
             store, output, plan.profile.release, plan.segments[0].start, found.linked.end,

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+MANIFEST_FORMAT = "reput-manifest-1"
+
 
 @dataclass
 class OutputFile:
@@ -53,7 +55,7 @@ class Summary:
 
     def manifest(self) -> dict[str, Any]:
         """All of it, as manifest.json holds it; without what differs from run to run."""
-        whole = {"format": "reput-manifest-1", **asdict(self)}
+        whole = {"format": MANIFEST_FORMAT, **asdict(self)}
         del whole["seconds"], whole["stages"], whole["output"], whole["cleaned"]
         return whole
 

@@ -164,6 +164,13 @@ class DiskFiles:
         self.root = root
         self.file_mode, self.folder_mode, self.owner = file_mode, folder_mode, owner
 
+    @classmethod
+    def as_owned_by(cls, store: os.stat_result, root: str) -> "DiskFiles":
+        """New files get a store's mode and owner: its broker has to read and write them."""
+        mode = stat.S_IMODE(store.st_mode)
+        owner = (store.st_uid, store.st_gid) if os.geteuid() == 0 else None
+        return cls(root, mode & 0o666, mode, owner)
+
     def _at(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root or "/"
 

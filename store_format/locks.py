@@ -45,6 +45,11 @@ def lock_holder(path: str) -> int | None:
     return None if kind == fcntl.F_UNLCK else max(process, 0)
 
 
+def holder_text(holder: int) -> str:
+    """Who that is, for a message."""
+    return f"process {holder}" if holder else "a process of another machine"
+
+
 def claim_folder(path: str, mode: int = 0o700) -> Callable[[], None] | None:
     """Make a folder and hold it; returns what lets go. None where another took it for a leftover
     in between: then it is (about to be) gone, and another name is wanted. Raises OSError.

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from store_format.faults import StoreError
 from store_format.names import parse_segment_name
-from store_format.scan import FIND_FIRST, Stretch
-from store_format.store_files import FileState, Storage
+from store_format.scan import FIND_FIRST, Read, Stretch
+from store_format.store_files import FileState, Reader, Storage
 
 
 class Segment(NamedTuple):
@@ -20,6 +20,10 @@ class Segment(NamedTuple):
     @property
     def end(self) -> int:
         return self.start + self.state.size
+
+    def read_by(self, reader: Reader) -> Read:
+        """Reads this segment by physical offsets."""
+        return lambda offset, buffer: reader.read_into(offset - self.start, buffer)
 
 
 def find_segments(storage: Storage, folders: Sequence[str], configured: int) -> list[Segment]:

@@ -110,12 +110,13 @@ class MapSegments:
 
 def padded(reader: Reader, segment: Segment) -> Read:
     """Reads physical offsets; what is missing at a short file's end reads as zeros."""
+    read_there = segment.read_by(reader)
 
     def read(offset: int, buffer: np.ndarray) -> None:
         there = max(min(len(buffer), segment.end - offset), 0)
         buffer[there:] = 0
         if there:
-            reader.read_into(offset - segment.start, buffer[:there])
+            read_there(offset, buffer[:there])
 
     return read
 

@@ -41,13 +41,10 @@ class ScanSplits:
         reader = self.storage.open(segment.path, segment.state)
         run = attempt_name(f"scan-{number:08d}")
         output = RunFiles(self.staging, run, number)
-
-        def read(offset: int, buffer: np.ndarray) -> None:
-            reader.read_into(offset - segment.start, buffer)
-
         end = End()
         stretch = self.splits.stretch(number, self.firsts.get(number))
-        for part in scan(read, stretch, self.rules, _buffers(stretch.end - stretch.start)):
+        buffers = _buffers(stretch.end - stretch.start)
+        for part in scan(segment.read_by(reader), stretch, self.rules, buffers):
             match part:
                 case IndexPuts():
                     output.add_puts(part)

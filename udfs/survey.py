@@ -44,10 +44,7 @@ class SurveySplits:
         segment = self.splits.segment(number)
         stretch = self.splits.stretch(number, FIND_FIRST)
         reader = self.storage.open(segment.path, segment.state)
-
-        def read(offset: int, buffer: np.ndarray) -> None:
-            reader.read_into(offset - segment.start, buffer)
-
+        read = segment.read_by(reader)
         rows: list[dict[str, object]] = []
         at = max(stretch.start, self.start)
         # what only looks like records is passed over without reading what they claim to hold

@@ -27,6 +27,7 @@ _LEFTOVERS = "tests/test_leftovers.py"
 _INSTALL = "tests/test_install.py"
 _RECOVER = "tests/test_recover.py"
 _LIVE = "tests/test_live_store.py"
+_SHORT = "tests/test_short_writes.py"
 
 BUGS = (
     # Crashes
@@ -53,6 +54,19 @@ BUGS = (
         "now._replace(mtime=self.mtime)", (_LIVE, _WRONG, "-k", "grows or changes")),
     Bug("asking for a lock lets go of none", "store_format/locks.py",
         "if identity(os.stat(path)) in held_here:", "if False:", only(_LIVE, "who_holds")),
+    # Disks that take a part of a write
+    Bug("the rest of a short write is written", "store_format/file_layer.py",
+        "        if done < len(data):", "        if False:", (_SHORT,)),
+    Bug("the rest of a short write of a task is written", "store_format/store_files.py",
+        "            while at < end:", "            if at < end:", (_SHORT,)),
+    Bug("a copy that was written in part is not installed", "store_format/installing.py",
+        "                copied.write_at(at, buffer)",
+        "                with suppress(OSError):\n                    copied.write_at(at, buffer)",
+        only(_INSTALL, "fails")),
+    Bug("what is kept in part is not cut", "store_format/writer/recovery.py",
+        "                    kept.write_at(start - at, window)",
+        "                    try:\n                        kept.write_at(start - at, window)\n                    except OSError:\n                        pass",
+        only(_RECOVER, "fails")),
     # Installing
     Bug("a store changes its set in one step", "store_format/installing.py",
         'put_in_place(files, f"{staging}/{_ROOT}", store, replace=True)',

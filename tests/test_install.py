@@ -1,6 +1,5 @@
 """Installing a set: refused where it does not fit, whole whatever happens, and undone."""
 
-import errno
 import hashlib
 import json
 import os
@@ -24,7 +23,8 @@ from store_format.installing import (
 )
 from store_format.publishing import NotDurable
 from store_format.writer.message import Message
-from tests.faults.memory_files import Crash, MemoryFiles, Op, crash_states
+from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
+from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import run
 from tests.test_leftovers import contents, killed_at
 from tests.test_live_store import SETTINGS, Writing
@@ -261,17 +261,13 @@ class Step:
         files.ops = []
         self.before = files
         self.old = below(files, "s")
-        after = self.fresh()
+        after = same_again(self.before)
         self.work(after)
         self.new, self.after = below(after, "s"), after
         rest = {p: c for p, c in OLD.items() if p.split("/")[0] not in DERIVED}
         assert self.new == ({**OLD} if undoes else {**rest, **NEW})
         self.kept = self.kept_in(after)
         assert self.kept == {p: c for p, c in self.old.items() if p.split("/")[0] in DERIVED}
-
-    def fresh(self) -> MemoryFiles:
-        states = crash_states(self.before, [], 0, 0)
-        return next(crash.files for crash in states if crash.how == "killed")
 
     def work(self, files: MemoryFiles, install_only: bool = False) -> None:
         if self.undoes and not install_only:
@@ -309,15 +305,10 @@ def step(request: pytest.FixtureRequest) -> Step:
 
 @pytest.mark.parametrize("mixtures", [2, pytest.param(60, marks=pytest.mark.long)])
 def test_a_crash_leaves_one_store_or_the_other(step: Step, mixtures: int) -> None:
-    seen = {"old": 0, "new": 0}
-    for crash in crash_states(step.before, step.after.ops, 1, mixtures):
-        try:
-            seen[step.judge(crash)] += 1
-        except Exception as error:
-            last = step.after.ops[crash.after - 1] if crash.after else None
-            raise AssertionError(f"{crash.after} {crash.how} {last}: {error!r}") from error
-    print(f"{len(step.after.ops)} operations, {seen}")
-    assert min(seen.values()) > 20
+    ops = step.after.ops
+    seen = judge_all(crash_states(step.before, ops, 1, mixtures), ops, step.judge)
+    print(f"{len(ops)} operations, {seen}")
+    assert min(seen["old"], seen["new"]) > 20
 
 
 def test_a_crash_while_cleaning_up_changes_nothing_of_that(step: Step) -> None:
@@ -325,7 +316,7 @@ def test_a_crash_while_cleaning_up_changes_nothing_of_that(step: Step) -> None:
     firsts = list(crash_states(step.before, step.after.ops, 2, 1))
     for crash in firsts[:: max(len(firsts) // 12, 1)]:
         crash.files.ops = []
-        before = next(iter(crash_states(crash.files, [], 0, 0))).files
+        before = same_again(crash.files)
         clean_up(crash.files, "s")
         for again in crash_states(before, crash.files.ops, 3, 1):
             step.judge(Crash(crash.after, again.how, again.files))
@@ -334,28 +325,18 @@ def test_a_crash_while_cleaning_up_changes_nothing_of_that(step: Step) -> None:
     assert checked > 50
 
 
-@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+@pytest.mark.parametrize("how", FAILURES)
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
-def test_an_operation_that_fails(step: Step, error: int, for_ever: bool) -> None:
-    for number in range(0, len(step.after.ops), 2 if for_ever else 1):
-        files, count = step.fresh(), [0]
-
-        def fail(
-            op: Op, files: MemoryFiles = files, count: list[int] = count, n: int = number
-        ) -> bool:
-            count[0] += 1
-            return count[0] - 1 == n or (for_ever and count[0] > n)
-
-        files.fail, files.error = fail, error
-        failed = None
-        try:
+def test_an_operation_that_fails(step: Step, how: str, for_ever: bool) -> None:
+    failure = FAILURES[how]
+    for number in numbers(step.after.ops, failure):
+        files = same_again(step.before)
+        fail_at(files, number, failure, for_ever)
+        with pytest.raises(OSError) as failed:
             step.work(files)
-        except OSError as found:
-            failed = found
-        assert failed is not None
-        assert failed.errno == error
+        assert failed.value.errno == failure.error
         files.fail = lambda op: False
-        if isinstance(failed, NotDurable):
+        if isinstance(failed.value, NotDurable):
             for crash in crash_states(step.before, files.ops, 4, 2, every=len(files.ops)):
                 assert below(crash.files, "s") in (step.old, step.new)
         step.judge(Crash(number, "failed", files))

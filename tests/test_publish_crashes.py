@@ -1,8 +1,6 @@
 """Every state a crash may leave of a rebuild: the old set or the new one, and no leftovers after
 the next run."""
 
-import copy
-import errno
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -11,8 +9,9 @@ import pytest
 
 from jobs.pipeline import Cut
 from store_format.publishing import NotDurable
+from tests.faults.failing import FAILURES, Failure, fail_at, judge_all, numbers, same_again
 from tests.faults.files_storage import FilesStorage
-from tests.faults.memory_files import Crash, MemoryFiles, Op, crash_states
+from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import run
 from tests.logs.encoder import Message, build_log, properties
 
@@ -51,13 +50,6 @@ def published(files: MemoryFiles) -> dict[str, bytes]:
     return {p: c for p, c in files.tree().items() if p.startswith(OUTPUT + "/")}
 
 
-def start(files: MemoryFiles) -> MemoryFiles:
-    """The files as they are, all durable, with nothing recorded."""
-    again = copy.deepcopy(files)
-    again.ops = []
-    return again
-
-
 class Work:
     """One rebuild of `new`, over an older set or none, and the sets before and after it."""
 
@@ -69,9 +61,9 @@ class Work:
         self.replace = replace
         if replace:
             rebuild(files, "old", False)
-        self.before = start(files)
+        self.before = same_again(files)
         self.old = published(files)
-        self.files = start(files)
+        self.files = same_again(files)
         rebuild(self.files, "new", replace)
         self.new = published(self.files)
         assert self.new != self.old
@@ -101,16 +93,9 @@ def work(request: pytest.FixtureRequest) -> Work:
 
 
 def check(work: Work, mixtures: int, wanted: Any) -> dict[str, int]:
-    seen = {"old": 0, "new": 0}
-    states = crash_states(work.before, work.files.ops, 1, mixtures)
-    for number, crash in enumerate(states):
-        if wanted(number, crash):
-            try:
-                seen[work.judge(crash)] += 1
-            except Exception as error:
-                last = work.files.ops[crash.after - 1] if crash.after else None
-                raise AssertionError(f"{crash.after} {crash.how} {last}: {error!r}") from error
-    return seen
+    states = enumerate(crash_states(work.before, work.files.ops, 1, mixtures))
+    some = (crash for number, crash in states if wanted(number, crash))
+    return judge_all(some, work.files.ops, work.judge)
 
 
 def steps(work: Work) -> Iterator[int]:
@@ -140,35 +125,31 @@ def test_all_states_of_a_rebuild(work: Work) -> None:
     assert min(seen.values()) > 30
 
 
-@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+@pytest.mark.parametrize("how", FAILURES)
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
 def test_an_operation_that_fails_leaves_one_set_or_the_other(
-    work: Work, error: int, for_ever: bool
+    work: Work, how: str, for_ever: bool
 ) -> None:
-    """Each operation of a rebuild in turn; those before publishing, some of them."""
-    total, swap = len(work.files.ops), next(steps(work))
-    for number in range(total):
-        if number < swap and number % 17:
-            continue
-        fail_at(work, number, error, for_ever)
+    """Each operation of a rebuild in turn; those before publishing, some of them, but each write.
+
+    A file that was written in part is never one of a set.
+    """
+    failure, swap = FAILURES[how], next(steps(work))
+    for number in numbers(work.files.ops, failure):
+        if number >= swap or number % 17 == 0 or failure.torn:
+            fails_at(work, number, failure, for_ever)
 
 
-def fail_at(work: Work, number: int, error: int, for_ever: bool) -> None:
-    files = start(work.before)
-    count = [0]
-
-    def fail(op: Op) -> bool:
-        count[0] += 1
-        return count[0] - 1 == number or (for_ever and count[0] > number)
-
-    files.fail, files.error = fail, error
+def fails_at(work: Work, number: int, how: Failure, for_ever: bool) -> None:
+    files = same_again(work.before)
+    fail_at(files, number, how, for_ever)
     raised: list[BaseException] = []
     try:
         rebuild(files, "new", work.replace)
     except OSError as found:
         raised.append(found)
-    assert all(getattr(found, "errno", None) == error for found in raised)
-    done = copy.copy(files.ops)
+    assert all(getattr(found, "errno", None) == how.error for found in raised)
+    done = list(files.ops)
     files.fail = lambda op: False
     found_set = published(files)
     assert found_set in (work.old, work.new)

@@ -1,6 +1,5 @@
 """recover: RocketMQ's own files on its own crashed stores, and nothing on a sound one."""
 
-import errno
 import os
 import shutil
 from pathlib import Path
@@ -22,7 +21,8 @@ from store_format.settings import settings_from
 from store_format.writer.message import Message
 from store_format.writer.recovery import LogEnd, LogRecovery
 from tests import golden_stores
-from tests.faults.memory_files import Crash, MemoryFiles, Op, crash_states
+from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
+from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import Session, as_text, functions
 from tests.rocketmq.judge import difference
 from tests.test_live_store import SETTINGS, Writing
@@ -341,16 +341,12 @@ class Recovery:
         files.ops = []
         self.before = files
         self.log = {p: c for p, c in files.tree().items() if p.startswith("commitlog/")}
-        after = self.fresh()
+        after = same_again(self.before)
         self.work(after)
         self.after = after
         self.done = self.result(after)
         assert "abort" not in self.done
         assert self.done["consumequeue/T/0/0"] == b"right" * 300
-
-    def fresh(self) -> MemoryFiles:
-        states = crash_states(self.before, [], 0, 0)
-        return next(crash.files for crash in states if crash.how == "killed")
 
     def work(self, files: MemoryFiles) -> None:
         """As a run of the command does it: what is right already is not written again."""
@@ -418,14 +414,9 @@ def recovery(request: pytest.FixtureRequest) -> Recovery:
 
 @pytest.mark.parametrize("mixtures", [2, pytest.param(60, marks=pytest.mark.long)])
 def test_a_crash_of_recovery_at_any_step(recovery: Recovery, mixtures: int) -> None:
-    seen = {"crashed": 0, "done": 0}
-    for crash in crash_states(recovery.before, recovery.after.ops, 5, mixtures):
-        try:
-            seen[recovery.judge(crash)] += 1
-        except Exception as error:
-            last = recovery.after.ops[crash.after - 1] if crash.after else None
-            raise AssertionError(f"{crash.after} {crash.how} {last}: {error!r}") from error
-    print(f"{len(recovery.after.ops)} operations, {seen}")
+    ops = recovery.after.ops
+    seen = judge_all(crash_states(recovery.before, ops, 5, mixtures), ops, recovery.judge)
+    print(f"{len(ops)} operations, {seen}")
     assert seen["crashed"] > 50
     assert seen["done"] > 3
 
@@ -437,7 +428,7 @@ def test_a_crash_of_the_recovery_after_a_crash(recovery: Recovery, every: int) -
         if not crash.files.exists("abort"):
             continue
         crash.files.ops = []
-        before = next(iter(crash_states(crash.files, [], 0, 0))).files
+        before = same_again(crash.files)
         recovery.work(crash.files)
         for again in crash_states(before, crash.files.ops, 7, 1):
             recovery.judge(Crash(crash.after, again.how, again.files))
@@ -446,22 +437,17 @@ def test_a_crash_of_the_recovery_after_a_crash(recovery: Recovery, every: int) -
     assert checked > 300
 
 
-@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+@pytest.mark.parametrize("how", FAILURES)
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
-def test_an_operation_of_recovery_that_fails(
-    recovery: Recovery, error: int, for_ever: bool
-) -> None:
-    for number in range(len(recovery.after.ops)):
-        files, count = recovery.fresh(), [0]
-
-        def fail(op: Op, count: list[int] = count, number: int = number) -> bool:
-            count[0] += 1
-            return count[0] - 1 == number or (for_ever and count[0] > number)
-
-        files.fail, files.error = fail, error
+def test_an_operation_of_recovery_that_fails(recovery: Recovery, how: str, for_ever: bool) -> None:
+    failure = FAILURES[how]
+    for number in numbers(recovery.after.ops, failure):
+        files = same_again(recovery.before)
+        fail_at(files, number, failure, for_ever)
         with pytest.raises(OSError) as found:
             recovery.work(files)
-        assert found.value.errno == error
+        assert found.value.errno == failure.error
         files.fail = lambda op: False
+        recovery.judge(Crash(number, "failed", same_again(files)))
         for crash in crash_states(recovery.before, files.ops, 8, 1, every=max(len(files.ops), 1)):
             recovery.judge(crash)

@@ -71,10 +71,14 @@ class MemoryFile:
 
 @dataclass
 class MemoryFiles:
-    """A folder tree in memory. `fail` says which operations raise OSError(error)."""
+    """A folder tree in memory. `fail` says which operations raise OSError(error).
+
+    torn: a write that fails has taken the first half of its data.
+    """
 
     fail: Callable[[Op], bool] = lambda op: False
     error: int = errno.EIO
+    torn: bool = False
     names_of: dict[str, int] = field(default_factory=dict)
     folders: set[str] = field(default_factory=lambda: {""})
     contents: dict[int, bytearray] = field(default_factory=dict)
@@ -95,6 +99,10 @@ class MemoryFiles:
         if self.fail(op):
             if op.kind == "sync":
                 self.ops.append(op._replace(kind="failed sync"))
+            if op.kind == "write" and self.torn:
+                half = op._replace(data=op.data[: len(op.data) // 2])
+                self.ops.append(half)
+                _write(self.contents[op.inode], op.at, half.data)
             raise OSError(self.error, f"{op.kind} {op.path}: {os.strerror(self.error)}")
         self.ops.append(op)
 

@@ -34,6 +34,7 @@ examples:
   reput recover /data/store --rocketmq 5.3.3 --dry-run
   reput install /data/rebuilt /data/store
   reput install --undo /data/store
+  reput clean /data/rebuilt --dry-run
   reput dump /data/store/consumequeue/Topic/0/00000000000000000000
 """
 
@@ -159,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
         ("append", "append messages to a local store"),
         ("recover", "bring a store into the state of a clean stop, after a crash"),
         ("install", "put a rebuilt set in the place of a store's own, in one atomic step"),
+        ("clean", "remove what runs that were killed left beside an output or in a store"),
     ):
         _command(commands, name, says).module = f"jobs.{name}"
     return parser

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -9,10 +10,11 @@ import pyarrow as pa
 from store_format import faults
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
+_FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
 _RAISED = re.compile(r"store_format\.faults\.(\w+): (.*)")
 
 
@@ -29,10 +31,36 @@ def collect(frame: "DataFrame") -> list[dict[str, Any]]:
     from pyspark.errors import PySparkException
 
     try:
-        return list(frame.toArrow().to_pylist())
+        with _attempts_may_differ(frame.sparkSession):
+            return list(frame.toArrow().to_pylist())
     except PySparkException as error:
         raised = _RAISED.search(str(error))
         kind = getattr(faults, raised[1], None) if raised else None
         if raised is None or kind is None:
             raise
         raise kind(raised[2]) from None
+
+
+@contextmanager
+def _attempts_may_differ(spark: "SparkSession") -> Iterator[None]:
+    """Run a query though what one attempt at a task gives is not what another gives.
+
+    Their rows name files of their own, which hold the same. Spark sees (since 4.1) that they
+    differ when an executor is lost with its shuffle files; it then begins the stages behind anew,
+    or fails the job, where its last stage has begun to give rows.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        before = spark.conf.get(_FULL_RETRY, None)
+        spark.conf.set(_FULL_RETRY, "false")
+    except PySparkException:  # somewhere nobody may set it
+        yield
+        return
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_FULL_RETRY)
+        else:
+            spark.conf.set(_FULL_RETRY, before)

@@ -133,6 +133,20 @@ def undo_install(
     return about
 
 
+def finish_killed(store: str, dry_run: bool = False) -> list[str]:
+    """Bring installations that were killed to their end, or undo them; says which there were.
+
+    Raises StoreInUse, StoreError, OSError.
+    """
+    place = Place(store)
+    if not unfinished(place.files, place.name):
+        return []
+    about = Installed(place.path, "", kept_name(place.path), False)
+    with _locked(place, dry_run):
+        _finish_first(place, about, dry_run)
+    return about.cleaned
+
+
 def read_manifest(folder: str) -> dict[str, Any]:
     """A set's manifest. Raises StoreError where there is none, or it is no manifest."""
     path = f"{folder}/{MANIFEST}"

@@ -52,17 +52,27 @@ def beside(storage: Storage, output: str) -> tuple[str, str]:
     return parent, _prefix(name)
 
 
-def leftovers(storage: Storage, output: str) -> list[str]:
-    """Staging folders for this output whose jobs are gone, also beside the folders above it."""
-    parent, prefix = beside(storage, output)
-    found = _abandoned(storage, parent, prefix, (True, None))
+def places(storage: Storage, output: str) -> list[tuple[str, str]]:
+    """(folder, prefix of names in it) of all staging for an output: also beside the folders above
+    it, from when they were missing. Where a job would begin its own now is the first.
+    """
+    found = [beside(storage, output)]
     if isinstance(storage, ManifestLast):
         return found  # elsewhere it could not be told whose they are
     folder, _, name = output.rpartition("/")
     while name:
-        if (folder, _prefix(name)) != (parent, prefix):
-            found += _abandoned(storage, folder, _prefix(name), (True,))
+        if (folder, _prefix(name)) != found[0]:
+            found.append((folder, _prefix(name)))
         folder, _, name = folder.rpartition("/")
+    return found
+
+
+def leftovers(storage: Storage, output: str) -> list[str]:
+    """Staging folders for this output whose jobs are gone."""
+    found = []
+    for number, (folder, prefix) in enumerate(places(storage, output)):
+        told = (True,) if number else (True, None)
+        found += [path for path, gone in staged(storage, folder, prefix) if gone in told]
     return found
 
 
@@ -76,22 +86,23 @@ def remove_leftovers(storage: Storage, output: str) -> list[str]:
 
 def remove_abandoned(storage: Storage, folder: str, prefix: str) -> None:
     """Remove staging folders of that prefix in a folder whose jobs are known to be gone."""
-    for path in _abandoned(storage, folder, prefix, (True,)):
-        storage.remove_tree(path)
+    for path, gone in staged(storage, folder, prefix):
+        if gone:
+            storage.remove_tree(path)
 
 
 def _prefix(name: str) -> str:
     return f".{name}.reput"
 
 
-def _abandoned(
-    storage: Storage, parent: str, prefix: str, told: tuple[bool | None, ...]
-) -> list[str]:
-    """told: which answers to `is_abandoned` count."""
+def staged(storage: Storage, parent: str, prefix: str) -> list[tuple[str, bool | None]]:
+    """Each staging folder of that prefix in a folder, and whether its job is gone: None where
+    nobody can tell.
+    """
     pattern = re.compile(re.escape(prefix) + _ATTEMPT)
     try:
         names = [listed.name for listed in storage.list(parent or "/")]
     except OSError:
         return []
     folders = [f"{parent}/{name}" for name in names if pattern.fullmatch(name)]
-    return [folder for folder in folders if storage.is_abandoned(folder) in told]
+    return [(folder, storage.is_abandoned(folder)) for folder in folders]

@@ -32,19 +32,29 @@ Row = dict[str, Any]
 Partitions = list[list[Row]]
 
 
+class Conf(dict[str, str]):
+    """What the jobs ask of a session's conf."""
+
+    def set(self, name: str, value: str) -> None:
+        self[name] = value
+
+    def unset(self, name: str) -> None:
+        self.pop(name, None)
+
+
 @dataclass
 class Session:
     """What the jobs ask of a SparkSession."""
 
     seed: int = 0
     cores: int = 2
-    conf: Mapping[str, str] = field(init=False)
+    conf: Conf = field(init=False)
     rows_collected: int = 0  # what came to the driver, over all queries
     rows_shuffled: int = 0
     tasks_run_twice: int = 0
 
     def __post_init__(self) -> None:
-        self.conf = {"spark.default.parallelism": str(self.cores), "spark.master": "local[2]"}
+        self.conf = Conf({"spark.default.parallelism": str(self.cores), "spark.master": "local[2]"})
         self.random = random.Random(self.seed)
 
     def range(self, start: int, end: int, step: int, partitions: int) -> "Frame":
@@ -64,6 +74,7 @@ class Frame:
         self, session: Session, partitions: Callable[[], Partitions], schema: pa.Schema | None
     ) -> None:
         self.session, self.partitions, self.schema = session, partitions, schema
+        self.sparkSession = session
 
     def _then(
         self, change: Callable[[Partitions], Partitions], schema: pa.Schema | None

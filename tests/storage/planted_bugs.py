@@ -39,7 +39,7 @@ BUGS = (
         s3("old_set")),
     Bug("another job's marker is seen", _LAST, "if not mine:", "if False:", s3("two_jobs")),
     Bug("what a killed job left beside is removed", "jobs/staging.py",
-        "_abandoned(storage, parent, prefix, (True, None))", "_abandoned(storage, parent, prefix, (True,))",
+        "told = (True,) if number else (True, None)", "told = (True,)",
         s3("killed_driver")),
     Bug("what a killed job left in the output is no set", _PUBLISH,
         "if UNFINISHED in names and MANIFEST not in names:", "if False:", s3("killed_driver")),

@@ -1,0 +1,144 @@
+"""`reput clean`: remove what runs that were killed left behind, and nothing that is in use."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+from jobs.install import finish_killed
+from jobs.options import DAMAGE, DONE, FAILED, add_consent, consent
+from jobs.staging import places, staged
+from store_format.file_layer import StoreInUse
+from store_format.storage import storage_for
+from store_format.store_files import LocalStorage, Storage
+
+# What recover keeps in a store, and what check, verify and a dry run keep in a staging folder.
+_WITHIN = (".reput-recover", "reput-recover", "reput-check", "reput-verify")
+_SHOWN = 5
+
+_HELP = """\
+Removes what killed runs of rebuild, repair, recover, check and verify left, and brings killed
+installations to their end. What a running process holds stays.
+Exit codes: 0 done, or nothing to do; 1 --dry-run found something; 2 nobody said yes, or wrong
+usage; 3 something could not be removed.
+
+examples:
+  reput clean /data/rebuilt --dry-run
+  reput clean /data/store --yes
+  reput clean /tmp
+
+"""
+
+
+@dataclass
+class Cleaned:
+    """What was found, all of it folders, and what was done."""
+
+    path: str
+    done: bool = False
+    leftovers: list[str] = field(default_factory=list)  # their processes are gone
+    installs: list[str] = field(default_factory=list)  # killed ones: finished, or taken back
+    in_use: list[str] = field(default_factory=list)  # a running process holds them
+    unknown: list[str] = field(default_factory=list)  # nobody can tell whether one does
+    failed: list[str] = field(default_factory=list)  # could not be removed
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.leftovers or self.installs)
+
+    def text(self) -> str:
+        """What a person reads at the end."""
+        verb = "removed" if self.done else "would remove"
+        lines = [f"{verb} {path}" for path in self.leftovers if path not in self.failed]
+        verb = "finished" if self.done else "would finish"
+        lines += [f"{verb} the installation that left {path}" for path in self.installs]
+        lines += [f"could not remove {path}" for path in self.failed]
+        lines += [f"kept {path}: it is in use" for path in self.in_use]
+        lines += [
+            f"kept {path}: nobody can tell here whether a job uses it; --idle removes it"
+            for path in self.unknown
+        ]
+        return "\n".join(lines) or f"nothing was left at {self.path}"
+
+
+def clean(
+    path: str, *, idle: bool = False, dry_run: bool = False, storage: Storage | None = None,
+    confirm: Callable[[str], None] = lambda _: None,
+) -> Cleaned:  # fmt: skip
+    """Remove staging folders beside an output (or a store) and in it whose jobs are gone.
+
+    path: an output, a store, or a folder that was a --staging. idle: no job is running for it,
+    which is taken on trust where nobody can tell. confirm: asked before anything is removed;
+    raises StoreError to stop. Raises OSError.
+    """
+    storage = storage or storage_for(path)
+    about = Cleaned(storage.resolve(path).rstrip("/"))
+    _look(storage, about, idle)
+    if isinstance(storage, LocalStorage) and os.path.isdir(about.path):
+        _installs(about, dry_run=True)
+    if about.needed and not dry_run:
+        names = about.leftovers + about.installs
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        confirm(f"remove {', '.join(names[:_SHOWN])}{more}")
+        for folder in about.leftovers:
+            storage.remove_tree(folder)
+        if about.installs:
+            _installs(about, dry_run=False)
+        about.done = True
+        again = Cleaned(about.path)
+        _look(storage, again, idle)
+        about.failed = again.leftovers
+    return about
+
+
+def _look(storage: Storage, about: Cleaned, idle: bool) -> None:
+    within = [(about.path, prefix) for prefix in _WITHIN]
+    for folder, prefix in (*places(storage, about.path), *within):
+        for path, gone in staged(storage, folder, prefix):
+            if gone or (gone is None and idle):
+                about.leftovers.append(path)
+            else:
+                (about.unknown if gone is None else about.in_use).append(path)
+
+
+def _installs(about: Cleaned, dry_run: bool) -> None:
+    """What a killed install left; not while a broker or another install has the store."""
+    try:
+        about.installs = finish_killed(about.path, dry_run)
+    except StoreInUse as error:
+        about.in_use.append(str(error))
+
+
+# --- the command ---------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput clean` understands."""
+    parser.epilog = _HELP
+    parser.add_argument(
+        "path", metavar="PATH", help="an output, a store, or a folder that was a --staging"
+    )
+    parser.add_argument(
+        "--idle", action="store_true",
+        help="no job is running for PATH: where nobody can tell (object stores), remove all",
+    )  # fmt: skip
+    add_consent(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Clean, and say what was done. Raises as clean does."""
+    about = clean(
+        arguments.path, idle=arguments.idle, dry_run=arguments.dry_run,
+        confirm=consent(arguments.yes),
+    )  # fmt: skip
+    whole = {"needed": about.needed, **asdict(about)}
+    sys.stdout.write((json.dumps(whole) if arguments.json else about.text()) + "\n")
+    if about.failed:
+        return FAILED
+    return DAMAGE if about.needed and not about.done else DONE

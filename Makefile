@@ -23,6 +23,7 @@ test: env  ## Run the tests (PYTEST_ARGS="-k name" for some of them)
 	$(PY) -m pytest -m "not long" $(PYTEST_ARGS)
 
 test-long: env  ## Run all tests, the long ones too
+	-$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt
 	$(PY) -m pytest $(PYTEST_ARGS)
 
 mutants: env  ## Break each rule once and see its tests turn red (MUTANTS="part of a name")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -27,6 +28,23 @@ def spark() -> Iterator["SparkSession"]:
 
     with local_session("local[2]") as session:
         yield session
+
+
+@pytest.fixture
+def commands_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run their jobs in this process; Spark stands aside."""
+    import pyspark.sql
+
+    from tests.in_process import Session, functions
+
+    @contextmanager
+    def session(master: str | None = None, memory: str = "1g") -> Iterator[Session]:
+        yield Session()
+
+    monkeypatch.setattr("jobs.cli.command_session", session)
+    monkeypatch.setattr(pyspark.sql, "functions", functions)
+    # Where kernels are still to be compiled, a stage is long enough for progress to be told.
+    monkeypatch.setattr("jobs.progress._LINE_SECONDS", 3600)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,37 +1,21 @@
 """The command line: what it prints where, and with which code it ends. Spark stands aside."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-import pyspark.sql
 import pytest
 
 from jobs import cli
 from store_format.faults import StoreChanged
 from store_format.profiles import RELEASES
-from tests.in_process import Session, functions
 from tests.logs.encoder import Message, build_log, properties
 
 SEGMENT = 4096
 SIZES = ("--set", f"mappedFileSizeCommitLog={SEGMENT}", "--set", "maxIndexNum=50",
          "--set", "maxHashSlotNum=7", "--set", "mappedFileSizeConsumeQueue=200")  # fmt: skip
 
-
-@pytest.fixture(autouse=True)
-def in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    @contextmanager
-    def session(master: str | None = None, memory: str = "1g") -> Iterator[Any]:
-        yield Session()
-
-    monkeypatch.setattr(cli, "command_session", session)
-    # Where kernels are still to be compiled, a stage is long enough for progress to be told.
-    monkeypatch.setattr("jobs.progress._LINE_SECONDS", 3600)
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        yield
+pytestmark = pytest.mark.usefixtures("commands_in_process")
 
 
 @pytest.fixture

@@ -3,33 +3,20 @@
 import re
 import struct
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-import pyspark.sql
 import pytest
 
 from jobs import cli
 from store_format.layouts import INDEX_HEADER_BYTES
 from tests.damaged import SETTINGS
-from tests.in_process import Session, as_text, functions
+from tests.in_process import as_text
 from tests.reliability.hostile import COUNT, STORES, Hostile, each
 
 MEMORY_MOST = 96 << 20  # windows and tables of a scan; the stores say up to 2 GiB
 
-
-@pytest.fixture(autouse=True)
-def in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    @contextmanager
-    def session(master: str | None = None, memory: str = "1g") -> Iterator[Any]:
-        yield Session()
-
-    monkeypatch.setattr(cli, "command_session", session)
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        yield
+pytestmark = pytest.mark.usefixtures("commands_in_process")
 
 
 def reput(command: str, store: Path, *words: str, settings: Any = SETTINGS) -> int:

@@ -4,13 +4,32 @@ A selection here; every one of them with `make test-long`, and beside RocketMQ's
 `python -m tests.reliability`.
 """
 
+from collections.abc import Iterable
+
 import pytest
 
+from store_format.writer.options import writer_settings_from
+from tests.faults.memory_files import MemoryFiles
+from tests.in_process import as_text
 from tests.reliability import derived
-from tests.reliability.inputs import COUNT, LAST, PLACES, Input, Small, cuts, flips, holes, small
+from tests.reliability.inputs import (
+    COUNT,
+    HOLES,
+    LAST,
+    NOT_DERIVED,
+    PLACES,
+    Input,
+    Small,
+    cuts,
+    flips,
+    holes,
+    small,
+)
 from tests.reliability.outcome import Class, Outcome, classify, ours, refuse
+from tests.writer.crashes import open_memory
+from tests.writer.stores import Clock
 
-SELECTED = 37  # each so many-th bit or byte; prime, so that all bits of a byte come up
+SELECTED = 13  # each so many-th bit or byte; prime to 8, so that all bits of a byte come up
 
 # A wrong queueOffset or queueId that nothing covers may move its queue's next position above
 # the offsets that follow, which are then skipped: RocketMQ's rule (store_format.queue_runs.fold).
@@ -31,6 +50,8 @@ def judge(store: Small, sound: Outcome, given: Input) -> Class:
     if given.field and given.covered:
         assert outcome.told, f"{given.field}, {given.what}: unseen"
         assert found in (Class.LOST, Class.SAME)
+    if given.field in NOT_DERIVED and not given.covered:
+        assert found == Class.SAME, f"{given.field}, {given.what}: {found}"
     return found
 
 
@@ -43,7 +64,7 @@ def judge_flips(place: str, every: int, crc_property: bool) -> None:
         judge(store, sound, given)
 
 
-def judge_tail(kind: str, every: int, crc_property: bool) -> None:
+def judge_tail(kind: str, every: int, crc_property: bool, lengths: Iterable[int] = HOLES) -> None:
     store = small(kind, crc_property)
     sound = ours(store)
     gone = store.segment[: store.places[-1]].rstrip(b"\0")
@@ -53,7 +74,7 @@ def judge_tail(kind: str, every: int, crc_property: bool) -> None:
         # of a record of which nothing is there, nothing can be said
         there = given.segment.rstrip(b"\0") != gone
         assert ours(store, given).told == (given.covered and there), given.what
-    for given in [*holes(store)][::every]:
+    for given in [*holes(store, lengths)][::every]:
         found = judge(store, sound, given)
         assert not crc_property or found == Class.LOST, given.what
 
@@ -83,6 +104,34 @@ def test_every_flipped_bit(place: str, crc_property: bool) -> None:
 @pytest.mark.parametrize("kind", LAST)
 def test_every_cut_and_hole(kind: str, crc_property: bool) -> None:
     judge_tail(kind, 1, crc_property)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["V1", "IPv6"])
+def test_holes_of_every_length(kind: str) -> None:
+    judge_tail(kind, 1, False, range(1, small(kind).size(COUNT - 1)))
+
+
+def _end_after_crash(store: Small, segment: bytes) -> int:
+    """Where the log ends as the writer opens a store that was not closed."""
+    files = MemoryFiles(
+        names_of={f"commitlog/{0:020d}": 1, "abort": 2},
+        contents={1: bytearray(segment), 2: bytearray()},
+        folders={"", "commitlog"},
+    )
+    given = writer_settings_from(as_text(store.settings))
+    writer = open_memory(files, given, Clock(1_900_000_000_000))
+    end = writer.log.end
+    writer.abandon()
+    return end
+
+
+@pytest.mark.parametrize("kind", LAST)
+def test_a_writer_cuts_each_torn_record_off(kind: str) -> None:
+    """Also one that ends within its properties: no text ends with a NUL."""
+    store = small(kind)
+    for given in cuts(store):
+        assert _end_after_crash(store, given.segment) == store.places[-1], given.what
 
 
 def test_verify_names_every_flip_of_an_entry_or_a_header() -> None:

@@ -70,10 +70,11 @@ def _keep_at_exit(folder: Path, kept: Path) -> None:
         os.close(_write)
         os.read(read, 1)
         kept.mkdir(parents=True, exist_ok=True)
+        there = {path.name for path in kept.iterdir()}
         found = sorted(folder.iterdir(), key=lambda path: path.stat().st_size)
-        small = [path for path in found if path.stat().st_size <= _KEPT_BYTES]
-        step = max(1, len(small) // _KEPT)
-        for path in small[::step][:_KEPT]:
+        small = [p for p in found if p.stat().st_size <= _KEPT_BYTES and p.name not in there]
+        room = max(_KEPT - len(there), 0)
+        for path in small[:: max(1, len(small) // max(room, 1))][:room]:
             shutil.copy(path, kept / path.name)
         os._exit(0)
 

@@ -7,33 +7,115 @@ raise IndexError.
 """
 
 import os
+import struct
+import zlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from store_format.describe import describe_checkpoint, describe_queue
 from store_format.describe_index import IndexFileView, index_sizes
-from store_format.faults import DamageFound
+from store_format.faults import DamageFound, Fault
 from store_format.names import (
     UnsafeName,
     check_topic,
     parse_index_name,
     parse_segment_name,
 )
+from store_format.profiles import profile
+from store_format.rules import scan_rules
+from store_format.scan import Buffers, End, IndexPuts, Stretch, scan
+from store_format.settings import settings_from
 from store_format.storage import storage_for
-from tests.flips import SEGMENT, log_of, messages
-from tests.in_process import rebuild_log
+from tests.in_process import as_text, rebuild_log
 from tests.logs.encoder import Message, build_log
 from tests.reference import derive
+from tests.reference.derive import COMMITTED
+from tests.reference.index import IndexService
+from tests.reference.javatext import hash_code
+from tests.reference.log import Message as TheirMessage
+from tests.reference.log import Walk
+from tests.reference.rules import Rules, parse_version
+from tests.reliability.inputs import SEGMENT, VERSION, small
 from tests.test_against_reference import difference
 
 SLOTS = 7
-_FIRST = b"".join(build_log(messages()[:1], SEGMENT).values()).rstrip(b"\0")
+_LOG = small()
+_FIRST = _LOG.segment[: _LOG.size(0)]
+_ENTRY = struct.Struct(">qiq")
+_IN_FULL = 64  # of so many logs one is derived in full: that takes as long as scanning them
+_SCAN = scan_rules(profile(VERSION), settings_from(as_text(_LOG.settings)), ())
+_BUFFERS = Buffers(SEGMENT)
+_REFERENCE = Rules(parse_version(VERSION), _LOG.settings, {})
+_KEYS = IndexService(_REFERENCE)
+
+# (topic, queueId) -> (queueOffset, physicalOffset, size, tagsCode) of each entry
+Queues = dict[tuple[str, int], list[tuple[int, int, int, int]]]
+Puts = list[tuple[int, int, int]]  # keyHash, physicalOffset, storeTimestamp
 
 
 def _same(segment: bytes) -> None:
-    """reput and the reference derive the same of a log, or reput says why it does not."""
-    log = log_of(segment)
+    """reput and the reference find the same records, queue entries and keys in a segment."""
+    walk = Walk({0: segment}, _REFERENCE)
+    theirs = list(walk)
+    end, queues, puts = _scanned(segment)
+    assert end.records == len(theirs), f"{end.records} records, {len(theirs)} are wanted"
+    if end.fault not in (Fault.NONE, Fault.BLANK):
+        assert end.next == walk.end, f"ends at {end.next}, {walk.end} is wanted"
+    assert queues == _queues(theirs)
+    assert puts == _puts(theirs)
+    if zlib.crc32(segment) % _IN_FULL == 0:
+        _same_files(segment)
+
+
+def _scanned(segment: bytes) -> tuple[End, Queues, Puts]:
+    queues: Queues = {}
+    puts: Puts = []
+    end = End()
+    for part in scan(_reader(segment), Stretch(0, SEGMENT, 0, SEGMENT, 0), _SCAN, _BUFFERS):
+        if isinstance(part, IndexPuts):
+            puts += [(int(p["keyHash"]), int(p["physicalOffset"]), int(p["storeTimestamp"]))
+                     for p in part.puts]  # fmt: skip
+        elif isinstance(part, End):
+            end = part
+        else:
+            for number, queue in enumerate(part.queues):
+                found = queues.setdefault((queue.topic, queue.queue_id), [])
+                found += _entries(part.runs, number)
+    return end, {queue: entries for queue, entries in queues.items() if entries}, puts
+
+
+def _entries(runs: Any, number: int) -> list[tuple[int, int, int, int]]:
+    count, at = int(runs.count[number]), int(runs.entries_at[number])
+    raw = runs.entries[at : at + count * _ENTRY.size].tobytes()
+    first, offsets_at = int(runs.first[number]), int(runs.offsets_at[number])
+    told = runs.offsets[offsets_at : offsets_at + count].tolist() if offsets_at >= 0 else None
+    return [(told[i] if told else first + i, *_ENTRY.unpack_from(raw, i * _ENTRY.size))
+            for i in range(count)]  # fmt: skip
+
+
+def _queues(messages: list[TheirMessage]) -> Queues:
+    queues: Queues = {}
+    for message in messages:
+        if message.transaction in COMMITTED:
+            entry = message.queue_offset, message.physical_offset, message.size, message.tags_code
+            queues.setdefault((message.topic, message.queue_id), []).append(entry)
+    return queues
+
+
+def _puts(messages: list[TheirMessage]) -> Puts:
+    return [
+        (abs(hash_code(key)) & 0x7FFFFFFF, message.physical_offset, message.store_timestamp)
+        for message in messages
+        if message.transaction != 0xC
+        for key in _KEYS._keys(message)
+    ]
+
+
+def _same_files(segment: bytes) -> None:
+    """All that they derive, or reput says why it does not."""
+    log = _LOG.log(segment)
     try:
         rebuilt = rebuild_log(log)
     except DamageFound as error:
@@ -53,7 +135,7 @@ def record(data: bytes) -> None:
 
 def properties(data: bytes) -> None:
     """The properties of a record that is otherwise sound."""
-    made = [Message(properties=data[:4000]), Message(queue_offset=1)]
+    made = [Message(properties=data[:3000]), Message(queue_offset=1)]
     _same(build_log(made, SEGMENT)[0])
 
 
@@ -111,10 +193,10 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 def seeds(name: str) -> list[bytes]:
     """What a target begins with besides its corpus."""
-    whole = build_log(messages(), SEGMENT)[0]
+    whole = _LOG.segment
     if name == "record":
-        size = len(_FIRST)
-        return [whole[size : size + 3 * size], build_log(messages(crc=True), SEGMENT)[0][:600]]
+        sealed = build_log([_LOG.messages[0], *small("IPv6", True).messages[-2:]], SEGMENT)[0]
+        return [whole[_LOG.places[1] : _LOG.places[4]], sealed[len(_FIRST) :].rstrip(b"\0")]
     if name == "properties":
         return [
             b"KEYS\1a b\2TAGS\1t\2UNIQ_KEY\1u\2DELAY\0013\2",
@@ -122,8 +204,7 @@ def seeds(name: str) -> list[bytes]:
         ]
     if name == "topic":
         return [b"Topic", b"..", b"%RETRY%g", b"0" * 20, b"20240101000000000"]
-    files = rebuild_log(log_of(whole)).files
+    files = rebuild_log(_LOG.log()).files
     if name == "index":
-        small = bytearray(files["index/0"][: 40 + 4 * SLOTS + 20 * 8])
-        return [bytes(small)]
+        return [files["index/0"][: 40 + 4 * SLOTS + 20 * 8]]
     return [files["consumequeue/T/0/" + "0" * 20][:400], bytes(8) + b"\x7f\xff\xff\xff" + bytes(8)]

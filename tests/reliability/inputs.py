@@ -1,7 +1,7 @@
 """A log of twelve messages, and every cut, hole and flipped bit of its records."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -31,6 +31,11 @@ LAST: dict[str, dict[str, Any]] = {
 UNCOVERED = (
     "queueId", "flag", "queueOffset", "sysFlag", "bornTimestamp", "bornHost", "storeTimestamp",
     "storeHost", "reconsumeTimes", "preparedTransactionOffset", "topic", "properties",
+)  # fmt: skip
+# Of these nothing is derived: a flip there changes no file.
+NOT_DERIVED = (
+    "flag", "bornTimestamp", "bornHost", "storeHost", "reconsumeTimes",
+    "preparedTransactionOffset",
 )  # fmt: skip
 _HOST_FLAGS = 0x30  # of sysFlag: they say how long hosts are, so that the lengths no longer fit
 _HEAD = (
@@ -124,10 +129,10 @@ def cuts(store: Small) -> Iterator[Input]:
         before = cut
 
 
-def holes(store: Small) -> Iterator[Input]:
-    """Zeros in the last record, of each length in HOLES and at each place."""
+def holes(store: Small, lengths: Iterable[int] = HOLES) -> Iterator[Input]:
+    """Zeros in the last record, of each of these lengths and at each place."""
     place, size = store.places[-1], store.size(COUNT - 1)
-    for length in HOLES:
+    for length in lengths:
         for at in range(place, place + size - length + 1):
             wrong = store.segment[:at] + bytes(length) + store.segment[at + length :]
             if wrong != store.segment:

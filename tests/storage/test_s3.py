@@ -18,7 +18,7 @@ from store_format.names import MANIFEST, UNFINISHED
 from store_format.storage import s3
 from store_format.storage.s3 import S3Storage
 from store_format.store_files import FileState
-from tests.in_process import Session, as_text
+from tests.in_process import as_text
 from tests.storage import battery, cutting_proxy, s3_server
 from tests.storage.s3_server import BUCKET
 
@@ -218,14 +218,8 @@ def test_of_two_jobs_at_most_one_publishes(output: str) -> None:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+def command(commands_in_process: None, capsys: pytest.CaptureFixture[str]) -> Any:
     """The command, with Spark aside: its code and what it says on standard error."""
-
-    @contextmanager
-    def session(master: str | None = None, memory: str = "1g") -> Iterator[Any]:
-        yield Session()
-
-    monkeypatch.setattr(cli, "command_session", session)
 
     def run(*words: str) -> tuple[int, str]:
         code = cli.main([*words, "--rocketmq", "5.3.3"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jobs.damage import DamageMap, map_damage
+from jobs.log_end import add_torn, past_the_end, read_checkpoint
 from jobs.pipeline import Cut, Pipeline, spark_cores
 from jobs.plan import Plan, make_plan
 from jobs.progress import Progress
@@ -82,13 +83,18 @@ def check(
         job = Pipeline(spark, plan, staging, cores, cut, progress or Progress())
         job.check_every_crc()
         found = map_damage(job)
+        known = read_checkpoint(storage, store)
+        if not plan.in_use:
+            add_torn(job, found, known)
         report = _report(plan, found)
         if any(True for _ in files_there(storage, store)):
-            compared = compare_derived(spark, job, found.linked, storage, store)
+            compared = compare_derived(spark, job, found.linked, storage, store, past=True)
             report.derived_files, report.differences = compared
             report.differences.sort(key=lambda difference: difference.path)
         else:
             report.warnings.append("no derived files are there: only the log was read")
+        if not plan.in_use:
+            report.findings += past_the_end(job, found.linked, known, report.differences)
         check_unchanged(plan)
         report.seconds = time.monotonic() - started
         return report
@@ -104,6 +110,6 @@ def _report(plan: Plan, found: DamageMap) -> CheckReport:
         segments=[segment.start for segment in plan.segments],
         messages=sum(row["records"] for row in found.linked.accepted),
         damage=found.as_json(),
-        findings=plan.findings,
+        findings=list(plan.findings),
         warnings=plan.warnings + found.warnings,
     )

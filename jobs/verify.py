@@ -29,6 +29,7 @@ from udfs.staging import Staging
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NO_SUCH_FILE = "the log gives no such file"
 _SHOWN = 20
 
 
@@ -136,25 +137,32 @@ def verify(
 
 
 def compare_derived(
-    spark: "SparkSession", job: Pipeline, linked: Linked, there: Storage, against: str
-) -> tuple[int, list[Difference]]:
+    spark: "SparkSession", job: Pipeline, linked: Linked, there: Storage, against: str,
+    past: bool = False,
+) -> tuple[int, list[Difference]]:  # fmt: skip
     """Derive all files from the log and compare them with those in the folder `against`.
 
-    there: the storage that it is on. Returns how many files there are, and what differs.
+    there: the storage that it is on. past: as for compare_named. Returns how many files there
+    are, and what differs.
     """
     named = name_files(job.build(linked), job.queue_bytes, None)
-    return len(named), compare_named(spark, job, named, linked.end, there, against)
+    return len(named), compare_named(spark, job, named, linked.end, there, against, past=past)
 
 
 def compare_named(
     spark: "SparkSession", job: Pipeline, named: list[Built], log_end: int, there: Storage,
-    against: str, exact: bool = False,
+    against: str, exact: bool = False, past: bool = False,
 ) -> list[Difference]:  # fmt: skip
-    """Compare derived files that are in staging with those in `against`; see CompareFiles."""
+    """Compare derived files that are in staging with those in `against`; see CompareFiles.
+
+    Raises StoreError.
+    """
     pairs, differences = _pair(there, against, job.staging, named)
     if pairs:
         slots, log_start = job.plan.settings.max_hash_slot_num, job.plan.segments[0].start
-        task = CompareFiles(there, job.staging.storage, slots, log_end, exact, log_start)
+        task = CompareFiles(
+            there, job.staging.storage, slots, log_end, exact, log_start, past
+        )  # fmt: skip
         frame = spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
         rows = collect(run_in_tasks(frame.repartition(job.cores * 4), task, DIFFERENCE))
         differences += [Difference(**row) for row in rows]
@@ -217,9 +225,7 @@ def _pair(
         )
     for path in sorted(there):
         if not _is_zero(storage, f"{against}/{path}"):
-            differences.append(
-                Difference(f"{against}/{path}", 0, "the log gives no such file", None, None)
-            )
+            differences.append(Difference(f"{against}/{path}", 0, NO_SUCH_FILE, None, None))
     return pairs, differences
 
 

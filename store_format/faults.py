@@ -28,6 +28,7 @@ class Fault(IntEnum):
     BATCH_NUMBERS = 15
     BLANK_SIZE = 16  # a BLANK in the wrong place; only a look for damage tells
     MISSING = 17  # a segment's file is not there, or too short
+    TORN = 18  # a record that has lost a sector of its text; only a look for damage tells
 
 
 # fault -> (the field at fault, the reason)
@@ -47,6 +48,7 @@ REASONS = {
     Fault.BATCH_NUMBERS: ("INNER_NUM/INNER_BASE", "not a number in range"),
     Fault.BLANK_SIZE: ("size", "of a BLANK, is not what is left of the segment"),
     Fault.MISSING: ("file", "is missing, or ends too early"),
+    Fault.TORN: ("topic/properties", "zeros where a sector ends: torn by a crash, it seems"),
 }
 
 

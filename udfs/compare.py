@@ -13,6 +13,7 @@ from store_format.names import CONSUME_QUEUE, INDEX
 from store_format.store_files import Reader, Storage
 from udfs.schemas import schema
 
+PAST_END = "(points past the log's end)"
 _CHUNK_BYTES = 1 << 20
 
 # One row a pair: a file there, the derived one in staging, and how much of it is in use.
@@ -36,6 +37,8 @@ class CompareFiles:
 
     exact: nothing at all may follow in a queue. Where the log's first messages have expired, the
     entries of those before log_start are as good as what fills a rebuilt file up to its first.
+
+    past: an entry that follows and points past the log's end is told as well.
     """
 
     storage: Storage  # of the files there
@@ -44,6 +47,7 @@ class CompareFiles:
     log_end: int
     exact: bool = False
     log_start: int = 0
+    past: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -111,6 +115,8 @@ class CompareFiles:
         size = size_field.value(_read(there, size_field.at, 4).tobytes())
         if size > 0 and 0 < offset < self.log_end:
             return [_difference(pair, at, f"{field.what} (one entry too many)", offset, 0)]
+        if size > 0 and offset >= self.log_end and self.past:
+            return [_difference(pair, at, f"{field.what} {PAST_END}", offset, 0)]
         return []
 
 

@@ -1,0 +1,80 @@
+"""Look for records that a crash has torn in their text, where no length or CRC shows it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from store_format.faults import Fault
+from store_format.layouts import RECORD_FIXED_BYTES
+from store_format.records import RECORD_ROW, RecordRules, Rows, walk
+from store_format.scan import Bytes
+from store_format.segments import Segment
+from store_format.store_files import Storage
+from store_format.writer.torn import first_torn
+from udfs.damage import padded
+from udfs.schemas import schema
+
+_WINDOW_BYTES = 8 << 20
+_MOST = 1000
+
+# One row a record. sure: a sector of it is lost; else it is the last one, and has a NUL in it.
+TORN = schema(offset=pa.int64(), size=pa.int64(), sure=pa.bool_())
+
+
+@dataclass(frozen=True)
+class FindTorn:
+    """Rows of the torn records from `start` to `end`, which is where the log ends.
+
+    durable: storeTimestamp of what was durable for sure; records before it cannot be torn. The
+    look ends at the first fault, and at a record over 8 MiB; it names the first thousand.
+    """
+
+    storage: Storage
+    segment: Segment
+    start: int
+    end: int
+    rules: RecordRules
+    durable: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for _ in batch.column("id").to_pylist():
+                found = list(self._torn())[:_MOST]
+                yield pa.RecordBatch.from_pylist(
+                    [{"offset": at, "size": size, "sure": sure} for at, size, sure in found], TORN
+                )
+
+    def _torn(self) -> Iterator[tuple[int, int, bool]]:
+        reader = self.storage.open(self.segment.path, self.segment.state)
+        read = padded(reader, self.segment)
+        buffer = np.empty(min(_WINDOW_BYTES, self.end - self.start), np.uint8)
+        rows = np.zeros(len(buffer) // RECORD_FIXED_BYTES + 1, RECORD_ROW)
+        at = self.start
+        while at < self.end:
+            window = buffer[: self.end - at]
+            read(at, window)
+            count, stood, fault = walk(
+                window, 0, len(window), len(window), self.end - at, at, self.rules, rows
+            )
+            yield from self._of(window, rows[:count], at + stood >= self.end)
+            if stood == 0 or fault not in (Fault.NONE, Fault.NEED_MORE):
+                break
+            at += stood
+        reader.close()
+
+    def _of(self, window: Bytes, rows: Rows, is_end: bool) -> Iterator[tuple[int, int, bool]]:
+        done = 0
+        while done < len(rows):
+            torn = done + int(first_torn(window, rows[done:], self.segment.start, self.durable))
+            if torn < len(rows):
+                yield int(rows[torn]["physicalOffset"]), int(rows[torn]["size"]), True
+            elif is_end and _has_nul(window, rows[-1]):
+                yield int(rows[-1]["physicalOffset"]), int(rows[-1]["size"]), False
+            done = torn + 1
+
+
+def _has_nul(window: Bytes, row: np.void) -> bool:
+    texts = (("topicAt", "topicLength"), ("propertiesAt", "propertiesLength"))
+    return any((window[row[at] : row[at] + row[length]] == 0).any() for at, length in texts)

@@ -45,9 +45,9 @@ def collect(frame: "DataFrame") -> list[dict[str, Any]]:
 def _attempts_may_differ(spark: "SparkSession") -> Iterator[None]:
     """Run a query though what one attempt at a task gives is not what another gives.
 
-    Their rows name files of their own, which hold the same. Spark sees (since 4.1) that they
-    differ when an executor is lost with its shuffle files; it then begins the stages behind anew,
-    or fails the job, where its last stage has begun to give rows.
+    Their rows name files of their own, which hold the same. Spark (4.2 does) sees that they differ
+    when an executor is lost with its shuffle files; it then begins the stages behind anew, or
+    fails the job, where its last stage has begun to give rows.
     """
     from pyspark.errors import PySparkException
 

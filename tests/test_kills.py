@@ -8,19 +8,22 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark import cloudpickle
 
+from jobs.collect import collect, run_in_tasks
 from jobs.java import find_java_home
 from jobs.pipeline import Cut
 from jobs.rebuild import rebuild
 from store_format.store_files import LocalStorage, Writer
 from tests import golden_stores
-from tests.in_process import as_text
+from tests.in_process import Session, as_text
 from tests.rocketmq.judge import difference
 from udfs.staging import ENTRIES
 
@@ -131,6 +134,27 @@ def test_a_python_worker_is_killed(spark: "SparkSession", stage: str, tmp_path: 
     (tmp_path / "sets").mkdir()
     check(spark, Killing(stage, str(marker)), tmp_path / "sets" / "output")
     assert marker.exists()
+
+
+def test_another_attempt_may_give_other_rows() -> None:
+    """Else Spark fails a job whose executor is lost with its shuffle files (the long test)."""
+    name = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
+    for before in (None, "true"):
+        session = Session()
+        if before is not None:
+            session.conf.set(name, before)
+        seen = []
+
+        def task(
+            batches: Iterator[pa.RecordBatch], session: Session = session, seen: list[Any] = seen
+        ) -> Iterator[pa.RecordBatch]:
+            seen.append(session.conf.get(name))
+            yield from batches
+
+        columns = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+        collect(run_in_tasks(session.range(0, 1, 1, 1), task, columns))  # type: ignore[arg-type]
+        assert set(seen) == {"false"}
+        assert session.conf.get(name) == before
 
 
 SCRIPT = """

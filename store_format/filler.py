@@ -17,7 +17,7 @@ from store_format.layouts import (
     RECORD_FIXED_BYTES,
     SYS_TRANSACTION_ROLLBACK,
 )
-from store_format.writer.encode import Draft, blank, finish, record_tail
+from store_format.writer.encode import BORN, START, Draft, blank, finish, record_tail
 
 LOST_TAG = "REPUT_LOST"
 LOST_TOPIC = "REPUT_LOST"
@@ -146,8 +146,9 @@ def _filler(
     size = least_bytes(topic, stamp.crc_property) + len(tag) + body_bytes
     crc = zlib.crc32(body) & 0x7FFFFFFF if body else 0
     draft = Draft(
-        topic, queue_id, size, magic, crc, 0, sys_flag, stamp.timestamp, HOST, HOST, tail,
-        stamp.crc_property, False, not sys_flag,
+        topic, queue_id, size, START.pack(size, magic, crc, queue_id, 0),
+        BORN.pack(sys_flag, stamp.timestamp) + HOST, tail, HOST, stamp.crc_property, False,
+        not sys_flag,
     )  # fmt: skip
     record = finish(draft, offset, at, stamp.timestamp)
     assert len(record) == size

@@ -16,8 +16,8 @@ class Request:
     """What one caller asks for: his records in the log, and the log durable up to their end."""
 
     __slots__ = (
-        "done", "drafts", "end", "error", "physical_offset", "queue_offset", "size",
-        "store_timestamp",
+        "done", "drafts", "end", "error", "following", "left", "physical_offset", "queue_offset",
+        "size", "store_timestamp", "told",
     )  # fmt: skip
 
     def __init__(self, drafts: Sequence[Draft] = (), end: int = 0) -> None:
@@ -28,7 +28,10 @@ class Request:
         # of the record, or of the batch's first; known once they are written
         self.physical_offset = self.queue_offset = self.store_timestamp = -1
         self.error: BaseException | None = None
-        self.done: threading.Lock | None = None  # held while the caller waits
+        # of a caller who waits (see flush); the lock is held as long as he is to wait
+        self.done: threading.Lock | None = None
+        self.told = self.left = False
+        self.following: Request | None = None  # who is told after him
 
 
 class Appender:
@@ -58,9 +61,13 @@ class Appender:
         """
         with self.lock:
             (check or self._check_usable)()
-            now = self.last_timestamp = max(self._clock(), self.last_timestamp)
-            log, records, held = self._log, list[bytes](), 0
-            room = log.room - BLANK_BYTES
+            now = self._clock()
+            if now < self.last_timestamp:
+                now = self.last_timestamp
+            self.last_timestamp = now
+            log = self._log
+            records: list[bytes] = []
+            held, room = 0, log.room - BLANK_BYTES
             for request in requests:
                 drafts, size = request.drafts, request.size
                 first = drafts[0]

@@ -7,9 +7,7 @@ offset and store time. `finish` fills them in.
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from store_format.layouts import (
     BLANK,
@@ -52,21 +50,15 @@ from store_format.writer.message import (
     joined_keys,
 )
 from store_format.writer.options import WriterSettings
+from store_format.writer.packing import packer
 from store_format.writer.property_text import encode_properties, parse_properties
 from store_format.writer.unique_ids import Clock, UniqueIds
 
-_CODES = {">i4": "i", ">i8": "q"}
-
-
-def _packer(layout: np.dtype[Any]) -> struct.Struct:
-    """A record's fixed part as declared in layouts, for single values."""
-    assert layout.names is not None
-    return struct.Struct(">" + "".join(_CODES[layout[name].str] for name in layout.names))
-
-
-_HEAD = _packer(RECORD_HEAD)
-_MIDDLE = _packer(RECORD_MIDDLE)
-_BLANK = _packer(BLANK)
+START = packer(RECORD_HEAD, "totalSize", "flag")
+BORN = packer(RECORD_HEAD, "sysFlag", "bornTimestamp")
+_PLACE = packer(RECORD_HEAD, "queueOffset", "physicalOffset")
+_MIDDLE = packer(RECORD_MIDDLE)
+_BLANK = packer(BLANK)
 _PROPERTIES_MAX = 0x7FFF  # Short.MAX_VALUE
 _V1_TOPIC_MAX = 127  # Byte.MAX_VALUE
 _SPARE_BYTES = 64 << 10  # MessageExtEncoder: a record may be so much over maxMessageSize
@@ -81,14 +73,10 @@ class Draft(NamedTuple):
     topic: str
     queue_id: int
     size: int  # bytes
-    magic: int
-    body_crc: int
-    flag: int
-    sys_flag: int
-    born_timestamp: int
-    born_host: bytes
-    store_host: bytes
+    start: bytes  # up to queueOffset
+    born: bytes  # from sysFlag to bornHost
     tail: bytes  # from storeHost to the properties
+    store_host: bytes
     crc_property: bool
     wait: bool
     counted: bool  # it takes a position in its queue: neither prepared nor rolled back
@@ -96,15 +84,15 @@ class Draft(NamedTuple):
 
 def finish(draft: Draft, queue_offset: int, physical_offset: int, store_timestamp: int) -> bytes:
     """The record's bytes at its place."""
-    record = (
-        _HEAD.pack(
-            draft.size, draft.magic, draft.body_crc, draft.queue_id, draft.flag,
-            queue_offset, physical_offset, draft.sys_flag, draft.born_timestamp,
+    record = b"".join(
+        (
+            draft.start,
+            _PLACE.pack(queue_offset, physical_offset),
+            draft.born,
+            store_timestamp.to_bytes(TIMESTAMP_BYTES, "big"),
+            draft.tail,
         )
-        + draft.born_host
-        + store_timestamp.to_bytes(TIMESTAMP_BYTES, "big")
-        + draft.tail
-    )  # fmt: skip
+    )
     return record + crc_property(record) if draft.crc_property else record
 
 
@@ -165,6 +153,7 @@ class Encoder:
         self._capacity = self.profile.property_map_capacity
         self.multi_dispatch = self.profile.multi_dispatch and self.settings.enable_multi_dispatch
         self._record_max = self.settings.mapped_file_size_commit_log - BLANK_BYTES
+        self._host = encode_host(self.host)
 
     def draft(
         self, message: Message, born_host: bytes | None = None, store_host: bytes | None = None
@@ -174,8 +163,8 @@ class Encoder:
         born_host, store_host: as in a record, in place of the message's.
         """
         hosts = (
-            born_host or encode_host(message.born_host or self.host),
-            store_host or encode_host(message.store_host or self.host),
+            born_host or (encode_host(message.born_host) if message.born_host else self._host),
+            store_host or (encode_host(message.store_host) if message.store_host else self._host),
         )
         given = message.properties
         if isinstance(given, bytes) and not message.delay_level:
@@ -274,12 +263,12 @@ class Encoder:
             )  # fmt: skip
             size = RECORD_HEAD_BYTES + len(born_host) + TIMESTAMP_BYTES + len(tail) + reserved
             draft = Draft(
-                topic, queue_id, size, magic, zlib.crc32(body) & 0x7FFFFFFF, message.flag,
-                sys_flag, self.clock() if born is None else born, born_host, store_host, tail,
-                self._crc, message.wait,
+                topic, queue_id, size,
+                START.pack(size, magic, zlib.crc32(body) & 0x7FFFFFFF, queue_id, message.flag),
+                BORN.pack(sys_flag, self.clock() if born is None else born) + born_host,
+                tail, store_host, self._crc, message.wait,
                 sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT),
             )  # fmt: skip
-            _HEAD.pack(size, 0, 0, queue_id, message.flag, 0, 0, sys_flag, draft.born_timestamp)
         except struct.error:
             _name_the_field(message)
             raise

@@ -49,7 +49,7 @@ class GroupCommit:
             # the writer is being closed: there is no thread to wait for
             requests = [request]
             self._all_or_fail(requests, self._sync_all)
-            _tell(requests)
+            self._tell(requests)
         return self._told(request, timeout)
 
     def put(self, request: Request, timeout: float) -> str:
@@ -77,12 +77,36 @@ class GroupCommit:
     def _told(self, request: Request, timeout: float) -> str:
         assert request.done is not None
         status = PUT_OK
-        if not request.done.acquire(timeout=timeout):
+        try:
+            request.done.acquire(timeout=timeout)
+        finally:
+            told = self._leave(request)
+        if not told:
             self._write_late(request)
             status = FLUSH_DISK_TIMEOUT
         if request.error is not None:
             raise request.error
         return status
+
+    def _leave(self, request: Request) -> bool:
+        """A caller waits no longer; the one behind him is told. Whether he was told himself."""
+        with self._gate:
+            request.left = True
+            if request.told:
+                _tell_next(request.following)
+            return request.told
+
+    def _tell(self, requests: list[Request]) -> None:
+        """Only when their bytes are durable, or never will be known to be.
+
+        One is told, and tells the next as he leaves: of many woken at once all but one would
+        only wait again, for Python's lock.
+        """
+        following = None
+        for request in reversed(requests):
+            request.following, following = following, request
+        with self._gate:
+            _tell_next(following)
 
     def _write_late(self, request: Request) -> None:
         """A caller who waits no longer is told where his records are: see that they are there."""
@@ -140,7 +164,7 @@ class GroupCommit:
                 self._writing.release()
             if written:
                 self._all_or_fail(requests, self._sync_all)
-            _tell(requests)
+            self._tell(requests)
 
     def _write_all(self, requests: list[Request]) -> None:
         records = [request for request in requests if request.drafts]
@@ -167,11 +191,13 @@ class GroupCommit:
         return True
 
 
-def _tell(requests: list[Request]) -> None:
-    """Only when their bytes are durable, or never will be known to be."""
-    for request in requests:
-        if request.done is not None:
-            request.done.release()
+def _tell_next(request: Request | None) -> None:
+    """Tell the first who still waits; under the gate."""
+    while request is not None and request.left:
+        request = request.following
+    if request is not None and request.done is not None:
+        request.told = True
+        request.done.release()
 
 
 class Due(NamedTuple):

@@ -15,9 +15,11 @@ def parse_properties(raw: bytes) -> dict[str, str]:
 
 
 @lru_cache(maxsize=4096)
-def _template(names: tuple[str, ...], capacity: int) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _template(names: tuple[str, ...], capacity: int) -> tuple[tuple[int, ...], str]:
+    """In which order the values go into the text, and the text with `%s` for each."""
     order = hash_map_order(names, capacity)
-    return order, tuple(names[i] + NAME_END for i in order)
+    named = [names[i].replace("%", "%%") for i in order]
+    return order, "".join([f"{name}{NAME_END}%s{VALUE_END}" for name in named])
 
 
 def encode_properties(properties: Mapping[str, str], capacity: int) -> bytes:
@@ -26,8 +28,8 @@ def encode_properties(properties: Mapping[str, str], capacity: int) -> bytes:
     Raises SeparatorInProperty, PropertyBlank.
     """
     values = list(properties.values())
-    order, names = _template(tuple(properties), capacity)
-    text = "".join([f"{name}{values[i]}{VALUE_END}" for i, name in zip(order, names, strict=True)])
+    order, template = _template(tuple(properties), capacity)
+    text = template % tuple([values[i] for i in order])
     many = len(values)
     if text.count(NAME_END) != many or text.count(VALUE_END) != many or "\0" in text:
         for name, value in properties.items():

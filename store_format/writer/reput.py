@@ -8,9 +8,12 @@ from dataclasses import replace
 
 from store_format.faults import REASONS, DamageFound, Fault
 from store_format.names import COMMIT_LOG, segment_name
-from store_format.scan import End, IndexPuts, Read, Runs, ScanRules, Stretch, scan
+from store_format.scan import Buffers, End, IndexPuts, Read, Runs, ScanRules, Stretch, scan
 from store_format.writer.index_files import IndexFiles
 from store_format.writer.queue_files import QueueFiles
+
+_STRETCH_BYTES = 4 << 20  # what is dispatched at once
+_BEYOND_BYTES = 64 << 10  # what is read past a stretch, for its last record's sake
 
 
 class Reput:
@@ -30,6 +33,8 @@ class Reput:
         self.rules = rules
         self.queues, self.index = queues, index
         self.at = at
+        self._buffers = Buffers(min(segment_bytes, _STRETCH_BYTES))
+        self._window = self._buffers.window
         self.timestamp = 0  # milliseconds: store time of the last record dispatched
 
     def run(self, end: int, known: bool = True) -> None:
@@ -41,8 +46,11 @@ class Reput:
         rules = replace(self.rules, check_body_crc=False) if known else self.rules
         while self.at < end:
             segment = self.at - self.at % self.segment_bytes
-            stop = min(end, segment + self.segment_bytes)
+            stop = min(end, segment + self.segment_bytes, self.at + _STRETCH_BYTES)
             stretch = Stretch(segment, segment + self.segment_bytes, self.at, stop, self.at)
+            # Nothing is read past `end`: the kernel would read ahead in large folios, and writing
+            # a record into one of these costs it several microseconds more.
+            self._buffers.window = self._window[: min(stop + _BEYOND_BYTES, end) - self.at]
             stood = self._dispatch(stretch, rules)
             if stood.fault not in (Fault.NONE, Fault.BLANK):
                 field, reason = REASONS[stood.fault]
@@ -55,7 +63,7 @@ class Reput:
     def _dispatch(self, stretch: Stretch, rules: ScanRules) -> End:
         index = self.index
         end = End()
-        for out in scan(self.read, stretch, rules):
+        for out in scan(self.read, stretch, rules, self._buffers):
             if isinstance(out, Runs):
                 self.queues.append(out.queues, out.runs)
             elif isinstance(out, IndexPuts):

@@ -139,12 +139,19 @@ class OpenStore:
             self.queues.states.update(missing.states)
             self._known_from = self.log.start
 
-    def dispatch(self, end: int) -> None:
-        """Dispatch the log up to `end`, if this writer keeps queues and index."""
-        if self.dispatches:
-            with self._lock:
+    def dispatch(self, end: int, alone: bool = False) -> None:
+        """Dispatch the log up to `end`, if this writer keeps queues and index.
+
+        alone: only if no other thread is at work on them.
+        """
+        if not self._lock.acquire(blocking=not alone):
+            return
+        try:
+            if self.dispatches:
                 self.log.needed_from = self.reput.at
                 self.reput.run(end)
+        finally:
+            self._lock.release()
 
     # --- checkpoint and end ----------------------------------------------------------------
 
@@ -207,7 +214,9 @@ class OpenStore:
 
     def let_go(self) -> None:
         """Close all files; nothing is synced."""
-        self.log.close()
-        self.queues.close()
-        if self.index is not None:
-            self.index.close()
+        with self._lock:
+            self.dispatches = False
+            self.log.close()
+            self.queues.close()
+            if self.index is not None:
+                self.index.close()

@@ -23,12 +23,15 @@ class UniqueIds:
         self._clock = clock
         self._numbers = count()
         self._month_start = self._month_end = 0
+        self._now, self._start = -1, ""  # an id's text but for its number, and when that was
 
     def next(self) -> str:
         """32 hexadecimal digits (56 where the host is IPv6)."""
-        return (
-            f"{self._prefix}{self.time_part() & 0xFFFFFFFF:08X}{next(self._numbers) & 0xFFFF:04X}"
-        )
+        now = self._clock()
+        if now != self._now:
+            self._start = f"{self._prefix}{self._time_part(now) & 0xFFFFFFFF:08X}"
+            self._now = now
+        return f"{self._start}{next(self._numbers) & 0xFFFF:04X}"
 
     def take(self, many: int) -> int:
         """Reserve numbers for `many` ids made elsewhere; returns the first."""
@@ -38,7 +41,9 @@ class UniqueIds:
 
     def time_part(self) -> int:
         """Milliseconds since the month began."""
-        now = self._clock()
+        return self._time_part(self._clock())
+
+    def _time_part(self, now: int) -> int:
         if not self._month_start <= now < self._month_end:
             self._set_month(now)
         return now - self._month_start

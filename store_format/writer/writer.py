@@ -17,12 +17,12 @@ from store_format.writer.encode import Draft, Encoder, message_id
 from store_format.writer.errors import BatchIllegal, WriterClosed, WriterFailed
 from store_format.writer.message import Message, check_sendable
 from store_format.writer.options import WriterSettings
+from store_format.writer.pace import LOOK_SECONDS, Pace
 from store_format.writer.store import OpenStore
 from store_format.writer.unique_ids import Clock, UniqueIds
 
 DEFAULT_RELEASE = "5.3.3"
 DEFAULT_HOST = "127.0.0.1:10911"
-_DISPATCH_SECONDS = 0.05
 
 
 class AppendResult(NamedTuple):
@@ -62,11 +62,13 @@ class CommitLogWriter:
         )
         self.commit_if_due = self._durability.commit_if_due
         self.flush_if_due = self._durability.flush_if_due
+        self._pace: Pace | None = None
         if background:
             seconds = self.settings.flush_consume_queue_thorough_interval / 1000
             services: list[Service] = [("Checkpoint", seconds, self.keep_checkpoint)]
             if store.dispatches:
-                services.append(("Reput", _DISPATCH_SECONDS, self.dispatch))
+                self._pace = Pace(store.log, store.reput, self.dispatch, self._fail)
+                services.append(("Reput", LOOK_SECONDS, self._pace.look))
             self._durability.start(services)
 
     @classmethod
@@ -155,6 +157,8 @@ class CommitLogWriter:
             self._fail(error)
             raise self._ended() from error
         at = request.physical_offset
+        if self._pace is not None:
+            self._pace.appended(request.end)
         return AppendResult(
             status, at, request.queue_offset, request.size, request.store_timestamp,
             drafts[0].store_host, (at,) if len(drafts) == 1 else _offsets(drafts, at),
@@ -192,11 +196,13 @@ class CommitLogWriter:
             self._fail(error)
             raise self._ended() from error
 
-    def dispatch(self) -> None:
-        """Dispatch what is in the files, in SYNC_FLUSH what is durable (getConfirmOffset)."""
-        self.store.dispatch(
-            self.log.flushed if self._durability.synchronous else self.log.committed
-        )
+    def dispatch(self, alone: bool = False) -> None:
+        """Dispatch what is in the files, in SYNC_FLUSH what is durable (getConfirmOffset).
+
+        alone: only if no other thread is at it.
+        """
+        log = self.log
+        self.store.dispatch(log.flushed if self._durability.synchronous else log.committed, alone)
 
     def keep_checkpoint(self) -> None:
         """Make queues durable, and note in the checkpoint what is."""
@@ -246,7 +252,8 @@ class CommitLogWriter:
 
     def check_usable(self) -> None:
         """Raise WriterFailed or WriterClosed."""
-        self._check_sound()
+        if self._error is not None:
+            raise self._ended()
         if self._closing:
             raise WriterClosed("the writer is closed")
 

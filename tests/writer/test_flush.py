@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from store_format.file_layer import DiskFile, DiskFiles
+from store_format.writer.appender import Request
 from store_format.writer.errors import WriterClosed, WriterFailed
 from store_format.writer.flush import Due, GroupCommit
 from store_format.writer.message import Message
@@ -200,6 +201,29 @@ def test_a_group_commit_waits_for_those_who_came_too_late_for_its_sync() -> None
     assert not second.is_alive()
     assert synced == [10, 20]
     group.stop()
+
+
+def test_each_caller_told_tells_the_one_behind_him() -> None:
+    """Also where one between them waits no longer."""
+    group = GroupCommit(lambda: 0, lambda error: None)
+    requests = [Request(end=1) for _ in range(4)]
+    for request in requests:
+        request.done = threading.Lock()
+        request.done.acquire()
+    third = requests[2]
+    assert not group._leave(third)
+    group._tell(requests)
+    told = []
+    for request in requests:
+        told.append([r.done.locked() for r in requests])  # type: ignore[union-attr]
+        if request is not third:
+            assert group._leave(request)
+    assert told == [
+        [False, True, True, True],
+        [False, False, True, True],
+        [False, False, True, False],
+        [False, False, True, False],
+    ]
 
 
 @pytest.mark.parametrize(

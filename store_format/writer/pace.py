@@ -1,0 +1,49 @@
+"""Who dispatches what was appended: a thread of its own, or those who append."""
+
+from collections.abc import Callable
+
+from store_format.writer.commit_log import CommitLog
+from store_format.writer.reput import Reput
+
+LOOK_SECONDS = 0.05  # how often the thread looks
+BEHIND_BYTES = 4 << 20  # one who appends dispatches so much at once
+_SLOW_BYTES = BEHIND_BYTES // 10  # less between two looks is left to the thread
+
+
+class Pace:
+    """Keeps dispatch close behind the log.
+
+    Two busy threads share Python's lock badly: each time the dispatching one lets go of it, to
+    read or write a file, it may wait 5 ms to get it back, and all the while each append pays for
+    waking it. So where much is appended, it is one of those who append that now and then
+    dispatches, and the thread only does it where little is, or all of them come too late.
+    """
+
+    def __init__(
+        self,
+        log: CommitLog,
+        reput: Reput,
+        dispatch: Callable[[bool], None],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        """dispatch: if told so only where no other thread does. fail: told of its error."""
+        self._log, self._reput = log, reput
+        self._dispatch, self._fail = dispatch, fail
+        self._last_end = log.end
+
+    def appended(self, end: int) -> None:
+        """Called by one who appended up to `end`. His append is done, whatever happens here."""
+        if end - self._reput.at >= BEHIND_BYTES:
+            try:
+                self._dispatch(True)
+            except BaseException as error:
+                self._fail(error)  # as in the thread, it ends the writer
+                if not isinstance(error, Exception):
+                    raise
+
+    def look(self) -> None:
+        """Called by the thread every so often."""
+        end = self._log.end
+        grown, self._last_end = end - self._last_end, end
+        if grown < _SLOW_BYTES or end - self._reput.at >= 2 * BEHIND_BYTES:
+            self._dispatch(False)

@@ -12,7 +12,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -129,6 +130,17 @@ def synchronous(folder: Path, threads: int, seconds: float) -> dict:
     return _with_flushes(folder, lambda: _timed(folder, settings, work))
 
 
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Threads started meanwhile share one core: Python's lock lets but one of them run anyway."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def rocketmq(folder: Path, version: str, messages: int) -> dict:
     """RocketMQ's putMessage, one thread, ASYNC_FLUSH (tests/rocketmq's bulk job)."""
     from tests.rocketmq.driver import Driver
@@ -185,6 +197,10 @@ def measure(folder: Path, messages: int, version: str | None, seconds: float = 3
         "sync, 8 threads": synchronous(folder, 8, seconds),
         "sync, 64 threads": synchronous(folder, 64, seconds),
     }
+    with one_core():
+        for threads in (8, 64):
+            name = f"sync, {threads} threads, one core"
+            figures[name] = synchronous(folder, threads, seconds)
     if version:
         figures[f"RocketMQ {version} putMessage"] = rocketmq(folder, version, messages)
         for threads in (8, 64):
@@ -202,7 +218,7 @@ def main() -> None:
     words = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=words.folder) as folder:
         for name, figure in measure(Path(folder), words.messages, words.rocketmq).items():
-            print(f"{name:28}", ", ".join(f"{k} {v:,}" for k, v in figure.items()), flush=True)
+            print(f"{name:30}", ", ".join(f"{k} {v:,}" for k, v in figure.items()), flush=True)
 
 
 if __name__ == "__main__":

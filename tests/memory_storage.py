@@ -10,16 +10,37 @@ from store_format.faults import StoreChanged
 from store_format.store_files import Bytes, FileState, Listed, Written
 
 
-class MemoryStorage:
+class Claims:
+    """Whose staging folders are, where there is one process: a set. Nobody holds a store."""
+
+    def __init__(self) -> None:
+        self.claimed: set[str] = set()
+
+    def make_folders(self, path: str) -> None:
+        raise NotImplementedError
+
+    def resolve(self, path: str) -> str:
+        return path
+
+    def claim(self, folder: str) -> Callable[[], None]:
+        self.make_folders(folder)
+        self.claimed.add(folder)
+        return lambda: self.claimed.discard(folder)
+
+    def is_abandoned(self, folder: str) -> bool | None:
+        return folder not in self.claimed
+
+    def lock_holder(self, store: str) -> int | None:
+        return None
+
+
+class MemoryStorage(Claims):
     """Files by path; a folder is there if it was made or holds something."""
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
         self.files: dict[str, bytes] = dict(files or {})
         self.folders: set[str] = set()
-        self.claimed: set[str] = set()
-
-    def resolve(self, path: str) -> str:
-        return path
+        super().__init__()
 
     def list(self, folder: str) -> list[Listed]:
         if folder in self.files:
@@ -52,17 +73,6 @@ class MemoryStorage:
 
     def make_folders(self, path: str) -> None:
         self.folders.add(path)
-
-    def claim(self, folder: str) -> Callable[[], None]:
-        self.folders.add(folder)
-        self.claimed.add(folder)
-        return lambda: self.claimed.discard(folder)
-
-    def is_abandoned(self, folder: str) -> bool | None:
-        return folder not in self.claimed
-
-    def lock_holder(self, store: str) -> int | None:
-        return None
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
         for path, to in moves:

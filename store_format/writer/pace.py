@@ -29,11 +29,11 @@ class Pace:
         """dispatch: if told so only where no other thread does. fail: told of its error."""
         self._log, self._reput = log, reput
         self._dispatch, self._fail = dispatch, fail
-        self._last_end = log.end
+        self._last_end = log.committed
 
-    def appended(self, end: int) -> None:
-        """Called by one who appended up to `end`. His append is done, whatever happens here."""
-        if end - self._reput.at >= BEHIND_BYTES:
+    def appended(self) -> None:
+        """Called by one who has appended. His append is done, whatever happens here."""
+        if self._log.committed - self._reput.at >= BEHIND_BYTES:
             try:
                 self._dispatch(True)
             except BaseException as error:
@@ -43,7 +43,7 @@ class Pace:
 
     def look(self) -> None:
         """Called by the thread every so often."""
-        end = self._log.end
+        end = self._log.committed
         grown, self._last_end = end - self._last_end, end
         if grown < _SLOW_BYTES or end - self._reput.at >= 2 * BEHIND_BYTES:
             self._dispatch(False)

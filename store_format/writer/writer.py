@@ -158,7 +158,7 @@ class CommitLogWriter:
             raise self._ended() from error
         at = request.physical_offset
         if self._pace is not None:
-            self._pace.appended(request.end)
+            self._pace.appended()
         return AppendResult(
             status, at, request.queue_offset, request.size, request.store_timestamp,
             drafts[0].store_host, (at,) if len(drafts) == 1 else _offsets(drafts, at),

@@ -5,7 +5,7 @@ descriptors, modes and locks is not here.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,15 @@ from store_format.faults import StoreChanged
 from store_format.publishing import put_in_place
 from store_format.store_files import Bytes, FileState, Listed, Written
 from tests.faults.memory_files import MemoryFiles
+from tests.memory_storage import Claims
 
 
-class FilesStorage:
+class FilesStorage(Claims):
     """Jobs on files in memory; paths are below their root."""
 
     def __init__(self, files: MemoryFiles) -> None:
         self.files = files
-        self.claimed: set[str] = set()
-
-    def resolve(self, path: str) -> str:
-        return path
+        super().__init__()
 
     def list(self, folder: str) -> list[Listed]:
         if folder not in self.files.folders:
@@ -49,17 +47,6 @@ class FilesStorage:
     def make_folders(self, path: str) -> None:
         if path:
             self.files.make_folder(path)
-
-    def claim(self, folder: str) -> Callable[[], None]:
-        self.files.make_folder(folder)
-        self.claimed.add(folder)
-        return lambda: self.claimed.discard(folder)
-
-    def is_abandoned(self, folder: str) -> bool | None:
-        return folder not in self.claimed
-
-    def lock_holder(self, store: str) -> int | None:
-        return None
 
     def has_folder(self, path: str) -> bool:
         return path in self.files.folders

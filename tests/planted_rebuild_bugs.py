@@ -65,6 +65,8 @@ BUGS = (
         "        if done < len(data):", "        if False:", (_SHORT,)),
     Bug("the rest of a short write of a task is written", "store_format/store_files.py",
         "            while at < end:", "            if at < end:", (_SHORT,)),
+    Bug("the rest of a short write to a volume is written", "store_format/storage/volumes.py",
+        "        while done < len(view):", "        if done < len(view):", only(_SHORT, "volume")),
     Bug("a copy that was written in part is not installed", "store_format/installing.py",
         "                copied.write_at(at, buffer)",
         "                with suppress(OSError):\n                    copied.write_at(at, buffer)",

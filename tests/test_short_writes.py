@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from jobs.install import install_set, undo_install
+from store_format.storage.volumes import VolumeStorage
+from store_format.store_files import Storage
 from store_format.writer.message import Message
 from tests.faults.failing import Writes, disk_writes
 from tests.in_process import run
@@ -59,6 +61,8 @@ class Work:
 
 
 class Rebuild(Work):
+    storage: Storage | None = None  # of the output, if not a disk
+
     def make(self) -> None:
         for name, count in (("older", 40), ("store", 90)):
             write(self.top / name, build_log(messages(count), 4096))
@@ -67,7 +71,7 @@ class Rebuild(Work):
     def _rebuild(self, name: str) -> None:
         run(
             str(self.top / name), str(self.folder / "set"), rocketmq="5.3.3", settings=SETTINGS,
-            replace=(self.folder / "set").exists(),
+            replace=(self.folder / "set").exists(), output_storage=self.storage,
         )  # fmt: skip
 
     def do(self) -> None:
@@ -75,6 +79,16 @@ class Rebuild(Work):
 
     def result(self) -> dict[str, bytes]:
         return contents(self.folder)  # what lies beside the set counts as well
+
+
+class RebuildOnVolume(Rebuild):
+    """Where nothing is renamed: the manifest goes first and comes last."""
+
+    storage = VolumeStorage()
+
+    def check_failed(self) -> None:
+        there = self.result()
+        assert "set/manifest.json" not in there or there == self.old
 
 
 def store_of(folder: Path, count: int) -> Path:
@@ -132,7 +146,7 @@ class Recover(Work):
 
 
 WORKS: dict[str, Callable[[Path], Work]] = {
-    "rebuild": Rebuild, "install": Install, "recover": Recover,
+    "rebuild": Rebuild, "volume": RebuildOnVolume, "install": Install, "recover": Recover,
 }  # fmt: skip
 
 

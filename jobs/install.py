@@ -138,9 +138,10 @@ def finish_killed(store: str, dry_run: bool = False) -> list[str]:
 
     Raises StoreInUse, StoreError, OSError.
     """
+    parent, name = os.path.split(os.path.abspath(store))
+    if not unfinished(DiskFiles(parent.rstrip("/")), name):
+        return []  # it need not be a store at all
     place = Place(store)
-    if not unfinished(place.files, place.name):
-        return []
     about = Installed(place.path, "", kept_name(place.path), False)
     with _locked(place, dry_run):
         _finish_first(place, about, dry_run)

@@ -96,6 +96,10 @@ def test_where_nobody_can_tell_it_stays_unless_no_job_runs() -> None:
     assert storage.files == {"/sets/output/file": b"y"}
 
 
+def test_where_a_file_system_is_mounted_there_is_no_installation() -> None:
+    assert not clean("/proc", dry_run=True).needed
+
+
 def test_what_cannot_be_removed_is_said(
     left: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,9 @@
 """CRC-32 as `java.util.zip.CRC32` and zlib compute it, inside kernels.
 
-Slicing by 16: sixteen tables take sixteen bytes a step. Calling zlib from a kernel would be
-faster on large bodies only, and would keep numba from caching the kernel on disk.
+Where the processor multiplies without carries, 64 bytes are folded a step: a CRC is a remainder,
+and moving bytes on in the message multiplies theirs by a power of x. Elsewhere, and for the last
+bytes, sixteen tables take sixteen bytes a step. Calling zlib from a kernel would keep numba from
+caching the kernel on disk.
 """
 
 from typing import Any
@@ -9,10 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from store_format.carryless import AVAILABLE, fold, half, load, pair, xor
 from store_format.kernels import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]
 _POLYNOMIAL = 0xEDB88320
+_FOLD_FROM = 64  # bytes: four blocks of 16
 
 
 def _tables() -> npt.NDArray[np.uint32]:
@@ -51,12 +55,27 @@ def _look_up(tables: Any, word: Any, last: int) -> Any:
     )
 
 
+def _power(bits: int) -> np.uint64:
+    """The remainder of x to that power, mirrored as the CRC is, as a factor for `fold`.
+
+    One bit higher than the CRC has it: a product of mirrored numbers lacks its lowest bit.
+    """
+    remainder = 1 << 31  # mirrored: x to the 0
+    for _ in range(bits):
+        remainder = remainder >> 1 ^ (_POLYNOMIAL if remainder & 1 else 0)
+    return np.uint64(remainder << 1)
+
+
+# Factors that move 128 bits on by 16 and by 64 bytes: those of the halves.
+_BY_16 = (_power(128 + 32), _power(128 - 32))
+_BY_64 = (_power(512 + 32), _power(512 - 32))
+
+
 @kernel
-def crc32(buf: Bytes, at: int, end: int) -> int:
-    """CRC-32 of buf[at:end], as an unsigned 32-bit value in an int64."""
-    crc = np.uint32(0xFFFFFFFF)
-    i = np.uint64(at)
-    for _ in range((end - at) // 16):
+def _by_tables(buf: Bytes, at: Any, end: Any, crc: Any) -> Any:
+    """Go on with a CRC's state (uint32) over buf[at:end]."""
+    i = at
+    for _ in range((end - i) // np.uint64(16)):
         # What does not wait for the step before comes first, so that steps overlap.
         rest = (
             _look_up(_TABLES, _word(buf, i + np.uint64(4)), 8)
@@ -65,10 +84,56 @@ def crc32(buf: Bytes, at: int, end: int) -> int:
         )
         crc = rest ^ _look_up(_TABLES, crc ^ _word(buf, i), 12)
         i += np.uint64(16)
-    for _ in range((end - at) % 16 // 4):
+    for _ in range((end - i) // np.uint64(4)):
         crc = _look_up(_TABLES, crc ^ _word(buf, i), 0)
         i += np.uint64(4)
-    for _ in range((end - at) % 4):
+    for _ in range(end - i):
         crc = _TABLES[0, (crc ^ np.uint32(buf[i])) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
         i += np.uint64(1)
-    return int(crc ^ np.uint32(0xFFFFFFFF))
+    return crc
+
+
+@inlined
+def _of_word(crc: Any, word: Any) -> Any:
+    """Go on with a CRC's state over the eight bytes of a little-endian uint64."""
+    low, high = np.uint32(word & np.uint64(0xFFFFFFFF)), np.uint32(word >> np.uint64(32))
+    return _look_up(_TABLES, crc ^ low, 4) ^ _look_up(_TABLES, high, 0)
+
+
+@kernel
+def _folded(buf: Bytes, at: Any, blocks: Any) -> Any:
+    """A CRC's state (uint32) after blocks * 16 bytes; at least four blocks.
+
+    Four sums of 128 bits are moved on by 64 bytes at a time, then become one, whose CRC is that
+    of all the bytes.
+    """
+    sixteen = np.uint64(16)
+    by_16, by_64 = pair(_BY_16[0], _BY_16[1]), pair(_BY_64[0], _BY_64[1])
+    a = xor(load(buf, at), pair(np.uint64(0xFFFFFFFF), np.uint64(0)))
+    b = load(buf, at + sixteen)
+    c = load(buf, at + np.uint64(32))
+    d = load(buf, at + np.uint64(48))
+    for _ in range(blocks // np.uint64(4) - np.uint64(1)):
+        at += np.uint64(64)
+        a = fold(a, by_64, load(buf, at))
+        b = fold(b, by_64, load(buf, at + sixteen))
+        c = fold(c, by_64, load(buf, at + np.uint64(32)))
+        d = fold(d, by_64, load(buf, at + np.uint64(48)))
+    a = fold(fold(fold(a, by_16, b), by_16, c), by_16, d)
+    at += np.uint64(64)
+    for _ in range(blocks % np.uint64(4)):
+        a = fold(a, by_16, load(buf, at))
+        at += sixteen
+    return _of_word(_of_word(np.uint32(0), half(a, 0)), half(a, 1))
+
+
+@kernel
+def crc32(buf: Bytes, at: int, end: int) -> int:
+    """CRC-32 of buf[at:end], as an unsigned 32-bit value in an int64."""
+    start, stop = np.uint64(at), np.uint64(end)
+    state = np.uint32(0xFFFFFFFF)
+    if AVAILABLE and end - at >= _FOLD_FROM:
+        blocks = (stop - start) // np.uint64(16)
+        state = _folded(buf, start, blocks)
+        start += blocks * np.uint64(16)
+    return int(_by_tables(buf, start, stop, state) ^ np.uint32(0xFFFFFFFF))

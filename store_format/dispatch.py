@@ -182,8 +182,9 @@ def _multi_dispatch(
             if rules.lmq and starts_with(buf, at, stop, LMQ_PREFIX):
                 queue_id = 0
             queue = find_queue(
-                slots, queues, names, names_used, buf, at, stop, queue_id, batch_names, batch_ends
-            )
+                slots, queues, names, names_used, buf, at, stop,
+                hash_code(buf, at, stop, np.int32(0)), queue_id, batch_names, batch_ends,
+            )  # fmt: skip
             _put_queue(queue_puts, used, row, queue, queue_offset, tags_code, 1)
         at, offset_at = stop + 1, offset_stop + 1
 
@@ -204,10 +205,10 @@ def _put_key(
 
 @inlined
 def _put_keys(
-    buf: Bytes, row: Row, places: Places, rules: DispatchRules, index_puts: Any, used: Any
-) -> None:
-    """The message's index keys, in the order of IndexService.buildIndex."""
-    topic = hash_code(buf, row.topicAt, row.topicAt + row.topicLength, np.int32(0))
+    buf: Bytes, row: Row, topic: np.int32, places: Places, rules: DispatchRules, index_puts: Any,
+    used: Any,
+) -> None:  # fmt: skip
+    """The message's index keys, in the order of IndexService.buildIndex; topic: its hash."""
     seed = hash_code(_HASH_SIGN, 0, 1, topic)
     if _has(places, UNIQ_KEY):
         _put_key(buf, places[UNIQ_KEY, 0], places[UNIQ_KEY, 1], seed, row, index_puts, used)
@@ -260,8 +261,9 @@ def dispatch(
         ):
             return i, _PROPERTY_CRC
         topic_end = row.topicAt + row.topicLength
+        topic_hash = hash_code(buf, row.topicAt, topic_end, np.int32(0))
         queue = find_queue(
-            slots, queues, names, names_used, buf, row.topicAt, topic_end, row.queueId,
+            slots, queues, names, names_used, buf, row.topicAt, topic_end, topic_hash, row.queueId,
             batch_names, batch_ends,
         )  # fmt: skip
         flags = queues[queue].flags
@@ -296,5 +298,5 @@ def dispatch(
                         slots, queues, names, names_used, queue_puts, used,
                     )  # fmt: skip
         if rules.index and transaction != SYS_TRANSACTION_ROLLBACK:
-            _put_keys(buf, row, places, rules, index_puts, used)
+            _put_keys(buf, row, topic_hash, places, rules, index_puts, used)
     return len(rows), _NONE

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from store_format.binary import word
 from store_format.kernels import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]
 
 REPLACEMENT = 0xFFFD
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_31_TO_THE_8 = np.uint32(31**8 & 0xFFFFFFFF)
 # `Character.digit(c, 10)` accepts every decimal digit of the Basic Multilingual Plane.
 _DIGIT_ZEROS = np.array(
     [c for c in range(0x10000) if unicodedata.decimal(chr(c), -1) == 0], dtype=np.int64
@@ -74,6 +76,17 @@ def decode_at(buf: Bytes, at: int, end: int) -> tuple[int, int]:
     return REPLACEMENT, at + 1
 
 
+@inlined
+def _eight_units(units: Any) -> Any:
+    """The hash of eight ASCII units, the first one lowest in a uint64: by twos, fours, eight."""
+    mask = np.uint64(0x00FF00FF00FF00FF)
+    twos = (units & mask) * np.uint64(31) + (units >> np.uint64(8) & mask)
+    mask = np.uint64(0x0000FFFF0000FFFF)
+    fours = (twos & mask) * np.uint64(961) + (twos >> np.uint64(16) & mask)
+    low, high = np.uint32(fours & np.uint64(0xFFFFFFFF)), np.uint32(fours >> np.uint64(32))
+    return np.uint32(np.uint32(923521) * low + high)  # 31 ** 4
+
+
 @kernel
 def hash_code(buf: Bytes, at: int, end: int, seed: np.int32) -> np.int32:
     """`String.hashCode` of the text at buf[at:end], continued from `seed` (0: a new string).
@@ -82,8 +95,14 @@ def hash_code(buf: Bytes, at: int, end: int, seed: np.int32) -> np.int32:
     """
     h = np.uint32(seed)
     while at < end:
-        while end - at >= 4 and buf[at] | buf[at + 1] | buf[at + 2] | buf[at + 3] < 0x80:
-            # four ASCII units a step: one multiplication waits for the step before, not four
+        # eight ASCII units a step: one multiplication waits for the step before, not eight
+        while end - at >= 8:
+            units = word(buf, at)
+            if units & np.uint64(0x8080808080808080):
+                break
+            h = np.uint32(_31_TO_THE_8 * h + _eight_units(units))
+            at += 8
+        if end - at >= 4 and buf[at] | buf[at + 1] | buf[at + 2] | buf[at + 3] < 0x80:
             h = np.uint32(
                 np.uint32(923521) * h  # 31 ** 4
                 + np.uint32(29791) * np.uint32(buf[at])

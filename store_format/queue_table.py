@@ -127,17 +127,18 @@ def find_queue(
     buf: Bytes,
     at: int,
     end: int,
+    name_hash: Any,
     queue_id: int,
     batch_names: Bytes,
     batch_ends: Any,
 ) -> int:
     """The number of the queue named buf[at:end] with `queue_id`; a new one is entered.
 
-    slots, rows, names, used: a QueueTable's; batch_names, batch_ends: a BatchTopics'.
+    slots, rows, names, used: a QueueTable's; name_hash: any int32 that is the name's alone;
+    batch_names, batch_ends: a BatchTopics'.
     """
-    h = np.uint64(14695981039346656037) ^ np.uint64(queue_id)
-    for i in range(at, end):
-        h = (h ^ np.uint64(buf[i])) * np.uint64(1099511628211)  # FNV-1a
+    h = np.uint64(np.uint32(name_hash)) << np.uint64(32) | np.uint64(np.uint32(queue_id))
+    h *= np.uint64(0x9E3779B97F4A7C15)  # 2 ** 64 by the golden ratio: near ones come far apart
     mask = len(slots) - 1
     slot = np.int64((h ^ (h >> np.uint64(32))) & np.uint64(mask))
     number = slots[slot] - 1

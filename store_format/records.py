@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store_format.binary import get_i32, get_i64, get_u16
+from store_format.carryless import AVAILABLE
 from store_format.crc import crc32
 from store_format.faults import Fault
 from store_format.kernels import inlined, kernel
@@ -77,9 +78,9 @@ _TOPIC_LENGTH = int(Fault.TOPIC_LENGTH)
 _LENGTHS = int(Fault.LENGTHS)
 _PLACE = int(Fault.PLACE)
 
-# Below this many bytes a body's CRC is computed in the kernel, above by zlib, which is faster
+# Below this many bytes a body's CRC is computed in the kernel, above by zlib where that is faster
 # once its call is paid for.
-_ZLIB_FROM = 2048
+_ZLIB_FROM = 1 << 31 if AVAILABLE else 2048
 
 
 @inlined

@@ -49,6 +49,7 @@ Rows = npt.NDArray[Any]
 Read = Callable[[int, Bytes], None]
 
 WINDOW_BYTES = 8 << 20
+_FIND_BYTES = 1 << 18  # looked at a time for a stretch's first record: what is read is read again
 QUEUE_PUTS = 1 << 20
 INDEX_PUTS = 1 << 20
 NAME_BYTES = 8 << 20
@@ -235,7 +236,7 @@ class Scan:
         # a record that starts in the stretch may have its first fields past the end
         limit = min(s.end + RECORD_HEAD_BYTES - 1, s.segment_end)
         while at < s.end:
-            window = self.buffers.window[: limit - at]
+            window = self.buffers.window[: min(limit - at, _FIND_BYTES)]
             self.read(at, window)
             if window.any():
                 found = find_record(window, 0, len(window), at, self.rules.records)

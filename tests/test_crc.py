@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store_format.crc import crc32
+from store_format.crc import _by_tables, crc32
 
 
 def test_known_values() -> None:
@@ -40,3 +40,11 @@ def test_every_byte_in_every_place_of_a_step(at: int) -> None:
 def test_any_bytes_anywhere_in_a_buffer(data: bytes, before: int, behind: int) -> None:
     buf = np.frombuffer(b"\x55" * before + data + b"\xaa" * behind, np.uint8)
     assert crc32(buf, before, before + len(data)) == zlib.crc32(data)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_a_processor_that_cannot_fold_finds_the_same(data: bytes) -> None:
+    buf = np.frombuffer(data + b"x", np.uint8)
+    state = _by_tables(buf, np.uint64(0), np.uint64(len(data)), np.uint32(0xFFFFFFFF))
+    assert int(state) ^ 0xFFFFFFFF == zlib.crc32(data)

@@ -29,7 +29,7 @@ from udfs.staging import PUTS, Staging, attempt_name, read_range
 Row = dict[str, Any]
 Puts = np.ndarray
 
-_PUTS_A_READ = 1 << 18
+_PUTS_A_READ = 1 << 16
 
 
 @dataclass(frozen=True)

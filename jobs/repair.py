@@ -130,7 +130,8 @@ def repair(
             found.as_json(), warnings=plan.warnings + found.all_warnings(),
         )  # fmt: skip
         crc_property = uses_crc_property(plan, found)
-        lost = place_lost(found, summary, crc_property)
+        spare_crc = crc_property and not plan.settings.force_verify_prop_crc
+        lost = place_lost(found, summary, crc_property, spare_crc)
         task = _task(job, found, lost, crc_property)
         ids = spark.range(0, len(task.segments), 1, len(task.segments))
         with progress.stage("copied", lambda: Done(None, "segments")):
@@ -148,17 +149,38 @@ def repair(
 
 
 def place_lost(
-    found: DamageMap, summary: RepairSummary, crc_property: bool
+    found: DamageMap, summary: RepairSummary, crc_property: bool, spare_crc: bool
 ) -> dict[int, list[Position]]:
     """Which lost positions which range keeps: range's offset -> positions, in order of queues.
+
+    spare_crc: where room is short, fillers may do without the `__CRC32#` that others have.
 
     Where several ranges lie between two messages of a queue nothing tells which of them took
     the messages between; any will do, as a queue's order is all that its positions show.
     """
+    placed, left = _place(found, crc_property)
+    if left and spare_crc:  # a position is worth more than a checksum, see filler.fill
+        placed, left = _place(found, False)
+    for at, positions in placed.items():
+        summary.filled += [{**position._asdict(), "range": at} for position in positions]
+    for gap in left:
+        summary.not_filled.append(gap)
+        summary.warnings.append(
+            f"topic {gap['topic']!r}, queue {gap['queue_id']}: no room for {gap['count']:,} lost "
+            f"positions from {gap['first']} on: later messages move up"
+        )
+    return placed
+
+
+def _place(
+    found: DamageMap, crc_property: bool
+) -> tuple[dict[int, list[Position]], list[dict[str, Any]]]:
+    """The positions by the range that has room for them, and the gaps that are left."""
     pieces = list(_pieces(found))
     starts = np.array([start for start, _ in pieces], np.int64)
     room = [length for _, length in pieces]
     placed: dict[int, list[Position]] = {}
+    over = []
     for gap in found.gaps:
         low, high = np.searchsorted(starts, (gap["after"], gap["before"]))
         first, left = gap["first"], gap["count"]
@@ -168,16 +190,11 @@ def place_lost(
             if many:
                 position = Position(gap["topic"], gap["queue_id"], first, many)
                 placed.setdefault(int(starts[at]), []).append(position)
-                summary.filled.append({**position._asdict(), "range": int(starts[at])})
                 room[at] -= many * need
                 first, left = first + many, left - many
         if left:
-            summary.not_filled.append({**gap, "first": first, "count": left})
-            summary.warnings.append(
-                f"topic {gap['topic']!r}, queue {gap['queue_id']}: no room for {left:,} lost "
-                f"positions from {first} on: later messages move up"
-            )
-    return placed
+            over.append({**gap, "first": first, "count": left})
+    return placed, over
 
 
 def _pieces(found: DamageMap) -> Iterator[tuple[int, int]]:

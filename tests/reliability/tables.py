@@ -15,7 +15,7 @@ from tests.reliability.inputs import LAST, PLACES, VERSION, Input, Small, cuts, 
 from tests.reliability.outcome import Class, Outcome, classify, ours
 from tests.reliability.rocketmq import RocketMQ, rocketmq
 
-_JVMS = 4  # a stop of RocketMQ's is half a second of sleep
+_JVMS = 12  # mostly asleep: half a second at each stop, 30 s where a topic can be no folder
 _HEAD = ("as if undamaged", "touched message given up", "named, kept as it reads",
          "accepted wrong", "others lost", "all lost")  # fmt: skip
 _CLASSES = (Class.SAME, Class.LOST, Class.TOLD_WRONG, Class.WRONG,

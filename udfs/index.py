@@ -173,9 +173,8 @@ class BuildIndexFiles:
         )
         sizes = np.array([row["puts"] for row in ranges], np.int64)
         cursors = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)[:-1]])
-        previous = np.concatenate(
-            [read_range(staging, row["chain"], 0, row["puts"] * 4).view(np.int32) for row in ranges]
-        )
+        parts = [read_range(staging, row["chain"], 0, row["puts"] * 4) for row in ranges]
+        previous = (np.concatenate(parts) if len(parts) > 1 else parts[0]).view(np.int32)
         # the first entry is measured against the file before, the others against the first
         begin, at = before.timestamp, 0
         for puts in files.puts(start, stop):

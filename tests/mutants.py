@@ -161,7 +161,7 @@ BUGS = (
         ("tests/test_against_reference.py",)),
     Bug("an entry skipped behind a full file creates the next", "udfs/queues.py",
         "if after % in_file == 0 and len(positions) and _skips_at_end(positions):", "if False:",
-        ("tests/test_against_reference.py",)),
+        ("tests/test_kinds_of_log.py", "-k", "repeat")),
     # multi-dispatch and batch queues
     Bug("%LMQ% queues have id 0", _DISPATCH, "                queue_id = 0", "                pass",
         golden("lmq")),

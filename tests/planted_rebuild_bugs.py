@@ -204,7 +204,7 @@ BUGS = (
         "has no module {error.name!r}", "cannot go on", only("tests/test_cluster.py", "numba")),
     Bug("one JSON object on standard output", "jobs/options.py",
         "return Progress() if arguments.json and one_stream else ShownProgress()",
-        "return ShownProgress()", only("tests/test_cluster.py", "same_bytes")),
+        "return ShownProgress()", only("tests/test_cli.py", "share_a_stream")),
 )  # fmt: skip
 
 

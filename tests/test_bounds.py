@@ -237,5 +237,5 @@ def test_a_split_is_skipped_without_a_look_at_what_a_record_reaches_over(
     huge_bodies(commitlog / f"{0:020d}", 4)
     rows, storage = scan_splits(tmp_path / "store", tmp_path / "staging", GIB // 64, range(20, 24))
     assert [row["first"] for row in rows] == [-1] * 4
-    assert storage.read < 5 * GIB // 64
+    assert storage.read < 4 * (GIB // 64) + (1 << 17)
     assert os.path.getsize(commitlog / f"{0:020d}") == GIB

@@ -1,6 +1,8 @@
 """The command line: what it prints where, and with which code it ends. Spark stands aside."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,23 @@ def spoil(store: Path, offset: int) -> None:
 def run(store: Path, *words: str, command: str = "rebuild") -> int:
     output = ("--output", str(store.parent / "output")) if command == "rebuild" else ()
     return cli.main([command, str(store), *output, "--rocketmq", "5.3.3", *SIZES, *words])
+
+
+@pytest.mark.parametrize(("words", "shown"), [(["--json"], False), ([], True)])
+def test_progress_stays_out_of_json_where_both_share_a_stream(
+    words: list[str], shown: bool
+) -> None:
+    # as spark-submit gives them to the driver
+    program = (
+        "import argparse, sys; from jobs.options import add_store, told_to_jobs\n"
+        "parser = argparse.ArgumentParser(); add_store(parser)\n"
+        "print(type(told_to_jobs(parser.parse_args(sys.argv[1:]))['progress']).__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "STORE", "--rocketmq", "5.3.3", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == ("ShownProgress" if shown else "Progress")
 
 
 def test_rebuild_says_what_it_did(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ def run_at(place: Path, cache: Path) -> str:
 
 
 def kept(cache: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
+    return {str(path): path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
 
 
 @pytest.fixture

@@ -157,9 +157,8 @@ class LocalJvm:
         """End the session and its JVM, and remove their temporary folder.
 
         The JVM is killed: SparkSession.stop takes up to a second more (it waits for PySpark's
-        accumulator server), the JVM's own exit a third of one, and Python workers print stack
-        traces as their sockets close. Nothing of theirs lives outside the folder, and the
-        workers end with the JVM.
+        accumulator server), the JVM's own exit a third of one. So are Python's workers, first.
+        Nothing of theirs lives outside the folder.
         """
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
@@ -177,6 +176,13 @@ class LocalJvm:
         SparkSession._instantiatedSession = None
         SparkSession._activeSession = None
 
+    def _kill_workers(self) -> None:
+        """Before the JVM: a worker whose socket breaks prints a stack trace."""
+        if self._workers is not None:
+            with suppress(ProcessLookupError):  # not Spark's daemon yet: it has no group
+                os.killpg(self._workers.pid, signal.SIGKILL)
+            self._workers.kill()
+
     def finish(self) -> None:
         """End the JVM in its own time, which is what writes a class-data archive."""
         from pyspark import SparkContext
@@ -189,6 +195,7 @@ class LocalJvm:
     def kill(self) -> None:
         """End the JVM at once and remove its temporary folder."""
         _forget_java_objects(self.gateway)
+        self._kill_workers()
         self.process.kill()
         for process in filter(None, (self.process, self._workers)):
             if process.stdin:

@@ -14,22 +14,22 @@ import pyarrow.feather
 import pyarrow.ipc
 import pyarrow.parquet
 
+from jobs.options import DAMAGE, DONE, USAGE, setting_layers
 from jobs.plan import topic_attributes
 from store_format.faults import REASONS, Fault, StoreError
 from store_format.names import COMMIT_LOG
 from store_format.profiles import RELEASES, profile
 from store_format.rules import record_rules
 from store_format.segments import Segment, find_segments
-from store_format.settings import SettingError, parse_assignments, parse_properties
+from store_format.settings import SettingError
 from store_format.storage import storage_for
 from store_format.store_files import LocalStorage
 from store_format.writer.copying import SourceSegment, Wanted, copy_messages
 from store_format.writer.errors import Refused
-from store_format.writer.options import WriterSettings, writer_settings_from
+from store_format.writer.options import writer_settings_from
 from store_format.writer.writer import DEFAULT_RELEASE, CommitLogWriter
 from udfs.append import BadRow, append_arrow, message_from
 
-DONE, DAMAGE, USAGE = 0, 1, 2
 _ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
 _BATCH_ROWS = 1 << 16
 
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises SettingError, UnknownRelease, StoreError, OSError.
     """
-    settings = _settings(arguments)
+    settings = writer_settings_from(*setting_layers(arguments))
     rules = profile(arguments.rocketmq)
     source = _source(arguments, rules.ipv6_hosts, rules.long_topics)
     warnings: list[str] = []
@@ -130,18 +130,6 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"reput: error: {stopped}\n")
         return DAMAGE
     return DONE
-
-
-def _settings(arguments: argparse.Namespace) -> WriterSettings:
-    layers: list[dict[str, str]] = []
-    if arguments.broker_conf:
-        path = Path(arguments.broker_conf)
-        try:
-            layers.append(parse_properties(path.read_text("utf-8")))
-        except OSError as error:
-            raise SettingError(f"--broker-conf {path}: {error.strerror}") from None
-    layers.append(parse_assignments(arguments.assignments))
-    return writer_settings_from(*layers)
 
 
 def _wanted(arguments: argparse.Namespace) -> Wanted:

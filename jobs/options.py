@@ -52,16 +52,23 @@ def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY
     )
 
 
-def _settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """The broker's settings: its file's, and --set over them. Raises SettingError."""
-    settings: dict[str, str] = {}
+def setting_layers(arguments: argparse.Namespace) -> list[dict[str, str]]:
+    """What the broker's file sets, and what --set does over it. Raises SettingError."""
+    layers = []
     if arguments.broker_conf:
         path = Path(arguments.broker_conf)
         try:
-            settings.update(parse_properties(path.read_text("utf-8")))
+            layers.append(parse_properties(path.read_text("utf-8")))
         except OSError as error:
             raise SettingError(f"--broker-conf {path}: {error.strerror}") from None
-    settings.update(parse_assignments(arguments.assignments))
+    return [*layers, parse_assignments(arguments.assignments)]
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """The broker's settings: its file's, and --set over them. Raises SettingError."""
+    settings: dict[str, str] = {}
+    for layer in setting_layers(arguments):
+        settings.update(layer)
     if getattr(arguments, "no_check_crc", False):
         settings["checkCRCOnRecover"] = "false"
     return settings

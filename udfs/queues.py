@@ -160,13 +160,14 @@ class BuildQueueFiles:
         for row in rows:
             batch = row["batch"]
             low = segment * self.files.entries_a_file(batch)
+            high = low + self.files.entries_a_file(batch)
+            positions, _ = self.files.positions(row, row["position"])
             if blank == entries == 0 and low < row["start"]:
                 blank = row["start"] - low
                 output.write(pre_blank(blank))
-            entries += self._append(row, low, output)
+            entries += self._append(row, positions, low, high, output)
             # a run that reaches over several segments is counted in its first
-            if row["position"] < low + self.files.entries_a_file(batch) and row["position"] >= low:
-                positions, _ = self.files.positions(row, row["position"])
+            if low <= row["position"] < high:
                 skipped += int(np.count_nonzero(positions == NO_POSITION))
         written = output.finish(self.files.file_bytes(batch))
         return {
@@ -182,10 +183,8 @@ class BuildQueueFiles:
             "end": 0,
         }
 
-    def _append(self, row: Row, low: int, output: Writer) -> int:
-        """Write those of the run's entries that belong to the segment from position `low` on."""
-        positions, _ = self.files.positions(row, row["position"])
-        high = low + self.files.entries_a_file(row["batch"])
+    def _append(self, row: Row, positions: np.ndarray, low: int, high: int, output: Writer) -> int:
+        """Write those of the run's entries whose positions are in [low, high), the segment's."""
         chosen = np.flatnonzero((positions >= low) & (positions < high))
         position = int(row["position"])
         repeated = max(min(position, high) - max(position - int(row["repeat"]), low), 0)

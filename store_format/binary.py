@@ -1,95 +1,73 @@
-"""Big-endian integers in uint8 buffers, for kernels. LLVM makes one swapped load of each."""
+"""Big-endian integers in uint8 arrays, at any place, for kernels.
 
+numba takes an array byte by byte, and looks at each index whether it is negative: LLVM does not
+see the number that the bytes make. So these are LLVM's own loads and stores, at indices of which
+none may be negative. NUMBA_BOUNDSCHECK has them checked, as it has those of arrays.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from store_format.kernels import inlined
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic as _numba_intrinsic
 
 Bytes = npt.NDArray[np.uint8]
 
+# What numba's stubs do not say: an intrinsic loses its context.
+intrinsic: Any = _numba_intrinsic
+_cgutils: Any = cgutils
 
-@inlined
-def get_u16(buf: Bytes, at: int) -> int:
-    return int(np.int64(buf[at]) << 8 | np.int64(buf[at + 1]))
-
-
-@inlined
-def get_i32(buf: Bytes, at: int) -> int:
-    return int(
-        np.int32(
-            np.uint32(buf[at]) << np.uint32(24)
-            | np.uint32(buf[at + 1]) << np.uint32(16)
-            | np.uint32(buf[at + 2]) << np.uint32(8)
-            | np.uint32(buf[at + 3])
-        )
-    )
+_WORD = ir.IntType(64)
 
 
-@inlined
-def get_i64(buf: Bytes, at: int) -> int:
-    return int(
-        np.uint64(buf[at]) << np.uint64(56)
-        | np.uint64(buf[at + 1]) << np.uint64(48)
-        | np.uint64(buf[at + 2]) << np.uint64(40)
-        | np.uint64(buf[at + 3]) << np.uint64(32)
-        | np.uint64(buf[at + 4]) << np.uint64(24)
-        | np.uint64(buf[at + 5]) << np.uint64(16)
-        | np.uint64(buf[at + 6]) << np.uint64(8)
-        | np.uint64(buf[at + 7])
-    )
+def pointer(context: Any, builder: Any, kinds: Any, values: Any, to: Any) -> Any:
+    """A pointer to a `to` at values, (buf, at), of these numba types."""
+    array = context.make_array(kinds[0])(context, builder, values[0])
+    if context.enable_boundscheck:
+        length = builder.extract_value(array.shape, 0)
+        last = builder.add(values[1], _WORD(context.get_abi_sizeof(to) - 1))
+        for index in (values[1], last):
+            _cgutils.do_boundscheck(context, builder, index, length, 0)
+    return builder.bitcast(builder.gep(array.data, [values[1]]), to.as_pointer())
 
 
-@inlined
-def put_i32(buf: Bytes, at: int, value: int) -> None:
-    bits = np.uint32(value)
-    buf[at] = bits >> np.uint32(24)
-    buf[at + 1] = bits >> np.uint32(16)
-    buf[at + 2] = bits >> np.uint32(8)
-    buf[at + 3] = bits
+def _getter(bits: int) -> Any:
+    """get(buf, at): the signed number in the `bits` bits at `at`, big-endian."""
+
+    @intrinsic
+    def get(_context: Any, buf: Any, _at: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            stored = ir.IntType(bits)
+            place = pointer(context, builder, signature.args, values, stored)
+            number = builder.load(place, align=1)
+            return builder.sext(builder.bswap(number), _WORD)
+
+        return types.int64(buf, types.int64), build
+
+    return get
 
 
-@inlined
-def put_i64(buf: Bytes, at: int, value: int) -> None:
-    bits = np.uint64(value)
-    put_i32(buf, at, int(bits >> np.uint64(32)))
-    put_i32(buf, at + 4, int(bits & np.uint64(0xFFFFFFFF)))
+def _putter(bits: int) -> Any:
+    """put(buf, at, number): the number's lowest `bits` bits, big-endian, to `at`."""
+
+    @intrinsic
+    def put(_context: Any, buf: Any, _at: Any, _number: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            stored = ir.IntType(bits)
+            place = pointer(context, builder, signature.args, values, stored)
+            builder.store(builder.bswap(builder.trunc(values[2], stored)), place, align=1)
+            return context.get_dummy_value()
+
+        return types.void(buf, types.int64, types.int64), build
+
+    return put
 
 
-@inlined
-def word(buf: Bytes, at: int) -> Any:
-    """Eight bytes from `at` on as a little-endian uint64; LLVM makes one load of it."""
-    i = np.uint64(at)
-    return (
-        np.uint64(buf[i])
-        | np.uint64(buf[i + np.uint64(1)]) << np.uint64(8)
-        | np.uint64(buf[i + np.uint64(2)]) << np.uint64(16)
-        | np.uint64(buf[i + np.uint64(3)]) << np.uint64(24)
-        | np.uint64(buf[i + np.uint64(4)]) << np.uint64(32)
-        | np.uint64(buf[i + np.uint64(5)]) << np.uint64(40)
-        | np.uint64(buf[i + np.uint64(6)]) << np.uint64(48)
-        | np.uint64(buf[i + np.uint64(7)]) << np.uint64(56)
-    )
-
-
-@inlined
-def find_byte(buf: Bytes, at: int, end: int, byte: int) -> int:
-    """The first place in buf[at:end] that holds `byte`; `end` if none does.
-
-    Eight bytes at a time: of x - 0x01.. & ~x & 0x80.. the lowest bit that is set is that of the
-    first byte of x that is zero. Times its own place, reversed, it has that place on top.
-    """
-    ones = np.uint64(0x0101010101010101)
-    highs = np.uint64(0x8080808080808080)
-    pattern = ones * np.uint64(byte)
-    while end - at >= 8:
-        differs = word(buf, at) ^ pattern
-        found = (differs - ones) & ~differs & highs
-        if found:
-            lowest = (found & (~found + np.uint64(1))) >> np.uint64(7)
-            return at + int(lowest * np.uint64(0x0001020304050607) >> np.uint64(56))
-        at += 8
-    while at < end and buf[at] != byte:
-        at += 1
-    return at
+get_i16: Callable[[Bytes, int], int] = _getter(16)
+get_i32: Callable[[Bytes, int], int] = _getter(32)
+get_i64: Callable[[Bytes, int], int] = _getter(64)
+put_i32: Callable[[Bytes, int, int], None] = _putter(32)
+put_i64: Callable[[Bytes, int, int], None] = _putter(64)

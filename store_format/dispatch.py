@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store_format.binary import find_byte
+from store_format.blocks import find_byte
 from store_format.faults import Fault
-from store_format.javatext import hash_code, parse_integer
+from store_format.javatext import add_unit, hash_code, parse_integer
 from store_format.kernels import inlined, kernel
 from store_format.layouts import (
     SYS_TRANSACTION_COMMIT,
@@ -66,9 +66,7 @@ _PROPERTY_CRC = int(Fault.PROPERTY_CRC)
 _DELAY_LEVEL = int(Fault.DELAY_LEVEL)
 _BATCH_NUMBERS = int(Fault.BATCH_NUMBERS)
 
-_HASH_SIGN = np.frombuffer(b"#", np.uint8)
-_TAG_KEY_PREFIX = np.frombuffer(b"#T#", np.uint8)  # IndexService: topic#T#tags
-_SPACE, _COMMA, _SLASH = 0x20, 0x2C, 0x2F
+_SPACE, _HASH_SIGN, _COMMA, _SLASH, _T = 0x20, 0x23, 0x2C, 0x2F, 0x54
 
 
 @inlined
@@ -209,7 +207,7 @@ def _put_keys(
     used: Any,
 ) -> None:  # fmt: skip
     """The message's index keys, in the order of IndexService.buildIndex; topic: its hash."""
-    seed = hash_code(_HASH_SIGN, 0, 1, topic)
+    seed = add_unit(topic, _HASH_SIGN)
     if _has(places, UNIQ_KEY):
         _put_key(buf, places[UNIQ_KEY, 0], places[UNIQ_KEY, 1], seed, row, index_puts, used)
     if _has(places, KEYS):
@@ -220,7 +218,7 @@ def _put_keys(
                 _put_key(buf, at, stop, seed, row, index_puts, used)
             at = stop + 1
     if rules.index_tags and _has(places, TAGS):
-        tag_seed = hash_code(_TAG_KEY_PREFIX, 0, 3, topic)
+        tag_seed = add_unit(add_unit(seed, _T), _HASH_SIGN)  # IndexService: topic#T#tags
         _put_key(buf, places[TAGS, 0], places[TAGS, 1], tag_seed, row, index_puts, used)
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store_format.binary import word
+from store_format.blocks import BLOCK, ascii_sum
 from store_format.kernels import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]
 
 REPLACEMENT = 0xFFFD
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-_31_TO_THE_8 = np.uint32(31**8 & 0xFFFFFFFF)
+_POWERS = np.array([31**count & 0xFFFFFFFF for count in range(BLOCK + 1)], np.uint32)
 # `Character.digit(c, 10)` accepts every decimal digit of the Basic Multilingual Plane.
 _DIGIT_ZEROS = np.array(
     [c for c in range(0x10000) if unicodedata.decimal(chr(c), -1) == 0], dtype=np.int64
@@ -77,54 +77,42 @@ def decode_at(buf: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @inlined
-def _eight_units(units: Any) -> Any:
-    """The hash of eight ASCII units, the first one lowest in a uint64: by twos, fours, eight."""
-    mask = np.uint64(0x00FF00FF00FF00FF)
-    twos = (units & mask) * np.uint64(31) + (units >> np.uint64(8) & mask)
-    mask = np.uint64(0x0000FFFF0000FFFF)
-    fours = (twos & mask) * np.uint64(961) + (twos >> np.uint64(16) & mask)
-    low, high = np.uint32(fours & np.uint64(0xFFFFFFFF)), np.uint32(fours >> np.uint64(32))
-    return np.uint32(np.uint32(923521) * low + high)  # 31 ** 4
+def add_unit(h: Any, unit: int) -> Any:
+    """The hash of a text whose hash is `h` with one more UTF-16 unit, as int32."""
+    return np.int32(np.uint32(31) * np.uint32(h) + np.uint32(unit))
 
 
-@kernel
+@inlined
 def hash_code(buf: Bytes, at: int, end: int, seed: np.int32) -> np.int32:
     """`String.hashCode` of the text at buf[at:end], continued from `seed` (0: a new string).
 
-    Over UTF-16 units, in wrapping 32-bit arithmetic: h = 31 * h + unit.
+    Over UTF-16 units, in wrapping 32-bit arithmetic: h = 31 * h + unit. A block of ASCII at a
+    time; a shorter one is read with what stands before it, which does not count.
     """
     h = np.uint32(seed)
     while at < end:
-        # eight ASCII units a step: one multiplication waits for the step before, not eight
-        while end - at >= 8:
-            units = word(buf, at)
-            if units & np.uint64(0x8080808080808080):
-                break
-            h = np.uint32(_31_TO_THE_8 * h + _eight_units(units))
-            at += 8
-        if end - at >= 4 and buf[at] | buf[at + 1] | buf[at + 2] | buf[at + 3] < 0x80:
-            h = np.uint32(
-                np.uint32(923521) * h  # 31 ** 4
-                + np.uint32(29791) * np.uint32(buf[at])
-                + np.uint32(961) * np.uint32(buf[at + 1])
-                + np.uint32(31) * np.uint32(buf[at + 2])
-                + np.uint32(buf[at + 3])
-            )
-            at += 4
-        if at == end:
+        count = min(end - at, BLOCK)
+        if at + count < BLOCK:
             break
-        byte = buf[at]
-        if byte < 0x80:
-            h = np.uint32(np.uint32(31) * h + np.uint32(byte))
-            at += 1
-            continue
+        total = ascii_sum(buf, at + count - BLOCK, BLOCK - count)
+        if total < 0:
+            break
+        h = np.uint32(_POWERS[count] * h + np.uint32(total))
+        at += count
+    return np.int32(h) if at == end else _hash_by_units(buf, at, end, np.int32(h))
+
+
+@kernel
+def _hash_by_units(buf: Bytes, at: int, end: int, h: np.int32) -> np.int32:
+    """As hash_code, for any text."""
+    while at < end:
         point, at = decode_at(buf, at, end)
         if point >= 0x10000:
-            h = np.uint32(np.uint32(31) * h + np.uint32(0xD7C0 + (point >> 10)))
-            h = np.uint32(np.uint32(31) * h + np.uint32(0xDC00 + (point & 0x3FF)))
+            h = add_unit(h, 0xD7C0 + (point >> 10))
+            h = add_unit(h, 0xDC00 + (point & 0x3FF))
         else:
-            h = np.uint32(np.uint32(31) * h + np.uint32(point))
-    return np.int32(h)
+            h = add_unit(h, point)
+    return h
 
 
 @kernel

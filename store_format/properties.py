@@ -8,8 +8,9 @@ from collections import namedtuple
 import numpy as np
 import numpy.typing as npt
 
-from store_format.binary import find_byte
-from store_format.kernels import kernel
+from store_format.binary import get_i32
+from store_format.blocks import find_byte, same_bytes
+from store_format.kernels import inlined, kernel
 from store_format.layouts import PROPERTY_END, PROPERTY_NAME_END
 
 Bytes = npt.NDArray[np.uint8]
@@ -33,22 +34,22 @@ Pair = namedtuple("Pair", "counts name_end value_at value_end")
 
 _NAME_BYTES = np.frombuffer(b"".join(NAMES), np.uint8)
 _NAME_ENDS = np.cumsum([len(name) for name in NAMES])
+# Each name's first four bytes and its last four: enough to tell ours apart.
+_NAME_SIGNS = np.array([int.from_bytes(name[:4] + name[-4:]) for name in NAMES])
 
 
-@kernel
+@inlined
 def _which(buf: Bytes, at: int, end: int) -> int:
     """The number in NAMES of the name at buf[at:end], or -1."""
+    if end - at < 4:
+        return -1
+    sign = get_i32(buf, at) << 32 | get_i32(buf, end - 4) & 0xFFFFFFFF
     start = 0
     for number in range(len(_NAME_ENDS)):
         stop = _NAME_ENDS[number]
-        if stop - start == end - at and buf[at] == _NAME_BYTES[start]:
-            same = True
-            for i in range(1, end - at):
-                if buf[at + i] != _NAME_BYTES[start + i]:
-                    same = False
-                    break
-            if same:
-                return number
+        if sign == _NAME_SIGNS[number] and stop - start == end - at:
+            same = same_bytes(buf, at + 4, _NAME_BYTES, start + 4, end - at - 8)
+            return number if same else -1
         start = stop
     return -1
 
@@ -74,7 +75,7 @@ def _pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
     return Pair(middle >= 0, middle, middle + 1, end)
 
 
-@kernel
+@inlined
 def find_properties(
     buf: Bytes, at: int, end: int, split_properties: bool, places: npt.NDArray[np.int64]
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from store_format.blocks import same_bytes
 from store_format.kernels import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]
@@ -80,22 +81,7 @@ def batch_topics(names: list[str]) -> BatchTopics:
 
 @kernel
 def starts_with(buf: Bytes, at: int, end: int, prefix: Bytes) -> bool:
-    if end - at < len(prefix):
-        return False
-    for i in range(len(prefix)):  # noqa: SIM110 (numba has no all())
-        if buf[at + i] != prefix[i]:
-            return False
-    return True
-
-
-@inlined
-def _same(buf: Bytes, at: int, end: int, names: Bytes, name_at: int, name_end: int) -> bool:
-    if name_end - name_at != end - at:
-        return False
-    for i in range(end - at):  # noqa: SIM110 (numba has no all())
-        if buf[at + i] != names[name_at + i]:
-            return False
-    return True
+    return end - at >= len(prefix) and same_bytes(buf, at, prefix, 0, len(prefix))
 
 
 @kernel
@@ -112,7 +98,7 @@ def _flags(buf: Bytes, at: int, end: int, batch_names: Bytes, batch_ends: Any) -
     start = 0
     for i in range(len(batch_ends)):
         stop = batch_ends[i]
-        if _same(buf, at, end, batch_names, start, stop):
+        if stop - start == end - at and same_bytes(buf, at, batch_names, start, end - at):
             flags |= BATCH_TOPIC
         start = stop
     return flags
@@ -144,7 +130,8 @@ def find_queue(
     number = slots[slot] - 1
     while number >= 0 and not (
         rows[number].queueId == queue_id
-        and _same(buf, at, end, names, rows[number].nameAt, rows[number].nameEnd)
+        and rows[number].nameEnd - rows[number].nameAt == end - at
+        and same_bytes(buf, at, names, rows[number].nameAt, end - at)
     ):
         slot = (slot + 1) & mask
         number = slots[slot] - 1

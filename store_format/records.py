@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store_format.binary import get_i32, get_i64, get_u16
+from store_format.binary import get_i16, get_i32, get_i64
 from store_format.carryless import AVAILABLE
 from store_format.crc import crc32
 from store_format.faults import Fault
@@ -144,14 +144,14 @@ def read_record(
     left -= body_length
     topic_at = at + prefix + body_length - elided + topic_length_bytes
     if two:
-        topic_length: Any = np.int64(np.int16(get_u16(buf, topic_at - 2)))
+        topic_length: Any = get_i16(buf, topic_at - 2)
     else:
         topic_length = np.int64(np.int8(buf[topic_at - 1]))
     if topic_length < 0 or topic_length > left:
         return _TOPIC_LENGTH
     left -= topic_length
     properties_at = topic_at + topic_length + PROPERTIES_LENGTH
-    properties_length: Any = max(np.int64(np.int16(get_u16(buf, properties_at - 2))), 0)
+    properties_length: Any = max(get_i16(buf, properties_at - 2), 0)
     if properties_length != left:
         return _LENGTHS
     if get_i64(buf, at + RECORD_AT.physicalOffset) != place:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
+from store_format.blocks import BLOCK
 from store_format.javatext import decode, decode_at, hash_code, hash_text, parse_integer
 from tests.reference import javatext as reference
 
@@ -120,7 +121,13 @@ def test_what_java_makes_of_malformed_text(raw: bytes, text: str) -> None:
 
 
 def kernel_hash(raw: bytes, seed: int = 0) -> int:
-    return int(hash_code(np.frombuffer(raw + b"\x80", np.uint8), 0, len(raw), np.int32(seed)))
+    """The hash; the same one at the buffer's start and far into it."""
+    near, far = (
+        int(hash_code(np.frombuffer(before + raw + b"\x80", np.uint8), at, at + len(raw), h))
+        for before, at, h in ((b"", 0, np.int32(seed)), (b"\x80" * BLOCK, BLOCK, np.int32(seed)))
+    )
+    assert near == far
+    return near
 
 
 @pytest.mark.parametrize(

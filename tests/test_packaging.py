@@ -22,7 +22,10 @@ ALLOWED = {
 EXCEPTIONS = {
     "jobs/session.py": {"pandas", "numba"},
     "store_format/storage/s3.py": {"botocore"},
-    "store_format/carryless.py": {"llvmlite"},  # what numba compiles with: it comes with numba
+    # what numba compiles with, and comes with
+    "store_format/binary.py": {"llvmlite"},
+    "store_format/blocks.py": {"llvmlite"},
+    "store_format/carryless.py": {"llvmlite"},
 }
 
 

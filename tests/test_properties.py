@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from store_format.blocks import BLOCK
 from store_format.profiles import profile
 from store_format.properties import NAMES, find_properties
 from tests.reference.log import parse_properties
@@ -15,8 +16,15 @@ SPLIT, FIRST = "4.9.0", "4.9.1"
 
 
 def found(raw: bytes, release: str) -> dict[bytes, bytes]:
-    before, behind = b"TAGS\x01before\x02", b"\x02TAGS\x01behind\x02"  # not part of the properties
-    buf = np.frombuffer(before + raw + behind, np.uint8)
+    """The values found; the same ones where the buffer ends soon and where it goes on."""
+    soon, later = (found_before(raw, behind, release) for behind in (b"", b"\x01v\x02" * BLOCK))
+    assert soon == later
+    return soon
+
+
+def found_before(raw: bytes, behind: bytes, release: str) -> dict[bytes, bytes]:
+    before = b"TAGS\x01before\x02"  # not part of the properties, nor is this:
+    buf = np.frombuffer(before + raw + b"\x02TAGS\x01behind\x02" + behind, np.uint8)
     places = np.full((len(NAMES), 2), 77, np.int64)
     at = len(before)
     find_properties(buf, at, at + len(raw), profile(release).split_properties, places)

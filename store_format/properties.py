@@ -48,7 +48,7 @@ def _which(buf: Bytes, at: int, end: int) -> int:
     for number in range(len(_NAME_ENDS)):
         stop = _NAME_ENDS[number]
         if sign == _NAME_SIGNS[number] and stop - start == end - at:
-            same = same_bytes(buf, at + 4, _NAME_BYTES, start + 4, end - at - 8)
+            same = end - at <= 8 or same_bytes(buf, at + 4, _NAME_BYTES, start + 4, end - at - 8)
             return number if same else -1
         start = stop
     return -1

@@ -34,7 +34,15 @@ LMQ_PREFIX = np.frombuffer(b"%LMQ%", np.uint8)  # MixAll.LMQ_PREFIX
 # Kernels are given the arrays one by one: numba counts references to each array of a tuple at
 # each call, which costs several times the look-up itself.
 QueueTable = namedtuple("QueueTable", "slots rows names used")
-QUEUE_ROW = np.dtype([("nameAt", "<i8"), ("nameEnd", "<i8"), ("queueId", "<i4"), ("flags", "<i4")])
+QUEUE_ROW = np.dtype(
+    [
+        ("nameAt", "<i8"),
+        ("nameEnd", "<i8"),
+        ("slot", "<i8"),  # the one that holds its number
+        ("queueId", "<i4"),
+        ("flags", "<i4"),
+    ]
+)
 # Names of batch topics, one after the other, with their ends.
 BatchTopics = namedtuple("BatchTopics", "names ends")
 
@@ -58,8 +66,8 @@ def new_table(queues: int, name_bytes: int) -> QueueTable:
 
 
 def clear(table: QueueTable) -> None:
-    """Forget all queues."""
-    table.slots[:] = 0
+    """Forget all queues. Costs what they are, not what there is room for."""
+    table.slots[table.rows["slot"][: int(table.used[0])]] = 0
     table.used[:] = 0
 
 
@@ -67,7 +75,7 @@ def queues(table: QueueTable) -> list[Queue]:
     """The queues in the order of their numbers. Copies."""
     names = table.names[: int(table.used[1])].tobytes()
     rows = table.rows[: int(table.used[0])].tolist()
-    return [Queue(names[at:end], queue_id, flags) for at, end, queue_id, flags in rows]
+    return [Queue(names[at:end], queue_id, flags) for at, end, _, queue_id, flags in rows]
 
 
 def batch_topics(names: list[str]) -> BatchTopics:
@@ -138,6 +146,7 @@ def find_queue(
     if number < 0:
         number = used[0]
         slots[slot] = number + 1
+        rows[number].slot = slot
         _enter(rows, names, used, buf, at, end, queue_id, batch_names, batch_ends)
     return int(number)
 

@@ -213,14 +213,18 @@ def walk(
 
 
 @kernel
-def _first_bad_small_body(buf: Bytes, rows: Rows, zlib_from: int) -> int:
+def _first_bad_small_body(buf: Bytes, rows: Rows, zlib_from: int) -> tuple[int, bool]:
+    """(the first row whose small body is bad, whether one before it has a large one)."""
+    any_large = False
     for i in range(len(rows)):
         row = rows[i]
-        if 0 < row.bodyLength < zlib_from and row.bodyElided == 0:
+        if row.bodyLength >= zlib_from:
+            any_large = True
+        elif row.bodyLength > 0 and row.bodyElided == 0:
             crc = crc32(buf, row.bodyAt, row.bodyAt + row.bodyLength) & 0x7FFFFFFF
             if crc != row.bodyCRC:
-                return i
-    return len(rows)
+                return i, any_large
+    return len(rows), any_large
 
 
 def first_bad_body(buf: Bytes, rows: Rows) -> int:
@@ -228,14 +232,15 @@ def first_bad_body(buf: Bytes, rows: Rows) -> int:
 
     An empty body is not checked (as in RocketMQ), nor one that is elided.
     """
-    bad: int = _first_bad_small_body(buf, rows, _ZLIB_FROM)
-    large = (rows["bodyLength"] >= _ZLIB_FROM) & (rows["bodyElided"] == 0)
-    view = buf.data
-    for i in np.flatnonzero(large[:bad]).tolist():
-        at = int(rows["bodyAt"][i])
-        body = view[at : at + int(rows["bodyLength"][i])]
-        if zlib.crc32(body) & 0x7FFFFFFF != int(rows["bodyCRC"][i]):
-            return i
+    bad, any_large = _first_bad_small_body(buf, rows, _ZLIB_FROM)
+    if any_large:
+        large = (rows["bodyLength"] >= _ZLIB_FROM) & (rows["bodyElided"] == 0)
+        view = buf.data
+        for i in np.flatnonzero(large[:bad]).tolist():
+            at = int(rows["bodyAt"][i])
+            body = view[at : at + int(rows["bodyLength"][i])]
+            if zlib.crc32(body) & 0x7FFFFFFF != int(rows["bodyCRC"][i]):
+                return i
     return bad
 
 

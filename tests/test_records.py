@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from store_format import records
 from store_format.faults import REASONS, Fault
 from store_format.profiles import profile
 from store_format.records import (
@@ -351,6 +352,13 @@ def test_every_flipped_bit_of_the_flags() -> None:
 # Bodies
 
 
+@pytest.fixture(params=[2048, 1 << 31], ids=["by zlib", "in the kernel"])
+def large_bodies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which way large bodies go depends on the processor otherwise."""
+    monkeypatch.setattr(records, "_ZLIB_FROM", request.param)
+
+
+@pytest.mark.usefixtures("large_bodies")
 @pytest.mark.parametrize("sizes", [[10, 0, 20], [3000, 10, 5000], [2047, 2048, 2049]])
 def test_the_first_bad_body(sizes: list[int]) -> None:
     for bad in range(len(sizes) + 1):
@@ -367,6 +375,7 @@ def test_the_first_bad_body(sizes: list[int]) -> None:
         assert first_bad_body(buf, rows[:count]) == expected
 
 
+@pytest.mark.usefixtures("large_bodies")
 def test_of_two_bad_bodies_the_first() -> None:
     for sizes in ([10, 5000], [5000, 10], [5000, 5000]):
         data = segment_of(*(Message(body=b"x" * s, body_crc=1) for s in sizes), size=1 << 16)

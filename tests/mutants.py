@@ -76,7 +76,7 @@ BUGS = (
         ("tests/test_records.py",)),
     Bug("the queues of the scan before are forgotten", "store_format/queue_table.py",
         'table.slots[table.rows["slot"][: int(table.used[0])]] = 0', "pass",
-        ("tests/test_cuts.py", "tests/test_kinds_of_log.py")),
+        ("tests/test_queue_table.py",)),
     Bug("a text that begins like another is not the same", "store_format/blocks.py",
         "return bool(i + alike >= length)", "return True", ("tests/test_blocks.py",)),
     Bug("String.hashCode of a block is that of one unit after the other", "store_format/blocks.py",

@@ -89,6 +89,16 @@ def xor(_context: Any, one: Any, other: Any) -> Any:
 
 
 @intrinsic
+def both(_context: Any, one: Any, other: Any) -> Any:
+    """The bits that are set in both."""
+
+    def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return builder.and_(*values)
+
+    return _bits128(one, other), build
+
+
+@intrinsic
 def fold(_context: Any, bits: Any, factors: Any, data: Any) -> Any:
     """The first half times the first factor, xor the second times the second, xor data."""
 

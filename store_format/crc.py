@@ -1,7 +1,7 @@
 """CRC-32 as `java.util.zip.CRC32` and zlib compute it, inside kernels.
 
 Where the processor multiplies without carries, 64 bytes are folded a step: a CRC is a remainder,
-and moving bytes on in the message multiplies theirs by a power of x. Elsewhere, and for the last
+and moving bytes on in the message multiplies theirs by a power of x. Elsewhere, and for few
 bytes, sixteen tables take sixteen bytes a step. Calling zlib from a kernel would keep numba from
 caching the kernel on disk.
 """
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store_format.carryless import AVAILABLE, fold, half, load, pair, xor
+from store_format.carryless import AVAILABLE, both, fold, half, load, pair, xor
 from store_format.kernels import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]
 _POLYNOMIAL = 0xEDB88320
-_FOLD_FROM = 64  # bytes: four blocks of 16
+_FOLD_FROM = 4  # blocks of 16 bytes
 
 
 def _tables() -> npt.NDArray[np.uint32]:
@@ -100,17 +100,24 @@ def _of_word(crc: Any, word: Any) -> Any:
     return _look_up(_TABLES, crc ^ low, 4) ^ _look_up(_TABLES, high, 0)
 
 
-@kernel
-def _folded(buf: Bytes, at: Any, blocks: Any) -> Any:
-    """A CRC's state (uint32) after blocks * 16 bytes; at least four blocks.
+# Loaded from place n on: what keeps the last n bytes of a block, n from 1 to 16, and what the first
+# four of them are xored with, a CRC's first state, which may reach into the block after.
+_KEPT = np.array([0] * 16 + [0xFF] * 16, np.uint8)
+_STATE = np.array([0] * 16 + [0xFF] * 4 + [0] * 28, np.uint8)
 
+
+@kernel
+def _folded(buf: Bytes, at: Any, blocks: Any, first: Any) -> Any:
+    """A CRC's state (uint32) after blocks * 16 bytes, at least four blocks.
+
+    Of the first block only the last `first` bytes count: zeros before a message change nothing.
     Four sums of 128 bits are moved on by 64 bytes at a time, then become one, whose CRC is that
     of all the bytes.
     """
     sixteen = np.uint64(16)
     by_16, by_64 = pair(_BY_16[0], _BY_16[1]), pair(_BY_64[0], _BY_64[1])
-    a = xor(load(buf, at), pair(np.uint64(0xFFFFFFFF), np.uint64(0)))
-    b = load(buf, at + sixteen)
+    a = xor(both(load(buf, at), load(_KEPT, first)), load(_STATE, first))
+    b = xor(load(buf, at + sixteen), load(_STATE, first + sixteen))
     c = load(buf, at + np.uint64(32))
     d = load(buf, at + np.uint64(48))
     for _ in range(blocks // np.uint64(4) - np.uint64(1)):
@@ -130,10 +137,10 @@ def _folded(buf: Bytes, at: Any, blocks: Any) -> Any:
 @kernel
 def crc32(buf: Bytes, at: int, end: int) -> int:
     """CRC-32 of buf[at:end], as an unsigned 32-bit value in an int64."""
-    start, stop = np.uint64(at), np.uint64(end)
-    state = np.uint32(0xFFFFFFFF)
-    if AVAILABLE and end - at >= _FOLD_FROM:
-        blocks = (stop - start) // np.uint64(16)
-        state = _folded(buf, start, blocks)
-        start += blocks * np.uint64(16)
-    return int(_by_tables(buf, start, stop, state) ^ np.uint32(0xFFFFFFFF))
+    blocks = (end - at + 15) // 16
+    before = end - 16 * blocks  # where the first block starts, which may be before `at`
+    if AVAILABLE and blocks >= _FOLD_FROM and before >= 0:
+        state = _folded(buf, np.uint64(before), np.uint64(blocks), np.uint64(16 - (at - before)))
+    else:
+        state = _by_tables(buf, np.uint64(at), np.uint64(end), np.uint32(0xFFFFFFFF))
+    return int(state ^ np.uint32(0xFFFFFFFF))

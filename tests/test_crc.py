@@ -19,7 +19,7 @@ def test_known_values() -> None:
     assert of(b"abc") == 0x352441C2
 
 
-@pytest.mark.parametrize("start", [0, 1, 15, 16])
+@pytest.mark.parametrize("start", [0, 1, 15, 16, 40])
 def test_every_length_around_the_steps_of_sixteen(start: int) -> None:
     data = bytes((i * 37 + 11) & 0xFF for i in range(200))
     buf = np.frombuffer(data, np.uint8)

@@ -12,13 +12,13 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 
 from store_format.writer.message import Message
+from store_format.writer.one_core import one_core
 from store_format.writer.options import writer_settings_from
 from store_format.writer.writer import CommitLogWriter
 from udfs.append import append_arrow
@@ -130,17 +130,6 @@ def synchronous(folder: Path, threads: int, seconds: float) -> dict:
     return _with_flushes(folder, lambda: _timed(folder, settings, work))
 
 
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Threads started meanwhile share one core: Python's lock lets but one of them run anyway."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(before)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
 def rocketmq(folder: Path, version: str, messages: int) -> dict:
     """RocketMQ's putMessage, one thread, ASYNC_FLUSH (tests/rocketmq's bulk job)."""
     from tests.rocketmq.driver import Driver
@@ -194,19 +183,17 @@ def measure(folder: Path, messages: int, version: str | None, seconds: float = 3
     figures = {
         "append_arrow": bulk(folder, messages),
         "append": single(folder, messages // 4),
-        "sync, 8 threads": synchronous(folder, 8, seconds),
-        "sync, 64 threads": synchronous(folder, 64, seconds),
     }
-    with one_core():
-        for threads in (8, 64):
-            name = f"sync, {threads} threads, one core"
-            figures[name] = synchronous(folder, threads, seconds)
     if version:
         figures[f"RocketMQ {version} putMessage"] = rocketmq(folder, version, messages)
-        for threads in (8, 64):
-            figures[f"RocketMQ sync, {threads} threads"] = rocketmq_synchronous(
-                folder, version, threads, seconds
-            )
+    for threads in (8, 64):
+        name = f"sync, {threads} threads"
+        figures[name] = synchronous(folder, threads, seconds)
+        with one_core():
+            figures[f"{name}, one core"] = synchronous(folder, threads, seconds)
+        if version:
+            theirs = rocketmq_synchronous(folder, version, threads, seconds)
+            figures[f"RocketMQ {name}"] = theirs
     return figures
 
 

@@ -15,6 +15,7 @@ from store_format.layouts import BLANK_BYTES
 from store_format.names import COMMIT_LOG, segment_name
 from store_format.writer.encode import blank
 
+ZEROS_AHEAD_BYTES = 256 << 10
 _WARM_BYTES = 1 << 20
 _WARM_SYNC_BYTES = 16 << 20  # flushLeastPagesWhenWarmMapedFile: 4,096 pages
 
@@ -31,17 +32,22 @@ class CommitLog:
         buffered: bool = False,
         prepare_ahead: bool = False,
         warm: bool = False,
+        zeros_ahead: int = 0,
         spawn: Callable[[Callable[[], None]], Callable[[], None]] | None = None,
     ) -> None:
         """A log from `start` to `end`, both known to be right and durable.
 
         buffered: bytes wait in memory until `commit` (transientStorePoolEnable).
+        zeros_ahead: how many zeros to write where no zeros were written yet, so that the disk
+        has given the blocks before records come: a sync of those then has no metadata to write.
         spawn: runs a function in the background and returns how to wait for it.
         """
         self.files, self.segment_bytes = files, segment_bytes
         self.start = start
         self.end = self.committed = self.flushed = end
         self._prepare_ahead, self._warm, self._spawn = prepare_ahead, warm, spawn
+        self._zeros = bytes(zeros_ahead)
+        self._zeroed = end  # up to here the log is written, be it with zeros
         self._buffer: bytearray | None = bytearray() if buffered else None
         self._buffer_counts = 0
         # `committed` grows together with `_dirty`: a sync that sees the one sees the other.
@@ -87,10 +93,22 @@ class CommitLog:
             self._buffer_counts += counts
             self.end += counts
             return
+        if self._zeros:
+            self._write_zeros_after(self.end + len(data))
         self._file.write_at(self.end - self._segment, data)
         with self._guard:
             self._dirty[self._segment] = self._file
             self.end = self.committed = self.end + counts
+
+    def _write_zeros_after(self, end: int) -> None:
+        """See that zeros, or records over them, were written up to `end`, or write some after."""
+        if end <= self._zeroed:
+            return
+        assert self._file is not None
+        zeros = self._zeros[: self._segment + self.segment_bytes - end]
+        if zeros:
+            self._file.write_at(end - self._segment, zeros)
+        self._zeroed = end + len(zeros)
 
     def commit(self) -> bool:
         """Write what waits in memory to the file (MappedFile.commit). Whether there was any."""

@@ -12,6 +12,9 @@ from store_format.writer.appender import Request
 from store_format.writer.errors import FLUSH_DISK_TIMEOUT, PUT_OK, WriterClosed
 from store_format.writer.options import OS_PAGE_BYTES
 
+# How long the group commit thread waits for its turn to be told, at most.
+_TURN_SECONDS = 0.002
+
 
 class GroupCommit:
     """SYNC_FLUSH: one thread writes and syncs for all callers that wait (GroupCommitService).
@@ -63,8 +66,7 @@ class GroupCommit:
 
     def _ask(self, request: Request) -> bool:
         """Queue a request; False where the thread has been stopped."""
-        request.done = threading.Lock()
-        request.done.acquire()
+        _make_wait(request)
         with self._gate:
             if self._error is not None:
                 raise self._error
@@ -164,7 +166,19 @@ class GroupCommit:
                 self._writing.release()
             if written:
                 self._all_or_fail(requests, self._sync_all)
-            self._tell(requests)
+            self._tell_before_me(requests)
+
+    def _tell_before_me(self, requests: list[Request]) -> None:
+        """Tell a group, and be told as its last: most of them have come back by then.
+
+        So that the next group holds as many, and nobody wants Python's lock while it is synced.
+        Who keeps that lock for long delays the others by so much only.
+        """
+        me = _make_wait(Request())
+        self._tell([*requests, me])
+        assert me.done is not None
+        me.done.acquire(timeout=_TURN_SECONDS)
+        self._leave(me)
 
     def _write_all(self, requests: list[Request]) -> None:
         records = [request for request in requests if request.drafts]
@@ -189,6 +203,13 @@ class GroupCommit:
                 request.error = error
             return False
         return True
+
+
+def _make_wait(request: Request) -> Request:
+    """Let the request be one that waits until it is told."""
+    request.done = threading.Lock()
+    request.done.acquire()
+    return request
 
 
 def _tell_next(request: Request | None) -> None:

@@ -15,7 +15,7 @@ from store_format.names import ABORT, COMMIT_LOG
 from store_format.names import CHECKPOINT as CHECKPOINT_FILE
 from store_format.profiles import Profile
 from store_format.rules import place_rules, scan_rules
-from store_format.writer.commit_log import CommitLog
+from store_format.writer.commit_log import ZEROS_AHEAD_BYTES, CommitLog
 from store_format.writer.index_files import IndexFiles
 from store_format.writer.options import WriterSettings
 from store_format.writer.queue_files import QueueFiles
@@ -65,10 +65,11 @@ class OpenStore:
         recovery.cut(end)
         self.recovered = end if crashed else None
         self.last_timestamp = max(end.last_timestamp, 0)
+        zeros_ahead = settings.sync_flush and not settings.warm_mapped_file_enable
         self.log = CommitLog(
             files, settings.mapped_file_size_commit_log, end.start, end.end,
-            settings.transient_store_pool_enable, prepare_ahead,
-            settings.warm_mapped_file_enable, spawn,
+            settings.transient_store_pool_enable, prepare_ahead, settings.warm_mapped_file_enable,
+            ZEROS_AHEAD_BYTES if zeros_ahead else 0, spawn,
         )  # fmt: skip
         self.queues = QueueFiles(files, settings, place_rules(self.profile), self.dispatches)
         self.queues.load(end.checked_from if crashed else end.end)

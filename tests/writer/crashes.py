@@ -7,8 +7,10 @@ import hashlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from unittest import mock
 
 from store_format.names import COMMIT_LOG, segment_name
+from store_format.writer import store as store_module
 from store_format.writer.appender import Request
 from store_format.writer.errors import WriterFailed
 from store_format.writer.message import Message
@@ -42,8 +44,18 @@ def open_memory(files: MemoryFiles, given: WriterSettings, clock: Clock) -> Comm
     )  # fmt: skip
 
 
+# Of a SYNC_FLUSH log, by seed: a segment's at once, and less than one record has.
+_ZEROS_AHEAD = (store_module.ZEROS_AHEAD_BYTES, 300, 40)
+
+
 def work(seed: int, steps: int, **named: object) -> Work:
     """Appends of every kind, flushes, dispatches, checkpoints and reopenings, by chance."""
+    zeros = _ZEROS_AHEAD[seed % len(_ZEROS_AHEAD)]
+    with mock.patch.object(store_module, "ZEROS_AHEAD_BYTES", zeros):
+        return _work(seed, steps, **named)
+
+
+def _work(seed: int, steps: int, **named: object) -> Work:
     given = settings(mappedFileSizeCommitLog=2048, **named)
     rng, clock = random.Random(seed), Clock()
     files = MemoryFiles()

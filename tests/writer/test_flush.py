@@ -1,6 +1,7 @@
 """When bytes become durable, and who is told when."""
 
 import errno
+import os
 import threading
 import time
 from pathlib import Path
@@ -8,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from store_format.file_layer import DiskFile, DiskFiles
+from store_format.writer import flush, store
 from store_format.writer.appender import Request
 from store_format.writer.errors import WriterClosed, WriterFailed
 from store_format.writer.flush import Due, GroupCommit
 from store_format.writer.message import Message
+from store_format.writer.one_core import one_core
 from store_format.writer.writer import CommitLogWriter
 from tests.faults.memory_files import MemoryFiles, Op
 from tests.writer.stores import Clock, open_writer, settings, stored_records
@@ -226,6 +229,96 @@ def test_each_caller_told_tells_the_one_behind_him() -> None:
     ]
 
 
+class HeldGroup(GroupCommit):
+    """Of the first group one caller is kept, as soon as he is told, until he may go."""
+
+    def __init__(self) -> None:
+        super().__init__(self._count, lambda error: None)
+        self.syncing, self.may_sync = threading.Event(), threading.Event()
+        self.kept, self.may_go = threading.Event(), threading.Event()
+        self.synced: list[int] = []
+        self.third = threading.Event()
+
+    def _count(self) -> int:
+        self.syncing.set()
+        assert self.may_sync.wait(10)
+        self.synced.append(len(self.synced))
+        if len(self.synced) == 3:
+            self.third.set()
+        return len(self.synced)
+
+    def _leave(self, request: Request) -> bool:
+        if threading.current_thread().name == "kept":
+            self.kept.set()
+            assert self.may_go.wait(10)
+        return super()._leave(request)
+
+
+def held_group() -> tuple[HeldGroup, list[threading.Thread]]:
+    """A group of three whose second caller is kept while another waits for the next sync."""
+    group = HeldGroup()
+
+    def caller(name: str, end: int) -> threading.Thread:
+        thread = threading.Thread(target=group.wait, args=(end, 10), name=name)
+        thread.start()
+        return thread
+
+    threads = [caller("alone", 1)]
+    assert group.syncing.wait(5)
+    for number, name in enumerate(("first", "kept", "third"), 1):
+        threads.append(caller(name, 2))
+        while len(group._requests) < number:
+            time.sleep(0.001)
+    group.may_sync.set()
+    assert group.kept.wait(5)
+    threads.append(caller("next", 3))
+    return group, threads
+
+
+def finish(group: HeldGroup, threads: list[threading.Thread]) -> None:
+    group.may_go.set()
+    for thread in threads:
+        thread.join(5)
+        assert not thread.is_alive()
+    group.stop()
+    assert group.synced == [0, 1, 2]
+
+
+def test_the_thread_takes_the_next_group_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When all before it are told, so that they may be of the next group."""
+    monkeypatch.setattr(flush, "_TURN_SECONDS", 30)
+    group, threads = held_group()
+    assert not group.third.wait(0.2), "a sync began while one of the last group was not told"
+    finish(group, threads)
+
+
+def test_threads_on_one_core_and_the_others_as_before() -> None:
+    def cores_of_a_thread() -> set[int]:
+        found: list[set[int]] = []
+        in_threads(1, lambda _: found.append(os.sched_getaffinity(0)))
+        return found[0]
+
+    before = os.sched_getaffinity(0)
+    with one_core():
+        assert len(cores_of_a_thread()) == 1
+    assert os.sched_getaffinity(0) == cores_of_a_thread() == before
+
+
+def test_one_core_does_nothing_where_the_system_has_no_such_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "sched_setaffinity")
+    before = os.sched_getaffinity(0)
+    with one_core():
+        assert os.sched_getaffinity(0) == before
+
+
+def test_who_keeps_the_others_keeps_the_thread_for_a_moment_only() -> None:
+    group, threads = held_group()
+    assert group.third.wait(5)
+    finish(group, threads)
+
+
 @pytest.mark.parametrize(
     ("written", "done", "time", "due"),
     [
@@ -311,3 +404,47 @@ def test_the_next_segment_is_prepared_and_warmed(tmp_path: Path, background: boo
     assert not any((log / f"{2 * 4096:020d}").read_bytes())
     with open_writer(tmp_path) as again:
         assert again.log.end == writer.log.end
+
+
+def zeros_written(files: MemoryFiles) -> list[tuple[int, int]]:
+    """From where to where zeros were written to the log; they lie after the records then."""
+    zeros, reached = [], 0
+    for op in files.ops:
+        if op.kind != "write" or not op.path.startswith("commitlog/"):
+            continue
+        at = int(op.path[-20:]) + op.at
+        assert op.at + len(op.data) <= 4096, "past the segment's end"
+        if any(op.data):
+            reached = at + len(op.data)
+        else:
+            assert at >= reached, "zeros over records"
+            zeros.append((at, at + len(op.data)))
+    return zeros
+
+
+@pytest.mark.parametrize(
+    ("named", "wanted"),
+    [
+        ({"flushDiskType": "SYNC_FLUSH"}, True),
+        ({}, False),
+        ({"flushDiskType": "SYNC_FLUSH", "warmMapedFileEnable": "true"}, False),
+    ],
+)
+def test_a_synchronous_log_is_written_with_zeros_before_records_come(
+    monkeypatch: pytest.MonkeyPatch, named: dict[str, str], wanted: bool
+) -> None:
+    monkeypatch.setattr(store, "ZEROS_AHEAD_BYTES", 700)
+    files = MemoryFiles()
+    with CommitLogWriter.open(
+        "", settings(**named), clock=Clock(), files=files, background=False
+    ) as writer:
+        for step in range(60):
+            writer.append(Message("T", b"x" * (step * 7)))
+        end = writer.log.end
+    zeros = [span for span in zeros_written(files) if span[1] - span[0] < 4096]
+    assert end > 3 * 4096
+    assert bool(zeros) is wanted
+    if wanted:  # once in 700 bytes and the record that comes there, and up to a segment's end
+        assert end / 1200 < len(zeros) < end / 700 + 4
+        assert 4096 in [stop % 4096 or 4096 for _, stop in zeros]
+        assert zeros[-1][1] >= end

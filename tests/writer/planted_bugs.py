@@ -42,13 +42,13 @@ BUGS = (
         _CRASH),
     Bug("callers are told before the sync", "flush",
         "            if written:\n                self._all_or_fail(requests, self._sync_all)\n"
-        "            self._tell(requests)",
-        "            self._tell(requests)\n            if written:\n"
+        "            self._tell_before_me(requests)",
+        "            self._tell_before_me(requests)\n            if written:\n"
         "                self._all_or_fail(requests, self._sync_all)",
         "test_flush.py -k told"),
     Bug("late callers are told by a sync that missed them", "flush",
-        "            self._tell(requests)\n\n    def _write_all",
-        "            self._tell(requests + self._requests)\n\n    def _write_all",
+        "            self._tell_before_me(requests)\n\n    def",
+        "            self._tell_before_me(requests + self._requests)\n\n    def",
         "test_flush.py -k too_late"),
     Bug("one who is told tells nobody", "flush", "            if request.told:", "            if False:",
         "test_flush.py -k behind"),

@@ -174,6 +174,9 @@ class GroupCommit:
         So that the next group holds as many, and nobody wants Python's lock while it is synced.
         Who keeps that lock for long delays the others by so much only.
         """
+        if len(requests) < 2 and not self._requests:
+            self._tell(requests)  # whoever is alone need not wake this thread before he waits
+            return
         me = _make_wait(Request())
         self._tell([*requests, me])
         assert me.done is not None

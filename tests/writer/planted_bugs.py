@@ -59,6 +59,8 @@ BUGS = (
         "        me.done.acquire(timeout=_TURN_SECONDS)\n", "", "test_flush.py -k turn"),
     Bug("the group commit thread waits for its turn for ever", "flush",
         "me.done.acquire(timeout=_TURN_SECONDS)", "me.done.acquire()", "test_flush.py -k keeps"),
+    Bug("the group commit thread waits for one who is alone", "flush",
+        "if len(requests) < 2 and not self._requests:", "if False:", "test_flush.py -k alone"),
     Bug("threads stay on one core afterwards", "one_core",
         "    finally:\n        os.sched_setaffinity(0, before)\n", "    finally:\n        pass\n",
         "test_flush.py -k one_core"),

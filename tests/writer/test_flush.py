@@ -292,6 +292,19 @@ def test_the_thread_takes_the_next_group_in_its_turn(monkeypatch: pytest.MonkeyP
     finish(group, threads)
 
 
+def test_the_thread_does_not_wait_for_one_who_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flush, "_TURN_SECONDS", 30)
+    group = HeldGroup()
+    group.may_sync.set()
+    alone = threading.Thread(target=group.wait, args=(1, 10), name="kept")
+    alone.start()
+    assert group.kept.wait(5)
+    assert group.wait(2, 5) == "PUT_OK"
+    group.may_go.set()
+    alone.join(5)
+    group.stop()
+
+
 def test_threads_on_one_core_and_the_others_as_before() -> None:
     def cores_of_a_thread() -> set[int]:
         found: list[set[int]] = []

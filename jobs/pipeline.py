@@ -19,7 +19,7 @@ from store_format.index_file import capacity
 from store_format.rules import place_rules, scan_rules
 from udfs.damage import MAPPED, MapSegments
 from udfs.gaps import GAP, FindGaps, Lost, QueueGaps
-from udfs.index import BuildIndexFiles, ChainRanges, IndexFiles
+from udfs.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from udfs.queues import (
     LOG_ORDER,
     QUEUE_KEY,
@@ -190,10 +190,12 @@ class Pipeline:
 
     def _index_frame(self, index: IndexFiles, files: int) -> "DataFrame":
         """BUILT rows of the index files."""
+        if index.ranges == 1:
+            return run_in_tasks(self._ids(files), BuildWhole(index), BUILT)
         chained = run_in_tasks(self._ids(files * index.ranges), ChainRanges(index), CHAINED)
         chained = chained.repartition(min(files, self.cores * 4), "file")
         chained = chained.sortWithinPartitions("file", "range")
-        return run_in_tasks(chained, BuildIndexFiles(index), BUILT)
+        return run_in_tasks(chained, MergeRanges(index), BUILT)
 
     def _ranges(self, linked: Linked) -> int:
         """Slot ranges a file: one where there are files enough for all cores."""

@@ -1,13 +1,18 @@
-"""Index files from puts: chain each file's puts by slot range, then write the file in order."""
+"""Index files from puts: chain each file's puts, by slot range, then write the file in order.
+
+Where files are fewer than cores, the ranges of a file are chained by tasks of their own
+(ChainRanges), whose chains come together by staging (MergeRanges).
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from store_format.index_file import (
@@ -28,6 +33,7 @@ from udfs.staging import PUTS, Staging, attempt_name, read_range
 
 Row = dict[str, Any]
 Puts = np.ndarray
+Int32s = npt.NDArray[np.int32]
 
 _PUTS_A_READ = 1 << 16
 
@@ -87,6 +93,31 @@ def _read_puts(reader: Reader, at: int, count: int) -> Puts:
     return buffer.view(INDEX_PUT)
 
 
+class Chain(NamedTuple):
+    """What `chain` found for one file and one range of its slots."""
+
+    number: int  # of the range
+    previous: Int32s  # native, in the order of the range's puts
+    slots: np.ndarray  # INDEX_SLOT, as on disk
+
+    @property
+    def used(self) -> int:
+        return int(np.count_nonzero(self.slots))
+
+
+def chain_range(files: IndexFiles, file: int, number: int) -> Chain:
+    """Chain the puts of a file whose slots are in range `number`. Goes over all its puts."""
+    low, high = slot_range(number, files.ranges, files.slots)
+    start, stop = files.bounds(file)
+    newest = np.zeros(high - low, np.int32)
+    previous = np.empty(stop - start, np.int32)
+    entry, count = 1, 0
+    for puts in files.puts(start, stop):
+        count += chain(puts, entry, files.slots, low, newest, previous[count:])
+        entry += len(puts)
+    return Chain(number, previous[:count], newest.astype(INDEX_SLOT))
+
+
 @dataclass(frozen=True)
 class ChainRanges:
     """Chains one slot range of one file for each `id` = file * ranges + range; CHAINED rows."""
@@ -95,33 +126,23 @@ class ChainRanges:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in batch.column("id").to_pylist():
-                row = self._chain(*divmod(number, self.files.ranges))
+            for place in batch.column("id").to_pylist():
+                file, number = divmod(place, self.files.ranges)
+                row = self._write(file, chain_range(self.files, file, number))
                 yield pa.RecordBatch.from_pylist([row], CHAINED)
 
-    def _chain(self, file: int, number: int) -> Row:
-        """Write the range's chains (native int32), then its slots as on disk."""
-        files = self.files
-        low, high = slot_range(number, files.ranges, files.slots)
-        start, stop = files.bounds(file)
-        newest = np.zeros(high - low, np.int32)
-        previous = np.empty(_PUTS_A_READ, np.int32)
-        name = attempt_name(f"chain-{file:08d}-{number:04d}")
-        output = files.staging.storage.create(files.staging.path(name))
-        entry, count = 1, 0
-        for puts in files.puts(start, stop):
-            chained = chain(puts, entry, files.slots, low, newest, previous)
-            output.write(previous[:chained])
-            entry += len(puts)
-            count += chained
-        output.write(newest.astype(INDEX_SLOT).view(np.uint8))
-        output.finish(count * previous.itemsize + newest.nbytes)
-        used = int(np.count_nonzero(newest))
-        return {"file": file, "range": number, "chain": name, "puts": count, "used": used}
+    def _write(self, file: int, chain: Chain) -> Row:
+        staging = self.files.staging
+        name = attempt_name(f"chain-{file:08d}-{chain.number:04d}")
+        output = staging.storage.create(staging.path(name))
+        output.write(chain.previous)
+        output.write(chain.slots)
+        output.finish(chain.previous.nbytes + chain.slots.nbytes)
+        return {"file": file, "range": chain.number, "chain": name, "puts": len(chain.previous)}
 
 
 @dataclass(frozen=True)
-class BuildIndexFiles:
+class MergeRanges:
     """CHAINED rows of whole files, in order of their ranges, to finished files: BUILT rows."""
 
     files: IndexFiles
@@ -129,62 +150,84 @@ class BuildIndexFiles:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = (row for batch in batches for row in batch.to_pylist())
         for file, ranges in groupby(rows, itemgetter("file")):
-            yield pa.RecordBatch.from_pylist([self._build(file, list(ranges))], BUILT)
+            row = build_file(self.files, file, [self._read(row) for row in ranges])
+            yield pa.RecordBatch.from_pylist([row], BUILT)
 
-    def _build(self, file: int, ranges: list[Row]) -> Row:
-        files, staging = self.files, self.files.staging
-        start, stop = files.bounds(file)
-        before = files.put(start - 1)
-        first = files.put(start) if start < stop else None
-        last = files.put(stop - 1) if start < stop else None
-        used = stop - start if files.count_every_put else sum(row["used"] for row in ranges)
-        count = 1 + stop - start if start < stop else files.empty_index_count
-        name = attempt_name("index")
-        output = staging.storage.create(staging.path(name), digest=True)
-        output.write(header(first, last, before, used, count))
-        for row in ranges:
-            low, high = slot_range(row["range"], files.ranges, files.slots)
-            output.write(read_range(staging, row["chain"], row["puts"] * 4, (high - low) * 4))
-        output.write(bytes(INDEX_ENTRY_BYTES))  # entry 0 is never used
-        for entries in self._entries(ranges, start, stop, before, first):
-            output.write(entries)
-        written = output.finish(file_bytes(files.slots, files.index_num))
-        begin, end = first or before, last or before
-        return {
-            "folder": INDEX,
-            "number": file,
-            "name": name,
-            "length": written.length,
-            "used": file_bytes(files.slots, 1 + stop - start),
-            "skipped": 0,
-            "sha256": written.sha256,
-            "entries": stop - start,
-            "begin": begin.timestamp,
-            "end": end.timestamp,
-        }
+    def _read(self, row: Row) -> Chain:
+        low, high = slot_range(row["range"], self.files.ranges, self.files.slots)
+        previous = read_range(self.files.staging, row["chain"], 0, row["puts"] * 4)
+        slots = read_range(self.files.staging, row["chain"], row["puts"] * 4, (high - low) * 4)
+        return Chain(row["range"], previous.view(np.int32), slots.view(INDEX_SLOT))
 
-    def _entries(
-        self, ranges: list[Row], start: int, stop: int, before: Before, first: Before | None
-    ) -> Iterator[np.ndarray]:
-        """The file's entries as on disk, with the chains of all ranges merged."""
-        files, staging = self.files, self.files.staging
-        lows = np.array(
-            [slot_range(row["range"], files.ranges, files.slots)[0] for row in ranges], np.int64
-        )
-        sizes = np.array([row["puts"] for row in ranges], np.int64)
-        cursors = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)[:-1]])
-        parts = [read_range(staging, row["chain"], 0, row["puts"] * 4) for row in ranges]
-        previous = (np.concatenate(parts) if len(parts) > 1 else parts[0]).view(np.int32)
-        # the first entry is measured against the file before, the others against the first
-        begin, at = before.timestamp, 0
-        for puts in files.puts(start, stop):
-            out = np.empty(len(puts) * INDEX_ENTRY_BYTES, np.uint8)
-            head = 1 if at == 0 else 0
-            for part in (slice(0, head), slice(head, len(puts))):
-                fill_entries(
-                    puts[part], files.slots, lows, previous, cursors, begin,
-                    out[part.start * INDEX_ENTRY_BYTES :],
-                )  # fmt: skip
-                begin = first.timestamp if first else begin
-            at += len(puts)
-            yield out
+
+@dataclass(frozen=True)
+class BuildWhole:
+    """Builds each file whose number arrives in `id`, where one range has all slots; BUILT rows."""
+
+    files: IndexFiles
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for file in batch.column("id").to_pylist():
+                row = build_file(self.files, file, [chain_range(self.files, file, 0)])
+                yield pa.RecordBatch.from_pylist([row], BUILT)
+
+
+def build_file(files: IndexFiles, file: int, chains: list[Chain]) -> Row:
+    """Write one file into staging, the chains of all its ranges given in order; a BUILT row."""
+    staging = files.staging
+    start, stop = files.bounds(file)
+    before = files.put(start - 1)
+    first = files.put(start) if start < stop else None
+    last = files.put(stop - 1) if start < stop else None
+    used = stop - start if files.count_every_put else sum(each.used for each in chains)
+    count = 1 + stop - start if start < stop else files.empty_index_count
+    name = attempt_name("index")
+    output = staging.storage.create(staging.path(name), digest=True)
+    output.write(header(first, last, before, used, count))
+    for each in chains:
+        output.write(each.slots.view(np.uint8))
+    output.write(bytes(INDEX_ENTRY_BYTES))  # entry 0 is never used
+    begin, end = first or before, last or before
+    for entries in _entries(files, chains, start, stop, before.timestamp, begin.timestamp):
+        output.write(entries)
+    written = output.finish(file_bytes(files.slots, files.index_num))
+    return {
+        "folder": INDEX,
+        "number": file,
+        "name": name,
+        "length": written.length,
+        "used": file_bytes(files.slots, 1 + stop - start),
+        "skipped": 0,
+        "sha256": written.sha256,
+        "entries": stop - start,
+        "begin": begin.timestamp,
+        "end": end.timestamp,
+    }
+
+
+def _entries(
+    files: IndexFiles, chains: list[Chain], start: int, stop: int, before: int, begin: int
+) -> Iterator[np.ndarray]:
+    """The file's entries as on disk, with the chains of all ranges merged.
+
+    The first is measured against the time `before`, the others against `begin`. Each array is
+    valid until the next.
+    """
+    lows = np.array(
+        [slot_range(each.number, files.ranges, files.slots)[0] for each in chains], np.int64
+    )
+    sizes = np.array([len(each.previous) for each in chains], np.int64)
+    cursors = np.cumsum(sizes) - sizes
+    previous = [each.previous for each in chains]
+    merged = np.concatenate(previous) if len(previous) > 1 else previous[0]
+    out = np.empty(_PUTS_A_READ * INDEX_ENTRY_BYTES, np.uint8)
+    head = 1
+    for puts in files.puts(start, stop):
+        for part, since in ((slice(0, head), before), (slice(head, len(puts)), begin)):
+            fill_entries(
+                puts[part], files.slots, lows, merged, cursors, since,
+                out[part.start * INDEX_ENTRY_BYTES :],
+            )  # fmt: skip
+        head = 0
+        yield out[: len(puts) * INDEX_ENTRY_BYTES]

@@ -70,7 +70,6 @@ CHAINED = schema(
     range=pa.int64(),
     chain=pa.string(),  # the name of its chain file in staging
     puts=pa.int64(),  # puts of the file with a slot in the range
-    used=pa.int64(),  # slots of the range in use
 )
 
 # One row an output file, under the name that its task gave it in staging.

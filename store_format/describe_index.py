@@ -17,7 +17,6 @@ from store_format.layouts import (
     INDEX_ENTRY_BYTES,
     INDEX_HEADER,
     INDEX_HEADER_BYTES,
-    INDEX_PUT,
     INDEX_SLOT,
     INDEX_SLOT_BYTES,
 )
@@ -90,10 +89,9 @@ class IndexFileView:
             size = min(_WINDOW_ENTRIES, self.count - base)
             raw = self._bytes(self.sizes.entry_at(base), size * INDEX_ENTRY_BYTES)
             entries = raw.view(INDEX_ENTRY)
-            puts = np.zeros(size, INDEX_PUT)
-            puts["keyHash"] = entries["keyHash"]
+            hashes = entries["keyHash"].astype(np.int32)
             expected = np.empty(size, np.int32)
-            chain(puts, base, self.sizes.slots, 0, newest, expected)
+            chain(hashes, base, self.sizes.slots, 0, newest, expected)
             wrong = entries["previous"] != expected
             if base + size <= first and not wrong.any():
                 continue

@@ -52,17 +52,19 @@ def slot_range(number: int, ranges: int, slots: int) -> tuple[int, int]:
 
 
 @kernel
-def chain(puts: Any, first_entry: int, slots: int, low: int, newest: Int32s, out: Int32s) -> int:
+def chain(
+    hashes: Int32s, first_entry: int, slots: int, low: int, newest: Int32s, out: Int32s
+) -> int:
     """Chain the puts whose slot is in [low, low + len(newest)) to the entry before in their slot.
 
-    puts: INDEX_PUT rows that become entries first_entry, first_entry + 1, ...; newest: int32,
+    hashes: keyHash of puts that become entries first_entry, first_entry + 1, ...; newest: int32,
     each slot's newest entry so far, updated; out: int32, filled with the previous entry of each
     put in range, in order. Returns how many there were. (IndexFile.putKey)
     """
     count = 0
     high = low + len(newest)
-    for i in range(len(puts)):
-        slot = puts[i].keyHash % slots
+    for i in range(len(hashes)):
+        slot = hashes[i] % slots
         if low <= slot < high:
             out[count] = newest[slot - low]
             newest[slot - low] = first_entry + i

@@ -53,7 +53,9 @@ def built(
         for piece in range(pieces):
             start, end = piece * len(rows) // pieces, (piece + 1) * len(rows) // pieces
             part = rows[start:end]
-            count += chain(part, 1 + start, slots, low, table[low:high], out[count:])
+            count += chain(
+                part["keyHash"].copy(), 1 + start, slots, low, table[low:high], out[count:]
+            )
         chains.append(out[:count])
     previous = np.concatenate(chains).astype(np.int32)
     cursors = np.cumsum([0, *(len(c) for c in chains[:-1])]).astype(np.int64)

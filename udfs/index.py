@@ -25,11 +25,12 @@ from store_format.index_file import (
     header,
     slot_range,
 )
-from store_format.layouts import INDEX_ENTRY_BYTES, INDEX_PUT, INDEX_SLOT
+from store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_PUT, INDEX_SLOT
 from store_format.names import INDEX
+from store_format.packed_puts import firsts, key_hashes, unpack
 from store_format.store_files import Reader
 from udfs.schemas import BUILT, CHAINED
-from udfs.staging import PUTS, Staging, attempt_name, read_range
+from udfs.staging import HASHES, MESSAGES, Staging, attempt_name, read_range
 
 Row = dict[str, Any]
 Puts = np.ndarray
@@ -65,19 +66,47 @@ class IndexFiles:
         start = file * a_file
         return start, max(start, min(start + a_file, self.total))
 
+    def hashes(self, start: int, stop: int) -> Iterator[Int32s]:
+        """The keyHash of each put in [start, stop), a bounded number at a time."""
+        for run, at, end in self._in_runs(start, stop):
+            reader = self._open(run, HASHES)
+            for here in range(at, end, _PUTS_A_READ):
+                count = min(end - here, _PUTS_A_READ)
+                yield key_hashes(_read(reader, here, count, np.dtype(np.int32)))
+            reader.close()
+
     def puts(self, start: int, stop: int) -> Iterator[Puts]:
         """INDEX_PUT rows [start, stop), a bounded number at a time."""
+        for run, at, end in self._in_runs(start, stop):
+            all_hashes, all_messages = self._open(run, HASHES), self._open(run, MESSAGES)
+            begun = 0  # messages whose first put was read
+            for here in (*range(0, at, _PUTS_A_READ), *range(at, end, _PUTS_A_READ)):
+                count = min((at if here < at else end) - here, _PUTS_A_READ)
+                hashes = _read(all_hashes, here, count, np.dtype(np.int32))
+                after = begun + firsts(hashes)
+                if here >= at:
+                    first = begun - int(hashes[0] >= 0)
+                    messages = _read(all_messages, first, after - first, INDEX_MESSAGE)
+                    rows = np.empty(count, INDEX_PUT)
+                    unpack(hashes, messages, rows)
+                    yield rows
+                begun = after
+            all_hashes.close()
+            all_messages.close()
+
+    def _in_runs(self, start: int, stop: int) -> Iterator[tuple[str, int, int]]:
+        """Where the puts [start, stop) are: runs, and from which of its puts up to which."""
         run = bisect_right(self.ends, start)
         while start < stop:
             run_start = self.ends[run - 1] if run else 0
             run_stop = min(self.ends[run], stop)
-            reader = self.staging.storage.open(self.staging.path(self.runs[run] + PUTS))
-            while start < run_stop:
-                count = min(run_stop - start, _PUTS_A_READ)
-                yield _read_puts(reader, start - run_start, count)
-                start += count
-            reader.close()
+            if start < run_stop:
+                yield self.runs[run], start - run_start, run_stop - run_start
+            start = run_stop
             run += 1
+
+    def _open(self, run: str, kind: str) -> Reader:
+        return self.staging.storage.open(self.staging.path(run + kind))
 
     def put(self, number: int) -> Before:
         """Time and place of one put; of none where number is negative."""
@@ -87,10 +116,11 @@ class IndexFiles:
         return Before(int(puts["storeTimestamp"][0]), int(puts["physicalOffset"][0]))
 
 
-def _read_puts(reader: Reader, at: int, count: int) -> Puts:
-    buffer = np.empty(count * INDEX_PUT.itemsize, np.uint8)
-    reader.read_into(at * INDEX_PUT.itemsize, buffer)
-    return buffer.view(INDEX_PUT)
+def _read(reader: Reader, at: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """Items [at, at + count) of a file of them."""
+    buffer = np.empty(count * dtype.itemsize, np.uint8)
+    reader.read_into(at * dtype.itemsize, buffer)
+    return buffer.view(dtype)
 
 
 class Chain(NamedTuple):
@@ -112,9 +142,9 @@ def chain_range(files: IndexFiles, file: int, number: int) -> Chain:
     newest = np.zeros(high - low, np.int32)
     previous = np.empty(stop - start, np.int32)
     entry, count = 1, 0
-    for puts in files.puts(start, stop):
-        count += chain(puts, entry, files.slots, low, newest, previous[count:])
-        entry += len(puts)
+    for hashes in files.hashes(start, stop):
+        count += chain(hashes, entry, files.slots, low, newest, previous[count:])
+        entry += len(hashes)
     return Chain(number, previous[:count], newest.astype(INDEX_SLOT))
 
 

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from store_format.layouts import INDEX_MESSAGE
 from store_format.names import UnsafeName, check_topic
+from store_format.packed_puts import pack
 from store_format.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
 from store_format.segments import Splits
 from store_format.store_files import Storage
 from udfs.schemas import RUN, SCANNED
-from udfs.staging import ENTRIES, PUTS, RECORDS, RUNS, Staging, attempt_name
+from udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, Staging, attempt_name
 
 _UNSAFE_SHOWN = 5
+_PUTS_A_WRITE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -89,24 +92,32 @@ def _buffers(stretch_bytes: int) -> Buffers:
 
 
 class RunFiles:
-    """The three files of one scanned split: entries, puts, and the RUN rows that say where."""
+    """The files of one scanned split: entries, puts (packed), and the RUN rows that say where."""
 
     def __init__(self, staging: Staging, run: str, split: int) -> None:
         create = staging.storage.create
         self._entries = create(staging.path(run + ENTRIES))
-        self._puts = create(staging.path(run + PUTS))
+        self._hashes = create(staging.path(run + HASHES))
+        self._messages = create(staging.path(run + MESSAGES))
         self._rows_path = staging.path(run + RUNS)
         self._create = create
         self._split = split
         self._parts = 0
         self._entry_bytes = 0
-        self._put_bytes = 0
+        self._hash_bytes = self._message_bytes = 0
         self._tables: list[pa.RecordBatch] = []
         self.unsafe: list[str] = []
 
     def add_puts(self, part: IndexPuts) -> None:
-        self._puts.write(part.puts.view(np.uint8))
-        self._put_bytes += part.puts.nbytes
+        for at in range(0, len(part.puts), _PUTS_A_WRITE):
+            puts = part.puts[at : at + _PUTS_A_WRITE]
+            hashes = np.empty(len(puts), np.int32)
+            messages = np.empty(len(puts), INDEX_MESSAGE)
+            messages = messages[: pack(puts, hashes, messages)]
+            self._hashes.write(hashes)
+            self._messages.write(messages.view(np.uint8))
+            self._hash_bytes += hashes.nbytes
+            self._message_bytes += messages.nbytes
 
     def add_runs(self, part: Runs) -> None:
         runs = part.runs
@@ -152,7 +163,8 @@ class RunFiles:
                 stream.write_batch(table)
         rows = sink.getvalue()
         self._entries.finish(self._entry_bytes)
-        self._puts.finish(self._put_bytes)
+        self._hashes.finish(self._hash_bytes)
+        self._messages.finish(self._message_bytes)
         output = self._create(self._rows_path)
         output.write(rows)
         output.finish(rows.size)

@@ -15,7 +15,8 @@ from store_format.store_files import Storage
 Bytes = npt.NDArray[np.uint8]
 
 ENTRIES = ".entries"
-PUTS = ".puts"
+HASHES = ".hashes"
+MESSAGES = ".messages"
 RUNS = ".runs"
 RECORDS = "records"  # in the metadata of a .runs file: how many records the split has
 

@@ -180,7 +180,8 @@ class IndexFiles:
             self._first = _of(puts[0])
         begin = self._first.timestamp
         previous = np.empty(len(puts), np.int32)
-        chain(puts, self._entries + 1, self.slots, 0, self._newest, previous)
+        hashes = np.ascontiguousarray(puts["keyHash"])
+        chain(hashes, self._entries + 1, self.slots, 0, self._newest, previous)
         out = np.empty(len(puts) * INDEX_ENTRY_BYTES, np.uint8)
         lows, cursors = np.zeros(1, np.int64), np.zeros(1, np.int64)
         if self._entries == 0:

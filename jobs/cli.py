@@ -81,6 +81,8 @@ STORE and DIR are paths or URLs (docs/storage.md; credentials come from the envi
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
+    # Nothing here multiplies matrices, and numpy's threads for that spin as they start.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     arguments = _parser().parse_args(words)
     try:
         code: int = arguments.run(arguments)

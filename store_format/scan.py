@@ -127,11 +127,15 @@ class Buffers:
     to a process costs a tenth of a scan.
     """
 
-    def __init__(self, stretch_bytes: int, most_puts: int = QUEUE_PUTS) -> None:
+    def __init__(
+        self, stretch_bytes: int, most_puts: int = QUEUE_PUTS, window_bytes: int | None = None
+    ) -> None:
+        """window_bytes: how much is read at a time (WINDOW_BYTES)."""
         self.stretch_bytes = stretch_bytes
+        window_bytes = window_bytes or WINDOW_BYTES
         # a short stretch needs no full-size tables: tests and tiny stores start at once
         most = min(most_puts, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))
-        self.window = np.empty(min(WINDOW_BYTES, max(stretch_bytes, 1 << 16) + (1 << 16)), np.uint8)
+        self.window = np.empty(min(window_bytes, max(stretch_bytes, 1 << 16) + (1 << 16)), np.uint8)
         self.rows = np.zeros(len(self.window) // RECORD_FIXED_BYTES + 1, RECORD_ROW)
         self.table = new_table(most, min(NAME_BYTES, stretch_bytes + (1 << 17)))
         self.puts = Puts(

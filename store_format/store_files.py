@@ -28,7 +28,8 @@ Bytes = npt.NDArray[np.uint8]
 
 _ZEROS = bytes(1 << 20)
 _SPARSE_BLOCK = 1 << 16
-_FETCH_BYTES = 2 << 20
+_FETCH_BYTES = 1 << 20
+_AHEAD_BYTES = 8 << 20
 _FILE_URL = re.compile(r"^file:(//(localhost)?(?=/))?")
 _LOOK_WORDS = 1 << 9
 _PIECE_BYTES = 1 << 20
@@ -97,6 +98,8 @@ class Writer(Protocol):
 class Storage(Protocol):
     """What jobs ask of a file system. Paths are joined with '/'."""
 
+    window_bytes: int  # how much of a file a scan best reads at a time
+
     def resolve(self, path: str) -> str:
         """The path as every machine and working folder understands it."""
 
@@ -157,6 +160,7 @@ class LocalStorage:
     """
 
     reader: type["LocalReader"]  # set below, where it is known
+    window_bytes = 1 << 20  # stays in the second-level cache while it is worked on
 
     def __init__(
         self, file_mode: int = 0o600, folder_mode: int = 0o700, sync_files: bool = False
@@ -298,12 +302,13 @@ class LocalReader:
         self._fetch(offset + len(view), len(view))
 
     def _fetch(self, offset: int, length: int) -> None:
-        """After a large read, ask for as much that follows: it comes while this is worked on.
+        """After a large read, ask for as much further on: it comes while this is worked on.
 
         In pieces: more at once takes the kernel much longer, even where all is in memory.
         """
         if length >= _FETCH_BYTES:
-            for at in range(offset, offset + length, _FETCH_BYTES):
+            end = offset + max(length, _AHEAD_BYTES)
+            for at in range(end - length, end, _FETCH_BYTES):
                 os.posix_fadvise(self._descriptor, at, _FETCH_BYTES, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:

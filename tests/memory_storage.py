@@ -13,6 +13,8 @@ from store_format.store_files import Bytes, FileState, Listed, Written
 class Claims:
     """Whose staging folders are, where there is one process: a set. Nobody holds a store."""
 
+    window_bytes = 8 << 20
+
     def __init__(self) -> None:
         self.claimed: set[str] = set()
 

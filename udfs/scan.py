@@ -46,7 +46,7 @@ class ScanSplits:
         output = RunFiles(self.staging, run, number)
         end = End()
         stretch = self.splits.stretch(number, self.firsts.get(number))
-        buffers = _buffers(stretch.end - stretch.start)
+        buffers = _buffers(stretch.end - stretch.start, self.storage.window_bytes)
         for part in scan(segment.read_by(reader), stretch, self.rules, buffers):
             match part:
                 case IndexPuts():
@@ -84,10 +84,10 @@ def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str,
 _kept: list[Buffers] = []  # of the scan before in this process
 
 
-def _buffers(stretch_bytes: int) -> Buffers:
+def _buffers(stretch_bytes: int, window_bytes: int) -> Buffers:
     """Those of the scan before, if they suffice; a worker scans one stretch at a time."""
     if not _kept or _kept[0].stretch_bytes < stretch_bytes:
-        _kept[:] = [Buffers(stretch_bytes)]
+        _kept[:] = [Buffers(stretch_bytes, window_bytes=window_bytes)]
     return _kept[0]
 
 

@@ -58,6 +58,8 @@ class SequentialWriter:
 class ManifestLast:
     """`begin_set`, `publish` and `claim` of a Storage that publishes this way."""
 
+    window_bytes = 8 << 20  # each read is a request
+
     def begin_set(self: Storage, folder: str, to: str, replace: bool) -> str:
         """Clear `to`, where the files then get their names one by one."""
         names = set(_names(self, to))

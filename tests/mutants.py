@@ -18,6 +18,7 @@ _PROPERTIES = "store_format/properties.py"
 _DISPATCH = "store_format/dispatch.py"
 _RUNS = "store_format/queue_runs.py"
 _INDEX = "store_format/index_file.py"
+_PACKED, _PACKED_TEST = "store_format/packed_puts.py", "tests/test_packed_puts.py"
 _PROFILES = "store_format/profiles.py"
 
 
@@ -240,8 +241,16 @@ BUGS = (
     Bug("timeDiff is 0 while begin is not positive", _INDEX, "    if begin_timestamp <= 0:",
         "    if begin_timestamp < -1:", golden("mixed_5.3.3", "tiny")),
     Bug("a file's first entry is measured against the file before", "udfs/index.py",
-        "begin, at = before.timestamp, 0", "begin, at = first.timestamp if first else 0, 0",
+        "before.timestamp, begin.timestamp)", "begin.timestamp, begin.timestamp)",
         golden("mixed_5.3.3")),
+    Bug("the puts of one message have its place and time", _PACKED, "            number += 1",
+        "            number += 0", (_PACKED_TEST,)),
+    Bug("a message's first put is told from its others", _PACKED, "            hashes[i] = ~hashes[i]",
+        "            hashes[i] = hashes[i] + 0", (_PACKED_TEST,)),
+    Bug("a file may begin within a message's puts", "udfs/index.py",
+        "begun - int(hashes[0] >= 0)", "begun", (_PACKED_TEST,)),
+    Bug("messages before a file's first put are counted", "udfs/index.py",
+        "                begun = after", "                begun = after if here >= at else 0", (_PACKED_TEST,)),
     Bug("up to 4.7.0 hashSlotCount counts puts", _PROFILES, 'count_every_put=not since("4.7.1")',
         "count_every_put=False", golden("mixed_4.1.0")),
     Bug("from 4.7.1 it counts slots in use", _PROFILES, 'count_every_put=not since("4.7.1")',

@@ -28,6 +28,7 @@ _INSTALL = "tests/test_install.py"
 _RECOVER = "tests/test_recover.py"
 _LIVE = "tests/test_live_store.py"
 _SHORT = "tests/test_short_writes.py"
+_WRITERS = "tests/test_local_writers.py"
 
 BUGS = (
     # Crashes
@@ -65,6 +66,14 @@ BUGS = (
         "        if done < len(data):", "        if False:", (_SHORT,)),
     Bug("the rest of a short write of a task is written", "store_format/store_files.py",
         "            while at < end:", "            if at < end:", (_SHORT,)),
+    Bug("a file system that knows no RWF_DONTCACHE is written to as ever", "store_format/store_files.py",
+        "error.errno != errno.EOPNOTSUPP", "True", (_WRITERS,)),
+    Bug("pages are written whole", "store_format/store_files.py",
+        "            if self._waiting == _PIECE_BYTES:", "            if self._waiting:", (_WRITERS,)),
+    Bug("a file is synced with its length", "store_format/store_files.py",
+        "        os.ftruncate(self._descriptor, length)\n        if self._sync:\n            os.fsync(self._descriptor)\n",
+        "        if self._sync:\n            os.fsync(self._descriptor)\n        os.ftruncate(self._descriptor, length)\n",
+        (_WRITERS,)),
     Bug("the rest of a short write to a volume is written", "store_format/storage/volumes.py",
         "        while done < len(view):", "        if done < len(view):", only(_SHORT, "volume")),
     Bug("a copy that was written in part is not installed", "store_format/installing.py",

@@ -95,6 +95,20 @@ class Writes:
 
         return wrong
 
+    def made_of_parts(self, write: Callable[..., int]) -> Callable[..., int]:
+        """os.pwritev with the same disk, for a single buffer."""
+
+        def whole(descriptor: int, data: Any, *place: int) -> int:
+            return write(descriptor, [data], *place)
+
+        wrong = self.made(whole)
+
+        def of_one(descriptor: int, buffers: list[Any], *place: int) -> int:
+            (data,) = buffers
+            return wrong(descriptor, data, *place)
+
+        return of_one
+
 
 @contextmanager
 def disk_writes(how: Writes) -> Iterator[Writes]:
@@ -102,5 +116,6 @@ def disk_writes(how: Writes) -> Iterator[Writes]:
     with (
         mock.patch.object(os, "write", how.made(os.write)),
         mock.patch.object(os, "pwrite", how.made(os.pwrite)),
+        mock.patch.object(os, "pwritev", how.made_of_parts(os.pwritev)),
     ):
         yield how

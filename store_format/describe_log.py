@@ -22,13 +22,14 @@ from store_format.faults import REASONS, Fault
 from store_format.layouts import (
     BLANK,
     BLANK_BYTES,
-    INDEX_PUT,
+    INDEX_MESSAGE,
     QUEUE_PUT,
     RECORD_FIXED_BYTES,
     RECORD_HEAD,
     RECORD_HEAD_BYTES,
 )
 from store_format.oversize import read_oversize
+from store_format.packed_puts import unpacked
 from store_format.properties import NAMES
 from store_format.queue_table import batch_topics, clear, new_table
 from store_format.records import RECORD_ROW, find_record, first_bad_body, frame, walk
@@ -80,7 +81,10 @@ class _Segment:
         self.batches = batch_topics(list(rules.batch_topics))
         self.table = new_table(_ROOM, 4 * _ROOM)
         self.puts = Puts(
-            np.zeros(_ROOM, QUEUE_PUT), np.zeros(_ROOM, INDEX_PUT), np.zeros(2, np.int64)
+            np.zeros(_ROOM, QUEUE_PUT),
+            np.zeros(_ROOM, np.int32),
+            np.zeros(_ROOM, INDEX_MESSAGE),
+            np.zeros(3, np.int64),
         )
         self.broken = False
         self.last_timestamp: int | None = None  # of the last live record
@@ -140,7 +144,8 @@ class _Segment:
                 self.places,
             )  # fmt: skip
             used = self.puts.used.tolist()
-            tags, keys = _by_place(self.puts.queue[: used[0]], self.puts.index[: used[1]])
+            index_puts = unpacked(self.puts.hashes[: used[1]], self.puts.messages[: used[2]])
+            tags, keys = _by_place(self.puts.queue[: used[0]], index_puts)
             self.puts.used[:] = 0
             clear(self.table)
             for row in some[:count]:

@@ -56,9 +56,10 @@ DispatchRules = namedtuple(
     "split_properties index index_tags batch_queues multi_dispatch lmq skips_retry skips_slash "
     "skips_delays skips_system property_crc zero_property_crc",
 )
-# Where the puts go, and how many there are: used is int64 (queue puts, index puts).
-# As with QueueTable, kernels are given the arrays one by one.
-Puts = namedtuple("Puts", "queue index used")
+# Where the puts go, those of the index packed (store_format.packed_puts), and how many there are:
+# used is int64 (queue puts, hashes, messages). Kernels are given the arrays one by one, as with
+# QueueTable.
+Puts = namedtuple("Puts", "queue hashes messages used")
 
 _NONE = int(Fault.NONE)
 _NEED_MORE = int(Fault.NEED_MORE)
@@ -188,38 +189,40 @@ def _multi_dispatch(
 
 
 @inlined
-def _put_key(
-    buf: Bytes, at: int, end: int, seed: np.int32, row: Row, index_puts: Any, used: Any
-) -> None:
+def _put_key(buf: Bytes, at: int, end: int, seed: np.int32, hashes: Any, used: Any) -> None:
     """One index key: `seed` is the hash of what stands before it (`topic#`)."""
     hashed = np.int64(hash_code(buf, at, end, seed))
-    put = index_puts[used[1]]
-    put.physicalOffset = row.physicalOffset
-    put.storeTimestamp = row.storeTimestamp
     # IndexFile.indexKeyHashMethod: Math.abs of Integer.MIN_VALUE is negative and counts as 0
-    put.keyHash = 0 if hashed == -(1 << 31) else abs(hashed)
+    hashes[used[1]] = 0 if hashed == -(1 << 31) else abs(hashed)
     used[1] += 1
 
 
 @inlined
 def _put_keys(
-    buf: Bytes, row: Row, topic: np.int32, places: Places, rules: DispatchRules, index_puts: Any,
-    used: Any,
+    buf: Bytes, row: Row, topic: np.int32, places: Places, rules: DispatchRules, hashes: Any,
+    messages: Any, used: Any,
 ) -> None:  # fmt: skip
     """The message's index keys, in the order of IndexService.buildIndex; topic: its hash."""
+    first = used[1]
     seed = add_unit(topic, _HASH_SIGN)
     if _has(places, UNIQ_KEY):
-        _put_key(buf, places[UNIQ_KEY, 0], places[UNIQ_KEY, 1], seed, row, index_puts, used)
+        _put_key(buf, places[UNIQ_KEY, 0], places[UNIQ_KEY, 1], seed, hashes, used)
     if _has(places, KEYS):
         at, end = places[KEYS]
         while at < end:
             stop = find_byte(buf, at, end, _SPACE)
             if stop > at:
-                _put_key(buf, at, stop, seed, row, index_puts, used)
+                _put_key(buf, at, stop, seed, hashes, used)
             at = stop + 1
     if rules.index_tags and _has(places, TAGS):
         tag_seed = add_unit(add_unit(seed, _T), _HASH_SIGN)  # IndexService: topic#T#tags
-        _put_key(buf, places[TAGS, 0], places[TAGS, 1], tag_seed, row, index_puts, used)
+        _put_key(buf, places[TAGS, 0], places[TAGS, 1], tag_seed, hashes, used)
+    if used[1] > first:
+        hashes[first] = ~hashes[first]
+        message = messages[used[2]]
+        message.physicalOffset = row.physicalOffset
+        message.storeTimestamp = row.storeTimestamp
+        used[2] += 1
 
 
 @kernel
@@ -240,14 +243,14 @@ def dispatch(
     """
     batch_names, batch_ends = batches
     slots, queues, names, names_used = table
-    queue_puts, index_puts, used = puts
+    queue_puts, hashes, messages, used = puts
     for i in range(len(rows)):
         row = rows[i]
         # whatever this message's lengths allow must fit: every second byte a key or a queue
         most = row.propertiesLength + 3
         if (
             used[0] + most > len(queue_puts)
-            or used[1] + most > len(index_puts)
+            or used[1] + most > len(hashes)
             or names_used[0] + most > len(queues)
             or names_used[1] + row.topicLength + most > len(names)
         ):
@@ -296,5 +299,5 @@ def dispatch(
                         slots, queues, names, names_used, queue_puts, used,
                     )  # fmt: skip
         if rules.index and transaction != SYS_TRANSACTION_ROLLBACK:
-            _put_keys(buf, row, topic_hash, places, rules, index_puts, used)
+            _put_keys(buf, row, topic_hash, places, rules, hashes, messages, used)
     return len(rows), _NONE

@@ -1,4 +1,4 @@
-"""Index puts as they wait in staging: a message's place and time once, however many keys it has.
+"""Index puts as a scan gives them: a message's place and time once, however many keys it has.
 
 hashes: int32, keyHash of each put, in order; that of a message's first put is inverted, and so
 negative. messages: INDEX_MESSAGE, one for each message that has puts, in order.
@@ -10,28 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from store_format.kernels import kernel
+from store_format.layouts import INDEX_PUT
 
 Int32s = npt.NDArray[np.int32]
 
 
-@kernel
-def pack(puts: Any, hashes: Int32s, messages: Any) -> int:
-    """Fill both from INDEX_PUT rows; returns how many messages there are. Both: len(puts) long."""
-    count = 0
-    for i in range(len(puts)):
-        hashes[i] = puts[i].keyHash
-        if i == 0 or puts[i].physicalOffset != puts[i - 1].physicalOffset:
-            hashes[i] = ~hashes[i]
-            messages[count].physicalOffset = puts[i].physicalOffset
-            messages[count].storeTimestamp = puts[i].storeTimestamp
-            count += 1
-    return count
+def unpacked(hashes: Int32s, messages: Any) -> Any:
+    """INDEX_PUT rows, one for each hash; messages: from that of the first hash on. Copies."""
+    puts = np.empty(len(hashes), INDEX_PUT)
+    _unpack(hashes, messages, puts)
+    return puts
 
 
 @kernel
-def unpack(hashes: Int32s, messages: Any, puts: Any) -> None:
-    """Fill INDEX_PUT rows, one for each hash; messages: from that of the first hash on."""
-    number = -1 if hashes[0] < 0 else 0
+def _unpack(hashes: Int32s, messages: Any, puts: Any) -> None:
+    number = -1 if len(hashes) and hashes[0] < 0 else 0
     for i in range(len(hashes)):
         puts[i].keyHash = hashes[i]
         if hashes[i] < 0:

@@ -16,7 +16,7 @@ from store_format.dispatch import DispatchRules, Puts, dispatch
 from store_format.faults import Fault
 from store_format.javatext import decode
 from store_format.layouts import (
-    INDEX_PUT,
+    INDEX_MESSAGE,
     QUEUE_PUT,
     RECORD_FIXED_BYTES,
     RECORD_HEAD,
@@ -51,7 +51,7 @@ Read = Callable[[int, Bytes], None]
 WINDOW_BYTES = 8 << 20
 _FIND_BYTES = 1 << 18  # looked at a time for a stretch's first record: what is read is read again
 QUEUE_PUTS = 1 << 20
-INDEX_PUTS = 1 << 20
+INDEX_PUTS = 1 << 17  # they stay in the second-level cache until they are written
 NAME_BYTES = 8 << 20
 FIND_FIRST = -1
 NONE_FOUND = -1
@@ -81,9 +81,10 @@ class Stretch(NamedTuple):
 
 
 class IndexPuts(NamedTuple):
-    """INDEX_PUT rows, the next in order. A view: valid until the scan goes on."""
+    """The next index puts, packed. Views: valid until the scan goes on."""
 
-    puts: npt.NDArray[Any]
+    hashes: npt.NDArray[np.int32]
+    messages: npt.NDArray[Any]  # INDEX_MESSAGE
 
 
 class QueueKey(NamedTuple):
@@ -138,10 +139,12 @@ class Buffers:
         self.window = np.empty(min(window_bytes, max(stretch_bytes, 1 << 16) + (1 << 16)), np.uint8)
         self.rows = np.zeros(len(self.window) // RECORD_FIXED_BYTES + 1, RECORD_ROW)
         self.table = new_table(most, min(NAME_BYTES, stretch_bytes + (1 << 17)))
+        most_hashes = min(INDEX_PUTS, stretch_bytes // 2 + (1 << 16))
         self.puts = Puts(
             np.zeros(most, QUEUE_PUT),
-            np.zeros(min(INDEX_PUTS, stretch_bytes // 2 + (1 << 16)), INDEX_PUT),
-            np.zeros(2, np.int64),
+            np.zeros(most_hashes, np.int32),
+            np.zeros(most_hashes, INDEX_MESSAGE),
+            np.zeros(3, np.int64),
         )
         self.places = np.empty((len(NAMES), 2), np.int64)
 
@@ -264,7 +267,8 @@ class Scan:
             )  # fmt: skip
             done += more
             if fault == Fault.NEED_MORE:
-                yield from self._empty()
+                puts = self.buffers.puts.used[1]
+                yield from self._give_puts() if puts else self._give_runs()
         self.end.fault = Fault(fault)
         self._count(rows[:done])
         return done
@@ -292,14 +296,24 @@ class Scan:
         self.end.last_timestamp = int(rows["storeTimestamp"][-1])
 
     def _empty(self) -> Iterator[IndexPuts | Runs]:
-        queue_puts, index_puts = self.buffers.puts.used.tolist()
-        if index_puts:
-            puts = self.buffers.puts.index[:index_puts]
-            self.end.index_puts += index_puts
-            self.end.last_put = int(puts["physicalOffset"][-1])
-            yield IndexPuts(puts)
-        if queue_puts:
-            puts = self.buffers.puts.queue[:queue_puts]
+        yield from self._give_puts()
+        yield from self._give_runs()
+
+    def _give_puts(self) -> Iterator[IndexPuts]:
+        used = self.buffers.puts.used
+        if used[1]:
+            puts = IndexPuts(
+                self.buffers.puts.hashes[: used[1]], self.buffers.puts.messages[: used[2]]
+            )
+            self.end.index_puts += len(puts.hashes)
+            self.end.last_put = int(puts.messages["physicalOffset"][-1])
+            yield puts
+            used[1:] = 0
+
+    def _give_runs(self) -> Iterator[Runs]:
+        count = self.buffers.puts.used[0]
+        if count:
+            puts = self.buffers.puts.queue[:count]
             self.end.last_dispatched_timestamp = int(puts["storeTimestamp"][-1])
             if self.rules.not_before is not None:
                 puts = puts[puts["storeTimestamp"] >= self.rules.not_before]

@@ -28,7 +28,6 @@ from store_format.resync import NOT_FOUND, Prover
 from store_format.scan import (
     Buffers,
     Bytes,
-    IndexPuts,
     Read,
     Rows,
     Runs,
@@ -348,13 +347,12 @@ class TolerantScan(Scan):
             yield self._held
         self._held = None
 
-    def _empty(self) -> Iterator[IndexPuts | Runs]:
-        for part in super()._empty():
-            if isinstance(part, Runs):
-                for i in np.flatnonzero(part.runs.count).tolist():
-                    key = part.queues[i].topic, part.queues[i].queue_id
-                    greatest = int(part.runs.greatest[i])
-                    self._known[key] = max(self._known.get(key, greatest), greatest)
+    def _give_runs(self) -> Iterator[Runs]:
+        for part in super()._give_runs():
+            for i in np.flatnonzero(part.runs.count).tolist():
+                key = part.queues[i].topic, part.queues[i].queue_id
+                greatest = int(part.runs.greatest[i])
+                self._known[key] = max(self._known.get(key, greatest), greatest)
             yield part
 
     def _load(self, at: int) -> Bytes:

@@ -197,8 +197,8 @@ BUGS = (
         'create(staging.path(name), digest=True)', 'create(staging.path(name))',
         only("tests/test_golden.py", "tiny")),
     # Bounds
-    Bug("a task holds a window, not a segment", "store_format/scan.py",
-        "WINDOW_BYTES = 8 << 20", "WINDOW_BYTES = 1 << 30", (_BOUNDS,)),
+    Bug("a task holds a window, not a segment", "store_format/store_files.py",
+        "window_bytes = 1 << 20", "window_bytes = 1 << 30", (_BOUNDS,)),
     Bug("rows do not grow with messages", "store_format/scan.py",
         "most = min(most_puts, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))",
         "most = 1000", only(_BOUNDS, "grow")),

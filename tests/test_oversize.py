@@ -8,6 +8,7 @@ import pytest
 from store_format import oversize
 from store_format import scan as scan_module
 from store_format.faults import Fault
+from store_format.packed_puts import unpacked
 from store_format.profiles import profile
 from store_format.rules import scan_rules
 from store_format.scan import End, IndexPuts, Runs, Stretch, scan
@@ -46,7 +47,7 @@ def outcome(segment: Segment, **settings: str) -> tuple[list[Any], End]:
     stretch = Stretch(0, SEGMENT, 0, SEGMENT, 0)
     for part in scan(segment.read, stretch, rules):
         if isinstance(part, IndexPuts):
-            puts += part.puts.tolist()
+            puts += unpacked(part.hashes, part.messages).tolist()
         elif isinstance(part, Runs):
             for number, key in enumerate(part.queues):
                 at, count = int(part.runs.entries_at[number]), int(part.runs.count[number])

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store_format.layouts import INDEX_MESSAGE, INDEX_PUT
-from store_format.packed_puts import firsts, key_hashes, pack, unpack
+from store_format.packed_puts import firsts, key_hashes, unpacked
 from tests.memory_storage import MemoryStorage
 from udfs import index
 from udfs.index import IndexFiles
@@ -28,22 +28,20 @@ def puts_of(messages: list[tuple[int, list[int]]], start: int = 0) -> np.ndarray
     )
 
 
-def packed(puts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    hashes, messages = np.empty(len(puts), np.int32), np.empty(len(puts), INDEX_MESSAGE)
-    return hashes, messages[: pack(puts, hashes, messages)]
+def packed(messages: list[tuple[int, list[int]]], start: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    hashes = [key if n else ~key for _, keys in messages for n, key in enumerate(keys)]
+    places = [(start + 100 * number, time) for number, (time, _) in enumerate(messages)]
+    return np.array(hashes, np.int32), np.array(places, INDEX_MESSAGE)
 
 
 @settings(deadline=None)
 @given(MESSAGES_OF_A_RUN)
 def test_what_is_packed_can_be_unpacked(messages: list[tuple[int, list[int]]]) -> None:
     puts = puts_of(messages)
-    hashes, places = packed(puts)
-    assert len(places) == firsts(hashes) == len(messages)
+    hashes, places = packed(messages)
+    assert firsts(hashes) == len(messages)
     assert key_hashes(hashes).tolist() == puts["keyHash"].tolist()
-    again = np.zeros(len(puts), INDEX_PUT)
-    if len(puts):
-        unpack(hashes, places, again)
-    assert again.tolist() == puts.tolist()
+    assert unpacked(hashes, places).tolist() == puts.tolist()
 
 
 @settings(deadline=None)
@@ -56,11 +54,10 @@ def test_any_range_of_puts_is_read_from_the_runs_that_have_it(
 ) -> None:
     storage, ends, whole = MemoryStorage(), [], []
     for number, messages in enumerate(runs):
-        puts = puts_of(messages, number << 20)
-        hashes, places = packed(puts)
+        hashes, places = packed(messages, number << 20)
         storage.files[f"s/{number}{HASHES}"] = hashes.tobytes()
         storage.files[f"s/{number}{MESSAGES}"] = places.tobytes()
-        whole += puts.tolist()
+        whole += puts_of(messages, number << 20).tolist()
         ends.append(len(whole))
     names = tuple(map(str, range(len(runs))))
     files = IndexFiles(Staging(storage, "s"), names, tuple(ends), 10, 20, 1, False, 1)

@@ -25,9 +25,9 @@ from store_format.index_file import (
     header,
     slot_range,
 )
-from store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_PUT, INDEX_SLOT
+from store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_SLOT
 from store_format.names import INDEX
-from store_format.packed_puts import firsts, key_hashes, unpack
+from store_format.packed_puts import firsts, key_hashes, unpacked
 from store_format.store_files import Reader
 from udfs.schemas import BUILT, CHAINED
 from udfs.staging import HASHES, MESSAGES, Staging, attempt_name, read_range
@@ -87,9 +87,7 @@ class IndexFiles:
                 if here >= at:
                     first = begun - int(hashes[0] >= 0)
                     messages = _read(all_messages, first, after - first, INDEX_MESSAGE)
-                    rows = np.empty(count, INDEX_PUT)
-                    unpack(hashes, messages, rows)
-                    yield rows
+                    yield unpacked(hashes, messages)
                 begun = after
             all_hashes.close()
             all_messages.close()

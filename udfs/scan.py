@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from store_format.layouts import INDEX_MESSAGE
 from store_format.names import UnsafeName, check_topic
-from store_format.packed_puts import pack
 from store_format.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
 from store_format.segments import Splits
 from store_format.store_files import Storage
@@ -16,7 +14,6 @@ from udfs.schemas import RUN, SCANNED
 from udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, Staging, attempt_name
 
 _UNSAFE_SHOWN = 5
-_PUTS_A_WRITE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -109,15 +106,10 @@ class RunFiles:
         self.unsafe: list[str] = []
 
     def add_puts(self, part: IndexPuts) -> None:
-        for at in range(0, len(part.puts), _PUTS_A_WRITE):
-            puts = part.puts[at : at + _PUTS_A_WRITE]
-            hashes = np.empty(len(puts), np.int32)
-            messages = np.empty(len(puts), INDEX_MESSAGE)
-            messages = messages[: pack(puts, hashes, messages)]
-            self._hashes.write(hashes)
-            self._messages.write(messages.view(np.uint8))
-            self._hash_bytes += hashes.nbytes
-            self._message_bytes += messages.nbytes
+        self._hashes.write(part.hashes)
+        self._messages.write(part.messages.view(np.uint8))
+        self._hash_bytes += part.hashes.nbytes
+        self._message_bytes += part.messages.nbytes
 
     def add_runs(self, part: Runs) -> None:
         runs = part.runs

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from store_format.faults import Fault
 from store_format.index_file import chain, fill_entries
-from store_format.layouts import INDEX_MESSAGE, INDEX_PUT, QUEUE_PUT
-from store_format.packed_puts import pack, unpack
+from store_format.layouts import INDEX_MESSAGE, QUEUE_PUT
+from store_format.packed_puts import unpacked
 from store_format.profiles import RELEASES, profile
 from store_format.queue_runs import fold, group_by_queue
 from store_format.records import prefix_bytes
@@ -40,9 +40,7 @@ def load_kernels() -> None:
     group_by_queue(np.zeros(0, QUEUE_PUT), np.zeros(0, np.int64), np.zeros(0, np.bool_))
     none, places = np.zeros(0, np.uint8), np.zeros(0, np.int64)
     fold(none, places, 0, 0, 0, place_rules(release), places)
-    puts, links = np.zeros(0, INDEX_PUT), np.zeros(0, np.int32)
-    messages = np.zeros(1, INDEX_MESSAGE)
-    pack(puts, links, messages)
-    unpack(np.zeros(1, np.int32), messages, np.zeros(1, INDEX_PUT))
+    links = np.zeros(0, np.int32)
+    puts = unpacked(links, np.zeros(0, INDEX_MESSAGE))
     chain(links, 1, 1, 0, links, links)
     fill_entries(puts, 1, places, links, places, 0, none)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from store_format.faults import REASONS, DamageFound, Fault
 from store_format.names import COMMIT_LOG, segment_name
+from store_format.packed_puts import unpacked
 from store_format.scan import Buffers, End, IndexPuts, Read, Runs, ScanRules, Stretch, scan
 from store_format.writer.index_files import IndexFiles
 from store_format.writer.queue_files import QueueFiles
@@ -68,7 +69,7 @@ class Reput:
                 self.queues.append(out.queues, out.runs)
             elif isinstance(out, IndexPuts):
                 if index is not None:
-                    index.append_new(out.puts)
+                    index.append_new(unpacked(out.hashes, out.messages))
             else:
                 end = out
         if end.records:

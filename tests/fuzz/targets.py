@@ -23,6 +23,7 @@ from store_format.names import (
     parse_index_name,
     parse_segment_name,
 )
+from store_format.packed_puts import unpacked
 from store_format.profiles import profile
 from store_format.rules import scan_rules
 from store_format.scan import Buffers, End, IndexPuts, Stretch, scan
@@ -76,7 +77,7 @@ def _scanned(segment: bytes) -> tuple[End, Queues, Puts]:
     for part in scan(_reader(segment), Stretch(0, SEGMENT, 0, SEGMENT, 0), _SCAN, _BUFFERS):
         if isinstance(part, IndexPuts):
             puts += [(int(p["keyHash"]), int(p["physicalOffset"]), int(p["storeTimestamp"]))
-                     for p in part.puts]  # fmt: skip
+                     for p in unpacked(part.hashes, part.messages)]  # fmt: skip
         elif isinstance(part, End):
             end = part
         else:

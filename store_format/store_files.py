@@ -34,6 +34,7 @@ _FILE_URL = re.compile(r"^file:(//(localhost)?(?=/))?")
 _LOOK_WORDS = 1 << 9
 _PIECE_BYTES = 1 << 20
 _RWF_DONTCACHE = 0x80  # <linux/fs.h>; Python has no name for it
+_DONTCACHE_SINCE = (6, 16)  # Linux; 6.14 had it first, and could lose what was written twice
 _GONE = ".gone"
 
 ANY_TIME = -1  # as a FileState's mtime: the file may be written to, but not be another
@@ -365,14 +366,14 @@ class PublishedWriter(LocalWriter):
     """Writes a file that will be published: hashed, and not left in the page cache.
 
     It must be durable soon, and nobody reads it before that. So the kernel is asked to bring it
-    to the disk at once and to use its pages again (RWF_DONTCACHE, Linux 6.14): memory that is new
-    costs more than the disk, and the log stays in the cache. Pages are written whole, for one
-    that has left would have to be read again.
+    to the disk at once and to use its pages again (RWF_DONTCACHE): memory that is new costs more
+    than the disk, and the log stays in the cache. Pages are written whole, for one that has left
+    would have to be read again.
     """
 
     def __init__(self, path: str, mode: int = 0o600, sync: bool = False) -> None:
         super().__init__(path, mode, sync)
-        self._how = _RWF_DONTCACHE
+        self._how = write_flags(os.uname().release)
         self._hash = hashlib.sha256()
         self._piece = memoryview(np.empty(_PIECE_BYTES, np.uint8))
         self._waiting = 0
@@ -400,6 +401,12 @@ class PublishedWriter(LocalWriter):
         self._hash.update(_ZEROS[: missing % len(_ZEROS)])
         super().finish(length)
         return Written(length, self._hash.hexdigest())
+
+
+def write_flags(release: str) -> int:
+    """The flags of pwritev2 by which a Linux kernel of this release leaves nothing in its cache."""
+    version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
+    return _RWF_DONTCACHE if version >= _DONTCACHE_SINCE else 0
 
 
 def _written_parts(view: memoryview) -> Iterator[tuple[int, int]]:

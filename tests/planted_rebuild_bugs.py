@@ -68,6 +68,8 @@ BUGS = (
         "            while at < end:", "            if at < end:", (_SHORT,)),
     Bug("a file system that knows no RWF_DONTCACHE is written to as ever", "store_format/store_files.py",
         "error.errno != errno.EOPNOTSUPP", "True", (_WRITERS,)),
+    Bug("kernels that may lose what was written twice are not asked", "store_format/store_files.py",
+        "_DONTCACHE_SINCE = (6, 16)", "_DONTCACHE_SINCE = (6, 14)", (_WRITERS,)),
     Bug("pages are written whole", "store_format/store_files.py",
         "            if self._waiting == _PIECE_BYTES:", "            if self._waiting:", (_WRITERS,)),
     Bug("a file is synced with its length", "store_format/store_files.py",

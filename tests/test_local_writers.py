@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from store_format import store_files
-from store_format.store_files import LocalStorage
+from store_format.store_files import LocalStorage, write_flags
 
 PAGE = 4096
 PIECES = st.lists(
@@ -62,7 +62,17 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, refuses: bool) -> list[tuple[int, 
         return real(descriptor, buffers, at)
 
     monkeypatch.setattr(os, "pwritev", noted)
+    monkeypatch.setattr(store_files, "write_flags", lambda _: 0x80)
     return calls
+
+
+@pytest.mark.parametrize(
+    ("release", "flags"),
+    [("6.16.0", 0x80), ("6.18.44-x", 0x80), ("7.0-rc1", 0x80), ("6.15.9", 0), ("6.8.0-90-x", 0),
+     ("5.10.0-21-amd64", 0), ("4.19", 0), ("own", 0)],
+)  # fmt: skip
+def test_only_kernels_that_lose_nothing_are_asked(release: str, flags: int) -> None:
+    assert write_flags(release) == flags
 
 
 def test_published_pages_are_written_whole_and_not_cached(

@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 
-from benchmarks.rows import ROWS, Row
+from benchmarks.rows import OF_15_GB, ROWS, Row
 from benchmarks.stores import cache_folder
 
 _COLUMNS = (
@@ -77,11 +77,10 @@ def main() -> None:
     parser.add_argument("--rows", help=f"some of: {', '.join(ROWS)}")
     parser.add_argument("--large", action="store_true", help="15 GB too (40 GB of disk)")
     arguments = parser.parse_args()
-    names = (
-        arguments.rows.split(",") if arguments.rows else [name for name in ROWS if name != "large"]
-    )
-    if arguments.large and "large" not in names:
-        names.append("large")
+    usually = [name for name in ROWS if name not in OF_15_GB]
+    names = arguments.rows.split(",") if arguments.rows else usually
+    if arguments.large:
+        names += [name for name in OF_15_GB if name not in names]
     rows: dict[str, Row] = {}
     for name in names:
         print(f"{name} ...", file=sys.stderr, flush=True)

@@ -368,7 +368,8 @@ class PublishedWriter(LocalWriter):
     It must be durable soon, and nobody reads it before that. So the kernel is asked to bring it
     to the disk at once and to use its pages again (RWF_DONTCACHE): memory that is new costs more
     than the disk, and the log stays in the cache. Pages are written whole, for one that has left
-    would have to be read again.
+    would have to be read again. What is less than a piece, as small files are, waits for the sync
+    of the whole set: a disk likes few writes.
     """
 
     def __init__(self, path: str, mode: int = 0o600, sync: bool = False) -> None:
@@ -394,6 +395,7 @@ class PublishedWriter(LocalWriter):
         self._waiting = 0
 
     def finish(self, length: int) -> Written:
+        self._how = 0
         self._write_piece()
         missing = length - self._at
         for _ in range(missing // len(_ZEROS)):

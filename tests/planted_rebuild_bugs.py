@@ -70,6 +70,8 @@ BUGS = (
         "error.errno != errno.EOPNOTSUPP", "True", (_WRITERS,)),
     Bug("kernels that may lose what was written twice are not asked", "store_format/store_files.py",
         "_DONTCACHE_SINCE = (6, 16)", "_DONTCACHE_SINCE = (6, 14)", (_WRITERS,)),
+    Bug("small files wait for the sync of their set", "store_format/store_files.py",
+        "        self._how = 0\n        self._write_piece()", "        self._write_piece()", (_WRITERS,)),
     Bug("pages are written whole", "store_format/store_files.py",
         "            if self._waiting == _PIECE_BYTES:", "            if self._waiting:", (_WRITERS,)),
     Bug("a file is synced with its length", "store_format/store_files.py",

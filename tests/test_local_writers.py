@@ -83,8 +83,17 @@ def test_published_pages_are_written_whole_and_not_cached(
     write_pieces(tmp_path / "file", [content[:41], content[41:99_999], content[99_999:]],
                  len(content))  # fmt: skip
     assert (tmp_path / "file").read_bytes() == content
-    assert all(at % PAGE == 0 and flags == 0x80 for at, _, flags in calls)
-    assert all(size % PAGE == 0 for _, size, _ in calls[:-1])
+    *whole, last = calls
+    assert all(at % PAGE == size % PAGE == 0 and flags == 0x80 for at, size, flags in whole)
+    assert last == (3 << 20, 3, 0)
+
+
+def test_a_small_file_is_left_to_the_sync_of_its_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = calls_of(monkeypatch, refuses=False)
+    write_pieces(tmp_path / "file", [b"ab", b"cd"], 4096)
+    assert calls == [(0, 4, 0)]
 
 
 def test_what_is_staged_stays_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

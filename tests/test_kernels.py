@@ -85,8 +85,9 @@ def loaded():
 
 load_kernels()
 before = loaded()
-with tempfile.TemporaryDirectory() as folder:
-    rebuild("continued_5.3.3", pathlib.Path(folder))
+for ranges in (1, 3):
+    with tempfile.TemporaryDirectory() as folder:
+        rebuild("continued_5.3.3", ranges, pathlib.Path(folder))
 print({name for name, count in loaded().items() if before[name] != count})
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

@@ -189,6 +189,7 @@ class LocalJvm:
         from pyspark import SparkContext
 
         _quiet_accumulators(SparkContext._active_spark_context)
+        self._kill_workers()
         if self.process.stdin:
             self.process.stdin.close()
         self.process.wait()

@@ -23,7 +23,7 @@ from store_format.rules import record_rules
 from store_format.segments import Segment, find_segments
 from store_format.settings import SettingError
 from store_format.storage import storage_for
-from store_format.store_files import LocalStorage
+from store_format.storage.local import LocalStorage
 from store_format.writer.copying import SourceSegment, Wanted, copy_messages
 from store_format.writer.errors import Refused
 from store_format.writer.options import writer_settings_from

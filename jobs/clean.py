@@ -12,7 +12,8 @@ from jobs.options import DAMAGE, DONE, FAILED, add_consent, consent
 from jobs.staging import places, staged
 from store_format.file_layer import StoreInUse
 from store_format.storage import storage_for
-from store_format.store_files import LocalStorage, Storage
+from store_format.storage.local import LocalStorage
+from store_format.store_files import Storage
 
 # What recover keeps in a store, and what check, verify and a dry run keep in a staging folder.
 _WITHIN = (".reput-recover", "reput-recover", "reput-check", "reput-verify")

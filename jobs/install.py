@@ -36,7 +36,7 @@ from store_format.rules import scan_rules
 from store_format.scan import End, Stretch, scan
 from store_format.segments import Segment, find_segments
 from store_format.settings import settings_from
-from store_format.store_files import LocalStorage
+from store_format.storage.local import LocalStorage
 
 
 @dataclass

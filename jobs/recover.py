@@ -31,7 +31,7 @@ from store_format.locks import holder_text
 from store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, INDEX, LOCK
 from store_format.recovering import CUT, Placed, apply
 from store_format.settings import settings_from
-from store_format.store_files import LocalStorage
+from store_format.storage.local import LocalStorage
 from store_format.writer.recovery import LogEnd, LogRecovery
 
 if TYPE_CHECKING:

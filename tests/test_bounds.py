@@ -16,7 +16,7 @@ from store_format.profiles import profile
 from store_format.rules import scan_rules
 from store_format.segments import Splits, find_segments
 from store_format.settings import settings_from
-from store_format.store_files import LocalReader, LocalStorage
+from store_format.storage.local import LocalReader, LocalStorage
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log
 from tests.logs.encoder import MAGIC_BLANK, Message, build_log, encode, properties

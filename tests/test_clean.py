@@ -11,7 +11,7 @@ from jobs.cli import main
 from jobs.install import install_set, undo_install
 from jobs.staging import staging_folder
 from store_format.locks import claim_folder
-from store_format.store_files import LocalStorage
+from store_format.storage.local import LocalStorage
 from tests.memory_storage import MemoryStorage
 from tests.test_install import derived, rebuilt, store
 from tests.test_leftovers import contents, killed_at

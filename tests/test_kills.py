@@ -21,7 +21,8 @@ from jobs.collect import collect, run_in_tasks
 from jobs.java import find_java_home
 from jobs.pipeline import Cut
 from jobs.rebuild import rebuild
-from store_format.store_files import LocalStorage, Writer
+from store_format.storage.local import LocalStorage
+from store_format.store_files import Writer
 from tests import golden_stores
 from tests.in_process import Session, as_text
 from tests.rocketmq.judge import difference

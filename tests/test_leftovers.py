@@ -11,7 +11,7 @@ import pytest
 
 from jobs.staging import leftovers, staging_folder
 from store_format.storage import storage_for
-from store_format.store_files import LocalStorage
+from store_format.storage.local import LocalStorage
 from tests.in_process import run
 from tests.logs.encoder import build_log
 from tests.test_wrong_input import SETTINGS, messages, write

@@ -16,7 +16,8 @@ from store_format.faults import StoreChanged
 from store_format.locks import lock_holder
 from store_format.rules import scan_rules
 from store_format.segments import find_segments
-from store_format.store_files import LocalReader, LocalStorage, Writer
+from store_format.storage.local import LocalReader, LocalStorage
+from store_format.store_files import Writer
 from store_format.writer.message import Message
 from tests.in_process import run
 from tests.rocketmq.judge import difference

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store_format import store_files
-from store_format.store_files import LocalStorage, write_flags
+from store_format.storage import local_writers
+from store_format.storage.local import LocalStorage
+from store_format.storage.local_writers import write_flags
 
 PAGE = 4096
 PIECES = st.lists(
@@ -41,11 +42,11 @@ def test_what_is_written_is_there(
     wanted = b"".join(pieces) + bytes(more)
     path = tmp_path / "file"
     path.unlink(missing_ok=True)
-    before, store_files._PIECE_BYTES = store_files._PIECE_BYTES, piece_bytes
+    before, local_writers._PIECE_BYTES = local_writers._PIECE_BYTES, piece_bytes
     try:
         said = write_pieces(path, pieces, len(wanted), digest)
     finally:
-        store_files._PIECE_BYTES = before
+        local_writers._PIECE_BYTES = before
     assert path.read_bytes() == wanted
     assert said == (hashlib.sha256(wanted).hexdigest() if digest else "")
 
@@ -62,7 +63,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, refuses: bool) -> list[tuple[int, 
         return real(descriptor, buffers, at)
 
     monkeypatch.setattr(os, "pwritev", noted)
-    monkeypatch.setattr(store_files, "write_flags", lambda _: 0x80)
+    monkeypatch.setattr(local_writers, "write_flags", lambda _: 0x80)
     return calls
 
 

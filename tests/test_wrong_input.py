@@ -18,7 +18,8 @@ from jobs.summary import Summary
 from store_format.faults import DamageFound, StoreChanged, StoreError
 from store_format.profiles import UnknownRelease
 from store_format.settings import SettingError
-from store_format.store_files import Listed, LocalReader, LocalStorage
+from store_format.storage.local import LocalReader, LocalStorage
+from store_format.store_files import Listed
 from tests.in_process import run
 from tests.logs.encoder import Message, build_log, encode, properties
 

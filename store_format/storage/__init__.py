@@ -1,14 +1,15 @@
 """File systems by URL: which `Storage` a path or URL is for.
 
-Local files are in `store_format.store_files`; each other file system has a module here, imported
-when it is first asked for.
+Each file system has a module here; those that need a network are imported when they are first
+asked for.
 """
 
 import re
 
 from store_format.faults import StoreError
+from store_format.storage.local import LocalStorage
 from store_format.storage.volumes import VolumeStorage
-from store_format.store_files import LocalStorage, Storage
+from store_format.store_files import Storage
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _KNOWN = "a path, file:, s3://, webhdfs://, swebhdfs:// and dbfs:/ are known"

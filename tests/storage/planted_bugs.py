@@ -56,7 +56,7 @@ BUGS = (
         "            os.rename(path, to)\n            continue\n            with open(path, \"rb\") as source, open(to, \"xb\") as target:",
         volumes("files")),
     Bug("a volume's files have no holes", _VOLUMES,
-        "class VolumeWriter(SequentialWriter):", "from store_format.store_files import LocalWriter\n\n\nclass VolumeWriter(LocalWriter):",
+        "class VolumeWriter(SequentialWriter):", "from store_format.storage.local_writers import LocalWriter\n\n\nclass VolumeWriter(LocalWriter):",
         volumes("files")),
 )  # fmt: skip
 

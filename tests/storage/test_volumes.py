@@ -10,8 +10,8 @@ import pytest
 
 from store_format.file_layer import DiskFiles
 from store_format.storage import storage_for
+from store_format.storage.local import LocalStorage
 from store_format.storage.volumes import VolumeStorage
-from store_format.store_files import LocalStorage
 from tests.storage import battery
 
 # Anything but reading, and writing a new file from start to end.

@@ -1,0 +1,194 @@
+"""A store's files on a local disk: listing, reading ranges, publishing in one atomic step.
+
+Input is opened read-only and never through a link; a file that is no regular file, or changes
+while it is read, is an error.
+"""
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from store_format.faults import StoreChanged, StoreError
+from store_format.file_layer import DiskFiles
+from store_format.locks import claim_folder, is_abandoned, lock_holder
+from store_format.names import LOCK
+from store_format.publishing import put_in_place
+from store_format.storage.local_writers import LocalWriter, PublishedWriter
+from store_format.store_files import Bytes, FileState, Listed, Writer
+
+_FETCH_BYTES = 1 << 20
+_AHEAD_BYTES = 8 << 20
+_FILE_URL = re.compile(r"^file:(//(localhost)?(?=/))?")
+_GONE = ".gone"
+
+
+class LocalStorage:
+    """Files of this machine (or of a file system that all machines mount at one place).
+
+    sync_files: fsync each file that is to be published, for tasks on other machines, whose
+    writes the publisher's own syncfs does not reach.
+    """
+
+    reader: type["LocalReader"]  # set below, where it is known
+    window_bytes = 1 << 20  # stays in the second-level cache while it is worked on
+
+    def __init__(
+        self, file_mode: int = 0o600, folder_mode: int = 0o700, sync_files: bool = False
+    ) -> None:
+        self.file_mode = file_mode
+        self.folder_mode = folder_mode
+        self.sync_files = sync_files
+
+    def resolve(self, path: str) -> str:
+        """An absolute path; links in it stay as they are. Takes `file:` URLs as well."""
+        return os.path.abspath(_FILE_URL.sub("", path))
+
+    def list(self, folder: str) -> list[Listed]:
+        """The names in a folder, sorted. Raises FileNotFoundError, NotADirectoryError."""
+        listed = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                about = entry.stat(follow_symlinks=False)
+                regular = stat.S_ISREG(about.st_mode)
+                state = self.reader.state_of(about) if regular else None
+                listed.append(Listed(entry.name, state))
+        return sorted(listed)
+
+    def open(self, path: str, state: FileState | None = None) -> "LocalReader":
+        """Open for reading; `state` is what an earlier listing saw. Raises StoreError."""
+        return self.reader(path, state)
+
+    def create(self, path: str, digest: bool = False) -> Writer:
+        """A new file; raises FileExistsError where there is one."""
+        if digest:
+            return PublishedWriter(path, self.file_mode, self.sync_files)
+        return LocalWriter(path, self.file_mode)
+
+    def read_bytes(self, path: str) -> bytes:
+        """A small file, whole. Raises FileNotFoundError, StoreError."""
+        descriptor = _open_regular(path)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read()
+
+    def has_folder(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def make_folders(self, path: str) -> None:
+        """The folder and those above it that are missing, all with our mode."""
+        if not os.path.isdir(path):
+            self.make_folders(os.path.dirname(os.path.abspath(path)))
+            with suppress(FileExistsError):
+                os.mkdir(path, self.folder_mode)
+
+    def claim(self, folder: str) -> Callable[[], None] | None:
+        self.make_folders(os.path.dirname(folder))
+        return claim_folder(folder, self.folder_mode)
+
+    def is_abandoned(self, folder: str) -> bool | None:
+        return is_abandoned(folder)
+
+    def lock_holder(self, store: str) -> int | None:
+        """As its broker's `lock` file tells. Raises OSError."""
+        return lock_holder(f"{store}/{LOCK}")
+
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        for path, to in moves:
+            os.rename(path, to)
+
+    def remove(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_tree(self, folder: str) -> None:
+        """Remove a folder with all in it; what cannot be removed stays.
+
+        It loses its name first, so that a task which is still running makes no new files in it.
+        """
+        gone = folder if folder.endswith(_GONE) else folder + _GONE
+        with suppress(OSError):
+            os.rename(folder, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def begin_set(self, folder: str, to: str, replace: bool) -> str:
+        """A new folder in staging: all of it gets its place at once."""
+        self.make_folders(folder)
+        return folder
+
+    def publish(self, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]) -> None:
+        """Add the manifest, make all of `folder` durable, then give it the name `to`.
+
+        `to` must be absent or empty unless `replace`: then what was there has the name `folder`
+        afterwards. Raises OSError, and nothing has changed; NotDurable, and it has.
+        """
+        name, content = manifest
+        output = self.create(f"{folder}/{name}")
+        output.write(content)
+        output.finish(len(content))
+        self.make_folders(os.path.dirname(os.path.abspath(to)))
+        # a rename wants no slash at the end, and paths below the root of all files none in front
+        folder, to = (os.path.abspath(path).lstrip("/") for path in (folder, to))
+        put_in_place(DiskFiles(""), folder, to, replace)
+
+
+def _open_regular(path: str) -> int:
+    # O_NONBLOCK: opening a FIFO must not wait for a writer
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = "is a link" if os.path.islink(path) else (error.strerror or str(error))
+        raise StoreError(f"{path}: cannot be opened: {reason}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StoreError(f"{path}: is not a regular file")
+    return descriptor
+
+
+class LocalReader:
+    """Reads ranges with pread: the file is never mapped, so a shrinking one cannot kill us."""
+
+    def __init__(self, path: str, state: FileState | None = None) -> None:
+        self.path = path
+        self._descriptor = _open_regular(path)
+        self.state = self.state_of(os.fstat(self._descriptor))
+        if state is not None and not state.admits(self.state):
+            os.close(self._descriptor)
+            raise StoreChanged(f"{path}: changed since it was listed: {state} is now {self.state}")
+        self._wanted = state or self.state
+
+    @staticmethod
+    def state_of(about: os.stat_result) -> FileState:
+        return FileState(about.st_size, about.st_mtime_ns, about.st_ino)
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        view = memoryview(buffer.data).cast("B")
+        done = 0
+        while done < len(view):
+            count = os.preadv(self._descriptor, [view[done:]], offset + done)
+            if count == 0:
+                raise StoreChanged(f"{self.path}: ends before offset {offset + len(view)}")
+            done += count
+        self._fetch(offset + len(view), len(view))
+
+    def _fetch(self, offset: int, length: int) -> None:
+        """After a large read, ask for as much further on: it comes while this is worked on.
+
+        In pieces: more at once takes the kernel much longer, even where all is in memory.
+        """
+        if length >= _FETCH_BYTES:
+            end = offset + max(length, _AHEAD_BYTES)
+            for at in range(end - length, end, _FETCH_BYTES):
+                os.posix_fadvise(self._descriptor, at, _FETCH_BYTES, os.POSIX_FADV_WILLNEED)
+
+    def close(self) -> None:
+        now = self.state_of(os.fstat(self._descriptor))
+        os.close(self._descriptor)
+        if not self._wanted.admits(now):
+            raise StoreChanged(f"{self.path}: changed while it was read: {self.state} is now {now}")
+
+
+LocalStorage.reader = LocalReader

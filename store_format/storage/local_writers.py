@@ -1,0 +1,126 @@
+"""New files on a local disk, written from start to end."""
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from store_format.store_files import Written
+
+_ZEROS = bytes(1 << 20)
+_SPARSE_BLOCK = 1 << 16
+_LOOK_WORDS = 1 << 9
+_PIECE_BYTES = 1 << 20
+_RWF_DONTCACHE = 0x80  # <linux/fs.h>; Python has no name for it
+_DONTCACHE_SINCE = (6, 16)  # Linux; 6.14 had it first, and could lose what was written twice
+
+
+class LocalWriter:
+    """Writes a new file in order; long runs of zeros become holes. sync: fsync it at the end."""
+
+    def __init__(self, path: str, mode: int = 0o600, sync: bool = False) -> None:
+        self.path = path
+        self._sync = sync
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, mode)
+        self._how = 0  # pwritev2's flags
+        self._at = 0
+
+    def write(self, data: Any) -> None:
+        view = memoryview(data).cast("B")
+        for at, end in _written_parts(view):
+            while at < end:
+                at += self._write_some(view[at:end], self._at + at)
+        self._at += len(view)
+
+    def _write_some(self, view: memoryview, at: int) -> int:
+        try:
+            return os.pwritev(self._descriptor, [view], at, self._how)
+        except OSError as error:
+            if not self._how or error.errno != errno.EOPNOTSUPP:
+                raise
+            self._how = 0
+            return self._write_some(view, at)
+
+    def finish(self, length: int) -> Written:
+        assert length >= self._at, f"{self.path}: {self._at} bytes written of {length}"
+        os.ftruncate(self._descriptor, length)
+        if self._sync:
+            os.fsync(self._descriptor)
+        os.close(self._descriptor)
+        return Written(length, "")
+
+    def abandon(self) -> None:
+        os.close(self._descriptor)
+        os.unlink(self.path)
+
+
+class PublishedWriter(LocalWriter):
+    """Writes a file that will be published: hashed, and not left in the page cache.
+
+    It must be durable soon, and nobody reads it before that. So the kernel is asked to bring it
+    to the disk at once and to use its pages again (RWF_DONTCACHE): memory that is new costs more
+    than the disk, and the log stays in the cache. Pages are written whole, for one that has left
+    would have to be read again. What is less than a piece, as small files are, waits for the sync
+    of the whole set: a disk likes few writes.
+    """
+
+    def __init__(self, path: str, mode: int = 0o600, sync: bool = False) -> None:
+        super().__init__(path, mode, sync)
+        self._how = write_flags(os.uname().release)
+        self._hash = hashlib.sha256()
+        self._piece = memoryview(np.empty(_PIECE_BYTES, np.uint8))
+        self._waiting = 0
+
+    def write(self, data: Any) -> None:
+        view = memoryview(data).cast("B")
+        self._hash.update(view)
+        while len(view):
+            taken = min(len(view), _PIECE_BYTES - self._waiting)
+            self._piece[self._waiting : self._waiting + taken] = view[:taken]
+            self._waiting += taken
+            view = view[taken:]
+            if self._waiting == _PIECE_BYTES:
+                self._write_piece()
+
+    def _write_piece(self) -> None:
+        super().write(self._piece[: self._waiting])
+        self._waiting = 0
+
+    def finish(self, length: int) -> Written:
+        self._how = 0
+        self._write_piece()
+        missing = length - self._at
+        for _ in range(missing // len(_ZEROS)):
+            self._hash.update(_ZEROS)
+        self._hash.update(_ZEROS[: missing % len(_ZEROS)])
+        super().finish(length)
+        return Written(length, self._hash.hexdigest())
+
+
+def write_flags(release: str) -> int:
+    """The flags of pwritev2 by which a Linux kernel of this release leaves nothing in its cache."""
+    version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
+    return _RWF_DONTCACHE if version >= _DONTCACHE_SINCE else 0
+
+
+def _written_parts(view: memoryview) -> Iterator[tuple[int, int]]:
+    """The parts of a buffer that must be written: whole blocks of zeros are left out."""
+    start = 0
+    for at in range(0, len(view), _SPARSE_BLOCK):
+        block = view[at : at + _SPARSE_BLOCK]
+        if len(block) == _SPARSE_BLOCK and _is_zero(block):
+            if start < at:
+                yield start, at
+            start = at + _SPARSE_BLOCK
+    if start < len(view):
+        yield start, len(view)
+
+
+def _is_zero(block: memoryview) -> bool:
+    words = np.frombuffer(block, np.uint64)
+    return not (words[::_LOOK_WORDS].any() or words.any())  # nearly all end at the first look

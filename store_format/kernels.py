@@ -11,22 +11,14 @@ this package's sources.
 
 import hashlib
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from importlib import resources
 from typing import Any, TypeVar
 
-try:
-    from numba import njit
-    from numba.core import config
-    from numba.core.caching import _CacheLocator
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"{sys.executable} has no module {error.name!r}; reput compiles its kernels with numba: "
-        f"install it for this Python, or ship an environment (docs/spark-submit.md, --archives)",
-        name=error.name,
-    ) from None
+from numba import njit
+from numba.core import config
+from numba.core.caching import _CacheLocator
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -59,7 +59,7 @@ _FLAGS = (
     "-Dio.netty.allocator.type=pooled",
     # A command of seconds never earns back what the optimizing compiler costs.
     "-XX:TieredStopAtLevel=1",
-    "-XX:CICompilerCount=1",
+    "-XX:CICompilerCount=1",  # a second one takes its time from what the first compiles for
     "-XX:+UseSerialGC",
     # The default makes the collector run several times while Spark's classes load.
     "-XX:MetaspaceSize=256m",

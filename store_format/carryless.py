@@ -13,6 +13,8 @@ from numba.core.datamodel import models
 from numba.extending import intrinsic as _numba_intrinsic
 from numba.extending import register_model
 
+from store_format.binary import pointer
+
 # What numba's stubs do not say: its settings are attributes, an intrinsic loses its context.
 _config: Any = config
 intrinsic: Any = _numba_intrinsic
@@ -22,7 +24,7 @@ _BITS = ir.VectorType(_HALF, 2)
 
 
 def _available() -> bool:
-    for_this_processor = not (_config.CPU_NAME or _config.CPU_FEATURES or _config.DISABLE_JIT)
+    for_this_processor = not (_config.CPU_NAME or _config.CPU_FEATURES)
     return for_this_processor and bool(binding.get_host_cpu_features().get("pclmul"))
 
 
@@ -50,8 +52,7 @@ def load(_context: Any, buf: Any, at: Any) -> Any:
     """The 16 bytes of a uint8 array from `at` on."""
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, values[0])
-        place = builder.bitcast(builder.gep(array.data, [values[1]]), _BITS.as_pointer())
+        place = pointer(context, builder, signature.args, values, _BITS)
         return builder.load(place, align=1)
 
     return _bits128(buf, at), build

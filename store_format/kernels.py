@@ -25,6 +25,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _njit: Any = njit  # its stub does not know _nrt
 _config: Any = config  # nor that the settings are attributes
 
+if _config.DISABLE_JIT:
+    raise RuntimeError("NUMBA_DISABLE_JIT is set, but kernels read numbers by LLVM: unset it")
+
 
 def _sources_hash() -> str:
     """A hash of the package's modules; works from a zip as well."""

@@ -133,7 +133,7 @@ class Buffers:
     ) -> None:
         """window_bytes: how much is read at a time (WINDOW_BYTES)."""
         self.stretch_bytes = stretch_bytes
-        window_bytes = window_bytes or WINDOW_BYTES
+        self.window_bytes = window_bytes = window_bytes or WINDOW_BYTES
         # a short stretch needs no full-size tables: tests and tiny stores start at once
         most = min(most_puts, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))
         self.window = np.empty(min(window_bytes, max(stretch_bytes, 1 << 16) + (1 << 16)), np.uint8)

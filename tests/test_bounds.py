@@ -155,7 +155,7 @@ def test_a_task_does_not_hold_a_segment(tmp_path: Path, commitlog: Path) -> None
     huge_bodies(commitlog / f"{0:020d}", 4)
     records, mib = peak_of_scan(tmp_path, GIB)
     assert records == 4
-    assert mib < 160  # 8 MiB of window, and tables for a million puts
+    assert mib < 160  # a window, and tables for a million puts
 
 
 @pytest.mark.long

@@ -30,6 +30,7 @@ from tests.in_process import (
     storage_of,
 )
 from tests.memory_storage import MemoryReader, MemoryStorage
+from tests.test_wrong_input import write
 
 CUTS = (1, 2, 7, 64)
 
@@ -156,6 +157,15 @@ def test_a_crc_property_is_checked_where_there_is_one(tmp_path: Path) -> None:
     log.settings["forceVerifyPropCRC"] = True
     (found,) = checked(log).damage["ranges"]
     assert (found["kind"], found["field"]) == ("damaged", "__CRC32#")
+
+
+def test_a_crc_property_of_a_long_record_is_checked_on_a_disk(tmp_path: Path) -> None:
+    """Whose files are scanned a MiB at a time: less than the record has."""
+    log = damaged(messages(3, crc_property=True, body=bytes(3 << 19)), segment=8 << 20)
+    log.flip(1, log.size(1) - 25)
+    write(tmp_path / "store", {at: bytes(content) for at, content in log.segments.items()})
+    (found,) = run_check(str(tmp_path / "store"), log.version, log.settings).damage["ranges"]
+    assert (found["kind"], found["field"]) == ("content", "__CRC32#")
 
 
 def test_verify_reads_from_the_manifest_that_a_set_was_salvaged() -> None:

@@ -12,6 +12,7 @@ from store_format.rules import scan_rules
 from store_format.scan import Buffers, Bytes, End, IndexPuts, Runs, Stretch, scan
 from store_format.settings import Settings
 from tests.logs import Message, build_log, properties
+from udfs import scan as task_module
 
 SEGMENT = 1 << 17
 LARGE = 1 << 20
@@ -70,3 +71,10 @@ def test_outputs_that_fill_up_lose_nothing(
     assert again[:2] == (puts, entries)
     assert again[2] == end
     assert again[3] > 5
+
+
+def test_a_workers_buffers_have_the_window_that_its_storage_wants() -> None:
+    first = task_module._buffers(SEGMENT, 1 << 16)
+    assert task_module._buffers(SEGMENT, 1 << 16) is first
+    assert len(first.window) == 1 << 16
+    assert len(task_module._buffers(SEGMENT, 1 << 17).window) == 1 << 17

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from store_format.names import UnsafeName, check_topic
-from store_format.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
+from store_format.scan import WINDOW_BYTES, Buffers, End, IndexPuts, Runs, ScanRules, scan
 from store_format.segments import Splits
 from store_format.store_files import Storage
 from udfs.schemas import RUN, SCANNED
@@ -43,7 +43,10 @@ class ScanSplits:
         output = RunFiles(self.staging, run, number)
         end = End()
         stretch = self.splits.stretch(number, self.firsts.get(number))
-        buffers = _buffers(stretch.end - stretch.start, self.storage.window_bytes)
+        # of a record longer than its window only the body's CRC is checked
+        least = WINDOW_BYTES if self.rules.check_property_crc else 0
+        window_bytes = max(self.storage.window_bytes, least)
+        buffers = _buffers(stretch.end - stretch.start, window_bytes)
         for part in scan(segment.read_by(reader), stretch, self.rules, buffers):
             match part:
                 case IndexPuts():
@@ -83,7 +86,8 @@ _kept: list[Buffers] = []  # of the scan before in this process
 
 def _buffers(stretch_bytes: int, window_bytes: int) -> Buffers:
     """Those of the scan before, if they suffice; a worker scans one stretch at a time."""
-    if not _kept or _kept[0].stretch_bytes < stretch_bytes:
+    kept = _kept[0] if _kept else None
+    if kept is None or kept.stretch_bytes < stretch_bytes or kept.window_bytes != window_bytes:
         _kept[:] = [Buffers(stretch_bytes, window_bytes=window_bytes)]
     return _kept[0]
 

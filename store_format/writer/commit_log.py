@@ -5,6 +5,7 @@ files, up to `flushed` they are durable: flushed <= committed <= end. The three 
 flush mode has it (see flush).
 """
 
+import errno
 import threading
 from collections.abc import Callable
 
@@ -106,8 +107,13 @@ class CommitLog:
             return
         assert self._file is not None
         zeros = self._zeros[: self._segment + self.segment_bytes - end]
-        if zeros:
-            self._file.write_at(end - self._segment, zeros)
+        try:
+            if zeros:
+                self._file.write_at(end - self._segment, zeros)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._zeros = b""  # the record may still have room: it needs none of them
         self._zeroed = end + len(zeros)
 
     def commit(self) -> bool:

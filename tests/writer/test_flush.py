@@ -461,3 +461,28 @@ def test_a_synchronous_log_is_written_with_zeros_before_records_come(
         assert end / 1200 < len(zeros) < end / 700 + 4
         assert 4096 in [stop % 4096 or 4096 for _, stop in zeros]
         assert zeros[-1][1] >= end
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_zeros_that_have_no_room_are_done_without(
+    monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    """The record itself may have room. A disk that fails ends the writer."""
+    monkeypatch.setattr(store, "ZEROS_AHEAD_BYTES", 700)
+    files = MemoryFiles()
+    writer = CommitLogWriter.open(
+        "", settings(flushDiskType="SYNC_FLUSH"), clock=Clock(), files=files, background=False
+    )
+    writer.append(Message("T", b"x"))
+    files.error = error
+    files.fail = lambda op: (
+        op.kind == "write" and op.path.startswith("commitlog/") and not any(op.data)
+    )
+    if error == errno.EIO:
+        with pytest.raises(WriterFailed):
+            for _ in range(20):
+                writer.append(Message("T", b"x" * 200))
+        return
+    for number in range(20):
+        assert writer.append(Message("T", b"x" * 200)).queue_offset == number + 1
+    writer.close()

@@ -463,12 +463,8 @@ def test_a_synchronous_log_is_written_with_zeros_before_records_come(
         assert zeros[-1][1] >= end
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_zeros_that_have_no_room_are_done_without(
-    monkeypatch: pytest.MonkeyPatch, error: int
-) -> None:
-    """The record itself may have room. A disk that fails ends the writer."""
-    monkeypatch.setattr(store, "ZEROS_AHEAD_BYTES", 700)
+def twenty_appends_without_room_for_zeros(error: int) -> list[int]:
+    """The queue offsets of twenty messages; zeros ahead of them end with that error."""
     files = MemoryFiles()
     writer = CommitLogWriter.open(
         "", settings(flushDiskType="SYNC_FLUSH"), clock=Clock(), files=files, background=False
@@ -478,11 +474,16 @@ def test_zeros_that_have_no_room_are_done_without(
     files.fail = lambda op: (
         op.kind == "write" and op.path.startswith("commitlog/") and not any(op.data)
     )
-    if error == errno.EIO:
-        with pytest.raises(WriterFailed):
-            for _ in range(20):
-                writer.append(Message("T", b"x" * 200))
-        return
-    for number in range(20):
-        assert writer.append(Message("T", b"x" * 200)).queue_offset == number + 1
-    writer.close()
+    return [writer.append(Message("T", b"x" * 200)).queue_offset for _ in range(20)]
+
+
+def test_zeros_that_have_no_room_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record itself may have room."""
+    monkeypatch.setattr(store, "ZEROS_AHEAD_BYTES", 700)
+    assert twenty_appends_without_room_for_zeros(errno.ENOSPC) == list(range(1, 21))
+
+
+def test_a_disk_that_fails_at_zeros_ends_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "ZEROS_AHEAD_BYTES", 700)
+    with pytest.raises(WriterFailed):
+        twenty_appends_without_room_for_zeros(errno.EIO)

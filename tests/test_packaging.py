@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,8 +113,8 @@ def test_code_is_importable_from_the_zip(tmp_path: Path) -> None:
     )
     # -S leaves out site-packages, and with it the line that points to this checkout.
     program = (
-        f"import sys, site; sys.path[:0] = [{str(target)!r}]\n"
-        "sys.path += site.getsitepackages()\n"
+        f"import sys; sys.path[:0] = [{str(target)!r}]\n"
+        f"sys.path += [{sysconfig.get_paths()['purelib']!r}]\n"
         "import udfs, jobs, store_format.profiles as p; print(p.__file__)"
     )
     done = subprocess.run(

@@ -10,14 +10,12 @@ from typing import Any
 from llvmlite import binding, ir
 from numba.core import config, types
 from numba.core.datamodel import models
-from numba.extending import intrinsic as _numba_intrinsic
 from numba.extending import register_model
 
-from store_format.binary import pointer
+from store_format.binary import intrinsic, pointer
 
-# What numba's stubs do not say: its settings are attributes, an intrinsic loses its context.
+# What numba's stubs do not say: its settings are attributes.
 _config: Any = config
-intrinsic: Any = _numba_intrinsic
 
 _HALF = ir.IntType(64)
 _BITS = ir.VectorType(_HALF, 2)

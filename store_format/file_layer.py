@@ -115,6 +115,17 @@ class Files(Protocol):
         """Lock as RocketMQ does; returns what lets go of it. Raises StoreInUse."""
 
 
+def fill_from(descriptor: int, path: str, at: int, buffer: Bytes) -> None:
+    """Fill the buffer from a place in an open file. Raises StoreChanged where it is too short."""
+    view = memoryview(buffer).cast("B")
+    done = 0
+    while done < len(view):
+        count = os.preadv(descriptor, [view[done:]], at + done)
+        if count == 0:
+            raise StoreChanged(f"{path}: ends before offset {at + len(view)}")
+        done += count
+
+
 class DiskFile:
     """An open file of this machine."""
 
@@ -129,13 +140,7 @@ class DiskFile:
                 done += os.pwrite(self._descriptor, view[done:], at + done)
 
     def read_at(self, at: int, buffer: Bytes) -> None:
-        view = memoryview(buffer).cast("B")
-        done = 0
-        while done < len(view):
-            count = os.preadv(self._descriptor, [view[done:]], at + done)
-            if count == 0:
-                raise StoreChanged(f"{self.path}: ends before offset {at + len(view)}")
-            done += count
+        fill_from(self._descriptor, self.path, at, buffer)
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)

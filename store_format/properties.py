@@ -86,9 +86,8 @@ def find_properties(
     for number in range(len(_NAME_ENDS)):
         places[number, 0] = -1
     while at < end:
-        # Only a name that starts as one of ours is worth a look; the rest is skipped over.
         stop = find_byte(buf, at, end, PROPERTY_END)
-        if stop - at >= 3:
+        if stop - at >= 3:  # a name, 01 and a value
             if split_properties:
                 pair = _pair_by_split(buf, at, stop)
             else:

@@ -260,7 +260,7 @@ BUGS = (
     Bug("a file may begin within a message's puts", "udfs/index.py",
         "begun - int(hashes[0] >= 0)", "begun", (_PACKED_TEST,)),
     Bug("messages before a file's first put are counted", "udfs/index.py",
-        "                begun = after", "                begun = after if here >= at else 0", (_PACKED_TEST,)),
+        "begun = sum(map(firsts, _pieces(all_hashes, 0, at)))", "begun = 0", (_PACKED_TEST,)),
     Bug("up to 4.7.0 hashSlotCount counts puts", _PROFILES, 'count_every_put=not since("4.7.1")',
         "count_every_put=False", golden("mixed_4.1.0")),
     Bug("from 4.7.1 it counts slots in use", _PROFILES, 'count_every_put=not since("4.7.1")',

@@ -19,7 +19,7 @@ from store_format.tolerant import (
     scan_past_damage,
 )
 from udfs.scan import RunFiles, scanned_row
-from udfs.schemas import SCANNED, schema
+from udfs.schemas import SCANNED, ids_of, schema
 from udfs.staging import RUNS, Staging, attempt_name
 
 DAMAGE = ".damage"
@@ -68,9 +68,8 @@ class MapSegments:
     runs: tuple[tuple[int, str], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for place in batch.column("id").to_pylist():
-                yield pa.RecordBatch.from_pylist([self._map(self.segments[place])], MAPPED)
+        for place in ids_of(batches):
+            yield pa.RecordBatch.from_pylist([self._map(self.segments[place])], MAPPED)
 
     def _map(self, damaged: DamagedSegment) -> dict[str, object]:
         segment = damaged.segment

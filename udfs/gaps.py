@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from store_format.consume_queue import entry_bytes
 from store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY, RECORD_FIXED_BYTES
-from udfs.queues import QUEUE_KEY, QueueFiles, Row, key_of, rows_of
-from udfs.schemas import schema
+from udfs.queues import QUEUE_KEY, QueueFiles, Row, key_of
+from udfs.schemas import rows_of, schema
 
 MOST_GAPS = 100_000  # a task: more are counted, not listed
 

@@ -29,7 +29,7 @@ from store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_SLOT
 from store_format.names import INDEX
 from store_format.packed_puts import firsts, key_hashes, unpacked
 from store_format.store_files import Reader
-from udfs.schemas import BUILT, CHAINED
+from udfs.schemas import BUILT, CHAINED, ids_of, rows_of
 from udfs.staging import HASHES, MESSAGES, Staging, attempt_name, read_range
 
 Row = dict[str, Any]
@@ -70,25 +70,19 @@ class IndexFiles:
         """The keyHash of each put in [start, stop), a bounded number at a time."""
         for run, at, end in self._in_runs(start, stop):
             reader = self._open(run, HASHES)
-            for here in range(at, end, _PUTS_A_READ):
-                count = min(end - here, _PUTS_A_READ)
-                yield key_hashes(_read(reader, here, count, np.dtype(np.int32)))
+            yield from map(key_hashes, _pieces(reader, at, end))
             reader.close()
 
     def puts(self, start: int, stop: int) -> Iterator[Puts]:
         """INDEX_PUT rows [start, stop), a bounded number at a time."""
         for run, at, end in self._in_runs(start, stop):
             all_hashes, all_messages = self._open(run, HASHES), self._open(run, MESSAGES)
-            begun = 0  # messages whose first put was read
-            for here in (*range(0, at, _PUTS_A_READ), *range(at, end, _PUTS_A_READ)):
-                count = min((at if here < at else end) - here, _PUTS_A_READ)
-                hashes = _read(all_hashes, here, count, np.dtype(np.int32))
-                after = begun + firsts(hashes)
-                if here >= at:
-                    first = begun - int(hashes[0] >= 0)
-                    messages = _read(all_messages, first, after - first, INDEX_MESSAGE)
-                    yield unpacked(hashes, messages)
-                begun = after
+            begun = sum(map(firsts, _pieces(all_hashes, 0, at)))  # messages whose first put is past
+            for hashes in _pieces(all_hashes, at, end):
+                first = begun - int(hashes[0] >= 0)
+                begun += firsts(hashes)
+                messages = _read(all_messages, first, begun - first, INDEX_MESSAGE)
+                yield unpacked(hashes, messages)
             all_hashes.close()
             all_messages.close()
 
@@ -119,6 +113,12 @@ def _read(reader: Reader, at: int, count: int, dtype: np.dtype[Any]) -> np.ndarr
     buffer = np.empty(count * dtype.itemsize, np.uint8)
     reader.read_into(at * dtype.itemsize, buffer)
     return buffer.view(dtype)
+
+
+def _pieces(reader: Reader, at: int, end: int) -> Iterator[Int32s]:
+    """Packed hashes [at, end) of a run, a bounded number at a time."""
+    for here in range(at, end, _PUTS_A_READ):
+        yield _read(reader, here, min(end - here, _PUTS_A_READ), np.dtype(np.int32))
 
 
 class Chain(NamedTuple):
@@ -153,11 +153,10 @@ class ChainRanges:
     files: IndexFiles
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for place in batch.column("id").to_pylist():
-                file, number = divmod(place, self.files.ranges)
-                row = self._write(file, chain_range(self.files, file, number))
-                yield pa.RecordBatch.from_pylist([row], CHAINED)
+        for place in ids_of(batches):
+            file, number = divmod(place, self.files.ranges)
+            row = self._write(file, chain_range(self.files, file, number))
+            yield pa.RecordBatch.from_pylist([row], CHAINED)
 
     def _write(self, file: int, chain: Chain) -> Row:
         staging = self.files.staging
@@ -176,8 +175,7 @@ class MergeRanges:
     files: IndexFiles
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for file, ranges in groupby(rows, itemgetter("file")):
+        for file, ranges in groupby(rows_of(batches), itemgetter("file")):
             row = build_file(self.files, file, [self._read(row) for row in ranges])
             yield pa.RecordBatch.from_pylist([row], BUILT)
 
@@ -195,10 +193,9 @@ class BuildWhole:
     files: IndexFiles
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for file in batch.column("id").to_pylist():
-                row = build_file(self.files, file, [chain_range(self.files, file, 0)])
-                yield pa.RecordBatch.from_pylist([row], BUILT)
+        for file in ids_of(batches):
+            row = build_file(self.files, file, [chain_range(self.files, file, 0)])
+            yield pa.RecordBatch.from_pylist([row], BUILT)
 
 
 def build_file(files: IndexFiles, file: int, chains: list[Chain]) -> Row:

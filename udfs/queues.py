@@ -18,7 +18,7 @@ from store_format.layouts import QUEUE_ENTRY
 from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
 from store_format.queue_runs import NO_POSITION, PlaceRules, fold, start_position
 from store_format.store_files import Writer
-from udfs.schemas import BUILT, PLACED, RUN, in_batches
+from udfs.schemas import BUILT, PLACED, RUN, ids_of, in_batches, rows_of
 from udfs.staging import ENTRIES, RUNS, Staging, attempt_name, read_range
 
 Row = dict[str, Any]
@@ -40,15 +40,12 @@ class ListRuns:
     runs: dict[int, str]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for split in batch.column("id").to_pylist():
-                if split in self.runs:
-                    raw = self.staging.storage.read_bytes(
-                        self.staging.path(self.runs[split] + RUNS)
-                    )
-                    with pa.ipc.open_stream(raw) as stream:
-                        for rows in stream:
-                            yield rows.replace_schema_metadata(None)
+        for split in ids_of(batches):
+            if split in self.runs:
+                raw = self.staging.storage.read_bytes(self.staging.path(self.runs[split] + RUNS))
+                with pa.ipc.open_stream(raw) as stream:
+                    for rows in stream:
+                        yield rows.replace_schema_metadata(None)
 
 
 @dataclass(frozen=True)
@@ -212,11 +209,6 @@ def _skips_at_end(positions: np.ndarray) -> bool:
     placed = np.flatnonzero(positions >= 0)
     after = positions[placed[-1] + 1 :] if len(placed) else positions
     return bool((after == NO_POSITION).any())
-
-
-def rows_of(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
-    for batch in batches:
-        yield from batch.to_pylist()
 
 
 def key_of(names: tuple[str, ...]) -> Any:

@@ -19,7 +19,7 @@ from store_format.store_files import Storage, Writer
 from store_format.tolerant import Damage, Kind
 from store_format.writer.encode import crc_property_of
 from udfs.damage import padded, read_ranges
-from udfs.schemas import schema
+from udfs.schemas import ids_of, schema
 from udfs.staging import Staging, attempt_name
 
 _PIECE_BYTES = 1 << 20
@@ -81,9 +81,8 @@ class RepairSegments:
     crc_property: bool  # fillers have a `__CRC32#`
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for place in batch.column("id").to_pylist():
-                yield pa.RecordBatch.from_pylist([self._repair(self.segments[place])], REPAIRED)
+        for place in ids_of(batches):
+            yield pa.RecordBatch.from_pylist([self._repair(self.segments[place])], REPAIRED)
 
     def _repair(self, repair: SegmentRepair) -> dict[str, Any]:
         reader = None

@@ -10,7 +10,7 @@ from store_format.names import UnsafeName, check_topic
 from store_format.scan import WINDOW_BYTES, Buffers, End, IndexPuts, Runs, ScanRules, scan
 from store_format.segments import Splits
 from store_format.store_files import Storage
-from udfs.schemas import RUN, SCANNED
+from udfs.schemas import RUN, SCANNED, ids_of
 from udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, Staging, attempt_name
 
 _UNSAFE_SHOWN = 5
@@ -32,9 +32,8 @@ class ScanSplits:
     firsts: dict[int, int]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for place in batch.column("id").to_pylist():
-                yield pa.RecordBatch.from_pylist([self._scan(self.numbers[place])], SCANNED)
+        for place in ids_of(batches):
+            yield pa.RecordBatch.from_pylist([self._scan(self.numbers[place])], SCANNED)
 
     def _scan(self, number: int) -> dict[str, object]:
         segment = self.splits.segment(number)

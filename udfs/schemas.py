@@ -24,6 +24,18 @@ def in_batches(rows: Iterator[dict[str, Any]], columns: pa.Schema) -> Iterator[p
         yield pa.RecordBatch.from_pylist(some, columns)
 
 
+def rows_of(batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    """The rows that arrive at a task."""
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def ids_of(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """The numbers that arrive at a task in the column `id`."""
+    for batch in batches:
+        yield from batch.column("id").to_pylist()
+
+
 # One row a stretch scanned; see store_format.scan.End.
 SCANNED = schema(
     split=pa.int64(),

@@ -13,7 +13,7 @@ from store_format.resync import NOT_FOUND, Prover
 from store_format.scan import FIND_FIRST, Buffers, End, Runs, ScanRules, Stretch, scan
 from store_format.segments import Splits
 from store_format.store_files import Storage
-from udfs.schemas import schema
+from udfs.schemas import ids_of, schema
 
 _BUFFERED_BYTES = 1 << 16  # a scan may be of one record: little is read ahead
 
@@ -36,9 +36,8 @@ class SurveySplits:
     start: int  # physical offset just after the break
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                yield pa.RecordBatch.from_pylist(self._survey(number), SURVEYED)
+        for number in ids_of(batches):
+            yield pa.RecordBatch.from_pylist(self._survey(number), SURVEYED)
 
     def _survey(self, number: int) -> list[dict[str, object]]:
         segment = self.splits.segment(number)

@@ -14,7 +14,7 @@ from store_format.segments import Segment
 from store_format.store_files import Storage
 from store_format.writer.torn import first_torn
 from udfs.damage import padded
-from udfs.schemas import schema
+from udfs.schemas import ids_of, schema
 
 _WINDOW_BYTES = 8 << 20
 _MOST = 1000
@@ -39,12 +39,11 @@ class FindTorn:
     durable: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for _ in batch.column("id").to_pylist():
-                found = list(self._torn())[:_MOST]
-                yield pa.RecordBatch.from_pylist(
-                    [{"offset": at, "size": size, "sure": sure} for at, size, sure in found], TORN
-                )
+        for _ in ids_of(batches):
+            found = list(self._torn())[:_MOST]
+            yield pa.RecordBatch.from_pylist(
+                [{"offset": at, "size": size, "sure": sure} for at, size, sure in found], TORN
+            )
 
     def _torn(self) -> Iterator[tuple[int, int, bool]]:
         reader = self.storage.open(self.segment.path, self.segment.state)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from store_format.faults import StoreChanged, StoreError
-from store_format.file_layer import DiskFiles
+from store_format.file_layer import DiskFiles, fill_from
 from store_format.locks import claim_folder, is_abandoned, lock_holder
 from store_format.names import LOCK
 from store_format.publishing import put_in_place
@@ -165,14 +165,8 @@ class LocalReader:
         return FileState(about.st_size, about.st_mtime_ns, about.st_ino)
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
-        view = memoryview(buffer.data).cast("B")
-        done = 0
-        while done < len(view):
-            count = os.preadv(self._descriptor, [view[done:]], offset + done)
-            if count == 0:
-                raise StoreChanged(f"{self.path}: ends before offset {offset + len(view)}")
-            done += count
-        self._fetch(offset + len(view), len(view))
+        fill_from(self._descriptor, self.path, offset, buffer)
+        self._fetch(offset + buffer.nbytes, buffer.nbytes)
 
     def _fetch(self, offset: int, length: int) -> None:
         """After a large read, ask for as much further on: it comes while this is worked on.

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 
 from jobs.install import finish_killed
 from jobs.options import DAMAGE, DONE, FAILED, add_consent, consent
+from jobs.session_folder import abandoned_session_folders, remove_session_folder
 from jobs.staging import places, staged
 from store_format.file_layer import StoreInUse
 from store_format.storage import storage_for
@@ -21,7 +22,8 @@ _SHOWN = 5
 
 _HELP = """\
 Removes what killed runs of rebuild, repair, recover, check and verify left, and brings killed
-installations to their end. What a running process holds stays.
+installations to their end. What a running process holds stays. Spark's folders of this user's
+killed commands ($TMPDIR/reput-spark-*) are removed wherever PATH is.
 Exit codes: 0 done, or nothing to do; 1 --dry-run found something; 2 nobody said yes, or wrong
 usage; 3 something could not be removed.
 
@@ -40,6 +42,7 @@ class Cleaned:
     path: str
     done: bool = False
     leftovers: list[str] = field(default_factory=list)  # their processes are gone
+    sessions: list[str] = field(default_factory=list)  # Spark's folders of killed commands
     installs: list[str] = field(default_factory=list)  # killed ones: finished, or taken back
     in_use: list[str] = field(default_factory=list)  # a running process holds them
     unknown: list[str] = field(default_factory=list)  # nobody can tell whether one does
@@ -48,12 +51,14 @@ class Cleaned:
     @property
     def needed(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.leftovers or self.installs)
+        return bool(self.leftovers or self.sessions or self.installs)
 
     def text(self) -> str:
         """What a person reads at the end."""
         verb = "removed" if self.done else "would remove"
-        lines = [f"{verb} {path}" for path in self.leftovers if path not in self.failed]
+        lines = [
+            f"{verb} {path}" for path in self.leftovers + self.sessions if path not in self.failed
+        ]
         verb = "finished" if self.done else "would finish"
         lines += [f"{verb} the installation that left {path}" for path in self.installs]
         lines += [f"could not remove {path}" for path in self.failed]
@@ -78,10 +83,11 @@ def clean(
     storage = storage or storage_for(path)
     about = Cleaned(storage.resolve(path).rstrip("/"))
     _look(storage, about, idle)
+    about.sessions = abandoned_session_folders()
     if isinstance(storage, LocalStorage) and os.path.isdir(about.path):
         _installs(about, dry_run=True)
     if about.needed and not dry_run:
-        names = about.leftovers + about.installs
+        names = about.leftovers + about.sessions + about.installs
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         confirm(f"remove {', '.join(names[:_SHOWN])}{more}")
         for folder in about.leftovers:
@@ -92,6 +98,7 @@ def clean(
         again = Cleaned(about.path)
         _look(storage, again, idle)
         about.failed = again.leftovers
+        about.failed += [path for path in about.sessions if not remove_session_folder(path)]
     return about
 
 

@@ -4,24 +4,25 @@ import argparse
 import importlib
 import json
 import os
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobs.options import DAMAGE, DONE, FAILED, USAGE, add_store, told_to_jobs
-from jobs.session import SparkFailed, command_session
-from store_format.faults import DamageFound, StoreChanged, StoreError
-from store_format.profiles import UnknownRelease
+from jobs.ending import ending, flush, open_streams
+from jobs.options import DAMAGE, DONE, add_store, told_to_jobs
+from jobs.session import command_session
+from jobs.signals import ending_by_signals
 from store_format.settings import SettingError
 
 _EPILOG = """\
 exit codes:
   0  done
   1  damage or differences were found (a refused rebuild publishes nothing)
-  2  wrong usage: an unknown setting, release or option; no such store, or none like that
-  3  the job failed: an input changed, a disk was full, Spark failed
+  2  wrong usage: an unknown setting, release or option; no such store, or none like that;
+     no Java or PySpark
+  3  the job failed: an input changed, a disk was full, Spark failed or was killed
+  128 + N  ended by signal N: 130 by ctrl-c, 143 by SIGTERM, 129 by SIGHUP
 
 examples:
   reput rebuild /data/store --output /data/rebuilt --rocketmq 5.3.3
@@ -80,34 +81,20 @@ STORE and DIR are paths or URLs (docs/storage.md; credentials come from the envi
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code."""
+    """Run one command; returns its exit code, whatever goes wrong."""
     # Nothing here multiplies matrices, and numpy's threads for that spin as they start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    arguments = _parser().parse_args(words)
+    open_streams()
     try:
-        code: int = arguments.run(arguments)
-        return code
-    except DamageFound as error:
-        return _complain(error, DAMAGE)
-    except (StoreChanged, OSError) as error:
-        return _complain(error, FAILED)
-    except (SettingError, UnknownRelease, StoreError) as error:
-        return _complain(error, USAGE)
-    except SparkFailed as error:
-        return _complain(cause(str(error)), FAILED)
-
-
-def cause(trace: str) -> str:
-    """What a failed task said, out of Spark's account of it: the last line of Python's trace."""
-    said = re.findall(
-        r"^(?:[A-Za-z_]+\.)+[A-Z]\w*: .*$|^[A-Z]\w*(?:Error|Exception): .*$", trace, re.M
-    )
-    return said[0] if said else trace.strip()
-
-
-def _complain(error: Exception | str, code: int) -> int:
-    sys.stderr.write(f"reput: error: {error}\n")
-    return code
+        with ending_by_signals():
+            arguments = _parser().parse_args(words)
+            code: int = arguments.run(arguments)
+    except SystemExit:  # of --help, or of a wrong option
+        flush(DONE)
+        raise
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last catch)
+        code = ending(error)
+    return flush(code)
 
 
 def _parser() -> argparse.ArgumentParser:

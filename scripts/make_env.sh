@@ -68,4 +68,4 @@ if ! .venv/bin/python -m jobs.java >/dev/null 2>&1; then
 fi
 
 # Classes that Spark loads at start, ready to map: halves the start-up of a local session.
-.venv/bin/python -m jobs.jvm >/dev/null || say "local sessions will start slower"
+.venv/bin/python -m jobs.rehearsal >/dev/null || say "local sessions will start slower"

@@ -12,13 +12,19 @@ this package's sources.
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
 from numba import njit
 from numba.core import config
-from numba.core.caching import _CacheLocator
+from numba.core.caching import FunctionCache, _CacheLocator
+from numba.core.dispatcher import Dispatcher
+
+import store_format
+from store_format.private import private_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -30,39 +36,62 @@ if _config.DISABLE_JIT:
 
 
 def _sources_hash() -> str:
-    """A hash of the package's modules; works from a zip as well."""
+    """A hash of the package's modules, in all its folders; works from a zip as well."""
     digest = hashlib.sha256()
-    package = resources.files("store_format")
-    for folder in (package, package / "writer"):
-        for module in sorted(folder.iterdir(), key=lambda file: file.name):
-            if module.name.endswith(".py"):
-                digest.update(module.name.encode() + module.read_bytes())
+    for name, source in sorted(_modules(resources.files(store_format), "")):
+        digest.update(f"{name} {len(source)}\n".encode() + source)
     return digest.hexdigest()[:16]
 
 
-def _cache_folder() -> str | None:
-    """A folder of our own for compiled kernels; None where none can be written.
+def _modules(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
+    """Each module below a folder: its path from there, and its source."""
+    for found in folder.iterdir():
+        name = f"{above}{found.name}"
+        if found.name.endswith(".py"):
+            yield name, found.read_bytes()
+        elif found.name != "__pycache__" and found.is_dir():
+            yield from _modules(found, f"{name}/")
 
-    Compiled code is loaded from there, so nobody else may write to it.
+
+def _cache_folder() -> str | None:
+    """A folder for compiled kernels; None where there is none that others cannot change.
+
+    Compiled code is loaded from there. Without one, kernels are compiled in memory.
     """
     roots = [
         os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("REPUT_CACHE"),
         os.path.join(os.path.expanduser("~"), ".cache", "reput"),
-        os.path.join(tempfile.gettempdir(), f"reput-{os.getuid()}"),
+        os.path.join(tempfile.gettempdir(), f"reput-{os.geteuid()}"),
     ]
     for root in filter(None, roots):
-        folder = os.path.join(root, "kernels", _sources_hash())
-        try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            about = os.stat(folder)
-        except OSError:
-            continue
-        if about.st_uid == os.getuid() and not about.st_mode & 0o022 and os.access(folder, os.W_OK):
-            return folder
+        with suppress(OSError):
+            return private_folder(os.path.join(root, "kernels", _sources_hash()))
     return None
 
 
 _CACHE_FOLDER = _cache_folder()
+
+
+_FunctionCache: Any = FunctionCache  # numba's is untyped
+
+
+class _MendingCache(_FunctionCache):  # type: ignore[misc]
+    """numba's cache of one kernel, which takes a cut or emptied file for none.
+
+    A machine that stopped can leave one; numba's own cache fails of it, at each start anew.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # noqa: BLE001 (unpickling what is no pickle raises anything)
+            with suppress(OSError):
+                self.flush()  # or it could not be saved anew
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):  # a full disk: it is compiled, and will be again
+            super().save_overload(sig, data)
 
 
 class SourcesLocator(_CacheLocator):
@@ -103,7 +132,10 @@ def _compiled(function: Function, **options: Any) -> Function:
     try:
         for name, value in ours.items():
             setattr(_config, name, value)
-        return _njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        compiled = _njit(cache=True, **options)(function)
+        if isinstance(compiled, Dispatcher):
+            setattr(compiled, "_cache", _MendingCache(function))  # noqa: B010 (not in its stub)
+        return compiled  # type: ignore[no-any-return]
     finally:
         for name, value in before.items():
             setattr(_config, name, value)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from jobs.archive import archive_flags, archive_path, keep
 from jobs.java import find_java_home
-from jobs.jvm import archive_flags, archive_path
 from jobs.session import local_cores, local_settings, retrying
 
 ROOT = Path(__file__).parent.parent
@@ -99,8 +99,9 @@ def test_a_broken_archive_is_ignored_in_silence(tmp_path: Path) -> None:
         os.environ.pop("REPUT_CACHE")
         if before is not None:
             os.environ["REPUT_CACHE"] = before
-    archive.parent.mkdir(parents=True)
+    assert archive is not None
     archive.write_bytes(b"not an archive" * 1000)
+    archive.with_suffix(".size").write_text("14000")
     done = run(tmp_path, REPUT_CACHE=str(cache))
     assert done.stderr == ""
     assert str({sys.executable}) in done.stdout
@@ -113,4 +114,14 @@ def test_a_failed_task_is_told_in_its_own_words(tmp_path: Path) -> None:
 
 
 def test_no_archive_means_no_flags(tmp_path: Path) -> None:
-    assert archive_flags(tmp_path / "none.jsa") == ()
+    assert archive_flags(None) == archive_flags(tmp_path / "none.jsa") == ()
+
+
+def test_a_cut_archive_means_no_flags(tmp_path: Path) -> None:
+    made, archive = tmp_path / "made.tmp", tmp_path / "key.jsa"
+    made.write_bytes(b"classes" * 1000)
+    keep(made, archive)
+    assert archive_flags(archive)[0] == f"-XX:SharedArchiveFile={archive}"
+    for length in (3500, 0):
+        os.truncate(archive, length)
+        assert archive_flags(archive) == ()

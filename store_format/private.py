@@ -1,0 +1,101 @@
+"""Folders that nobody but their user can change, for what is loaded as code: compiled kernels and
+class-data archives.
+
+Who may write to a folder, or rename one above it, decides what is found there. So each folder on
+the way, and each link, must belong to root or to this user, and nobody else may write to it; in
+one with the sticky bit, as /tmp has it, others may, for they can neither rename nor remove what
+is not theirs.
+"""
+
+import os
+import stat
+from contextlib import suppress
+
+_LINKS_MOST = 40  # as many as Linux follows
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+class NotPrivate(OSError):
+    """Others can change what lies in a folder, or it cannot be written to; the message says why."""
+
+
+def private_folder(path: str) -> str:
+    """The folder `path`, which is made (mode 0700) where it is missing, without links in its name.
+
+    It and all folders above it are such that only this user and root decide what is in it.
+    Raises NotPrivate.
+    """
+    folder = _walk(os.path.abspath(path))
+    about = os.lstat(folder)
+    if about.st_uid != os.geteuid():
+        raise NotPrivate(f"{folder}: belongs to user {about.st_uid}")
+    if about.st_mode & _OTHERS_WRITE:
+        raise NotPrivate(f"{folder}: others may write to it")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise NotPrivate(f"{folder}: cannot be written to")
+    return folder
+
+
+def safe_parent(path: str) -> str:
+    """The folder `path`, in which only this user can change or rename what this user makes.
+
+    It may be one that all write to, as /tmp. Raises NotPrivate.
+    """
+    folder = _walk(os.path.abspath(path))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise NotPrivate(f"{folder}: cannot be written to")
+    return folder
+
+
+def _walk(path: str) -> str:
+    """Go down to `path` from the root, folder by folder, each in one that is safe already."""
+    here, left, links = "/", _parts(path), 0
+    _check("/")
+    while left:
+        if left[0] == "..":  # out of a link's target; the folder above was checked on the way
+            here, left = os.path.dirname(here), left[1:]
+            continue
+        here, left = os.path.join(here, left[0]), left[1:]
+        try:
+            about = _made(here)
+        except OSError as error:
+            raise NotPrivate(f"{here}: {error.strerror}") from None
+        if stat.S_ISLNK(about.st_mode):
+            links += 1
+            if links > _LINKS_MOST:
+                raise NotPrivate(f"{path}: too many links")
+            _check_owner(here, about)
+            target = os.readlink(here)
+            here = "/" if target.startswith("/") else os.path.dirname(here)
+            left = _parts(target) + left
+        else:
+            _check(here)
+    return here
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _made(folder: str) -> os.stat_result:
+    try:
+        return os.lstat(folder)
+    except FileNotFoundError:
+        # Another process of ours may be quicker, or somebody else's: who, is looked at next.
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        return os.lstat(folder)
+
+
+def _check(folder: str) -> None:
+    about = os.lstat(folder)
+    if not stat.S_ISDIR(about.st_mode):
+        raise NotPrivate(f"{folder}: is no folder")
+    _check_owner(folder, about)
+    if about.st_mode & _OTHERS_WRITE and not about.st_mode & stat.S_ISVTX:
+        raise NotPrivate(f"{folder}: others may write to it")
+
+
+def _check_owner(path: str, about: os.stat_result) -> None:
+    if about.st_uid not in (0, os.geteuid()):
+        raise NotPrivate(f"{path}: belongs to user {about.st_uid}")

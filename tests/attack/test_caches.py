@@ -1,0 +1,187 @@
+"""What is loaded as code lies where nobody else can change anything; broken, it is remade."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.archive import archive_path
+from jobs.java import Java
+from store_format.private import NotPrivate, private_folder, safe_parent
+
+ROOT = Path(__file__).parents[2]
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can play two users")
+
+KERNEL = """
+import numpy as np, store_format.crc as crc, store_format.kernels as kernels
+print(kernels._CACHE_FOLDER)
+print(crc.crc32(np.frombuffer(b"123456789", np.uint8), 0, 9) & 0xFFFFFFFF)
+"""
+
+
+def run_kernel(at: Path = ROOT, **env: str) -> str:
+    """Run one compiled kernel in a new process; the cache folder that it used."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", KERNEL], cwd="/", capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(at), **env}, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    folder, crc = done.stdout.split()
+    assert crc == str(0xCBF43926)
+    return folder
+
+
+def test_a_new_folder_is_made_for_us_alone(tmp_path: Path) -> None:
+    folder = private_folder(str(tmp_path / "a" / "b"))
+    assert folder == str(tmp_path / "a" / "b")
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
+    assert Path(folder).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
+@pytest.mark.parametrize("which", ["a", "a/b"])
+def test_a_folder_that_others_write_to_is_refused(tmp_path: Path, which: str, mode: int) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / which).chmod(mode)
+    with pytest.raises(NotPrivate, match=f"{which}: others may write"):
+        private_folder(str(tmp_path / "a" / "b"))
+
+
+def test_below_a_sticky_folder_ours_are_safe_and_it_is_not(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    assert private_folder(str(tmp_path / "ours"))
+    assert safe_parent(str(tmp_path)) == str(tmp_path)
+    with pytest.raises(NotPrivate, match="others may write"):
+        private_folder(str(tmp_path))
+
+
+@as_root
+@pytest.mark.parametrize("theirs", ["a", "a/b"])
+def test_a_folder_or_one_above_it_that_another_user_owns_is_refused(
+    tmp_path: Path, theirs: str
+) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    os.chown(tmp_path / theirs, NOBODY, NOBODY)
+    with pytest.raises(NotPrivate, match=f"{theirs}: belongs to user {NOBODY}"):
+        private_folder(str(tmp_path / "a" / "b"))
+
+
+def test_links_are_followed_with_the_same_rule(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "up").symlink_to("open/../real")
+    (tmp_path / "loop").symlink_to("loop")
+    assert private_folder(f"{tmp_path}/link/x") == f"{tmp_path}/real/x"
+    assert private_folder(f"{tmp_path}/up/x") == f"{tmp_path}/real/x"
+    with pytest.raises(NotPrivate, match="too many links"):
+        private_folder(f"{tmp_path}/loop")
+    (tmp_path / "open" / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "open").chmod(0o777)  # whoever writes here leads the link elsewhere
+    with pytest.raises(NotPrivate, match="others may write"):
+        private_folder(f"{tmp_path}/open/link/x")
+
+
+@as_root
+def test_another_s_link_in_a_sticky_folder_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "reput-0").symlink_to("ours")
+    os.lchown(tmp_path / "reput-0", NOBODY, NOBODY)
+    with pytest.raises(NotPrivate, match="belongs to user"):
+        private_folder(f"{tmp_path}/reput-0/kernels")
+
+
+def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    with pytest.raises(NotPrivate, match="is no folder"):
+        private_folder(str(tmp_path / "a"))
+
+
+@as_root
+def test_a_planted_kernel_cache_is_neither_read_nor_written(tmp_path: Path) -> None:
+    """A cache folder that others own, as /tmp/reput-UID was: compiled in memory instead."""
+    good = tmp_path / "good"
+    folder = run_kernel(REPUT_CACHE=str(good))
+    assert folder.startswith(str(good))
+    planted = tmp_path / "planted"
+    shutil.copytree(good, planted)
+    for file in planted.rglob("*.nbi"):
+        file.write_bytes(pickle_that_touches(tmp_path / "marker"))
+    os.chown(planted, NOBODY, NOBODY)
+    away = str(tmp_path / "file")
+    Path(away).touch()  # neither a home nor a temporary folder can be made there
+    used = run_kernel(REPUT_CACHE=str(planted), HOME=away, TMPDIR=str(planted))
+    assert not used.startswith(str(planted))
+    assert not (tmp_path / "marker").exists()
+
+
+def pickle_that_touches(marker: Path) -> bytes:
+    return b"cos\nsystem\n(S'touch %s'\ntR." % os.fsencode(marker)
+
+
+def test_the_planted_pickle_would_have_run(tmp_path: Path) -> None:
+    """In a folder of our own it is loaded: the test above can fail."""
+    folder = run_kernel(REPUT_CACHE=str(tmp_path / "cache"))
+    for file in Path(folder).glob("*crc32*.nbi"):
+        file.write_bytes(pickle_that_touches(tmp_path / "marker"))
+    run_kernel(REPUT_CACHE=str(tmp_path / "cache"))
+    assert (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_a_cut_kernel_is_compiled_anew(tmp_path: Path, kind: str, share: float) -> None:
+    cache = tmp_path / "cache"
+    folder = Path(run_kernel(REPUT_CACHE=str(cache)))
+    before = {file: file.stat().st_size for file in folder.glob(f"*.{kind}")}
+    assert before
+    for file, size in before.items():
+        os.truncate(file, int(size * share))
+    run_kernel(REPUT_CACHE=str(cache))
+    for file, size in before.items():  # those that this run called are whole again
+        if "crc32" in file.name:
+            assert file.stat().st_size == size
+
+
+def test_kernels_in_a_new_folder_of_the_package_are_part_of_the_key(tmp_path: Path) -> None:
+    """A rule changed in store_format/x/y.py must not run as it was compiled before."""
+    copy = tmp_path / "copy"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "store_format", copy / "store_format", ignore=ignored)
+    deep = copy / "store_format" / "log" / "deep"
+    deep.mkdir(parents=True)
+    program = "import store_format.kernels as kernels; print(kernels._sources_hash())"
+
+    def key(place: Path) -> str:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONPATH": str(place), "REPUT_CACHE": str(tmp_path / "cache")},
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    keys = [key(copy)]
+    for content in ("one = 1\n", "one = 2\n"):
+        (deep / "rule.py").write_text(content)
+        keys.append(key(copy))
+    (deep / "rule.py").rename(deep.parent / "rule.py")
+    keys.append(key(copy))
+    assert len(set(keys)) == 4
+    archive = shutil.make_archive(str(tmp_path / "zip"), "zip", copy)
+    assert key(Path(archive)) == keys[-1]
+
+
+def test_no_archive_of_classes_where_others_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = Java(tmp_path, 17)
+    monkeypatch.setenv("REPUT_CACHE", str(tmp_path / "cache"))
+    kept = archive_path(java)
+    assert kept is not None
+    assert kept.parent == tmp_path / "cache" / "class-data"
+    kept.parent.chmod(0o777)
+    assert archive_path(java) is None

@@ -31,6 +31,8 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || { usage >&2 && exit 2; }
 
+# No Python of ours looks for modules in the current folder, nor beside the file it runs.
+export PYTHONSAFEPATH=1
 python=$root/.venv/bin/python
 [ -x "$python" ] || python=$(command -v python3)
 if [ -z "${PYSPARK_PYTHON:-}" ]; then
@@ -49,7 +51,7 @@ elif ! spark_submit=$(command -v spark-submit); then
     export SPARK_HOME
     spark_submit=$SPARK_HOME/bin/spark-submit
 fi
-if [ -z "${JAVA_HOME:-}" ] && java_home=$(cd "$root" && "$python" -m jobs.java 2>/dev/null); then
+if [ -z "${JAVA_HOME:-}" ] && java_home=$(PYTHONPATH=$root "$python" -m jobs.java 2>/dev/null); then
     export JAVA_HOME=$java_home
 fi
 

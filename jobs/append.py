@@ -27,7 +27,7 @@ from store_format.storage.local import LocalStorage
 from store_format.writer.copying import SourceSegment, Wanted, copy_messages
 from store_format.writer.errors import Refused
 from store_format.writer.options import writer_settings_from
-from store_format.writer.writer import DEFAULT_RELEASE, CommitLogWriter
+from store_format.writer.writer import CommitLogWriter
 from udfs.append import BadRow, append_arrow, message_from
 
 _ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--until", type=int, metavar="MS", help="with --from-store: stored before (epoch ms)"
     )
     parser.add_argument(
-        "--rocketmq", default=DEFAULT_RELEASE, metavar="VERSION",
-        help=f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]} (default: %(default)s)",
+        "--rocketmq", required=True, metavar="VERSION",
+        help=f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}",
     )  # fmt: skip
     parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
     parser.add_argument(

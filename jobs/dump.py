@@ -9,13 +9,13 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from jobs.dump_text import Item, TextTable
+from jobs.options import DAMAGE, DONE, broker_conf
 from store_format.consume_queue import entry_bytes
 from store_format.describe import (
     Kind,
@@ -27,22 +27,15 @@ from store_format.describe import (
 )
 from store_format.describe_index import IndexFileView, index_sizes
 from store_format.describe_log import Shown, describe_segment
-from store_format.faults import StoreChanged, StoreError
+from store_format.faults import StoreError
 from store_format.layouts import RECORD_HEAD
 from store_format.names import parse_segment_name
-from store_format.profiles import RELEASES, UnknownRelease, profile
+from store_format.profiles import RELEASES, profile
 from store_format.rules import scan_rules
-from store_format.settings import (
-    SettingError,
-    Settings,
-    parse_assignments,
-    parse_properties,
-    settings_from,
-)
+from store_format.settings import Settings, parse_assignments, settings_from
 from store_format.storage import storage_for
 from store_format.store_files import Reader, Storage
 
-OK, DAMAGE, USAGE = 0, 1, 2
 PARTS = ("header", "entries", "slots")
 _LISTED = ("record", "entry", "slot")  # what --limit counts
 _SMALL_MAX = 1 << 20
@@ -51,11 +44,12 @@ _EPILOG = """\
 --from and --limit count, by the kind of file: physical offsets and records (commitlog), positions
 in the queue and entries (consumequeue, batchconsumequeue), entry numbers or, with --part slots,
 slots (index). A file's first position follows from its name.
-exit codes: 0 nothing wrong, 1 damage found in the file, 2 wrong usage or no such file
+exit codes: 0 nothing wrong, 1 damage found in the file, 2 wrong usage or no such file,
+3 the file could not be read, or changed meanwhile
 """
 
 
-class DumpError(Exception):
+class DumpError(StoreError):
     """The file cannot be dumped as asked; the message says why."""
 
 
@@ -77,8 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bodies", action="store_true", help="show message bodies")
     parser.add_argument("--properties", action="store_true", help="show message properties")
     parser.add_argument(
-        "--rocketmq", metavar="VERSION", default=RELEASES[-1],
-        help="the release that wrote it (%(default)s)",
+        "--rocketmq", metavar="VERSION",
+        help=f"the release that wrote it, {RELEASES[0]} .. {RELEASES[-1]}: a commitlog wants it",
     )  # fmt: skip
     parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
     parser.add_argument(
@@ -98,20 +92,11 @@ def _number(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Dump to standard output; returns the exit code."""
+    """Dump to standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
     try:
         return _dump(args, sys.stdout.write)
-    except StoreChanged as error:
-        sys.stderr.write(f"reput dump: {error}\n")
-        return DAMAGE
     except FileNotFoundError as error:
-        sys.stderr.write(f"reput dump: {error.filename}: no such file\n")
-    except (DumpError, StoreError, SettingError, UnknownRelease, OSError) as error:
-        if isinstance(error, BrokenPipeError):  # as in `reput dump FILE | head`
-            sys.stdout = None  # nothing is left to flush at exit
-            return OK
-        sys.stderr.write(f"reput dump: {error}\n")
-    return USAGE
+        raise DumpError(f"{error.filename}: no such file") from None
 
 
 def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
@@ -132,7 +117,7 @@ def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
         for item in _limited(items, args.limit):
             damaged |= item["kind"] == "damage"
             write(show(item))
-        return DAMAGE if damaged else OK
+        return DAMAGE if damaged else DONE
     finally:
         reader.close()
 
@@ -187,14 +172,18 @@ def _bytes(reader: Reader, length: int) -> bytes:
 def _settings(args: argparse.Namespace) -> Settings:
     conf: dict[str, str] = {}
     if args.broker_conf:
-        conf = parse_properties(Path(args.broker_conf).read_text(encoding="utf-8"))
+        conf = broker_conf(args.broker_conf)
     return settings_from(conf, parse_assignments(args.settings))
 
 
 def _items(args: argparse.Namespace, kind: Kind, path: str, reader: Reader) -> Iterator[Item]:
     length, settings = reader.state.size, _settings(args)
-    rules = profile(args.rocketmq)
+    if args.rocketmq:
+        profile(args.rocketmq)  # a wrong one is told, also where the kind of file needs none
     if kind == Kind.COMMIT_LOG:
+        if not args.rocketmq:
+            raise DumpError(f"{path}: --rocketmq VERSION is missing: records are read by its rules")
+        rules = profile(args.rocketmq)
         start = first_offset(path.rpartition("/")[2], _head(reader))
         end = start + length
         _check_first(args.first, start, end, "physical offsets")

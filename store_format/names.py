@@ -15,6 +15,7 @@ UNFINISHED = ".reput-unfinished"  # stands where a set is being published, befor
 MANIFEST = "manifest.json"
 
 _OFFSET_DIGITS = 20
+_OFFSET_MOST = (1 << 63) - 1  # a long, in RocketMQ
 _NAME_BYTES_MAX = 255  # of a file name, on every file system that a broker runs on
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_INDEX_TIME = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) // timedelta(
@@ -37,10 +38,15 @@ def segment_name(offset: int) -> str:
 
 
 def parse_segment_name(name: str) -> int:
-    """The offset in a segment's name. Raises ValueError if it is not 20 decimal digits."""
+    """The offset in a segment's name. Raises ValueError if it is not 20 decimal digits, or no
+    long, which RocketMQ reads it as.
+    """
     if len(name) != _OFFSET_DIGITS or not (name.isascii() and name.isdigit()):
         raise ValueError(f"{name!r} is not a segment's name: 20 decimal digits")
-    return int(name)
+    offset = int(name)
+    if offset > _OFFSET_MOST:
+        raise ValueError(f"{name!r} is not a segment's name: more than a long holds")
+    return offset
 
 
 class QueuePath(NamedTuple):

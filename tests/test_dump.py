@@ -11,11 +11,15 @@ from typing import Any
 import psutil
 import pytest
 
-from jobs import dump
+from jobs import cli, dump
 from jobs.dump_text import safe
+from jobs.ending import ending
+from jobs.options import USAGE
 from store_format import describe_log
 from store_format.checkpoint import Checkpoint
 from store_format.checkpoint import encode as encode_checkpoint
+from store_format.faults import StoreChanged, StoreError
+from store_format.profiles import RELEASES
 from tests import golden_stores
 from tests.logs import Message, build_log, encode, properties
 from tests.reference import records
@@ -28,7 +32,8 @@ def dump_lines(*words: str) -> list[str]:
     parser = argparse.ArgumentParser()
     dump.add_arguments(parser)
     lines: list[str] = []
-    dump_lines.code = dump._dump(parser.parse_args(words), lines.append)  # type: ignore[attr-defined]
+    told = parser.parse_args(["--rocketmq", RELEASES[-1], *words])
+    dump_lines.code = dump._dump(told, lines.append)  # type: ignore[attr-defined]
     return lines
 
 
@@ -39,7 +44,11 @@ def items(path: Path | str, *words: str) -> list[dict[str, Any]]:
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
     dump.add_arguments(parser)
-    return dump.run(parser.parse_args([str(word) for word in words]))
+    told = parser.parse_args(["--rocketmq", RELEASES[-1], *(str(word) for word in words)])
+    try:
+        return dump.run(told)
+    except (StoreError, OSError, ValueError) as error:
+        return ending(error)
 
 
 def of_kind(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -253,14 +262,14 @@ def test_from_and_limit(tmp_path: Path) -> None:
     assert [item["queueOffset"] for item in found] == [2, 3]
     assert items(path, "--limit", "1")[0]["physicalOffset"] == 4096
     assert items(path, "--limit", "0") == []
-    assert run(path, "--from", "0") == dump.USAGE
-    assert run(path, "--from", "8192") == dump.USAGE
+    assert run(path, "--from", "0") == USAGE
+    assert run(path, "--from", "8192") == USAGE
 
 
 def test_a_copy_under_another_name(tmp_path: Path) -> None:
     data = build_log([Message()], 4096, first_offset=4096)[4096]
     path = written(tmp_path, "copy.bin", data)
-    assert run(path) == dump.USAGE
+    assert run(path) == USAGE
     assert items(path, "--kind", "commitlog")[0]["physicalOffset"] == 4096
 
 
@@ -302,7 +311,7 @@ def test_runs_of_pre_blank_and_unused_are_one_line(tmp_path: Path) -> None:
         | {"physicalOffset": 100, "size": 92, "tagsCode": 5},
         {"kind": "unused", "at": 100, "position": 105, "entries": 5},
     ]
-    assert dump_lines.code == dump.OK  # type: ignore[attr-defined]
+    assert dump_lines.code == dump.DONE  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -337,7 +346,7 @@ def test_positions_of_a_queue(tmp_path: Path) -> None:
     path = queue(tmp_path, b"".join(ENTRY.pack(n, 1, n) for n in range(50)), 1000)
     found = items(path, "--from", "60", "--limit", "3")
     assert [item["position"] for item in found] == [60, 61, 62]
-    assert run(path, "--from", "100") == dump.USAGE
+    assert run(path, "--from", "100") == USAGE
 
 
 def test_batch_entries() -> None:
@@ -425,7 +434,7 @@ def test_a_wrong_slot_and_header(index_file: Callable[..., Path]) -> None:
 def test_the_number_of_slots_must_fit(
     index_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(index_file()) == dump.USAGE
+    assert run(index_file()) == USAGE
     assert "--set maxHashSlotNum=N" in capsys.readouterr().err
 
 
@@ -444,9 +453,9 @@ def test_a_checkpoint(tmp_path: Path) -> None:
 
 def test_abort_and_lock(tmp_path: Path) -> None:
     assert items(written(tmp_path, "abort", b"25000"))[0]["text"] == "25000"
-    assert run(written(tmp_path, "abort", b"")) == dump.OK
+    assert run(written(tmp_path, "abort", b"")) == dump.DONE
     assert run(written(tmp_path, "abort", b"x\x1b")) == dump.DAMAGE
-    assert run(written(tmp_path, "lock", b"lock")) == dump.OK
+    assert run(written(tmp_path, "lock", b"lock")) == dump.DONE
 
 
 @pytest.mark.parametrize(
@@ -475,7 +484,7 @@ def test_wrong_use_is_named(
     written(tmp_path, "checkpoint", bytes(4096))
     segment(tmp_path, bytes(100))
     (tmp_path / "link").symlink_to("checkpoint")
-    assert run(*words) == dump.USAGE
+    assert run(*words) == USAGE
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
@@ -497,3 +506,26 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         assert json.loads(line)["kind"] in ("record", "zeros")
     assert peak - before < 100 << 20
     assert time.monotonic() - started < 60
+
+
+def test_a_commitlog_wants_its_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = segment(tmp_path, log_bytes(Message()))
+    assert cli.main(["dump", str(path)]) == USAGE
+    assert "--rocketmq VERSION is missing" in capsys.readouterr().err
+    assert cli.main(["dump", str(path), "--rocketmq", "5.3.3"]) == dump.DONE
+    assert cli.main(["dump", str(written(tmp_path, "checkpoint", bytes(4096)))]) == dump.DONE
+
+
+def test_a_file_that_changed_meanwhile_ends_with_three(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = segment(tmp_path, log_bytes(Message()))
+
+    def changed(*_: Any) -> None:
+        raise StoreChanged("a segment: changed")
+
+    monkeypatch.setattr("jobs.dump._items", changed)
+    assert cli.main(["dump", str(path), "--rocketmq", "5.3.3"]) == 3
+    assert capsys.readouterr().err == "reput: error: a segment: changed\n"
+    assert cli.main(["dump", str(tmp_path / "none")]) == USAGE
+    assert "no such file" in capsys.readouterr().err

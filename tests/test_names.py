@@ -140,3 +140,8 @@ def test_index_files_stay_apart_at_the_end_of_time(start: str | None) -> None:
     if start is None:
         assert paths[:2] == ["index/19700101000000005", "index/20231114221320000"]
     assert paths[-1] == "index/99991231235959999"
+
+
+def test_a_name_that_is_no_long_is_no_segment_s() -> None:
+    with pytest.raises(ValueError, match="more than a long holds"):
+        parse_segment_name("99999999999999991808")

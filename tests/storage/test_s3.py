@@ -264,7 +264,7 @@ def test_no_server(command: Any, output: str) -> None:
 
 def test_dump_reads_an_object(capsys: pytest.CaptureFixture[str]) -> None:
     (key,) = s3_server.object_keys("store/commitlog/")
-    assert cli.main(["dump", f"{URL}/{key}", "--json", "--limit", "1"]) == 0
+    assert cli.main(["dump", f"{URL}/{key}", "--rocketmq", "5.3.3", "--json", "--limit", "1"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[0])["kind"]
     assert cli.main(["dump", f"{URL}/store"]) == 2
     assert "is a folder" in capsys.readouterr().err

@@ -60,7 +60,7 @@ def test_a_killed_driver_leaves_no_set(store: str, url: str, tmp_path: Path) -> 
 
 def test_dump_reads_a_file(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     (name, _), *_ = WebHdfsStorage().list(f"{store}/commitlog")
-    assert cli.main(["dump", f"{store}/commitlog/{name}", "--json", "--limit", "1"]) == 0
+    assert cli.main(["dump", f"{store}/commitlog/{name}", "--rocketmq", "5.3.3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[0])["kind"]
 
 

@@ -14,6 +14,7 @@ from store_format.faults import StoreError
 from store_format.layouts import SYS_TRANSACTION_MASK
 from store_format.writer import errors
 from store_format.writer.message import Message
+from store_format.writer.writer import DEFAULT_RELEASE
 from tests import golden_stores
 from tests.writer.stores import open_writer, stored_records
 from udfs.append import BadRow, append_arrow, message_from
@@ -24,7 +25,7 @@ def run_append(words: list[str]) -> int:
     parser = argparse.ArgumentParser()
     append.add_arguments(parser)
     try:
-        return append.run(parser.parse_args(words))
+        return append.run(parser.parse_args(["--rocketmq", DEFAULT_RELEASE, *words]))
     except (StoreError, OSError):
         return 3
 

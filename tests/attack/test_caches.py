@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can play two users")
 
+CUTS = (("nbi", 0.5), ("nbc", 0), ("nbc", 0.5))
+
 KERNEL = """
 import numpy as np, store_format.crc as crc, store_format.kernels as kernels
 print(kernels._CACHE_FOLDER)
@@ -102,6 +104,7 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
         private_folder(str(tmp_path / "a"))
 
 
+@pytest.mark.long
 @as_root
 def test_a_planted_kernel_cache_is_neither_read_nor_written(tmp_path: Path) -> None:
     """A cache folder that others own, as /tmp/reput-UID was: compiled in memory instead."""
@@ -124,6 +127,7 @@ def pickle_that_touches(marker: Path) -> bytes:
     return b"cos\nsystem\n(S'touch %s'\ntR." % os.fsencode(marker)
 
 
+@pytest.mark.long
 def test_the_planted_pickle_would_have_run(tmp_path: Path) -> None:
     """In a folder of our own it is loaded: the test above can fail."""
     folder = run_kernel(REPUT_CACHE=str(tmp_path / "cache"))
@@ -133,8 +137,10 @@ def test_the_planted_pickle_would_have_run(tmp_path: Path) -> None:
     assert (tmp_path / "marker").exists()
 
 
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
-@pytest.mark.parametrize("share", [0, 0.5])
+@pytest.mark.parametrize(
+    ("kind", "share"),
+    [("nbi", 0), *(pytest.param(*more, marks=pytest.mark.long) for more in CUTS)],
+)
 def test_a_cut_kernel_is_compiled_anew(tmp_path: Path, kind: str, share: float) -> None:
     cache = tmp_path / "cache"
     folder = Path(run_kernel(REPUT_CACHE=str(cache)))

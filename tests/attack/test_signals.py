@@ -1,0 +1,205 @@
+"""Commands that are ended: one line, the signal's code, and nothing of theirs stays behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jobs import session_folder
+from jobs.signals import Ended, ended_first, ending_by_signals
+from tests.attack.test_session_ports import tree
+from tests.golden_stores import unpack
+
+REPUT = Path(sys.executable).parent / "reput"
+SIZES = ("--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=16777216")
+installed = pytest.mark.skipif(not REPUT.exists(), reason="the command is not installed")
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A short $TMPDIR of our own."""
+    folder = Path(session_folder._ALWAYS) / f"r{os.getpid()}{time.monotonic_ns() % 10**6}"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield folder  # type: ignore[misc]
+    subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def start(output: Path) -> subprocess.Popen[str]:
+    """A rebuild whose JVM and session are there, or nearly."""
+    store = unpack("broker_clean_5.3.3").root / "input"
+    return subprocess.Popen(
+        [str(REPUT), "rebuild", str(store), "--output", str(output), *SIZES],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def has_session(process: subprocess.Popen[str], temporary: Path) -> bool:
+    return process.poll() is not None or bool(list(temporary.glob("reput-spark-*/connection")))
+
+
+def wait_for_session(process: subprocess.Popen[str], temporary: Path) -> None:
+    until = time.monotonic() + 60
+    while not has_session(process, temporary):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def gone(processes: list[int]) -> bool:
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        alive = [p for p in processes if Path(f"/proc/{p}").exists() and not is_zombie(p)]
+        if not alive:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def is_zombie(process: int) -> bool:
+    try:
+        return ") Z " in Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return True
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@installed
+@pytest.mark.parametrize("moment", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_with_one_line_and_leaves_nothing(
+    tmp_path: Path, temporary: Path, number: signal.Signals, moment: float
+) -> None:
+    process = start(tmp_path / "out")
+    wait_for_session(process, temporary)
+    time.sleep(moment)
+    processes = list(tree(process.pid))
+    os.killpg(process.pid, number)  # as a terminal does it: to the JVM and the daemon as well
+    said, errors = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("it was done before the signal came")
+    assert (process.returncode, said) == (128 + number, "")
+    assert errors == f"reput: error: ended by {number.name}\n"
+    assert gone(processes)
+    assert list(temporary.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@installed
+def test_a_killed_jvm_is_named(tmp_path: Path, temporary: Path) -> None:
+    process = start(tmp_path / "out")
+    wait_for_session(process, temporary)
+    for each in tree(process.pid):
+        if Path(f"/proc/{each}/comm").read_text() == "java\n":
+            os.kill(each, signal.SIGKILL)
+            break
+    said, errors = process.communicate(timeout=60)
+    assert (process.returncode, said) == (3, "")
+    assert errors.startswith("reput: error: the Java process ended, killed by SIGKILL: ")
+    assert errors.count("\n") == 1
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@installed
+def test_the_next_session_removes_what_a_killed_one_left(tmp_path: Path, temporary: Path) -> None:
+    process = start(tmp_path / "out")
+    wait_for_session(process, temporary)
+    processes = list(tree(process.pid))
+    process.kill()
+    process.communicate(timeout=60)
+    assert gone(processes)  # nothing runs on, though nobody could tell it to end
+    (left,) = temporary.glob("reput-spark-*")
+    done = start(tmp_path / "out")
+    _, errors = done.communicate(timeout=120)
+    assert (done.returncode, errors) == (0, "")
+    assert not left.exists()
+
+
+def test_an_abandoned_folder_is_found_and_a_held_one_is_not(temporary: Path) -> None:
+    held, release = session_folder.make_session_folder()
+    left, let_go = session_folder.make_session_folder()
+    assert os.path.dirname(held) == os.path.dirname(left) == str(temporary)
+    assert Path(held).stat().st_mode & 0o777 == 0o700
+    (Path(left) / "blockmgr").mkdir()
+    let_go()
+    older = temporary / "reput-spark-abcd1234"  # of a release that held nothing
+    older.mkdir(mode=0o700)
+    others = temporary / "reput-spark-0123456789"
+    others.mkdir(mode=0o700)
+    if os.getuid() == 0:
+        os.chown(others, 65534, 65534)
+    else:
+        others.chmod(0o755)
+    linked = temporary / "reput-spark-9876543210"
+    linked.symlink_to(older)
+    ours = [p for p in session_folder.abandoned_session_folders() if p.startswith(str(temporary))]
+    assert ours == [left]
+    assert not session_folder.remove_session_folder(held)
+    assert session_folder.remove_session_folder(left)
+    assert not session_folder.remove_session_folder(str(others))
+    assert sorted(temporary.iterdir()) == sorted([Path(held), older, others, linked])
+    release()
+
+
+def test_clean_removes_folders_of_killed_sessions(temporary: Path, tmp_path: Path) -> None:
+    from jobs.clean import clean
+
+    left, let_go = session_folder.make_session_folder()
+    let_go()
+    assert left in clean(str(tmp_path), dry_run=True).sessions
+    assert os.path.exists(left)
+    clean(str(tmp_path))
+    assert not os.path.exists(left)
+
+
+@pytest.mark.parametrize("name", ["with,comma", "x" * 60, "others"])
+def test_a_tmpdir_that_spark_cannot_have_is_not_taken(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folder = temporary / name
+    folder.mkdir()
+    if name == "others":
+        folder.chmod(0o777)  # without the sticky bit: others rename what is ours
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    made, release = session_folder.make_session_folder()
+    assert os.path.dirname(made) == "/tmp"
+    assert list(folder.iterdir()) == []
+    release()
+    session_folder.remove_session_folder(made)
+
+
+def test_what_could_still_write_ends_first() -> None:
+    order = []
+
+    def job() -> None:
+        with ending_by_signals(), ended_first(lambda: order.append("writers")):
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(5)
+            finally:
+                order.append("staging")
+
+    with pytest.raises(KeyboardInterrupt) as ended:
+        job()
+    assert order == ["writers", "staging"]
+    assert isinstance(ended.value, Ended)
+    assert ended.value.number == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ending_by_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)

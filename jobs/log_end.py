@@ -181,8 +181,10 @@ def _consumed(storage: Storage, path: str) -> dict[tuple[str, int], int]:
             (name.partition("@")[0], int(queue), int(offset))
             for name, queues in table.items() for queue, offset in queues.items()
         ]  # fmt: skip
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError):
+    except (FileNotFoundError, NotADirectoryError):
         return {}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}  # of another shape; it is a second opinion, no more
     read: dict[tuple[str, int], int] = {}
     for topic, queue, offset in saved:
         read[topic, queue] = max(read.get((topic, queue), 0), offset)

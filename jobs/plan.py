@@ -127,7 +127,7 @@ def topic_attributes(
             topics = {topic: dict(about.get("attributes") or {}) for topic, about in table.items()}
         except FileNotFoundError:
             continue
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             warnings.append(f"{path}: cannot be read ({error}); its .bak is tried")
             continue
         warnings.extend(

@@ -27,6 +27,12 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.fixture(autouse=True)
+def no_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other runs of this user left in /tmp is not part of these tests."""
+    monkeypatch.setattr("jobs.clean.abandoned_session_folders", list)
+
+
 @pytest.fixture
 def left(tmp_path: Path) -> Path:
     """An output with what killed runs for it left, and what is none of their business."""

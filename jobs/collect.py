@@ -1,12 +1,15 @@
 """Give tasks to Spark and get few rows back; what a task raised about a store stays as it was."""
 
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from jobs.jvm import python_environment
 from store_format import faults
 
 if TYPE_CHECKING:
@@ -22,8 +25,27 @@ def run_in_tasks(frame: "DataFrame", task: Task, columns: pa.Schema) -> "DataFra
     """What `task` makes of a frame's rows, partition by partition: rows with these columns."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    _run_by_this_python(frame.sparkSession)
     # as a type, not as DDL: Spark's SQL parser takes 0.1 s for its first words
     return frame.mapInArrow(task, from_arrow_schema(columns))
+
+
+def _run_by_this_python(spark: Any) -> None:
+    """Give this Python, and where our packages are, to the workers of a local session.
+
+    PySpark runs them by PATH's python3 unless PYSPARK_PYTHON or the session's settings say
+    otherwise, and that may know nothing of us: "No module named 'udfs'". On a cluster, what is
+    there is its administrator's to say; Spark Connect has no context.
+    """
+    context = getattr(spark, "_sc", None)
+    if context is None or not str(context.master).startswith("local["):
+        return
+    told = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python", None)
+    if told or context.pythonExec == sys.executable:
+        return
+    context.pythonExec = sys.executable
+    ours = python_environment(context.environment)
+    context.environment.update({name: ours[name] for name in ("PYTHONPATH", "PYTHONSAFEPATH")})
 
 
 def collect(frame: "DataFrame") -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from jobs.archive import archive_flags, archive_path
 from jobs.java import find_java_home
 from jobs.jvm import LocalJvm, SparkFailed, python_environment
 from jobs.masters import check_reachable
+from jobs.session_folder import make_session_folder, remove_session_folder
 from jobs.signals import ended_first, handlers_kept
 
 if TYPE_CHECKING:
@@ -145,16 +146,23 @@ def _plain_session(
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("JAVA_HOME", str(find_java_home().home))
+    # Workers listen at Unix sockets there, which want no secret: not in /tmp, as they would.
+    folder, release = make_session_folder()
+    sockets = {"spark.python.unix.domain.socket.dir": folder}
     builder = SparkSession.builder.config("spark.driver.memory", memory)
-    for name, value in local_settings(master, settings).items():
+    for name, value in {**sockets, **local_settings(master, settings)}.items():
         builder = builder.config(name, value)
-    with _failures_in_words(), _workers_of_this_python(), handlers_kept():
-        spark = builder.getOrCreate()
     try:
-        with _failures_in_words():
-            yield spark
+        with _failures_in_words(), _workers_of_this_python(), handlers_kept():
+            spark = builder.getOrCreate()
+        try:
+            with _failures_in_words():
+                yield spark
+        finally:
+            spark.stop()
     finally:
-        spark.stop()
+        release()
+        remove_session_folder(folder)
 
 
 @contextmanager

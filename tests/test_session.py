@@ -125,3 +125,34 @@ def test_a_cut_archive_means_no_flags(tmp_path: Path) -> None:
     for length in (3500, 0):
         os.truncate(archive, length)
         assert archive_flags(archive) == ()
+
+
+PLAIN = """
+import sys
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from jobs.collect import collect, run_in_tasks
+from udfs.staging import attempt_name
+
+def task(batches):
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"name": [attempt_name("x")[:1] + sys.executable]})
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+frame = run_in_tasks(spark.range(0, 2, 1, 2), task, pa.schema([("name", pa.string())]))
+print({row["name"] for row in collect(frame)})
+"""
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_a_session_that_somebody_made_runs_workers_that_know_us(tmp_path: Path) -> None:
+    """PATH's python3 has no udfs, nor is it told where they are."""
+    env = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{PLAIN}"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], cwd=tmp_path, capture_output=True, text=True,
+        env={**env, "PATH": "/usr/bin:/bin", "JAVA_HOME": str(find_java_home().home)}, timeout=600,
+    )  # fmt: skip
+    assert done.stdout.strip() == str({"x" + sys.executable}), done.stderr
+    assert "No module named" not in done.stderr

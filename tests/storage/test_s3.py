@@ -259,7 +259,8 @@ def test_wrong_places_are_named(command: Any, output: str) -> None:
     assert (code, says.split(": ")[2:]) == (2, [f"{URL}", f"holds {URL}/store, which is read",
         "nothing is written there, whatever the options; give another place\n"])  # fmt: skip
     code, says = command("rebuild", str(battery.golden().input), "--output", URL, *SIZES)
-    assert (code, says.split(": ")[2][:26]) == (2, "an S3 URL is s3://BUCKET/K")
+    assert code == 2
+    assert "is not empty; give another folder" in says
     code, says = command("rebuild", "s3://key:secret@bucket/store", "--output", output)
     assert code == 2
     assert "secret@" not in says

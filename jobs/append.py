@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from jobs.options import DAMAGE, DONE, USAGE, setting_layers
+from jobs.outputs import Input, inputs_of, refuse_overlap
 from jobs.plan import topic_attributes
 from store_format.faults import REASONS, Fault, StoreError
 from store_format.names import COMMIT_LOG
@@ -85,14 +85,14 @@ def run(arguments: argparse.Namespace) -> int:
     Raises SettingError, UnknownRelease, StoreError, OSError.
     """
     settings = writer_settings_from(*setting_layers(arguments))
+    store = _local_store(arguments.store)
+    refuse_overlap(LocalStorage(), store, _inputs(arguments))
     rules = profile(arguments.rocketmq)
     source = _source(arguments, rules.ipv6_hosts, rules.long_topics)
     warnings: list[str] = []
-    if not isinstance(storage_for(arguments.store), LocalStorage):
-        raise StoreError(f"{arguments.store}: append writes to a local store")
-    topics = topic_attributes(LocalStorage(), arguments.store, warnings)
+    topics = topic_attributes(LocalStorage(), store, warnings)
     writer = CommitLogWriter.open(
-        arguments.store,
+        store,
         settings,
         clock=lambda: time.time_ns() // 1_000_000,
         release=arguments.rocketmq,
@@ -130,6 +130,21 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"reput: error: {stopped}\n")
         return DAMAGE
     return DONE
+
+
+def _local_store(path: str) -> str:
+    storage = storage_for(path)
+    if not isinstance(storage, LocalStorage):
+        raise StoreError(f"{path}: append writes to a local store")
+    return storage.resolve(path)
+
+
+def _inputs(arguments: argparse.Namespace) -> list[Input]:
+    """What is read: appending to that would read what it wrote, or write over it."""
+    if arguments.from_store:
+        storage = storage_for(arguments.from_store)
+        return inputs_of(storage, storage.resolve(arguments.from_store), {})
+    return [] if arguments.source == "-" else [Input(LocalStorage(), arguments.source)]
 
 
 def _wanted(arguments: argparse.Namespace) -> Wanted:
@@ -230,7 +245,7 @@ def _report(
     if arguments.json:
         whole = {
             **done._asdict(),
-            "store": os.path.abspath(arguments.store),
+            "store": _local_store(arguments.store),
             "recovered": recovered is not None,
             "cut_bytes": recovered.cut_bytes if recovered else 0,
             "warnings": warnings,

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.damage import DamageMap, map_damage
 from jobs.log_end import add_torn, past_the_end, read_checkpoint
+from jobs.outputs import inputs_of
 from jobs.pipeline import Cut, Pipeline, spark_cores
 from jobs.plan import Plan, make_plan
 from jobs.progress import Progress
 from jobs.rebuild import check_unchanged
-from jobs.staging import staging_folder as staging_folder_in
+from jobs.staging import temporary_folder
 from jobs.verify import Difference, compare_derived, files_there
 from store_format.segments import Finding
 from store_format.storage import storage_for
@@ -77,9 +78,8 @@ def check(
     cut, store = cut or Cut(), storage.resolve(store)
     cores = spark_cores(spark)
     plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes, True)
-    with staging_folder_in(
-        staging_storage, staging_storage.resolve(base), "reput-check"
-    ) as staging:
+    inputs = inputs_of(storage, store, settings or {})
+    with temporary_folder(staging_storage, base, "reput-check", inputs) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress or Progress())
         job.check_every_crc()
         found = map_damage(job)

@@ -4,26 +4,30 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-from jobs.install import finish_killed
+from jobs.install import finish_killed, foreign_installs
 from jobs.options import DAMAGE, DONE, FAILED, add_consent, consent
 from jobs.session_folder import abandoned_session_folders, remove_session_folder
 from jobs.staging import places, staged
 from store_format.file_layer import StoreInUse
+from store_format.locks import is_our_folder
 from store_format.storage import storage_for
 from store_format.storage.local import LocalStorage
+from store_format.storage.volumes import VolumeStorage
 from store_format.store_files import Storage
 
 # What recover keeps in a store, and what check, verify and a dry run keep in a staging folder.
-_WITHIN = (".reput-recover", "reput-recover", "reput-check", "reput-verify")
+_TEMPORARY = ("reput-recover", "reput-check", "reput-verify")
+_WITHIN = (".reput-recover", *_TEMPORARY)
 _SHOWN = 5
 
 _HELP = """\
-Removes what killed runs of rebuild, repair, recover, check and verify left, and brings killed
-installations to their end. What a running process holds stays. Spark's folders of this user's
-killed commands ($TMPDIR/reput-spark-*) are removed wherever PATH is.
+Removes what killed runs of rebuild, repair, recover, check and verify left (of the last three in
+the temporary folder too, and Spark's own folders there), and brings killed installations to their
+end. What a running process holds stays, and so does what is not this user's alone.
 Exit codes: 0 done, or nothing to do; 1 --dry-run found something; 2 nobody said yes, or wrong
 usage; 3 something could not be removed.
 
@@ -46,6 +50,7 @@ class Cleaned:
     installs: list[str] = field(default_factory=list)  # killed ones: finished, or taken back
     in_use: list[str] = field(default_factory=list)  # a running process holds them
     unknown: list[str] = field(default_factory=list)  # nobody can tell whether one does
+    foreign: list[str] = field(default_factory=list)  # named like ours, and not ours: not touched
     failed: list[str] = field(default_factory=list)  # could not be removed
 
     @property
@@ -63,6 +68,7 @@ class Cleaned:
         lines += [f"{verb} the installation that left {path}" for path in self.installs]
         lines += [f"could not remove {path}" for path in self.failed]
         lines += [f"kept {path}: it is in use" for path in self.in_use]
+        lines += [f"kept {path}: it is not this user's alone" for path in self.foreign]
         lines += [
             f"kept {path}: nobody can tell here whether a job uses it; --idle removes it"
             for path in self.unknown
@@ -74,7 +80,8 @@ def clean(
     path: str, *, idle: bool = False, dry_run: bool = False, storage: Storage | None = None,
     confirm: Callable[[str], None] = lambda _: None,
 ) -> Cleaned:  # fmt: skip
-    """Remove staging folders beside an output (or a store) and in it whose jobs are gone.
+    """Remove staging folders beside an output (or a store) and in it whose jobs are gone, and
+    those of this user's jobs in the temporary folder.
 
     path: an output, a store, or a folder that was a --staging. idle: no job is running for it,
     which is taken on trust where nobody can tell. confirm: asked before anything is removed;
@@ -104,9 +111,19 @@ def clean(
 
 def _look(storage: Storage, about: Cleaned, idle: bool) -> None:
     within = [(about.path, prefix) for prefix in _WITHIN]
+    local = isinstance(storage, LocalStorage) and not isinstance(storage, VolumeStorage)
+    temporary = os.path.abspath(tempfile.gettempdir())
+    if local and temporary != about.path:
+        within += [(temporary, prefix) for prefix in _TEMPORARY]
     for folder, prefix in (*places(storage, about.path), *within):
         for path, gone in staged(storage, folder, prefix):
-            if gone or (gone is None and idle):
+            if (
+                local and folder == temporary != about.path
+            ):  # where all jobs of all users have theirs
+                about.leftovers += [path] * (gone is True)
+            elif local and not is_our_folder(path):
+                about.foreign.append(path)
+            elif gone or (gone is None and idle):
                 about.leftovers.append(path)
             else:
                 (about.unknown if gone is None else about.in_use).append(path)
@@ -115,6 +132,7 @@ def _look(storage: Storage, about: Cleaned, idle: bool) -> None:
 def _installs(about: Cleaned, dry_run: bool) -> None:
     """What a killed install left; not while a broker or another install has the store."""
     try:
+        about.foreign += [p for p in foreign_installs(about.path) if p not in about.foreign]
         about.installs = finish_killed(about.path, dry_run)
     except StoreInUse as error:
         about.in_use.append(str(error))

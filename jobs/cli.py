@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from jobs.ending import ending, flush, open_streams
@@ -111,7 +110,9 @@ def _parser() -> argparse.ArgumentParser:
         "--output", required=True, metavar="DIR", help="absent or empty folder, or its URL"
     )
     rebuild.add_argument(
-        "--replace", action="store_true", help="replace what DIR holds (locally in one atomic step)"
+        "--replace",
+        action="store_true",
+        help="replace the set in DIR, if it is a rebuilt one",
     )
     rebuild.add_argument(
         "--index-start-name",
@@ -141,7 +142,9 @@ def _parser() -> argparse.ArgumentParser:
     add_store(repair, on_damage=())
     repair.add_argument("--output", required=True, metavar="DIR", help="absent or empty folder")
     repair.add_argument(
-        "--replace", action="store_true", help="replace what DIR holds, in one atomic step"
+        "--replace",
+        action="store_true",
+        help="replace the store in DIR, if it is a repaired one",
     )
     repair.set_defaults(run=_repair)
     for name, says in (
@@ -220,8 +223,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
-    if arguments.picture and os.path.lexists(arguments.picture):
-        raise SettingError(f"--picture {arguments.picture}: is there already")
+    picture = _picture(arguments, told["settings"]) if arguments.picture else None
     with command_session(arguments.master) as spark:
         from jobs.check import check
         from jobs.check_text import svg, text
@@ -232,10 +234,24 @@ def _check(arguments: argparse.Namespace) -> int:
             staging_folder=arguments.staging,
             **told,
         )
-    if arguments.picture:
-        Path(arguments.picture).write_text(svg(report), "utf-8")
+    if picture:
+        picture.write(svg(report).encode())
     _show(arguments, report.as_json(), text(report))
     return DONE if report.sound else DAMAGE
+
+
+def _picture(arguments: argparse.Namespace, settings: dict[str, str]) -> Any:
+    from jobs.outputs import NewFile, inputs_of
+    from store_format.storage import storage_for
+
+    storage = storage_for(arguments.store)
+    inputs = inputs_of(storage, storage.resolve(arguments.store), settings)
+    picture = NewFile(arguments.picture, tuple(inputs))
+    try:
+        picture.check()
+    except StoreError as error:
+        raise StoreError(f"--picture {error}") from None
+    return picture
 
 
 def _repair(arguments: argparse.Namespace) -> int:

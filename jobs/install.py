@@ -14,21 +14,26 @@ from typing import Any
 import numpy as np
 
 from jobs.options import add_consent, consent
+from jobs.outputs import Input, refuse_overlap
 from jobs.plan import commit_log_folders, topic_attributes
-from jobs.summary import MANIFEST_FORMAT
+from jobs.sets import REBUILT, parse_manifest
 from store_format.faults import StoreChanged, StoreError
-from store_format.file_layer import DiskFiles, StoreInUse
+from store_format.file_layer import DiskFiles, FixedFiles, StoreInUse
 from store_format.installing import (
     NOTE,
     SetFile,
+    check_can_change,
+    check_no_links,
     clean_up,
+    foreign,
     install,
     kept_name,
     read_note,
     undo,
     unfinished,
+    used_entries,
 )
-from store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES, RECORD_HEAD
+from store_format.layouts import RECORD_HEAD
 from store_format.locks import holder_text
 from store_format.names import ABORT, CONSUME_QUEUE, LOCK, MANIFEST
 from store_format.profiles import profile
@@ -36,7 +41,12 @@ from store_format.rules import scan_rules
 from store_format.scan import End, Stretch, scan
 from store_format.segments import Segment, find_segments
 from store_format.settings import settings_from
+from store_format.storage import storage_for
 from store_format.storage.local import LocalStorage
+from store_format.storage.volumes import VolumeStorage
+
+# What of a manifest a store's note keeps.
+NOTED = frozenset(("store", "rocketmq", "settings", "log_start", "log_end", "inputs"))
 
 
 @dataclass
@@ -70,7 +80,7 @@ class Place:
     """A store on a local disk, and the folder that holds it."""
 
     def __init__(self, store: str) -> None:
-        self.path = os.path.abspath(store)
+        self.path = local_path(store)
         parent, self.name = os.path.split(self.path)
         about = os.lstat(self.path)
         if not stat.S_ISDIR(about.st_mode):
@@ -83,6 +93,14 @@ class Place:
         self.files = DiskFiles.as_owned_by(about, parent.rstrip("/"))
 
 
+def local_path(path: str) -> str:
+    """The absolute path of a path or file: URL. Raises StoreError for a URL of elsewhere."""
+    storage = storage_for(path)
+    if not isinstance(storage, LocalStorage) or isinstance(storage, VolumeStorage):
+        raise StoreError(f"{path}: a set is installed from a local folder into a local store")
+    return storage.resolve(path)
+
+
 def install_set(
     store: str, folder: str, dry_run: bool = False, confirm: Callable[[str], None] = lambda _: None
 ) -> Installed:
@@ -90,20 +108,24 @@ def install_set(
 
     confirm: asked before anything is changed; raises StoreError to stop.
     """
-    folder = os.path.abspath(folder)
-    manifest = read_manifest(folder)
+    folder = local_path(folder)
     place = Place(store)
+    local = LocalStorage()
+    for path in (place.path, kept_name(place.path)):
+        refuse_overlap(local, path, [Input(local, folder)])
+    manifest = read_manifest(folder)
+    source = FixedFiles(folder)
     wanted = [SetFile(f["path"], f["length"], f["sha256"]) for f in manifest["files"]]
     about = Installed(place.path, folder, kept_name(place.path), False, len(wanted))
     about.log_end = manifest["log_end"]
     note = note_of(manifest)
     with _locked(place, dry_run):
         check_not_grown(place.path, note)
-        _check_belongs(place.path, folder, note, [file.path for file in wanted])
+        _check_belongs(place.path, source, note, [file.path for file in wanted])
         _finish_first(place, about, dry_run)
+        check_can_change(place.files, place.name)
         if not dry_run:
             confirm(f"put {len(wanted)} files of {folder} in the place of those of {place.path}")
-            source = DiskFiles(folder)
             install(
                 place.files, place.name, uuid.uuid4().hex, note, source, wanted,
                 manifest["log_start"],
@@ -120,9 +142,13 @@ def undo_install(
     about = Installed(place.path, kept_name(place.path), kept_name(place.path), False)
     with _locked(place, dry_run):
         _finish_first(place, about, dry_run)
+        check_can_change(place.files, place.name)
         note = read_note(place.files, f"{kept_name(place.name)}/{NOTE}")
         if note is None:
             raise StoreError(f"{about.kept}: there is no set that an install has replaced")
+        if not note.keys() >= NOTED:
+            raise StoreError(f"{about.kept}/{NOTE}: is no note of an install")
+        check_no_links(place.files, kept_name(place.name))
         check_not_grown(place.path, note)
         about.log_end = note["log_end"]
         about.files = sum(len(names) for _, _, names in os.walk(about.kept)) - 1
@@ -138,7 +164,7 @@ def finish_killed(store: str, dry_run: bool = False) -> list[str]:
 
     Raises StoreInUse, StoreError, OSError.
     """
-    parent, name = os.path.split(os.path.abspath(store))
+    parent, name = os.path.split(local_path(store))
     if not unfinished(DiskFiles(parent.rstrip("/")), name):
         return []  # it need not be a store at all
     place = Place(store)
@@ -148,30 +174,27 @@ def finish_killed(store: str, dry_run: bool = False) -> list[str]:
     return about.cleaned
 
 
+def foreign_installs(store: str) -> list[str]:
+    """What is named like what a killed install leaves, and is not this user's alone."""
+    parent, name = os.path.split(local_path(store))
+    return [os.path.join(parent, found) for found in foreign(DiskFiles(parent.rstrip("/")), name)]
+
+
 def read_manifest(folder: str) -> dict[str, Any]:
     """A set's manifest. Raises StoreError where there is none, or it is no manifest."""
     path = f"{folder}/{MANIFEST}"
     try:
-        manifest: dict[str, Any] = json.loads(LocalStorage().read_bytes(path))
+        manifest = parse_manifest(LocalStorage().read_bytes(path), path, REBUILT)
     except FileNotFoundError:
         raise StoreError(f"{path}: no such file: this is no set that reput has rebuilt") from None
-    except ValueError as error:
-        raise StoreError(f"{path}: is no manifest: {error}") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != MANIFEST_FORMAT:
-        raise StoreError(f"{path}: is no manifest of this version of reput ({MANIFEST_FORMAT})")
-    if any(
-        ".." in file["path"].split("/") or file["path"][:1] == "/" for file in manifest["files"]
-    ):
-        raise StoreError(f"{path}: names a file outside the set")
+    if not manifest.keys() >= NOTED:
+        raise StoreError(f"{path}: is no manifest of a rebuild: it does not say of which log")
     return manifest
 
 
 def note_of(manifest: dict[str, Any]) -> dict[str, Any]:
     """What of a manifest tells later whether the log is still the one that it is about."""
-    return {
-        name: manifest[name]
-        for name in ("store", "rocketmq", "settings", "log_start", "log_end", "inputs")
-    }
+    return {name: manifest[name] for name in sorted(NOTED)}
 
 
 def check_not_grown(store: str, note: dict[str, Any]) -> None:
@@ -225,16 +248,14 @@ def _record_at(storage: LocalStorage, segment: Segment, at: int, note: dict[str,
     return False
 
 
-def _check_belongs(store: str, folder: str, note: dict[str, Any], paths: list[str]) -> None:
+def _check_belongs(
+    store: str, source: DiskFiles, note: dict[str, Any], paths: list[str]
+) -> None:  # fmt: skip
     """Raise StoreError where entries of the set's queues point to no record of this log."""
     storage, segments = LocalStorage(), _segments(store, note)
     sample = [path for path in paths if path.startswith(f"{CONSUME_QUEUE}/")]
     for path in sample[:: max(len(sample) // 64, 1)]:
-        raw = np.frombuffer(storage.read_bytes(f"{folder}/{path}"), np.uint8)
-        entries = np.frombuffer(
-            raw[: len(raw) // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES], QUEUE_ENTRY
-        )
-        used = entries[(entries["size"] > 0) & (entries["size"] < 0x7FFFFFFF)]
+        used = used_entries(source, path)
         if not len(used):
             continue
         at, size = int(used[-1]["physicalOffset"]), int(used[-1]["size"])
@@ -247,8 +268,8 @@ def _check_belongs(store: str, folder: str, note: dict[str, Any], paths: list[st
                 record = np.frombuffer(head, RECORD_HEAD)[0]
                 if (int(record["physicalOffset"]), int(record["totalSize"])) != (at, size):
                     raise StoreError(
-                        f"{folder}/{path}: its last entry points to {at}, where this store has no "
-                        f"such record: it is a set of another store"
+                        f"{source.root}/{path}: its last entry points to {at}, where this store "
+                        f"has no such record: it is a set of another store"
                     )
 
 

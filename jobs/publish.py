@@ -4,14 +4,13 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jobs.outputs import Output
 from jobs.summary import OutputFile, Summary
-from store_format.faults import StoreError
 from store_format.names import (
     CHECKPOINT,
     INDEX,
     LAST_INDEX_TIME,
     MANIFEST,
-    UNFINISHED,
     index_name,
     next_index_time,
     parse_index_name,
@@ -24,25 +23,6 @@ from udfs.staging import Staging
 Built = dict[str, Any]  # one BUILT row, see udfs.schemas
 
 _SET = "set"
-
-
-class OutputInUse(StoreError):
-    """The output folder is there already and holds something."""
-
-
-def check_output(storage: Storage, output: str, replace: bool) -> None:
-    """Raise OutputInUse or StoreError where `output` may not be published to."""
-    try:
-        holds = storage.list(output)
-    except FileNotFoundError:
-        return
-    except NotADirectoryError:
-        raise StoreError(f"{output}: is there and is not a folder") from None
-    names = {name for name, _ in holds}
-    if UNFINISHED in names and MANIFEST not in names:
-        return  # what a killed job left: its files go when the new ones are there
-    if holds and not replace:
-        raise OutputInUse(f"{output}: is not empty; --replace puts the new set in its place")
 
 
 def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None) -> list[Built]:
@@ -78,11 +58,11 @@ def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:
 
 
 def publish(
-    staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, replace: bool
+    staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, output: Output
 ) -> None:
     """Move the accepted files into one folder, add the checkpoint, and publish it."""
     storage, folder = staging.storage, staging.path(_SET)
-    target = storage.begin_set(folder, summary.output, replace)
+    target = storage.begin_set(folder, output.path, output.may_go)
     for below in dict.fromkeys(row["folder"] for row in built):
         storage.make_folders(f"{target}/{below}")
     storage.move_all((staging.path(row["name"]), f"{target}/{row['path']}") for row in built)
@@ -95,7 +75,7 @@ def publish(
     ]
     summary.files.append(_write(storage, target, CHECKPOINT, checkpoint))
     manifest = json.dumps(summary.manifest(), indent=1, sort_keys=True) + "\n"
-    storage.publish(folder, summary.output, replace, (MANIFEST, manifest.encode()))
+    storage.publish(folder, output.path, output.may_go, (MANIFEST, manifest.encode()))
 
 
 def _write(storage: Storage, folder: str, name: str, content: bytes) -> OutputFile:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobs.damage import DamageMap, map_damage
 from jobs.link import Break, Linked
+from jobs.outputs import Output, inputs_of
 from jobs.pipeline import Cut, Pipeline, is_local, spark_cores
 from jobs.plan import Plan, make_plan
 from jobs.progress import Progress
-from jobs.publish import Built, check_output, name_files, publish
+from jobs.publish import Built, name_files, publish
+from jobs.sets import REBUILT
 from jobs.staging import beside, remove_leftovers, staging_folder
 from jobs.summary import InputFile, Summary
 from jobs.survey import first_live_record
@@ -44,12 +46,12 @@ def rebuild(
 ) -> Summary:
     """Derive ConsumeQueue and Index files from a store's CommitLog, as RocketMQ would.
 
-    store: a folder that holds `commitlog/`; output: a folder that is absent or empty, unless
-    `replace`; each a path or a URL, of one file system or two (store_format.storage); rocketmq:
-    the release whose bytes are wanted; settings: by RocketMQ's names, as text
-    (`{"maxIndexNum": "400"}`); storage: what to read and write by instead of what the URLs say,
-    output_storage: what to write by; on_damage: `refuse` raises DamageFound where live records
-    follow damage, `truncate` ends the log there as RocketMQ's recovery does, `salvage`
+    store: a folder that holds `commitlog/`; output: a folder that is absent or empty, or with
+    `replace` a set that was rebuilt before; each a path or a URL, of one file system or two
+    (store_format.storage); rocketmq: the release whose bytes are wanted; settings: by RocketMQ's
+    names, as text (`{"maxIndexNum": "400"}`); storage: what to read and write by instead of what
+    the URLs say, output_storage: what to write by; on_damage: `refuse` raises DamageFound where
+    live records follow damage, `truncate` ends the log there as RocketMQ's recovery does, `salvage`
     goes on at the next record that proves itself (docs/damage.md).
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
@@ -65,8 +67,10 @@ def rebuild(
     store, output = storage.resolve(store), output_storage.resolve(output)
     salvage = on_damage == SALVAGE
     plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes, salvage)
-    check_output(output_storage, output, replace)
-    cleaned = remove_leftovers(output_storage, output)
+    inputs = inputs_of(storage, store, settings or {})
+    target = Output(output_storage, output, REBUILT, replace, tuple(inputs))
+    target.check()
+    cleaned = remove_leftovers(output_storage, output, inputs)
     with staging_folder(output_storage, *beside(output_storage, output)) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress)
         planned = time.monotonic()
@@ -82,7 +86,7 @@ def rebuild(
         named = name_files(built, job.queue_bytes, index_start_name)
         _count(summary, linked, named)
         summary.seconds = time.monotonic() - started
-        publish(staging, named, new_checkpoint(plan, linked, named), summary, replace)
+        publish(staging, named, new_checkpoint(plan, linked, named), summary, target)
         summary.seconds = time.monotonic() - started
         summary.stages["publish"] = time.monotonic() - done
         return summary

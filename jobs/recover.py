@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from jobs.index_names import names_after
 from jobs.link import Break, Linked
 from jobs.options import DAMAGE, DONE, add_consent, add_store, consent, told_to_jobs
+from jobs.outputs import inputs_of
 from jobs.pipeline import Cut, Pipeline, spark_cores
 from jobs.plan import make_plan
 from jobs.progress import Progress
 from jobs.publish import Built, name_files
 from jobs.rebuild import REFUSE, check_unchanged, judge_end, new_checkpoint
-from jobs.staging import remove_abandoned, staging_folder
+from jobs.staging import remove_abandoned, staging_folder, temporary_folder
 from jobs.verify import compare_named, files_there
 from store_format.checkpoint import Checkpoint, decode, encode
 from store_format.faults import DamageFound, Fault, StoreError
@@ -100,7 +101,7 @@ def recover(
     change; raises StoreError to stop. Raises as rebuild does, and StoreInUse.
     """
     started = time.monotonic()
-    store = os.path.abspath(store)
+    store = LocalStorage().resolve(store)
     with ExitStack() as stack:
         job = _Recovery(
             spark, store, rocketmq, dict(settings or {}), cut or Cut(), stack, dry_run, confirm
@@ -132,6 +133,8 @@ class _Recovery:
             raise StoreError(f"{store}: no such folder")
         if settings_from(settings).store_path_commit_log:
             raise StoreError("storePathCommitLog: recover works on a log in STORE/commitlog only")
+        if os.path.islink(f"{store}/{CUT}"):
+            raise StoreError(f"{store}/{CUT}: is a link; recover keeps there what it cuts")
         about = os.lstat(store)
         self._times = about.st_atime_ns, about.st_mtime_ns
         self._changed = False
@@ -141,6 +144,7 @@ class _Recovery:
         self._locked = False
         self._lock(create=False)
         self.crashed = self.files.exists(ABORT)
+        self.given = settings
         if self.crashed:
             self._complete_last(settings, confirm)
         self.cores, self.cut = spark_cores(spark), cut
@@ -187,7 +191,12 @@ class _Recovery:
         """Find the end, derive all files, and compare."""
         remove_abandoned(self.storage, self.store, _PREFIX)
         staging = self.stack.enter_context(
-            staging_folder(self.storage, tempfile.gettempdir(), _PREFIX[1:])
+            temporary_folder(
+                self.storage,
+                tempfile.gettempdir(),
+                _PREFIX[1:],
+                inputs_of(self.storage, self.store, self.given),
+            )
             if self.dry_run
             else staging_folder(self.storage, self.store, _PREFIX)
         )

@@ -10,11 +10,13 @@ import numpy as np
 
 from jobs.collect import collect, run_in_tasks
 from jobs.damage import DamageMap, map_damage, range_text, segment_of
+from jobs.outputs import Output, inputs_of
 from jobs.pipeline import Cut, Pipeline, is_local, spark_cores
 from jobs.plan import Plan, make_plan
 from jobs.progress import Done, Progress
-from jobs.publish import check_output
 from jobs.rebuild import check_unchanged, rebuild
+from jobs.sets import REPAIR_FORMAT
+from jobs.sets import REPAIRED as REPAIRED_STORE
 from jobs.staging import beside, remove_leftovers, staging_folder
 from jobs.summary import OutputFile, damage_line
 from store_format.faults import Fault, StoreError
@@ -62,7 +64,7 @@ class RepairSummary:
 
     def manifest(self) -> dict[str, Any]:
         """All of it, as manifest.json holds it; without the time it took."""
-        whole = {"format": "reput-repair-1", "on_damage": "refuse", **asdict(self)}
+        whole = {"format": REPAIR_FORMAT, "on_damage": "refuse", **asdict(self)}
         del whole["seconds"], whole["output"]
         whole["repaired"] = whole.pop("damage")  # of the store that was read, not of this one
         return whole
@@ -119,8 +121,10 @@ def repair(
     plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes, True)
     if plan.in_use:
         raise StoreError(f"{store}: a broker has it: a store is repaired when it is stopped")
-    check_output(output_storage, output, replace_output)
-    remove_leftovers(output_storage, output)
+    inputs = inputs_of(storage, store, settings or {})
+    place = Output(output_storage, output, REPAIRED_STORE, replace_output, tuple(inputs))
+    place.check()
+    remove_leftovers(output_storage, output, inputs)
     with staging_folder(output_storage, *beside(output_storage, output)) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress)
         job.check_every_crc()
@@ -138,12 +142,12 @@ def repair(
             rows = collect(run_in_tasks(ids, task, REPAIRED))
         check_unchanged(plan)
         folder = staging.path("set")
-        target = output_storage.begin_set(folder, output, replace_output)
+        target = output_storage.begin_set(folder, output, place.may_go)
         _move_segments(staging, target, sorted(rows, key=lambda row: row["start"]), summary)
         _copy_folder(plan, output_storage, target, CONFIG, summary)
         _derive(spark, staging, target, plan, settings or {}, summary, cut, progress)
         raw = (json.dumps(summary.manifest(), indent=1, sort_keys=True) + "\n").encode()
-        output_storage.publish(folder, output, replace_output, (MANIFEST, raw))
+        output_storage.publish(folder, output, place.may_go, (MANIFEST, raw))
     summary.seconds = time.monotonic() - started
     return summary
 

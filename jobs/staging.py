@@ -5,9 +5,10 @@ any more is a leftover, and the next job for the same output removes it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from jobs.outputs import Input, refuse_overlap
 from store_format.publishing import NotDurable
 from store_format.storage.manifest_last import ManifestLast
 from store_format.store_files import Storage
@@ -76,12 +77,29 @@ def leftovers(storage: Storage, output: str) -> list[str]:
     return found
 
 
-def remove_leftovers(storage: Storage, output: str) -> list[str]:
-    """Remove them; says which."""
+def remove_leftovers(storage: Storage, output: str, inputs: Iterable[Input] = ()) -> list[str]:
+    """Remove them; says which. Raises OverlapsInput where one of them holds an input."""
     removed = leftovers(storage, output)
+    for folder in removed:
+        refuse_overlap(storage, folder, inputs)
     for folder in removed:
         storage.remove_tree(folder)
     return removed
+
+
+@contextmanager
+def temporary_folder(
+    storage: Storage, base: str, prefix: str, inputs: Iterable[Input]
+) -> Iterator[Staging]:
+    """`staging_folder` in a folder that is for such things: killed ones of before are removed.
+
+    Raises OverlapsInput where it would lie inside an input.
+    """
+    base = storage.resolve(base)
+    refuse_overlap(storage, f"{base}/{prefix}", inputs)
+    remove_abandoned(storage, base, prefix)
+    with staging_folder(storage, base, prefix) as staging:
+        yield staging
 
 
 def remove_abandoned(storage: Storage, folder: str, prefix: str) -> None:

@@ -13,12 +13,13 @@ import pyarrow as pa
 from jobs.collect import collect, run_in_tasks
 from jobs.damage import DamageMap
 from jobs.link import Linked
+from jobs.outputs import inputs_of
 from jobs.pipeline import Cut, Pipeline, spark_cores
 from jobs.plan import make_plan
 from jobs.progress import Progress
 from jobs.publish import Built, name_files
 from jobs.rebuild import REFUSE, SALVAGE, check_unchanged, read_log
-from jobs.staging import staging_folder as new_staging
+from jobs.staging import temporary_folder
 from store_format.faults import StoreError
 from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, MANIFEST, UNFINISHED
 from store_format.storage import storage_for
@@ -122,7 +123,8 @@ def verify(
     on_damage = on_damage or manifest.get("on_damage", REFUSE)
     salvage = on_damage == SALVAGE
     plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes, salvage)
-    with new_staging(staging_storage, staging_storage.resolve(base), "reput-verify") as staging:
+    inputs = [*inputs_of(storage, store, settings or {}), *inputs_of(there, against, {})]
+    with temporary_folder(staging_storage, base, "reput-verify", inputs) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress or Progress())
         linked, reason, warnings, damage = read_log(job, on_damage)
         report = Report(store, against, plan.profile.release, linked.end, reason)

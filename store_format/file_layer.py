@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store_format.faults import StoreChanged, StoreError
-from store_format.locks import held_here, identity
+from store_format.locks import held_here, identity, is_ours
 
 Bytes = npt.NDArray[np.uint8]
 # What can be written: bytes, bytearray, memoryview, or a contiguous array of uint8.
@@ -80,6 +80,11 @@ class Files(Protocol):
         a link, a device, or what another file system is mounted on.
         """
 
+    def is_ours(self, path: str) -> bool:
+        """Whether this user made the file or folder, nobody else may write to it, and it is no
+        link.
+        """
+
     def inode(self, path: str) -> int:
         """What tells a file or folder from another that takes its name."""
 
@@ -93,6 +98,12 @@ class Files(Protocol):
         """Make a folder in one that is there, with the mode and owner of `like`. Its name is not
         durable yet. Raises FileExistsError.
         """
+
+    def add_own_folder(self, path: str) -> None:
+        """Make a folder that is this user's alone (`is_ours`). Raises FileExistsError."""
+
+    def create_own(self, path: str) -> OpenFile:
+        """A new, empty file that is this user's alone. Raises FileExistsError."""
 
     def rename(self, path: str, to: str) -> None:
         """Give a file or folder another name; a file or empty folder of that name goes."""
@@ -194,10 +205,10 @@ class DiskFiles:
         if self.owner is not None:
             os.chown(self._at(path), *self.owner, follow_symlinks=False)
 
-    def _open(self, path: str, flags: int) -> DiskFile:
-        at = self._at(path)
+    def _open(self, path: str, flags: int, mode: int | None = None) -> DiskFile:
+        at, mode = self._at(path), self.file_mode if mode is None else mode
         try:
-            return DiskFile(at, os.open(at, flags | os.O_NOFOLLOW | os.O_CLOEXEC, self.file_mode))
+            return DiskFile(at, os.open(at, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode))
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise StoreError(f"{at}: is a link") from None
@@ -217,6 +228,11 @@ class DiskFiles:
             kind = "a link" if stat.S_ISLNK(about.st_mode) else "neither a file nor a folder"
             raise StoreError(f"{at}: is {kind}")
         return False
+
+    def is_ours(self, path: str) -> bool:
+        about = os.lstat(self._at(path))
+        kind = stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)
+        return kind and is_ours(about)
 
     def inode(self, path: str) -> int:
         return os.lstat(self._at(path)).st_ino
@@ -248,6 +264,12 @@ class DiskFiles:
         if self.owner is not None:
             os.chown(at, about.st_uid, about.st_gid, follow_symlinks=False)
         os.chmod(at, stat.S_IMODE(about.st_mode))
+
+    def add_own_folder(self, path: str) -> None:
+        os.mkdir(self._at(path), 0o700)
+
+    def create_own(self, path: str) -> DiskFile:
+        return self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 
     def rename(self, path: str, to: str) -> None:
         os.rename(self._at(path), self._at(to))
@@ -288,6 +310,28 @@ class DiskFiles:
         finally:
             os.close(descriptor)
 
+    def open_below(self, path: str) -> DiskFile:
+        """open_read where no folder on the way from the root may be a link either."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        *folders, name = path.split("/")
+        here = os.open(self._at(""), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for folder in folders:
+                below = os.open(folder, flags | os.O_DIRECTORY, dir_fd=here)
+                os.close(here)
+                here = below
+            file = os.open(name, flags, dir_fd=here)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise StoreError(f"{self._at(path)}: a link is on the way to it") from None
+            raise
+        finally:
+            os.close(here)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise StoreError(f"{self._at(path)}: is not a regular file")
+        return DiskFile(self._at(path), file)
+
     def lock(self, path: str) -> Callable[[], None]:
         """FileChannel.tryLock(0, 1, false): a POSIX lock on the first byte.
 
@@ -317,3 +361,10 @@ class DiskFiles:
             held_here.discard(key)
 
         return release
+
+
+class FixedFiles(DiskFiles):
+    """The files below a folder that others may have filled: read without following any link."""
+
+    def open_read(self, path: str) -> DiskFile:
+        return self.open_below(path)

@@ -16,10 +16,11 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from store_format.faults import StoreChanged, StoreError
 from store_format.file_layer import Files
-from store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
 from store_format.names import BATCH_CONSUME_QUEUE, CHECKPOINT, CONSUME_QUEUE, INDEX
 from store_format.publishing import NotDurable, put_in_place
 
@@ -57,8 +58,11 @@ def install(
     The store's lock is held. note: what is to be known of the set when it is replaced in turn.
     Queues that the set does not have because all their messages have expired (those before
     log_start) are kept: without them a broker would number their next messages from 0.
-    Raises StoreChanged where a file is not what the manifest says; OSError; NotDurable.
+    Raises StoreChanged where a file is not what the manifest says; StoreError where the store
+    holds a link, or something has the kept set's name that no install has put there; OSError;
+    NotDurable.
     """
+    check_can_change(files, store)
     staging = f"{staging_prefix(store)}{attempt}"
     with _removing(files, store, staging):
         root = _begin(files, store, staging)
@@ -74,6 +78,8 @@ def install(
 def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
     """Put the kept set back; the one that is replaced is kept in turn. Raises as install does."""
     kept = kept_name(store)
+    check_can_change(files, store)
+    check_no_links(files, kept)
     staging = f"{staging_prefix(store)}{attempt}"
     with _removing(files, store, staging):
         root = _begin(files, store, staging)
@@ -96,9 +102,57 @@ def _removing(files: Files, store: str, staging: str) -> Iterator[None]:
         raise
 
 
+def check_can_change(files: Files, store: str) -> None:
+    """Raise StoreError for whatever an install, or its undoing later, could not bring to its end.
+
+    Before anything is changed: a link to a queue's folder would be kept, and could not be put back.
+    """
+    check_no_links(files, store)
+    check_kept(files, store)
+
+
+def check_no_links(files: Files, path: str) -> None:
+    """Raise StoreError where anything below a folder is neither a file nor a folder."""
+    if files.is_folder(path):
+        for name in files.names(path):
+            check_no_links(files, f"{path}/{name}")
+
+
+def check_kept(files: Files, store: str) -> None:
+    """Raise StoreError where what has the kept set's name, and would go, is no kept set of ours."""
+    kept = kept_name(store)
+    if not files.exists(kept):
+        return
+    if not files.is_folder(kept):
+        raise StoreError(f"{kept}: is no folder; install keeps the old set there: move it away")
+    names = files.names(kept)
+    for name in names:
+        if name not in (*DERIVED, NOTE):
+            raise StoreError(
+                f"{kept}/{name}: is of no set that an install has kept; it stays: move it away"
+            )
+    if names and not (NOTE in names and files.is_ours(f"{kept}/{NOTE}")):
+        raise StoreError(
+            f"{kept}: has no {NOTE} that this user's install has written; it stays: move it away"
+        )
+
+
 def unfinished(files: Files, store: str) -> list[str]:
-    """Staging folders of installations that did not come to their end."""
+    """Staging folders of this user's installations that did not come to their end."""
+    return [name for name in _staging(files, store) if _is_our_folder(files, name)]
+
+
+def foreign(files: Files, store: str) -> list[str]:
+    """What is named like one, and is another user's, or a link, or open to others: not touched."""
+    return [name for name in _staging(files, store) if not _is_our_folder(files, name)]
+
+
+def _staging(files: Files, store: str) -> list[str]:
     return [name for name in files.names("") if name.startswith(staging_prefix(store))]
+
+
+def _is_our_folder(files: Files, name: str) -> bool:
+    return files.is_ours(name) and files.is_folder(name)
 
 
 def clean_up(files: Files, store: str) -> list[str]:
@@ -110,8 +164,8 @@ def clean_up(files: Files, store: str) -> list[str]:
 
 
 def read_note(files: Files, path: str) -> dict[str, Any] | None:
-    """What an installation noted; None where there is no note, or no whole one."""
-    if not files.exists(path):
+    """What this user's installation noted; None where there is no such note, or no whole one."""
+    if not (files.exists(path) and files.is_ours(path)):
         return None
     file = files.open_read(path)
     try:
@@ -121,44 +175,58 @@ def read_note(files: Files, path: str) -> dict[str, Any] | None:
         file.close()
     try:
         note: dict[str, Any] = json.loads(raw.tobytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return note
+    return note if isinstance(note, dict) else None
 
 
 def expired_queues(files: Files, store: str, wanted: set[str], log_start: int) -> list[str]:
     """Queues of the store that are not wanted, and whose entries all lie before the log."""
     found = []
     above = f"{store}/" if store else ""
-    for topic in files.names(f"{above}{CONSUME_QUEUE}"):
-        for queue_id in files.names(f"{above}{CONSUME_QUEUE}/{topic}"):
-            queue = f"{CONSUME_QUEUE}/{topic}/{queue_id}"
-            if queue not in wanted:
-                paths = [f"{above}{queue}/{name}" for name in files.names(f"{above}{queue}")]
-                ends = (last_offset(files, path) for path in reversed(paths))
-                last = next((end for end in ends if end is not None), None)
-                if last is not None and last < log_start:
-                    found.append(queue)
+    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
+        for topic in files.names(f"{above}{kind}"):
+            for queue_id in files.names(f"{above}{kind}/{topic}"):
+                queue = f"{kind}/{topic}/{queue_id}"
+                if queue not in wanted:
+                    paths = [f"{above}{queue}/{name}" for name in files.names(f"{above}{queue}")]
+                    ends = (last_offset(files, path) for path in reversed(paths))
+                    last = next((end for end in ends if end is not None), None)
+                    if last is not None and last < log_start:
+                        found.append(queue)
     return found
 
 
 def last_offset(files: Files, path: str) -> int | None:
-    """The greatest physicalOffset in a queue's file, None where it has no entry."""
+    """The greatest physicalOffset in a queue's file, None where it has no message's entry."""
+    used = used_entries(files, path)
+    return int(used["physicalOffset"].max()) if len(used) else None
+
+
+def used_entries(files: Files, path: str) -> npt.NDArray[np.void]:
+    """The entries of messages in a queue's file, as QUEUE_ENTRY or BATCH_QUEUE_ENTRY.
+
+    path: ends in FOLDER/TOPIC/QUEUE/FILE, whose folder says which. What fills a queue up to its
+    first entry (PRE_BLANK) is of no message.
+    """
+    layout = BATCH_QUEUE_ENTRY if path.split("/")[-4:-3] == [BATCH_CONSUME_QUEUE] else QUEUE_ENTRY
     file = files.open_read(path)
     try:
-        raw = np.empty(file.length() // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES, np.uint8)
+        raw = np.empty(file.length() // layout.itemsize * layout.itemsize, np.uint8)
         file.read_at(0, raw)
     finally:
         file.close()
-    entries = np.frombuffer(raw, QUEUE_ENTRY)
-    used = entries[entries["size"] > 0]
-    return int(used["physicalOffset"].max()) if len(used) else None
+    entries: npt.NDArray[np.void] = np.frombuffer(raw, layout)
+    used: npt.NDArray[np.void] = entries[
+        (entries["size"] > 0) & (entries["size"] != PRE_BLANK["size"])
+    ]
+    return used
 
 
 def _begin(files: Files, store: str, staging: str) -> str:
     """A new root with all that is not derived, each file by a second name."""
     root = f"{staging}/{_ROOT}"
-    files.add_folder(staging)
+    files.add_own_folder(staging)
     files.add_folder(root, like=store)
     for name in files.names(store):
         if name not in DERIVED:
@@ -211,7 +279,7 @@ def _copy(source: Files, wanted: SetFile, files: Files, to: str) -> None:
 
 def _swap(files: Files, store: str, staging: str, note: dict[str, Any]) -> None:
     noted = {**note, "root": files.inode(store)}
-    file = files.create(f"{staging}/{NOTE}")
+    file = files.create_own(f"{staging}/{NOTE}")
     file.write_at(0, json.dumps(noted).encode())
     file.close()
     put_in_place(files, f"{staging}/{_ROOT}", store, replace=True)
@@ -222,9 +290,10 @@ def _finish(files: Files, store: str, staging: str) -> None:
     """After the exchange: keep the old root's set, without the names that the new root has too."""
     root, kept = f"{staging}/{_ROOT}", kept_name(store)
     note = read_note(files, f"{staging}/{NOTE}")
-    if note is not None and files.exists(root) and files.inode(root) == note["root"]:
+    if note is not None and files.exists(root) and files.inode(root) == note.get("root"):
         if not files.exists(store):
             raise StoreError(f"{store}: is gone; {root} holds what it was")
+        check_kept(files, store)
         files.sync_folder("")  # the exchange, before anything of the old root goes
         for name in files.names(root):
             if name not in DERIVED:

@@ -8,6 +8,7 @@ that ends, so that what a dead one left is told from what is in use.
 import errno
 import fcntl
 import os
+import stat
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,20 @@ held_here: set[tuple[int, int]] = set()
 def identity(about: os.stat_result) -> tuple[int, int]:
     """What names a file whatever its path."""
     return about.st_dev, about.st_ino
+
+
+def is_ours(about: os.stat_result) -> bool:
+    """Whether this user made it and nobody else may write to it: what it says can be trusted."""
+    return about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def is_our_folder(path: str) -> bool:
+    """Whether it is a folder, no link, and ours alone."""
+    try:
+        about = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(about.st_mode) and is_ours(about)
 
 
 def lock_holder(path: str) -> int | None:
@@ -75,12 +90,14 @@ def claim_folder(path: str, mode: int = 0o700) -> Callable[[], None] | None:
 
 
 def is_abandoned(path: str) -> bool:
-    """Whether nobody holds a folder any more. False where the file system cannot tell."""
+    """Whether nobody holds a folder of ours any more. False where the file system cannot tell."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
     try:
+        if not is_ours(os.fstat(descriptor)):
+            return False
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     except OSError:

@@ -2,13 +2,19 @@
 `store_format.storage`, one module each.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from store_format.overlap import Whereabouts
+
 Bytes = npt.NDArray[np.uint8]
+
+# Given a folder, says what is in it where all of it may go (paths below it, those of folders with
+# a slash at the end); raises StoreError where any of it must stay.
+MayGo = Callable[[str], list[str]]
 
 ANY_TIME = -1  # as a FileState's mtime: the file may be written to, but not be another
 
@@ -79,6 +85,15 @@ class Storage(Protocol):
 
     def list(self, folder: str) -> list[Listed]: ...
 
+    def walk(self, folder: str) -> Iterator[Listed]:
+        """All that is below a folder, by paths from there: files with their states, and without
+        one folders, with a slash at the end, and what is neither. No link is followed. Raises
+        FileNotFoundError, NotADirectoryError, and StoreError where the folder is a link.
+        """
+
+    def whereabouts(self, path: str) -> Whereabouts:
+        """What tells whether two paths lead to one place, or one into the other."""
+
     def open(self, path: str, state: FileState | None = None) -> Reader: ...
 
     def create(self, path: str, digest: bool = False) -> Writer: ...
@@ -115,12 +130,27 @@ class Storage(Protocol):
     def remove_tree(self, folder: str) -> None:
         """Remove a folder and all in it, as far as that can be done."""
 
-    def begin_set(self, folder: str, to: str, replace: bool) -> str:
+    def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
         """Where to put the files of the set that `publish` will make of it at `to`.
 
-        folder: a name for it in the job's own staging, given to both. Raises OSError where `to`
-        may not be published to.
+        folder: a name for it in the job's own staging, given to both. may_go: asked for what is
+        there before any of it goes. Raises as that does; OSError.
         """
 
-    def publish(self, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]) -> None:
+    def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
         """Write the manifest (name, content), the set's last file, and make it the set at `to`."""
+
+
+def walk_lists(storage: Storage, folder: str, below: str = "") -> Iterator[Listed]:
+    """`Storage.walk` by listing folder after folder."""
+    for name, state in storage.list(folder):
+        if state is not None:
+            yield Listed(f"{below}{name}", state)
+            continue
+        try:
+            inside = list(walk_lists(storage, f"{folder}/{name}", f"{below}{name}/"))
+        except (FileNotFoundError, NotADirectoryError):
+            yield Listed(f"{below}{name}", None)
+            continue
+        yield Listed(f"{below}{name}/", None)
+        yield from inside

@@ -1,13 +1,14 @@
 """A Storage in memory, for thousands of rebuilds: what jobs ask of a file system, and no more."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from store_format.faults import StoreChanged
-from store_format.store_files import Bytes, FileState, Listed, Written
+from store_format.overlap import Whereabouts, by_key
+from store_format.store_files import Bytes, FileState, Listed, MayGo, Written, walk_lists
 
 
 class Claims:
@@ -23,6 +24,12 @@ class Claims:
 
     def resolve(self, path: str) -> str:
         return path
+
+    def walk(self, folder: str) -> Iterator[Listed]:
+        return walk_lists(self, folder)  # type: ignore[arg-type]
+
+    def whereabouts(self, path: str) -> Whereabouts:
+        return by_key((type(self).__name__, id(self)), path)
 
     def claim(self, folder: str) -> Callable[[], None]:
         self.make_folders(folder)
@@ -87,10 +94,11 @@ class MemoryStorage(Claims):
         self.files = {p: c for p, c in self.files.items() if not p.startswith(folder + "/")}
         self.folders = {p for p in self.folders if not (p + "/").startswith(folder + "/")}
 
-    def begin_set(self, folder: str, to: str, replace: bool) -> str:
+    def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
+        may_go(to)
         return folder
 
-    def publish(self, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]) -> None:
+    def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
         name, content = manifest
         self.files[f"{folder}/{name}"] = content
         paths = [path for path in self.files if path.startswith(folder + "/")]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,12 @@ __all__ = ["rebuilt", "store"]  # fixtures
 
 DEAD = "0" * 32
 GONE = "2" * 32 + ".gone"
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporary folder of these tests' own: others may have leftovers in the usual one."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
 
 
 def names(folder: Path) -> list[str]:

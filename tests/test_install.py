@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jobs.cli import main
@@ -16,11 +17,14 @@ from store_format.installing import (
     DERIVED,
     SetFile,
     clean_up,
+    expired_queues,
     install,
     kept_name,
+    last_offset,
     undo,
     unfinished,
 )
+from store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
 from store_format.publishing import NotDurable
 from store_format.writer.message import Message
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
@@ -161,8 +165,9 @@ def test_not_a_store_with_what_cannot_be_given_a_second_name(
 
 
 def test_not_what_is_no_set(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "no_set").mkdir()
     with pytest.raises(StoreError, match=r"manifest\.json: no such file"):
-        install_set(str(store), str(tmp_path))
+        install_set(str(store), str(tmp_path / "no_set"))
     with pytest.raises(StoreError, match="no set that an install has replaced"):
         undo_install(str(store))
 
@@ -180,6 +185,27 @@ def test_a_queue_whose_messages_have_expired_keeps_its_position(tmp_path: Path) 
     install_set(str(root), str(tmp_path / "set"))
     with open_writer(root, **SETTINGS) as writer:
         assert writer.append(Message("Idle", b"x")).queue_offset == 10
+
+
+def test_entries_are_read_by_the_layout_of_their_folder() -> None:
+    """A batch queue's are of 46 bytes; what fills a queue up to its first one is of no message."""
+    files = MemoryFiles()
+    batch = np.zeros(3, BATCH_QUEUE_ENTRY)
+    batch["physicalOffset"][:2], batch["size"][:2], batch["baseOffset"] = (100, 900), 77, 1 << 40
+    blank = PRE_BLANK.tobytes() * 4
+    queue = blank + np.array((500, 77, 1 << 60), QUEUE_ENTRY).tobytes() + bytes(20)
+    put(files, "", {
+        "batchconsumequeue/B/0/0": batch.tobytes(), "batchconsumequeue/C/0/0": batch[:1].tobytes(),
+        "consumequeue/Q/0/0": queue, "consumequeue/Q/1/0": blank + bytes(40),
+        "consumequeue/Q/2/0": bytes(40),
+    })  # fmt: skip
+    assert last_offset(files, "batchconsumequeue/B/0/0") == 900
+    assert last_offset(files, "consumequeue/Q/0/0") == 500
+    assert last_offset(files, "consumequeue/Q/1/0") is None
+    assert last_offset(files, "consumequeue/Q/2/0") is None
+    # before 600 all of Q/0 and C/0 has expired, and of B/0 not; Q/1 and Q/2 never had a message
+    assert expired_queues(files, "", set(), 600) == ["consumequeue/Q/0", "batchconsumequeue/C/0"]
+    assert expired_queues(files, "", {"batchconsumequeue/C/0"}, 600) == ["consumequeue/Q/0"]
 
 
 def test_the_command_asks(store: Path, rebuilt: Path, capsys: pytest.CaptureFixture[str]) -> None:

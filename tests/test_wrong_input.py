@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from jobs.outputs import OutputInUse
 from jobs.pipeline import Cut
-from jobs.publish import OutputInUse
 from jobs.rebuild import TRUNCATE
 from jobs.summary import Summary
 from store_format.faults import DamageFound, StoreChanged, StoreError
@@ -312,11 +312,23 @@ def test_an_output_in_use(store: Path, tmp_path: Path) -> None:
     output.mkdir()
     (output / "mine").write_text("x")
     before = tree(tmp_path)
+    with pytest.raises(OutputInUse, match=r"output: is not empty; give another folder"):
+        rebuild(store, output)
+    with pytest.raises(StoreError, match=r"output: is not empty, and has no manifest\.json"):
+        rebuild(store, output, replace=True)
+    assert tree(tmp_path) == before
+    (output / "mine").unlink()
+    rebuild(store, output)
     with pytest.raises(OutputInUse, match=r"output: is not empty; --replace"):
         rebuild(store, output)
+    (output / "index" / "thesis.doc").write_text("x")
+    before = tree(tmp_path)
+    for replace in (False, True):
+        with pytest.raises(StoreError, match=r"index/thesis\.doc: is not in its manifest"):
+            rebuild(store, output, replace=replace)
     assert tree(tmp_path) == before
+    (output / "index" / "thesis.doc").unlink()
     assert rebuild(store, output, replace=True).messages == 90
-    assert not (output / "mine").exists()
 
 
 def test_an_output_that_is_a_file(store: Path, tmp_path: Path) -> None:

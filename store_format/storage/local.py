@@ -8,20 +8,21 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from store_format.faults import StoreChanged, StoreError
 from store_format.file_layer import DiskFiles, fill_from
 from store_format.locks import claim_folder, is_abandoned, lock_holder
 from store_format.names import LOCK
+from store_format.overlap import Whereabouts, on_this_machine
 from store_format.publishing import put_in_place
 from store_format.storage.local_writers import LocalWriter, PublishedWriter
-from store_format.store_files import Bytes, FileState, Listed, Writer
+from store_format.store_files import Bytes, FileState, Listed, MayGo, Writer
 
 _FETCH_BYTES = 1 << 20
 _AHEAD_BYTES = 8 << 20
-_FILE_URL = re.compile(r"^file:(//(localhost)?(?=/))?")
+_FILE_URL = re.compile(r"^file:(//(localhost)?(?=/))?", re.IGNORECASE)
 _GONE = ".gone"
 
 
@@ -57,6 +58,21 @@ class LocalStorage:
                 listed.append(Listed(entry.name, state))
         return sorted(listed)
 
+    def walk(self, folder: str, below: str = "") -> Iterator[Listed]:
+        """All below a folder; see Storage.walk."""
+        if os.path.islink(folder):
+            raise StoreError(f"{folder}: is a link; give the folder that it leads to")
+        for name, state in self.list(folder):
+            path = f"{folder}/{name}"
+            if state is not None or not stat.S_ISDIR(os.lstat(path).st_mode):
+                yield Listed(f"{below}{name}", state)
+                continue
+            yield Listed(f"{below}{name}/", None)
+            yield from self.walk(path, f"{below}{name}/")
+
+    def whereabouts(self, path: str) -> Whereabouts:
+        return on_this_machine(path)
+
     def open(self, path: str, state: FileState | None = None) -> "LocalReader":
         """Open for reading; `state` is what an earlier listing saw. Raises StoreError."""
         return self.reader(path, state)
@@ -85,7 +101,7 @@ class LocalStorage:
 
     def claim(self, folder: str) -> Callable[[], None] | None:
         self.make_folders(os.path.dirname(folder))
-        return claim_folder(folder, self.folder_mode)
+        return claim_folder(folder)
 
     def is_abandoned(self, folder: str) -> bool | None:
         return is_abandoned(folder)
@@ -112,16 +128,17 @@ class LocalStorage:
             os.rename(folder, gone)
         shutil.rmtree(gone, ignore_errors=True)
 
-    def begin_set(self, folder: str, to: str, replace: bool) -> str:
+    def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
         """A new folder in staging: all of it gets its place at once."""
+        may_go(to)
         self.make_folders(folder)
         return folder
 
-    def publish(self, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]) -> None:
+    def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
         """Add the manifest, make all of `folder` durable, then give it the name `to`.
 
-        `to` must be absent or empty unless `replace`: then what was there has the name `folder`
-        afterwards. Raises OSError, and nothing has changed; NotDurable, and it has.
+        What was there, if anything was and may go, has the name `folder` afterwards. Raises
+        OSError, or as may_go does, and nothing has changed; NotDurable, and it has.
         """
         name, content = manifest
         output = self.create(f"{folder}/{name}")
@@ -130,7 +147,8 @@ class LocalStorage:
         self.make_folders(os.path.dirname(os.path.abspath(to)))
         # a rename wants no slash at the end, and paths below the root of all files none in front
         folder, to = (os.path.abspath(path).lstrip("/") for path in (folder, to))
-        put_in_place(DiskFiles(""), folder, to, replace)
+        replaces = bool(may_go(f"/{to}"))
+        put_in_place(DiskFiles(""), folder, to, replaces, lambda path: may_go(f"/{path}"))
 
 
 def _open_regular(path: str) -> int:

@@ -1,7 +1,8 @@
 """Publishing where no folder gets its name in one step: the manifest, written last, makes a set.
 
 1. A file UNFINISHED is written into the output folder; it names the job that publishes.
-2. What an older set or a killed job left there is removed, the old manifest first.
+2. What an older set or a killed job left there is removed, the old manifest first. Only names that
+   may go (MayGo) are removed, one by one: what came there meanwhile stays, and ends the job.
 3. The files get their names.
 4. The manifest is written, then UNFINISHED removed.
 
@@ -12,12 +13,12 @@ in step 4.
 
 import errno
 import hashlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 from store_format.faults import StoreError
 from store_format.names import MANIFEST, UNFINISHED
-from store_format.store_files import Storage, Written
+from store_format.store_files import Listed, MayGo, Storage, Written, walk_lists
 
 _ZEROS = bytes(1 << 20)
 
@@ -55,32 +56,49 @@ class SequentialWriter:
         raise NotImplementedError
 
 
+class Clearing(Storage, Protocol):
+    """A Storage that can remove names exactly."""
+
+    def remove_all(self, paths: Iterable[str]) -> None: ...
+
+    def remove_folder(self, path: str) -> None: ...
+
+
 class ManifestLast:
     """`begin_set`, `publish` and `claim` of a Storage that publishes this way."""
 
     window_bytes = 8 << 20  # each read is a request
 
-    def begin_set(self: Storage, folder: str, to: str, replace: bool) -> str:
+    def begin_set(self: "Clearing", folder: str, to: str, may_go: MayGo) -> str:
         """Clear `to`, where the files then get their names one by one."""
-        names = set(_names(self, to))
-        if names and not replace and not (UNFINISHED in names and MANIFEST not in names):
-            raise FileExistsError(errno.EEXIST, "is not empty", to)
+        going = [path for path in may_go(to) if path not in (UNFINISHED, MANIFEST)]
         self.make_folders(to)
         self.remove(f"{to}/{UNFINISHED}")
         _write(self, f"{to}/{UNFINISHED}", folder.encode())
         self.remove(f"{to}/{MANIFEST}")
-        for name, state in self.list(to):
-            if state is None:
-                self.remove_tree(f"{to}/{name}")
-            elif name != UNFINISHED:
-                self.remove(f"{to}/{name}")
+        self.remove_all(f"{to}/{path}" for path in going if path[-1:] != "/")
+        for path in sorted(going, reverse=True):  # what is in a folder, then the folder
+            if path[-1:] == "/":
+                self.remove_folder(f"{to}/{path[:-1]}")
         left = [name for name in _names(self, to) if name != UNFINISHED]
         if left:
-            raise FileExistsError(errno.EEXIST, "cannot be removed", f"{to}/{left[0]}")
+            raise FileExistsError(errno.EEXIST, "is there and is of no set", f"{to}/{left[0]}")
         return to
 
+    def remove_all(self: Storage, paths: Iterable[str]) -> None:
+        """Remove files."""
+        for path in paths:
+            self.remove(path)
+
+    def remove_folder(self: Storage, path: str) -> None:
+        """Remove a folder, which stays where something is in it."""
+        self.remove(path)
+
+    def walk(self: Storage, folder: str) -> Iterator[Listed]:
+        return walk_lists(self, folder)
+
     def publish(
-        self: Storage, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]
+        self: Storage, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]
     ) -> None:
         """Write the manifest; with it, `to` holds a set."""
         marker = f"{to}/{UNFINISHED}"

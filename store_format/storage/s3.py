@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from store_format.faults import StoreChanged, StoreError
+from store_format.overlap import Whereabouts, by_key
 from store_format.storage.manifest_last import ManifestLast, SequentialWriter
 from store_format.store_files import Bytes, FileState, Listed
 
@@ -136,6 +137,25 @@ class S3Storage(ManifestLast):
                 raise FileNotFoundError(errno.ENOENT, "no such folder", folder) from None
             raise NotADirectoryError(errno.ENOTDIR, "is an object", folder)
 
+    def walk(self, folder: str) -> Iterator[Listed]:
+        """All below a prefix, in one listing: folders have no names of their own, but markers
+        that some tools write for them. Raises as list does.
+        """
+        prefix, empty = self._prefix(folder), True
+        for page in self._pages("list_objects_v2", folder):
+            for about in page.get("Contents", ()):
+                empty = False
+                name = about["Key"][len(prefix) :]
+                if name:
+                    yield Listed(name, None if name[-1] == "/" else _state(about))
+        if empty:
+            self._explain_nothing(folder)
+
+    def whereabouts(self, path: str) -> Whereabouts:
+        """By bucket and key, whichever of its names the protocol is called by."""
+        place = _place(path)
+        return by_key(("s3", place["Bucket"].lower()), place["Key"])
+
     def open(self, path: str, state: FileState | None = None) -> "S3Reader":
         """Nothing is asked yet: a reader that is given a state finds out as it reads."""
         return S3Reader(path, state)
@@ -169,6 +189,23 @@ class S3Storage(ManifestLast):
     def remove(self, path: str) -> None:
         with _in_words(path):
             client().delete_object(**_place(path))
+
+    def remove_all(self, paths: Iterable[str]) -> None:
+        """Remove objects, many in a request. Raises OSError where one stays."""
+        left = list(paths)
+        for at in range(0, len(left), _DELETED_AT_ONCE):
+            some = [_place(path) for path in left[at : at + _DELETED_AT_ONCE]]
+            keys = {"Objects": [{"Key": place["Key"]} for place in some], "Quiet": True}
+            with _in_words(left[at]):
+                answer = client().delete_objects(Bucket=some[0]["Bucket"], Delete=keys)
+            for said in answer.get("Errors", ()):
+                raise _of_code(f"s3://{some[0]['Bucket']}/{said.get('Key')}", said)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder's marker; what is below it is not touched."""
+        place = _place(path)
+        with _in_words(path):
+            client().delete_object(Bucket=place["Bucket"], Key=f"{place['Key']}/")
 
     def remove_tree(self, folder: str) -> None:
         """Remove all below a prefix, and uploads to there that were never finished."""

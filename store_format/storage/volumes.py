@@ -7,11 +7,11 @@ synced or made with holes. Machines may see other inodes than the driver did.
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from store_format.storage.local import LocalReader, LocalStorage
 from store_format.storage.manifest_last import ManifestLast, SequentialWriter
-from store_format.store_files import FileState
+from store_format.store_files import FileState, Listed
 
 _DBFS = re.compile(r"^(dbfs|file):/+", re.IGNORECASE)
 _MOUNTS = ("Volumes", "dbfs")
@@ -59,6 +59,12 @@ class VolumeStorage(ManifestLast, LocalStorage):
 
     def create(self, path: str, digest: bool = False) -> VolumeWriter:
         return VolumeWriter(path, self.file_mode, digest)
+
+    def walk(self, folder: str, below: str = "") -> Iterator[Listed]:
+        return LocalStorage.walk(self, folder, below)
+
+    def remove_folder(self, path: str) -> None:
+        os.rmdir(path)
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
         """By copy and removal, which every mount can do."""

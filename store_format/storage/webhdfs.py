@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from store_format.faults import StoreChanged, StoreError
+from store_format.overlap import Whereabouts, by_key, by_parts
 from store_format.storage.manifest_last import ManifestLast, SequentialWriter
 from store_format.store_files import Bytes, FileState, Listed
 
@@ -97,6 +98,20 @@ def _state(about: dict[str, Any]) -> FileState:
     return FileState(about["length"], about["modificationTime"] * 1_000_000, about["fileId"])
 
 
+def _root(url: str) -> str:
+    scheme, _, rest = url.partition("//")
+    return f"{scheme}//{rest.partition('/')[0]}"
+
+
+def _folder_number(url: str) -> tuple[str, int, int] | None:
+    """What tells a folder or file from those of other clusters too; None where there is none."""
+    try:
+        about = _json(url, "GET", "GETFILESTATUS")["FileStatus"]
+    except FileNotFoundError:
+        return None
+    return "hdfs number", about["fileId"], about["modificationTime"]
+
+
 class WebHdfsStorage(ManifestLast):
     """HDFS: folders are real, and a file's rename is one step."""
 
@@ -114,6 +129,28 @@ class WebHdfsStorage(ManifestLast):
             for about in found
         ]
         return sorted(listed, key=lambda one: one.name)
+
+    def whereabouts(self, path: str) -> Whereabouts:
+        """By host and path, and by the numbers that HDFS gives to its folders.
+
+        One cluster has several hosts, ports and schemes; the number and the time of change of a
+        folder tell that it is the same one. Raises StoreError, OSError.
+        """
+        place = _place(path)
+        parts = [part for part in place.path.split("/") if part]
+        if {".reserved", ".", ".."} & set(parts):
+            raise StoreError(f"{path}: .reserved, . and .. are no names of an output or a store")
+        found = by_key(("hdfs", place.host.lower()), place.path)
+        numbers = [
+            _folder_number(f"{_root(path)}/{'/'.join(parts[:depth])}")
+            for depth in range(1, len(parts) + 1)
+        ]
+        known = [each for each in numbers if each]
+        missing = parts[len(known) :]
+        if not known:
+            return found
+        below = by_parts(known[-1], missing)
+        return found | Whereabouts(below.itself, below.above | frozenset(known[:-1]))
 
     def open(self, path: str, state: FileState | None = None) -> "WebHdfsReader":
         return WebHdfsReader(path, state)

@@ -12,7 +12,7 @@ import numpy as np
 
 from store_format.faults import StoreChanged
 from store_format.publishing import put_in_place
-from store_format.store_files import Bytes, FileState, Listed, Written
+from store_format.store_files import Bytes, FileState, Listed, MayGo, Written
 from tests.faults.memory_files import MemoryFiles
 from tests.memory_storage import Claims
 
@@ -72,17 +72,18 @@ class FilesStorage(Claims):
             self._remove(f"{path}/{name}")
         self.files.remove(path)
 
-    def begin_set(self, folder: str, to: str, replace: bool) -> str:
+    def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
+        may_go(to)
         self.make_folders(folder)
         return folder
 
-    def publish(self, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]) -> None:
+    def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
         name, content = manifest
         output = self.create(f"{folder}/{name}")
         output.write(content)
         output.finish(len(content))
         self.make_folders(to.rpartition("/")[0])
-        put_in_place(self.files, folder, to, replace)
+        put_in_place(self.files, folder, to, bool(may_go(to)), may_go)
 
 
 class FilesReader:

@@ -133,6 +133,15 @@ class MemoryFiles:
             raise FileNotFoundError(errno.ENOENT, path)
         return path in self.folders
 
+    def is_ours(self, path: str) -> bool:
+        return self.exists(path)
+
+    def add_own_folder(self, path: str) -> None:
+        self.add_folder(path)
+
+    def create_own(self, path: str) -> MemoryFile:
+        return self.create(path)
+
     def inode(self, path: str) -> int:
         return self.folder_ids[path] if path in self.folders else self.names_of[path]
 

@@ -16,7 +16,7 @@ import pytest
 
 from jobs.pipeline import Cut
 from jobs.verify import Report, verify
-from store_format.faults import StoreChanged
+from store_format.faults import StoreChanged, StoreError
 from store_format.names import MANIFEST, UNFINISHED
 from store_format.storage import storage_for
 from store_format.store_files import FileState, Storage
@@ -227,8 +227,36 @@ def check_kills(store: str, output: str, tmp_path: Path) -> None:
     rebuild(store, output)  # without --replace: it is no set
     check_output(output, tmp_path)
     before = set(walk(storage, output))
-    write(storage, f"{output}/consumequeue/Old/0/00000000000000000000", b"of an older set")
     with pytest.raises(Exception, match="is not empty; --replace"):
         rebuild(store, output)
     rebuild(store, output, replace=True)
     assert set(walk(storage, output)) == before
+
+
+def check_replaces_only_its_own(store: str, output: str, **more: Any) -> None:
+    """A set with anything besides stays as it is, and so does what is no set."""
+    storage = storage_for(output)
+    other = f"{output}/consumequeue/Old/0/00000000000000000000"
+    write(storage, other, b"not ours")
+    before = {path: storage.read_bytes(f"{output}/{path}") for path in walk(storage, output)}
+    with pytest.raises(StoreError, match=r"consumequeue/Old/.*: is not in its manifest"):
+        rebuild(store, output, replace=True, **more)
+    storage.remove(f"{output}/{MANIFEST}")
+    for marker in (None, b"a note"):
+        with pytest.raises(StoreError, match=r"and stays|is not empty, and has no manifest"):
+            rebuild(store, output, replace=True, **more)
+        if marker is None:
+            write(storage, f"{output}/{UNFINISHED}", marker or b"a note")
+    after = {path: storage.read_bytes(f"{output}/{path}") for path in walk(storage, output)}
+    assert after == {**{p: c for p, c in before.items() if p != MANIFEST}, UNFINISHED: b"a note"}
+
+
+def check_overlaps(store: str, outputs: list[str], **more: Any) -> None:
+    """Each of these spellings is, holds or lies inside the store, which stays as it was."""
+    storage = storage_for(store)
+    before = {path: storage.read_bytes(f"{store}/{path}") for path in walk(storage, store)}
+    for output in outputs:
+        for replace in (False, True):
+            with pytest.raises(StoreError):
+                rebuild(store, output, replace=replace, **more)
+    assert {path: storage.read_bytes(f"{store}/{path}") for path in walk(storage, store)} == before

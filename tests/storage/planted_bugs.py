@@ -9,7 +9,6 @@ _S3 = "store_format/storage/s3.py"
 _HDFS = "store_format/storage/webhdfs.py"
 _LAST = "store_format/storage/manifest_last.py"
 _VOLUMES = "store_format/storage/volumes.py"
-_PUBLISH = "jobs/publish.py"
 
 
 def s3(words: str) -> tuple[str, ...]:
@@ -41,8 +40,11 @@ BUGS = (
     Bug("what a killed job left beside is removed", "jobs/staging.py",
         "told = (True,) if number else (True, None)", "told = (True,)",
         s3("killed_driver")),
-    Bug("what a killed job left in the output is no set", _PUBLISH,
-        "if UNFINISHED in names and MANIFEST not in names:", "if False:", s3("killed_driver")),
+    Bug("what a killed job left in the output is no set", "jobs/outputs.py",
+        "return MANIFEST not in going", "return False", s3("killed_driver")),
+    Bug("an object that came meanwhile stays", "jobs/sets.py",
+        '_refuse(name not in files, folder, name, kind, "is not in its manifest")', "pass",
+        s3("overlaps")),
     Bug("an unfinished set is not verified", "jobs/verify.py",
         "if UNFINISHED in names and MANIFEST not in names:", "if False:", s3("unfinished")),
     Bug("the input has a storage of its own", "jobs/pipeline.py",

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from store_format.faults import StoreChanged, StoreError
 from store_format.names import MANIFEST, UNFINISHED
 from store_format.storage import s3
 from store_format.storage.s3 import S3Storage
-from store_format.store_files import FileState
+from store_format.store_files import FileState, MayGo
 from tests.in_process import as_text
 from tests.storage import battery, cutting_proxy, s3_server
 from tests.storage.s3_server import BUCKET
@@ -93,6 +93,25 @@ def test_from_s3_to_s3(output: str, tmp_path: Path) -> None:
     report = battery.look(f"{URL}/store", output, staging_folder=f"{URL}/staging")
     assert report.same, report.text()
     assert s3_server.object_keys("staging") == []
+
+
+def test_an_output_that_overlaps_the_store_is_refused(output: str) -> None:
+    spellings = [
+        f"{URL}/store", f"{URL}/store/", f"{URL}//store", f"{URL}/x/../store", f"{URL}/./store/y",
+        f"s3a://{BUCKET}/store", f"S3N://{BUCKET}/store/commitlog", f"{URL}/store/consumequeue",
+        f"{URL}/store/out", URL, f"{URL}/", f"{URL}/store/../store//z",
+    ]  # fmt: skip
+    battery.check_overlaps(f"{URL}/store", spellings)
+    battery.rebuild(f"{URL}/store", output)
+    battery.check_replaces_only_its_own(f"{URL}/store", output)
+
+
+def test_a_folder_s_marker_is_no_file(output: str) -> None:
+    """As the consoles of object stores make them."""
+    battery.rebuild(f"{URL}/store", output)
+    for marker in ("consumequeue/", ""):
+        s3.client().put_object(Bucket=BUCKET, Key=f"{output.split('/', 3)[3]}/{marker}", Body=b"")
+    battery.rebuild(f"{URL}/store", output, replace=True)
 
 
 class Asking(Progress):
@@ -182,12 +201,11 @@ def test_a_changed_object_ends_the_job(at_look: int, output: str) -> None:
 
 
 class Stuck(S3Storage):
-    """Fails when the old set's folders are to go."""
+    """Fails when some of the old set's files are gone."""
 
-    def remove_tree(self, folder: str) -> None:
-        if folder.endswith("/out/consumequeue"):
-            raise OSError("stuck")
-        super().remove_tree(folder)
+    def remove_all(self, paths: Iterable[str]) -> None:
+        super().remove_all([path for path in paths if "/consumequeue/" not in path])
+        raise OSError("stuck")
 
 
 def test_half_of_an_old_set_has_no_manifest(output: str, tmp_path: Path) -> None:
@@ -204,9 +222,10 @@ def test_half_of_an_old_set_has_no_manifest(output: str, tmp_path: Path) -> None
 class Overtaken(S3Storage):
     """Another job begins to publish to the same place, just before the manifest is written."""
 
-    def publish(self, folder: str, to: str, replace: bool, manifest: tuple[str, bytes]) -> None:
-        S3Storage().begin_set(f"{folder}-another", to, True)
-        super().publish(folder, to, replace, manifest)
+    def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
+        going = [listed.name for listed in self.walk(to)]
+        S3Storage().begin_set(f"{folder}-another", to, lambda _: going)
+        super().publish(folder, to, may_go, manifest)
 
 
 def test_of_two_jobs_at_most_one_publishes(output: str) -> None:
@@ -237,7 +256,11 @@ def test_wrong_places_are_named(command: Any, output: str) -> None:
     code, says = command("rebuild", f"{URL}/none", "--output", output)
     assert (code, says) == (2, f"reput: error: {URL}/none/commitlog: no such folder\n")
     code, says = command("rebuild", f"{URL}/store", "--output", URL, "--replace", *SIZES)
-    assert (code, says.split(": ")[2][:26]) == (2, "an S3 URL is s3://BUCKET/K")
+    assert (code, says.split(": ")[2:]) == (2, [f"{URL}", f"holds {URL}/store, which is read",
+        "nothing is written there, whatever the options; give another place\n"])  # fmt: skip
+    code, says = command("rebuild", str(battery.golden().input), "--output", URL, *SIZES)
+    assert code == 2
+    assert "is not empty; give another folder" in says
     code, says = command("rebuild", "s3://key:secret@bucket/store", "--output", output)
     assert code == 2
     assert "secret@" not in says

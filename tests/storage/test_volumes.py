@@ -72,7 +72,7 @@ def test_the_mount_refuses_a_local_disk_s_ways(mount: str) -> None:
     with pytest.raises(Refused):
         LocalStorage().move_all([(f"{mount}/file", f"{mount}/other")])
     with pytest.raises(Refused):
-        LocalStorage().publish(mount, f"{mount}-2", False, ("empty", b""))
+        LocalStorage().publish(mount, f"{mount}-2", lambda folder: [], ("empty", b""))
 
 
 def test_files(mount: str) -> None:
@@ -92,10 +92,15 @@ def test_from_a_volume_to_a_volume(
     battery.rebuild(store, output, storage=storage)
     battery.check_output(output, tmp_path)
     before = set(battery.walk(storage, output))
-    battery.write(storage, f"{output}/index/20200101000000000", b"of an older set")
     battery.rebuild(store, output, storage=storage, replace=True)
     assert set(battery.walk(storage, output)) == before
     assert battery.look(store, output, storage=storage, staging_folder=mount).same
+    battery.check_overlaps(
+        store,
+        [mount, f"{store}/x", f"{mount}/y/../store/", f"file:{store}/commitlog"],
+        storage=storage,
+    )
+    battery.check_replaces_only_its_own(store, output, storage=storage)
 
 
 def test_no_inode_tells_a_file(mount: str) -> None:
@@ -121,6 +126,7 @@ def test_no_inode_tells_a_file(mount: str) -> None:
         ("file:///data/a", LocalStorage, "/data/a"),
         ("file:/data/a", LocalStorage, "/data/a"),
         ("file://localhost/data/a", LocalStorage, "/data/a"),
+        ("FILE:///data/a", LocalStorage, "/data/a"),
         ("/data/a:/b", LocalStorage, "/data/a:/b"),
     ],
 )

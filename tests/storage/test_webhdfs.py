@@ -53,6 +53,20 @@ def test_from_hdfs_to_hdfs(store: str, url: str, tmp_path: Path) -> None:
     assert battery.look(store, output, staging_folder=url).same
 
 
+def test_an_output_that_overlaps_the_store_is_refused(store: str, url: str) -> None:
+    spellings = [
+        store, f"{store}/", url, f"{store}/x", f"{store}/commitlog", f"{url}//store",
+        f"{url}/x/../store", url.replace("webhdfs://", "webhdfs://root@") + "/store",
+        url.replace("webhdfs:", "WEBHDFS:") + "/store", url.replace("/data", "/.reserved/raw/data"),
+        url.replace("127.0.0.1", "localhost") + "/store/out",
+        url.replace("localhost", "127.0.0.1") + "/store/out",
+    ]  # fmt: skip
+    battery.check_overlaps(store, spellings)
+    battery.rebuild(store, f"{url}/own")
+    battery.rebuild(store, f"{url}/own", replace=True)
+    battery.check_replaces_only_its_own(store, f"{url}/own")
+
+
 @pytest.mark.long
 def test_a_killed_driver_leaves_no_set(store: str, url: str, tmp_path: Path) -> None:
     battery.check_kills(store, f"{url}/killed", tmp_path)

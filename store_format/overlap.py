@@ -1,0 +1,121 @@
+"""Whether one place is, holds or lies inside another, however the two are spelled.
+
+A place has many names: through links, `..`, a second mount of its file system, another spelling of
+its URL. So it is described by all that names it and all that names what holds it, and two places
+overlap where those have a name in common. A name is a tuple whose first item says of which kind it
+is, so that names of different file systems never meet.
+"""
+
+import os
+import re
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple
+
+Name = tuple[Hashable, ...]
+
+_MOUNTS = "/proc/self/mountinfo"
+_OCTAL = re.compile(r"\\([0-7]{3})")  # how the kernel writes blanks and the like there
+
+
+class Whereabouts(NamedTuple):
+    """What names a file or folder (there or still to be made), and what names those above it."""
+
+    itself: frozenset[Name]
+    above: frozenset[Name]
+
+    def __or__(self, other: "Whereabouts") -> "Whereabouts":
+        return Whereabouts(self.itself | other.itself, self.above | other.above)
+
+
+def relation(a: Whereabouts, b: Whereabouts) -> str | None:
+    """How a stands to b: `is`, `holds` or `lies inside`; None where they are apart."""
+    if a.itself & b.itself:
+        return "is"
+    if a.itself & b.above:
+        return "holds"
+    if a.above & b.itself:
+        return "lies inside"
+    return None
+
+
+def by_parts(start: Name, parts: Iterable[str]) -> Whereabouts:
+    """A place that is named by a way from a root (`start`) down, name by name."""
+    way = [start]
+    for part in parts:
+        way.append((*way[-1], part))
+    return Whereabouts(frozenset(way[-1:]), frozenset(way[:-1]))
+
+
+def by_key(start: Name, key: str) -> Whereabouts:
+    """A place of a file system whose paths are mere text: as it stands, and put in order.
+
+    Whether `a//b` and `a/x/../b` are `a/b` there depends on who reads them, so they are taken for
+    it as well.
+    """
+    ordered: list[str] = []
+    for part in key.split("/"):
+        if part == "..":
+            ordered = ordered[:-1]
+        elif part not in ("", "."):
+            ordered.append(part)
+    plain = [part for part in key.split("/") if part]
+    return by_parts(start, plain) | by_parts(start, ordered)
+
+
+def on_this_machine(path: str) -> Whereabouts:
+    """A local path: by device and inode, and by where it is on its file system (bind mounts).
+
+    Links are followed, also one in the last place that leads nowhere. Names that are not there
+    yet are told below the nearest folder that is, in small letters: a file system may not
+    distinguish them. Raises OSError.
+    """
+    real = os.path.realpath(path)
+    here = real
+    missing: list[str] = []
+    while not os.path.lexists(here) and here != "/":
+        here, _, name = here.rpartition("/")
+        here = here or "/"
+        missing.insert(0, name.lower())
+    found = by_parts(_inode(here), missing)
+    above = set(found.above)
+    folder = here
+    while folder != "/":
+        folder = os.path.dirname(folder)
+        above.add(_inode(folder))
+    return Whereabouts(found.itself, frozenset(above)) | _on_its_file_system(here, missing)
+
+
+def _inode(path: str) -> Name:
+    about = os.stat(path)
+    return "inode", about.st_dev, about.st_ino
+
+
+def _on_its_file_system(path: str, missing: list[str]) -> Whereabouts:
+    try:
+        with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+            device, inside = where_mounted(path, file.read())
+    except OSError:  # no Linux, or no /proc
+        return Whereabouts(frozenset(), frozenset())
+    return by_parts(("mounted", device), [*_parts(inside), *missing])
+
+
+def where_mounted(path: str, mounts: str) -> tuple[str, str]:
+    """(device, path from the root of its file system) of a real path. mounts: mountinfo's text."""
+    best = ("", "/", "/")
+    for line in mounts.splitlines():
+        _, _, device, root, point, *_ = line.split(" ")
+        point = _plain(point)
+        inside = point == "/" or path == point or path.startswith(point + "/")
+        if inside and len(point) >= len(best[1]):  # of two at one point the later one is seen
+            best = device, point, _plain(root)
+    device, point, root = best
+    rest = path if point == "/" else path[len(point) :]
+    return device, f"{root.rstrip('/')}/{rest.strip('/')}"
+
+
+def _plain(escaped: str) -> str:
+    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), escaped)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]

@@ -207,7 +207,10 @@ def _properties(writer: CommitLogWriter, batch: pa.RecordBatch, tags: Any, keys:
             for name, value in values.items():
                 check_property(name, value)
             properties = encoder.properties(message)
-            made.append(encode_properties(properties, encoder.profile.property_map_capacity))
+            rules = encoder.profile
+            made.append(
+                encode_properties(properties, rules.property_map_capacity, rules.property_text_ends)
+            )
         except Refused as error:
             raise type(error)(f"row {number}: {error}") from None
     return _texts(pa.array(made, pa.large_binary()), len(batch))

@@ -27,9 +27,12 @@ from store_format.layouts import (
 from store_format.writer.bulk_records import (
     NAMES,
     V1_TOPIC_MAX,
+    Alike,
     Bytes,
     Int32s,
     Int64s,
+    Place,
+    Rows,
     Texts,
     encode_rows,
 )
@@ -88,22 +91,27 @@ class _Bulk:
         self.writer, self.columns = writer, columns
         encoder = writer.encoder
         topics = [_checked_topic(topic, encoder) for topic in columns.topics]
-        self.topic_data = np.frombuffer(b"".join(topics) or b"\0", np.uint8)
-        self.topic_ends = np.concatenate(
-            [np.zeros(1, np.int64), np.cumsum([len(topic) for topic in topics], dtype=np.int64)]
-        )
-        self.host = np.frombuffer(encode_host(encoder.host), np.uint8)
+        ends = np.cumsum([0, *map(len, topics)], dtype=np.int64)
+        self.topics = Texts(ends, np.frombuffer(b"".join(topics) or b"\0", np.uint8))
+        host = np.frombuffer(encode_host(encoder.host), np.uint8)
         fixed = encoder.unique_ids.fixed
-        self.unique_prefix = np.frombuffer(fixed.hex().upper().encode(), np.uint8)
-        self.crc = bool(encoder.profile.property_crc and encoder.settings.enabled_append_prop_crc)
         names = tuple(name.decode() for name in NAMES)
-        self.order = np.array(hash_map_order(names, encoder.profile.property_map_capacity))
+        rules = encoder.profile
+        self.alike = Alike(
+            host=host,
+            sys_flag=SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6 if len(host) == IPV6_HOST else 0,
+            unique_prefix=np.frombuffer(fixed.hex().upper().encode(), np.uint8),
+            order=np.array(hash_map_order(names, rules.property_map_capacity)),
+            text_ends=rules.property_text_ends,
+            crc=bool(rules.property_crc and encoder.settings.enabled_append_prop_crc),
+        )
         self.sizes = self._sizes()
 
     def run(self) -> BulkResult:
         writer, count = self.writer, len(self.columns)
         writer.check_usable()
         queues, queue_of = self._queues()
+        rows = self._rows(queue_of)
         biggest = int(self.sizes.max(initial=0))
         out = np.empty(max(CHUNK_BYTES, biggest), np.uint8)
         ends = np.cumsum(self.sizes)
@@ -120,7 +128,9 @@ class _Bulk:
                 log.make_room(int(self.sizes[done]))
                 room = min(log.room - BLANK_BYTES, len(out))
                 stop = int(np.searchsorted(ends, before + room, side="right"))
-                used = self._encode(done, stop, log.end, now, next_offsets, queue_of, out)
+                ids = writer.encoder.unique_ids
+                place = Place(log.end, now, next_offsets, ids.time_part(), ids.take(stop - done))
+                used = encode_rows(done, stop, rows, self.topics, self.alike, place, out)
                 start = log.end if start < 0 else start
                 log.write(memoryview(out)[:used])
                 for number, key in enumerate(queues):
@@ -154,10 +164,10 @@ class _Bulk:
                 f"message {over[0]}: {properties[over[0]]} bytes of properties; at most "
                 f"{_PROPERTIES_MAX}"
             )
-        topic = np.diff(self.topic_ends)[c.topic]
+        topic = self.topics.lengths()[c.topic]
         long = topic > V1_TOPIC_MAX
         sizes: Int64s = (
-            RECORD_HEAD_BYTES + TIMESTAMP_BYTES + 2 * len(self.host) + RECORD_MIDDLE_BYTES
+            RECORD_HEAD_BYTES + TIMESTAMP_BYTES + 2 * len(self.alike.host) + RECORD_MIDDLE_BYTES
             + PROPERTIES_LENGTH + np.where(long, TOPIC_LENGTH_V2, TOPIC_LENGTH_V1)
             + body + topic + properties
         )  # fmt: skip
@@ -174,14 +184,15 @@ class _Bulk:
 
     def _property_lengths(self) -> Int64s:
         c = self.columns
-        unique = len(b"UNIQ_KEY") + 2 + len(self.unique_prefix) + 12
+        unique = len(b"UNIQ_KEY") + 2 + len(self.alike.unique_prefix) + 12
         made = np.full(len(c), unique, np.int64)
         for name, texts in ((b"TAGS", c.tags), (b"KEYS", c.keys)):
             lengths = texts.lengths()
             made += np.where(lengths > 0, lengths + len(name) + 2, 0)
+        made -= not self.alike.text_ends
         raw = c.properties.lengths()
         lengths = np.where(raw > 0, raw, made)
-        return lengths + CRC_PROPERTY_BYTES if self.crc else lengths
+        return lengths + CRC_PROPERTY_BYTES if self.alike.crc else lengths
 
     def _queues(self) -> tuple[list[tuple[str, int]], Int64s]:
         """The queues that are met, and each message's number among them."""
@@ -194,18 +205,11 @@ class _Bulk:
         ]
         return queues, queue_of.astype(np.int64)
 
-    def _encode(
-        self, first: int, stop: int, at: int, now: int, next_offsets: Int64s, queue_of: Int64s,
-        out: Bytes,
-    ) -> int:  # fmt: skip
-        c, ids = self.columns, self.writer.encoder.unique_ids
-        v6 = len(self.host) == IPV6_HOST
-        return encode_rows(
-            first, stop, at, now, next_offsets, queue_of, self.sizes, c.topic,
-            self.topic_ends, self.topic_data, c.queue_id, c.flag, c.born_timestamp,
-            c.body, c.tags, c.keys, c.properties, self.host,
-            SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6 if v6 else 0, self.unique_prefix,
-            ids.time_part(), ids.take(stop - first), self.order, self.crc, out,
+    def _rows(self, queue_of: Int64s) -> Rows:
+        c = self.columns
+        return Rows(
+            c.topic, c.queue_id, c.flag, c.born_timestamp, c.body, c.tags, c.keys, c.properties,
+            self.sizes, queue_of,
         )  # fmt: skip
 
 

@@ -151,6 +151,7 @@ class Encoder:
         self._body_max = self.settings.max_message_size
         self._topic_max = self.settings.max_topic_length
         self._capacity = self.profile.property_map_capacity
+        self._text_ends = self.profile.property_text_ends
         self.multi_dispatch = self.profile.multi_dispatch and self.settings.enable_multi_dispatch
         self._record_max = self.settings.mapped_file_size_commit_log - BLANK_BYTES
         self._host = encode_host(self.host)
@@ -178,7 +179,7 @@ class Encoder:
             level = min(level, self._delay_levels)
             properties |= {"DELAY": str(level), "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
             topic, queue_id = SCHEDULE_TOPIC, level - 1
-        raw = encode_properties(properties, self._capacity)
+        raw = encode_properties(properties, self._capacity, self._text_ends)
         return self._draft(message, topic, queue_id, raw, hosts)
 
     def batch(self, messages: list[Message]) -> list[Draft]:
@@ -188,7 +189,9 @@ class Encoder:
         for message in messages:
             given = message.properties
             if not isinstance(given, bytes):
-                given = encode_properties(self.properties(message), _BATCH_MAP_CAPACITY)
+                given = encode_properties(
+                    self.properties(message), _BATCH_MAP_CAPACITY, self._text_ends
+                )
             hosts = (
                 encode_host(message.born_host or self.host),
                 encode_host(message.store_host or self.host),
@@ -205,7 +208,7 @@ class Encoder:
         if not given:
             properties = {}
         elif isinstance(given, bytes):
-            properties = parse_properties(given)
+            properties = parse_properties(given, self.profile.split_properties)
         else:
             properties = dict(given)
             for name, value in properties.items():

@@ -30,6 +30,7 @@ CHANGES = {
     "checkpoint_logics_offset": (False, "5.5.0", True),
     "abort_process_id": (False, "5.0.0", True),
     "property_map_capacity": (16, "5.1.0", 128),
+    "timer_messages": (False, "5.0.0", True),
     "op_message_lists": (False, "5.1.0", True),
 }
 

@@ -28,7 +28,6 @@ from store_format.writer.bulk_records import (
     NAMES,
     V1_TOPIC_MAX,
     Alike,
-    Bytes,
     Int32s,
     Int64s,
     Place,
@@ -36,13 +35,14 @@ from store_format.writer.bulk_records import (
     Texts,
     encode_rows,
 )
-from store_format.writer.encode import Encoder, check_multi_dispatch
+from store_format.writer.encode import Encoder
 from store_format.writer.errors import (
     BodyTooLarge,
     MessageTooLarge,
     PropertiesTooLarge,
     TopicTooLong,
 )
+from store_format.writer.hooks import check_multi_dispatch
 from store_format.writer.java_map import hash_map_order
 from store_format.writer.message import check_property, check_sendable, check_topic, encode_host
 from store_format.writer.writer import CommitLogWriter

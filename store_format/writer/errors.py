@@ -73,6 +73,18 @@ class FieldRange(Refused):
     """A number is out of its field's range."""
 
 
+class FieldType(Refused):
+    """A field's value is of a wrong type."""
+
+
+class DelayInvalid(Refused):
+    """Message.getDelayTimeLevel: the property DELAY is no number, on which a broker fails."""
+
+
+class TimerMessage(Refused):
+    """HookUtils.transformTimerMessage, 5.0.0 on: a message for the timer wheel."""
+
+
 class BatchIllegal(Refused):
     """CommitLog.asyncPutMessages: a batch is of one topic and queue, not delayed, no half."""
 

@@ -44,7 +44,7 @@ class Transactions:
 
         Raises Refused, WriterFailed, WriterClosed.
         """
-        check_sendable(message.topic)
+        check_sendable(message.topic, message.queue_id)
         encoder = self.writer.encoder
         check_topic(message.topic, encoder.settings.max_topic_length)
         properties = encoder.properties(message)

@@ -5,8 +5,9 @@ value ends, as Arrow has it (`udfs.append` makes them from a table).
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,18 +39,29 @@ from store_format.writer.bulk_records import (
 from store_format.writer.encode import Encoder
 from store_format.writer.errors import (
     BodyTooLarge,
+    FieldRange,
     MessageTooLarge,
     PropertiesTooLarge,
+    Refused,
     TopicTooLong,
 )
 from store_format.writer.hooks import check_multi_dispatch
 from store_format.writer.java_map import hash_map_order
-from store_format.writer.message import check_property, check_sendable, check_topic, encode_host
+from store_format.writer.message import (
+    QUEUE_ID_MAX,
+    check_property,
+    check_sendable,
+    check_topic,
+    encode_host,
+)
 from store_format.writer.writer import CommitLogWriter
 
 CHUNK_BYTES = 1 << 20  # written at once, under one storeTimestamp
 _PROPERTIES_MAX = 0x7FFF
 _SPARE_BYTES = 64 << 10
+
+
+Done = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -78,19 +90,27 @@ class BulkResult(NamedTuple):
     end: int
 
 
-def append_columns(writer: CommitLogWriter, columns: Columns) -> BulkResult:
+def append_columns(
+    writer: CommitLogWriter, columns: Columns, done: Done | None = None
+) -> BulkResult:
     """Append all messages, in order; in SYNC_FLUSH it returns when they are durable.
 
-    All are checked before the first is written. Raises as `append` does.
+    All are checked before the first is written. done: told after each write how many messages
+    were in it. Raises as `append` does; `row` of a Refused is the message's number.
     """
-    return _Bulk(writer, columns).run()
+    return _Bulk(writer, columns).run(done)
 
 
 class _Bulk:
     def __init__(self, writer: CommitLogWriter, columns: Columns) -> None:
         self.writer, self.columns = writer, columns
         encoder = writer.encoder
-        topics = [_checked_topic(topic, encoder) for topic in columns.topics]
+        # a dictionary may hold topics that no message has
+        used = dict(zip(*np.unique(columns.topic, return_index=True), strict=True))
+        topics = [
+            _at(_checked_topic, int(used[number]), topic, encoder) if number in used else b""
+            for number, topic in enumerate(columns.topics)
+        ]
         ends = np.cumsum([0, *map(len, topics)], dtype=np.int64)
         self.topics = Texts(ends, np.frombuffer(b"".join(topics) or b"\0", np.uint8))
         host = np.frombuffer(encode_host(encoder.host), np.uint8)
@@ -107,10 +127,10 @@ class _Bulk:
         )
         self.sizes = self._sizes()
 
-    def run(self) -> BulkResult:
+    def run(self, told: Done | None) -> BulkResult:
         writer, count = self.writer, len(self.columns)
         writer.check_usable()
-        queues, queue_of = self._queues()
+        queues, first_rows, queue_of = self._queues()
         rows = self._rows(queue_of)
         biggest = int(self.sizes.max(initial=0))
         out = np.empty(max(CHUNK_BYTES, biggest), np.uint8)
@@ -121,7 +141,11 @@ class _Bulk:
             with writer.appending() as now:
                 # offsets are taken anew each time: others may append between two chunks
                 next_offsets = np.array(
-                    [writer.appender.next_offset(key) for key in queues], np.int64
+                    [
+                        _at(writer.appender.next_offset, int(row), key)
+                        for key, row in zip(queues, first_rows, strict=True)
+                    ],
+                    np.int64,
                 )
                 log = writer.log
                 before = int(ends[done] - self.sizes[done])
@@ -135,6 +159,8 @@ class _Bulk:
                 log.write(memoryview(out)[:used])
                 for number, key in enumerate(queues):
                     writer.appender.set_next_offset(key, int(next_offsets[number]))
+            if told is not None:
+                told(stop - done)
             done = stop
         end = writer.log.end
         writer.wait_durable(end)
@@ -147,22 +173,31 @@ class _Bulk:
         body = c.body.lengths()
         over = np.flatnonzero(body > settings.max_message_size)
         if len(over):
-            raise BodyTooLarge(
-                f"message {over[0]}: a body of {body[over[0]]} bytes; maxMessageSize is "
-                f"{settings.max_message_size}"
+            raise _refused(
+                BodyTooLarge,
+                over[0],
+                f"a body of {body[over[0]]} bytes; maxMessageSize is {settings.max_message_size}",
+            )
+        below = np.flatnonzero(c.queue_id < 0)
+        if len(below):
+            raise _refused(
+                FieldRange,
+                below[0],
+                f"queue_id={c.queue_id[below[0]]}: 0 to {QUEUE_ID_MAX} is wanted",
             )
         for name, texts in (("TAGS", c.tags), ("KEYS", c.keys)):
             if len(texts.data) and int(texts.data.min()) <= PROPERTY_END:
                 _name_the_separator(name, texts)
         if encoder.multi_dispatch:
-            for at, end in itertools.pairwise(c.properties.ends):
-                check_multi_dispatch(c.properties.data[at:end].tobytes())
+            for row, (at, end) in enumerate(itertools.pairwise(c.properties.ends)):
+                _at(check_multi_dispatch, row, c.properties.data[at:end].tobytes())
         properties = self._property_lengths()
         over = np.flatnonzero(properties > _PROPERTIES_MAX)
         if len(over):
-            raise PropertiesTooLarge(
-                f"message {over[0]}: {properties[over[0]]} bytes of properties; at most "
-                f"{_PROPERTIES_MAX}"
+            raise _refused(
+                PropertiesTooLarge,
+                over[0],
+                f"{properties[over[0]]} bytes of properties; at most {_PROPERTIES_MAX}",
             )
         topic = self.topics.lengths()[c.topic]
         long = topic > V1_TOPIC_MAX
@@ -177,8 +212,8 @@ class _Bulk:
         )
         over = np.flatnonzero(sizes > most)
         if len(over):
-            raise MessageTooLarge(
-                f"message {over[0]}: a record of {sizes[over[0]]} bytes; at most {most}"
+            raise _refused(
+                MessageTooLarge, over[0], f"a record of {sizes[over[0]]} bytes; at most {most}"
             )
         return sizes
 
@@ -194,16 +229,16 @@ class _Bulk:
         lengths = np.where(raw > 0, raw, made)
         return lengths + CRC_PROPERTY_BYTES if self.alike.crc else lengths
 
-    def _queues(self) -> tuple[list[tuple[str, int]], Int64s]:
-        """The queues that are met, and each message's number among them."""
+    def _queues(self) -> tuple[list[tuple[str, int]], Int64s, Int64s]:
+        """The queues that are met, the first row of each, and each message's number among them."""
         c = self.columns
         packed = c.topic.astype(np.int64) << 32 | c.queue_id.astype(np.int64) & 0xFFFFFFFF
-        distinct, queue_of = np.unique(packed, return_inverse=True)
+        distinct, first, queue_of = np.unique(packed, return_index=True, return_inverse=True)
         queues = [
             (c.topics[int(key) >> 32], int(np.int32(np.uint32(int(key) & 0xFFFFFFFF))))
             for key in distinct
         ]
-        return queues, queue_of.astype(np.int64)
+        return queues, first, queue_of.astype(np.int64)
 
     def _rows(self, queue_of: Int64s) -> Rows:
         c = self.columns
@@ -211,6 +246,21 @@ class _Bulk:
             c.topic, c.queue_id, c.flag, c.born_timestamp, c.body, c.tags, c.keys, c.properties,
             self.sizes, queue_of,
         )  # fmt: skip
+
+
+def _refused(kind: type[Refused], row: Any, reason: str) -> Refused:
+    error = kind(reason)
+    error.row = int(row)
+    return error
+
+
+def _at(check: Callable[..., Any], row: int, *given: Any) -> Any:
+    """What a check gives; its refusal is this row's."""
+    try:
+        return check(*given)
+    except Refused as error:
+        error.row = row
+        raise
 
 
 def _checked_topic(topic: str, encoder: Encoder) -> bytes:
@@ -226,4 +276,4 @@ def _name_the_separator(name: str, texts: Texts) -> None:
     place = int(np.flatnonzero(texts.data <= PROPERTY_END)[0])
     row = int(np.searchsorted(texts.ends, place, side="right")) - 1
     value = texts.data[texts.ends[row] : texts.ends[row + 1]].tobytes()
-    check_property(name, value.decode("utf-8", "replace"))
+    _at(check_property, row, name, value.decode("utf-8", "replace"))

@@ -6,6 +6,7 @@ offset and store time. `finish` fills them in.
 
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -231,6 +232,8 @@ class Encoder:
             properties = {}
         elif isinstance(given, bytes):
             properties = parse_properties(given, self.profile.split_properties)
+        elif not isinstance(given, Mapping):
+            raise wrong_type("properties", "a mapping or bytes", given)
         else:
             properties = dict(given)
             if self._crc:

@@ -17,6 +17,7 @@ class Refused(ValueError):
     """A message is not appended; nothing was written."""
 
     status = MESSAGE_ILLEGAL
+    row: int | None = None  # of many messages the one that is refused, from 0; None: none by itself
 
 
 class TopicBlank(Refused):

@@ -3,6 +3,8 @@
 HookUtils.handleScheduleMessage; up to 4.9.x the part about delays is in CommitLog.putMessage.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from store_format.javatext import parse_integer
@@ -15,7 +17,7 @@ _TIMER_OUT = "TIMER_OUT_MS"  # the broker's own: the message has been through th
 _TIMER_TOPIC = "rmq_sys_wheel_timer"  # TimerMessageStore.TIMER_TOPIC
 
 
-def delay_level(properties: dict[str, str]) -> int:
+def delay_level(properties: Mapping[str, str]) -> int:
     """Message.getDelayTimeLevel; 0 where there is none. Raises DelayInvalid."""
     text = properties.get(DELAY)
     if text is None:

@@ -93,6 +93,7 @@ def _no_counter(raw: bytes) -> bytes:
         ("properties", [("p", "\x01")], errors.SeparatorInProperty),
         ("topic", None, BadRow),
         ("queue_id", 1 << 40, BadRow),
+        ("queue_id", -1, errors.FieldRange),
     ],
 )
 def test_a_bad_row_is_refused_before_anything_is_written(
@@ -101,8 +102,9 @@ def test_a_bad_row_is_refused_before_anything_is_written(
     rows = [dict(row) for row in ROWS]
     rows[150][column] = value
     with open_writer(tmp_path, maxMessageSize=4000, mappedFileSizeCommitLog=1 << 17) as writer:
-        with pytest.raises(error):
-            append_arrow(writer, pa.Table.from_pylist(rows, SCHEMA))
+        with pytest.raises(error, match=r"^row 151: ") as raised:
+            append_arrow(writer, pa.Table.from_pylist(rows, SCHEMA), first_row=1)
+        assert raised.value.row == 150
         assert writer.log.end == 0
 
 
@@ -183,9 +185,21 @@ def test_the_command_takes_json_lines_parquet_and_arrow(
         ('{"topic":"T","body_base64":"*"}', "body_base64"),
         ('{"body":""}', "topic is wanted"),
         ('{"topic":"T","body":"","queue":1}', "unknown field 'queue'"),
-        ('{"topic":"T","body":"","queue_id":"1"}', "queue_id='1' is of a wrong type"),
-        ('{"topic":"T","body":"","queue_id":true}', "queue_id=True is of a wrong type"),
+        ('{"topic":"T","body":"","queue_id":"1"}', "queue_id is of a wrong type: a whole number"),
+        ('{"topic":"T","body":"","queue_id":true}', "queue_id is of a wrong type: a whole number"),
         ('{"topic":"T","body":"","properties":{"a":1}}', "names and values are text"),
+        ('{"topic":"T","body":"","properties":[1]}', "properties is of a wrong type"),
+        ('{"topic":"T","body":"","properties":[["a","b"]]}', "properties is of a wrong type"),
+        ('{"topic":"T","body":"","keys":[1]}', "keys: text or a list of texts is wanted"),
+        ('{"topic":"T","body":"","keys":{"a":1}}', "keys is of a wrong type"),
+        ('{"topic":"T","body":"","tags":["secret"]}', "tags is of a wrong type: text"),
+        ('{"topic":"T","body":"","queue_id":-1}', "queue_id=-1"),
+        ('{"topic":"T","body":"","queue_id":1e400}', "queue_id is of a wrong type"),
+        ('{"topic":"T","body":"","properties":{"DELAY":"soon"}}', "DELAY is no number"),
+        ('{"topic":"T","body":"","properties":{"TIMER_DELAY_SEC":"1"}}', "TIMER_DELAY_SEC"),
+        ('{"topic":"T","body":5}', "body is text"),
+        ("[" * 100_000, "recursion"),
+        ("\ufffe", "line 2"),
         ("[]", "a JSON object is wanted"),
         ("{", "line 2"),
         ('{"topic":"a/b","body":""}', "TopicCharacters, MESSAGE_ILLEGAL"),
@@ -201,7 +215,8 @@ def test_a_bad_line_is_named_and_those_before_it_are_appended(
     assert run_append([store, "--from", str(source), *sizes]) == 2
     error = capsys.readouterr().err
     assert reason in error
-    assert "1 messages before it were appended" in error
+    assert "line 2: " in error
+    assert "1 messages were appended: --skip 1 goes on" in error
 
 
 def test_a_missing_source_makes_no_store(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from store_format.javatext import hash_text
 from store_format.writer import errors
+from store_format.writer.java_map import hash_map_order
 from store_format.writer.message import Message
 from tests.writer.stores import open_writer, stored_records
 
@@ -179,3 +181,17 @@ def test_a_batch_stands_in_one_segment(tmp_path: Path) -> None:
             writer.append_batch([Message("T", bytes(1000)) for _ in range(4)])
     bodies = [len(record.body) for record in stored_records(tmp_path / "commitlog")]
     assert bodies == [3000, 400, 400, 400]
+
+
+def test_a_crowded_bucket_makes_a_hash_map_larger() -> None:
+    """What a JDK 17 HashMap of 16 buckets yields after nine names of one hash code, and two more.
+
+    `b` and `s` are in buckets 2 and 3 of 16, and 98 & 31 = 2, 115 & 31 = 19 of 32.
+    """
+    alike = [f"{a}{b}{c}{d}" for a in ("Aa", "BB") for b in ("Aa", "BB") for c in ("Aa", "BB")
+             for d in ("Aa", "BB")]  # fmt: skip
+    few = hash_map_order(("s", "b", *alike[:8]), 16)
+    many = hash_map_order(("s", "b", *alike[:9]), 16)
+    place = hash_text(alike[0]) ^ (hash_text(alike[0]) & 0xFFFFFFFF) >> 16
+    assert few == tuple(sorted(range(10), key=lambda i: (3, 2, *[place & 15] * 8)[i]))
+    assert many == tuple(sorted(range(11), key=lambda i: (19, 2, *[place & 31] * 9)[i]))

@@ -96,7 +96,7 @@ BUGS = (
     Bug("a half message takes a queue position", "encode",
         "sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT),", "True,",
         "test_golden_append.py -k mixed_5.3.3"),
-    Bug("properties in the order given", "java_map", "key=lambda i: _spread(names[i]) & (capacity - 1)",
+    Bug("properties in the order given", "java_map", "key=lambda i: spreads[i] & (capacity - 1)",
         "key=lambda i: i", "test_transactions.py -k brokers"),
     Bug("the lock is on another byte", "../file_layer", "LOCK_NB, 1, 0)", "LOCK_NB, 1, 1)",
         "test_open.py -k lock_is_held"),

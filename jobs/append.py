@@ -5,41 +5,51 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.feather
-import pyarrow.ipc
-import pyarrow.parquet
 
+from jobs.append_sources import Line, Rows, messages_of, segments_of
 from jobs.options import DAMAGE, DONE, USAGE, setting_layers
 from jobs.outputs import Input, inputs_of, refuse_overlap
 from jobs.plan import topic_attributes
+from jobs.progress import Done, Progress, ShownProgress
+from jobs.stop_signals import Stopped, StopSignals
 from store_format.faults import REASONS, Fault, StoreError
-from store_format.names import COMMIT_LOG
 from store_format.profiles import RELEASES, profile
 from store_format.rules import record_rules
-from store_format.segments import Segment, find_segments
-from store_format.settings import SettingError
 from store_format.storage import storage_for
 from store_format.storage.local import LocalStorage
-from store_format.writer.copying import SourceSegment, Wanted, copy_messages
+from store_format.writer.copying import Copied, Wanted, copy_messages
 from store_format.writer.errors import Refused
 from store_format.writer.options import writer_settings_from
 from store_format.writer.writer import CommitLogWriter
 from udfs.append import BadRow, append_arrow, message_from
 
-_ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
-_BATCH_ROWS = 1 << 16
-
 
 class Appended(NamedTuple):
-    """What was done: messages appended, and where the log stood before and after."""
+    """What was done: messages appended, and where the log stood before and after.
+
+    next_skip: what `--skip` takes to go on behind them.
+    """
 
     messages: int
     start: int
     end: int
+    next_skip: int
+
+
+class Counted:
+    """How many messages are in the log. A signal that came is raised once they are counted."""
+
+    def __init__(self, stop: StopSignals) -> None:
+        self.messages = 0
+        self._stop = stop
+
+    def add(self, messages: int) -> None:
+        """So many more were just appended. Raises Stopped."""
+        self.messages += messages
+        self._stop.check()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="file.jsonl, file.parquet or file.arrow; - reads JSON lines from standard input",
     )
     source.add_argument("--from-store", metavar="DIR", help="copy messages of another store")
+    parser.add_argument(
+        "--skip", type=_count, default=0, metavar="N",
+        help="leave out the first N messages of the source: those that an earlier run appended",
+    )  # fmt: skip
     parser.add_argument("--topic", default="", help="with --from-store: only this topic")
     parser.add_argument(
         "--since", type=int, metavar="MS", help="with --from-store: stored at or after (epoch ms)"
@@ -79,8 +93,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError
+    return number
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Append, and say what was. Returns the exit code: 0 done, 1 damage, 2 a message is refused.
+    """Append, and say what was.
+
+    Returns the exit code: 0 done, 1 the source store is damaged, 2 a message is refused, 130 and
+    143 ended by SIGINT and SIGTERM. However it ends, it says how many messages were appended.
 
     Raises SettingError, UnknownRelease, StoreError, OSError.
     """
@@ -88,7 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
     store = _local_store(arguments.store)
     refuse_overlap(LocalStorage(), store, _inputs(arguments))
     rules = profile(arguments.rocketmq)
-    source = _source(arguments, rules.ipv6_hosts, rules.long_topics)
+    # opened before the store is: a missing file must not make one
+    store = arguments.from_store
+    source: Any = segments_of(store) if store else messages_of(arguments.source, arguments.skip)
     warnings: list[str] = []
     topics = topic_attributes(LocalStorage(), store, warnings)
     writer = CommitLogWriter.open(
@@ -99,37 +125,60 @@ def run(arguments: argparse.Namespace) -> int:
         batch_topics=[t for t, about in topics.items() if about.get("queue.type") == "BatchCQ"],
         dispatches=not arguments.no_dispatch,
     )
-    refused: Refused | None = None
-    stopped = ""
-    count, start = 0, writer.log.end
-    with writer:
-        if arguments.from_store:
-            copied = copy_messages(writer, source, record_rules(rules), _wanted(arguments))
-            count = copied.copied
-            if copied.fault not in (Fault.BLANK, Fault.ZEROS, Fault.NONE):
-                field, reason = REASONS[copied.fault]
-                stopped = (
-                    f"{arguments.from_store}: stopped at {copied.stopped_at}: {field}: {reason}"
-                )
-        else:
-            try:
-                for done in _append_all(writer, source):
-                    count += done
-            except _Stopped as error:
-                count, refused = count + error.done, error.reason
+    start = writer.log.end
+    code, said = DONE, ""
+    progress = Progress() if arguments.json else ShownProgress()
+    # the writer is closed before a signal is free to end the process again
+    with StopSignals() as stop, writer:
+        counted = Counted(stop)
+
+        def shown() -> Done:
+            return Done(None, f"{counted.messages:,} messages, {writer.log.end - start:,} bytes")
+
+        try:
+            with progress.stage("append", shown):
+                if store:
+                    copied = copy_messages(
+                        writer, source, record_rules(rules), _wanted(arguments),
+                        arguments.skip, counted.add,
+                    )  # fmt: skip
+                    code, said = _source_damage(store, copied)
+                else:
+                    _append_all(writer, stop.waiting(source), counted)
+        except Refused as error:
+            code, said = USAGE, f"{store or arguments.source}: {error} ({type(error).__name__}, "
+            said += f"{error.status})"
+        except Stopped as error:
+            code, said = error.exit_code, str(error)
+        except (StoreError, OSError):
+            # what failed is said by the caller; nobody else knows how far it came
+            _say(_progress_of(arguments, counted.messages))
+            raise
         writer.flush()
         end = writer.log.end
-    _report(arguments, Appended(count, start, end), writer, warnings)
-    if refused is not None:
-        sys.stderr.write(
-            f"reput: error: {arguments.source}: {refused} ({type(refused).__name__}, "
-            f"{refused.status}); {count} messages before it were appended\n"
-        )
-        return USAGE
-    if stopped:
-        sys.stderr.write(f"reput: error: {stopped}\n")
-        return DAMAGE
-    return DONE
+    done = Appended(counted.messages, start, end, arguments.skip + counted.messages)
+    _report(arguments, done, writer, warnings)
+    if said:
+        _say(f"{said}; {_progress_of(arguments, counted.messages)}")
+    return code
+
+
+def _progress_of(arguments: argparse.Namespace, messages: int) -> str:
+    return (
+        f"{messages} messages were appended: --skip {arguments.skip + messages} goes on after them"
+    )
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"reput: error: {text}\n")
+
+
+def _source_damage(store: str, copied: Copied) -> tuple[int, str]:
+    """The exit code and what to say of a copy: nothing where the whole log was sound."""
+    if copied.fault in (Fault.BLANK, Fault.ZEROS, Fault.NONE):
+        return DONE, ""
+    field, reason = REASONS[copied.fault]
+    return DAMAGE, f"{store}: stopped at {copied.stopped_at}: {field}: {reason}"
 
 
 def _local_store(path: str) -> str:
@@ -156,86 +205,29 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
     )
 
 
-# --- where messages come from --------------------------------------------------------------
-
-
-def _source(arguments: argparse.Namespace, *_: bool) -> Any:
-    """Opened before the store is: a missing file must not make one. Raises OSError, StoreError."""
-    if arguments.from_store:
-        return _source_segments(arguments.from_store)
-    name = arguments.source
-    if name == "-":
-        return _lines(sys.stdin.buffer)
-    lower = name.lower()
-    if lower.endswith(".parquet"):
-        file = pyarrow.parquet.ParquetFile(name)
-        return file.iter_batches(_BATCH_ROWS)
-    if lower.endswith(_ARROW_SUFFIXES):
-        return iter(_arrow_batches(name))
-    if lower.endswith((".jsonl", ".json", ".ndjson")):
-        return _lines(Path(name).open("rb"))
-    raise SettingError(f"--from {name}: .jsonl, .parquet or .arrow is wanted, or - for JSON lines")
-
-
-def _arrow_batches(name: str) -> list[pa.RecordBatch]:
-    """Both of Arrow's formats: files with an index at their end, and streams."""
-    source = pa.memory_map(name)
+def _append_all(writer: CommitLogWriter, source: Iterator[Line | Rows], counted: Counted) -> None:
+    """Append what a source yields. Raises Refused at the first refusal, naming line or row."""
     try:
-        file = pa.ipc.open_file(source)
-    except pa.ArrowInvalid:
-        return list(pa.ipc.open_stream(source))
-    return [file.get_batch(number) for number in range(file.num_record_batches)]
-
-
-def _lines(file: Any) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(file, 1):
-        if line.strip():
-            yield number, line
-
-
-def _source_segments(store: str) -> list[SourceSegment]:
-    """The log of a store, read only; its segment size is that of its files."""
-    storage = storage_for(store)
-    folder = f"{storage.resolve(store)}/{COMMIT_LOG}"
-    sizes = [listed.state.size for listed in storage.list(folder) if listed.state]
-    segments = find_segments(storage, [folder], max(sizes, default=0))
-
-    def source(segment: Segment) -> SourceSegment:
-        reader = storage.open(segment.path, segment.state)
-        return SourceSegment(segment.start, segment.end, segment.read_by(reader))
-
-    return [source(segment) for segment in segments]
-
-
-class _Stopped(Exception):
-    def __init__(self, done: int, reason: Refused) -> None:
-        super().__init__(str(reason))
-        self.done, self.reason = done, reason
-
-
-def _append_all(writer: CommitLogWriter, source: Iterator[Any]) -> Iterator[int]:
-    """Append what a source yields; yields counts. Raises _Stopped at the first refusal."""
-    for item in source:
-        try:
-            if isinstance(item, pa.RecordBatch):
-                yield append_arrow(writer, item).messages
+        for item in source:
+            if isinstance(item, Rows):
+                append_arrow(writer, item.batch, item.first, counted.add)
             else:
-                _append_line(writer, *item)
-                yield 1
-        except Refused as error:
-            raise _Stopped(0, error) from None
+                _append_line(writer, item)
+                counted.add(1)
+    except pa.ArrowException as error:
+        raise BadRow(f"cannot be read: {error}") from None
 
 
-def _append_line(writer: CommitLogWriter, number: int, line: bytes) -> None:
+def _append_line(writer: CommitLogWriter, line: Line) -> None:
     try:
-        fields = json.loads(line)
+        fields = json.loads(line.text)
         if not isinstance(fields, dict):
             raise BadRow("a JSON object is wanted")
         writer.append(message_from(fields))
     except Refused as error:
-        raise type(error)(f"line {number}: {error}") from None
-    except ValueError as error:
-        raise BadRow(f"line {number}: {error}") from None
+        raise type(error)(f"line {line.number}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise BadRow(f"line {line.number}: {error}") from None
 
 
 def _report(

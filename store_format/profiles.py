@@ -48,6 +48,9 @@ class Profile:
     abort_process_id: bool  # 5.0.0: the abort file holds the process id
     property_map_capacity: int  # of the HashMap whose order a message's properties take in
     # MessageDecoder.string2messageProperties: 5.1.0: 128, before 16
+    property_text_ends: bool  # not from 4.9.1 to 5.1.4: an 02 stands after the last property too
+    # (MessageDecoder.messageProperties2String)
+    timer_messages: bool  # 5.0.0: TIMER_DELIVER_MS and its like go to the timer wheel (HookUtils)
     op_message_lists: bool  # 5.1.0: an op message's offsets end with a comma each
 
 
@@ -95,6 +98,8 @@ def profile(version: str) -> Profile:
         checkpoint_logics_offset=since("5.5.0"),
         abort_process_id=since("5.0.0"),
         property_map_capacity=128 if since("5.1.0") else 16,
+        property_text_ends=not since("4.9.1") or since("5.2.0"),
+        timer_messages=since("5.0.0"),
         op_message_lists=since("5.1.0"),
     )
 

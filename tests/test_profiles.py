@@ -29,6 +29,9 @@ CHANGES = {
     "checkpoint_confirm_offset": (False, "5.1.1", True),
     "checkpoint_logics_offset": (False, "5.5.0", True),
     "abort_process_id": (False, "5.0.0", True),
+    "property_map_capacity": (16, "5.1.0", 128),
+    "timer_messages": (False, "5.0.0", True),
+    "op_message_lists": (False, "5.1.0", True),
 }
 
 
@@ -50,6 +53,13 @@ def test_every_release_has_a_profile(release: str) -> None:
     for rule, (before, since, after) in CHANGES.items():
         expected = after if number(release) >= number(since) else before
         assert getattr(found, rule) == expected, rule
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_from_4_9_1_to_5_1_4_no_02_ends_a_propertys_text(release: str) -> None:
+    """What `messageProperties2String` of each release's own rocketmq-common gave for {a: b}."""
+    left_out = (4, 9, 1) <= number(release) <= (5, 1, 4)
+    assert profile(release).property_text_ends != left_out
 
 
 def test_each_change_is_at_a_release_that_there_is() -> None:

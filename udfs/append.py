@@ -24,9 +24,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store_format.writer.bulk import BulkResult, Columns, append_columns
+from store_format.writer.bulk import BulkResult, Columns, Done, append_columns
 from store_format.writer.bulk_records import Texts
 from store_format.writer.errors import Refused
+from store_format.writer.hooks import DELAY, TIMERS
 from store_format.writer.message import Message, check_property
 from store_format.writer.property_text import encode_properties
 from store_format.writer.writer import CommitLogWriter
@@ -63,31 +64,56 @@ def message_from(fields: Mapping[str, Any]) -> Message:
         raise BadRow("body is text")
     if not isinstance(given.get("topic"), str):
         raise BadRow("topic is wanted, as text")
+    # a map, as Arrow yields it; a null in it is as if the name were missing
+    properties = given.get("properties")
+    if isinstance(properties, list) and all(isinstance(pair, tuple) for pair in properties):
+        properties = dict(properties)
+    if isinstance(properties, dict):
+        given["properties"] = {n: v for n, v in properties.items() if v is not None}
     for name, kind in _KINDS.items():
         value = given.get(name)
         if value is not None and (
             not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)
         ):
-            raise BadRow(f"{name}={value!r} is of a wrong type")
-    if isinstance(given.get("properties"), list):  # a map, as Arrow yields it
-        given["properties"] = dict(given["properties"])
+            # the value may be a property's, which no error shows
+            wanted = (
+                " or ".join(_NAMES[one] for one in kind)
+                if isinstance(kind, tuple)
+                else _NAMES[kind]
+            )
+            raise BadRow(
+                f"{name} is of a wrong type: {wanted} is wanted, not {type(value).__name__}"
+            )
     properties = given.get("properties")
     if properties and not all(isinstance(v, str) for kv in properties.items() for v in kv):
         raise BadRow("properties: names and values are text")
+    if not all(isinstance(key, str) for key in given.get("keys", ())):
+        raise BadRow("keys: text or a list of texts is wanted")
     return Message(body=body, **given)
 
 
 _KINDS: dict[str, Any] = {
     "queue_id": int, "flag": int, "delay_level": int, "born_timestamp": int,
-    "reconsume_times": int, "tags": str, "keys": (str, list), "properties": (dict, list),
+    "reconsume_times": int, "tags": str, "keys": (str, list), "properties": dict,
     "born_host": str, "store_host": str, "unique_key": str, "wait": bool,
 }  # fmt: skip
 
 
-def append_arrow(writer: CommitLogWriter, table: pa.Table) -> BulkResult:
-    """Append a table's rows, in order. Raises Refused (naming the row), WriterFailed.
+_NAMES = {
+    int: "a whole number", str: "text", list: "a list of texts", dict: "an object or map",
+    bool: "true or false",
+}  # fmt: skip
 
-    A batch of rows is checked before its first is written. A Table, or a RecordBatch.
+
+def append_arrow(
+    writer: CommitLogWriter, table: pa.Table, first_row: int = 0, done: Done | None = None
+) -> BulkResult:
+    """Append a table's rows, in order. Raises Refused, WriterFailed.
+
+    A batch of rows is checked before its first is written, unless its rows have to be appended
+    one by one. A Table, or a RecordBatch. first_row: the number that errors give its first row;
+    `row` of a Refused is counted from 0 all the same. done: told how many messages were just
+    appended, each time some were.
     """
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
@@ -96,29 +122,112 @@ def append_arrow(writer: CommitLogWriter, table: pa.Table) -> BulkResult:
         raise BadRow(f"unknown column {unknown[0]!r}; known are {', '.join(FIELDS)}")
     count, start, end = 0, -1, writer.log.end
     for batch in table.combine_chunks().to_batches(max_chunksize=1 << 16):
-        part = _append_batch(writer, batch)
+        try:
+            part = _append_batch(writer, batch, done)
+        except Refused as error:
+            if error.row is None:
+                raise
+            named = type(error)(f"row {first_row + count + error.row}: {error}")
+            named.row = count + error.row
+            raise named from None
         start = part.start if start < 0 else start
         count, end = count + part.messages, part.end
     return BulkResult(count, max(start, 0), end)
 
 
-def _append_batch(writer: CommitLogWriter, batch: pa.RecordBatch) -> BulkResult:
-    if any(_is_set(batch, name) for name in _SINGLE) or "body_base64" in batch.schema.names:
-        return _append_singly(writer, batch)
-    if "wait" in batch.schema.names and pc.any(pc.invert(batch["wait"])).as_py():
-        return _append_singly(writer, batch)
-    return append_columns(writer, _columns(writer, batch))
+def _append_batch(writer: CommitLogWriter, batch: pa.RecordBatch, done: Done | None) -> BulkResult:
+    batch = _checked_columns(batch)
+    single = any(_is_set(batch, name) for name in _SINGLE) or "body_base64" in batch.schema.names
+    if "wait" in batch.schema.names:
+        single = single or bool(pc.any(pc.invert(batch["wait"])).as_py())
+    if single or _has_born_before_1970(batch) or _by_hooks(batch):
+        return _append_singly(writer, batch, done)
+    return append_columns(writer, _columns(writer, batch), done)
 
 
-def _append_singly(writer: CommitLogWriter, batch: pa.RecordBatch) -> BulkResult:
+def _append_singly(writer: CommitLogWriter, batch: pa.RecordBatch, done: Done | None) -> BulkResult:
     start = -1
     for number, row in enumerate(batch.to_pylist()):
         try:
             result = writer.append(message_from(row))
         except Refused as error:
-            raise type(error)(f"row {number}: {error}") from None
+            error.row = number
+            raise
         start = result.physical_offset if start < 0 else start
+        if done is not None:
+            done(1)
     return BulkResult(len(batch), max(start, 0), writer.log.end)
+
+
+def _checked_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with plain columns (no dictionaries, times as milliseconds).
+
+    Raises BadRow for a column of a wrong type.
+    """
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_dictionary(column.type) and name != "topic":
+            column = column.dictionary_decode()
+        if pa.types.is_string_view(column.type):
+            column = column.cast(pa.large_string())
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if not pa.types.is_null(kind) and not _COLUMN_KINDS[name](kind):
+            raise BadRow(f"column {name} is of a wrong type: {kind}")
+        if pa.types.is_timestamp(kind):
+            column = column.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_keys(kind: pa.DataType) -> bool:
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return _is_text(kind) or bool(lists and _is_text(kind.value_type))
+
+
+def _is_body(kind: pa.DataType) -> bool:
+    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return _is_text(kind) or bool(binary or pa.types.is_fixed_size_binary(kind))
+
+
+def _is_properties(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return _is_text(kind.key_type) and _is_text(kind.item_type)
+    return bool(pa.types.is_struct(kind) and all(_is_text(field.type) for field in kind))
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind))
+
+
+_COLUMN_KINDS: dict[str, Any] = {
+    **dict.fromkeys(FIELDS, _is_text),
+    **dict.fromkeys(("queue_id", "flag", "delay_level", "reconsume_times"), pa.types.is_integer),
+    "body": _is_body, "keys": _is_keys, "properties": _is_properties, "born_timestamp": _is_time,
+    "wait": pa.types.is_boolean,
+}  # fmt: skip
+
+
+def _has_born_before_1970(batch: pa.RecordBatch) -> bool:
+    """A bulk append takes 0 for now."""
+    if "born_timestamp" not in batch.schema.names:
+        return False
+    return bool(pc.any(pc.less_equal(batch["born_timestamp"].cast(pa.int64()), 0)).as_py())
+
+
+def _by_hooks(batch: pa.RecordBatch) -> bool:
+    """Whether a property is there that decides where a message goes (see writer.hooks)."""
+    if not _is_set(batch, "properties"):
+        return False
+    column = batch["properties"]
+    if pa.types.is_map(column.type):
+        names = pc.unique(column.keys).to_pylist()
+    else:
+        names = [field.name for field in column.type]
+    return not {DELAY, *TIMERS}.isdisjoint(names)
 
 
 def _is_set(batch: pa.RecordBatch, name: str) -> bool:
@@ -136,14 +245,18 @@ def _columns(writer: CommitLogWriter, batch: pa.RecordBatch) -> Columns:
         raise BadRow("columns topic and body are wanted")
     for name in ("topic", "body"):
         if batch[name].null_count:
-            raise BadRow(f"{name} is null in {batch[name].null_count} rows")
+            raise _bad_row(batch[name].is_null(), f"{name} is null")
     count = len(batch)
     topic = batch["topic"]
     if not pa.types.is_dictionary(topic.type):
         topic = topic.dictionary_encode()
     keys = batch["keys"] if "keys" in names else None
-    if keys is not None and pa.types.is_list(keys.type):
-        keys = pc.binary_join(keys, " ")
+    if keys is not None and not pa.types.is_null(keys.type) and not _is_text(keys.type):
+        joined = pc.binary_join(keys, " ")
+        if joined.null_count > keys.null_count:  # a null among them makes it null
+            lost = pc.and_(joined.is_null(), keys.is_valid())
+            raise _bad_row(lost, "keys: text or a list of texts is wanted")
+        keys = joined
     tags = batch["tags"] if "tags" in names else None
     return Columns(
         topics=tuple(topic.dictionary.to_pylist()),
@@ -161,14 +274,22 @@ def _columns(writer: CommitLogWriter, batch: pa.RecordBatch) -> Columns:
 def _integers(batch: pa.RecordBatch, name: str, dtype: Any) -> Any:
     if name not in batch.schema.names:
         return np.zeros(len(batch), dtype)
-    column = batch[name]
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
-    wide = pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    # through uint64 the values of an unsigned column that are too large are negative
+    wide = pc.fill_null(batch[name].cast(pa.int64(), safe=False), 0).to_numpy(zero_copy_only=False)
     narrow = wide.astype(dtype)
-    if not np.array_equal(narrow, wide):
-        raise BadRow(f"{name}: a value is out of range")
+    wrong = narrow != wide
+    if pa.types.is_uint64(batch[name].type):
+        wrong |= wide < 0
+    if wrong.any():
+        raise _bad_row(pa.array(wrong), f"{name} is out of range")
     return narrow
+
+
+def _bad_row(where: Any, reason: str) -> BadRow:
+    """The error of the first row that the mask names."""
+    error = BadRow(reason)
+    error.row = int(pc.index(where, True).as_py())
+    return error
 
 
 def _texts(column: Any, count: int) -> Texts:
@@ -207,7 +328,11 @@ def _properties(writer: CommitLogWriter, batch: pa.RecordBatch, tags: Any, keys:
             for name, value in values.items():
                 check_property(name, value)
             properties = encoder.properties(message)
-            made.append(encode_properties(properties, encoder.profile.property_map_capacity))
+            rules = encoder.profile
+            made.append(
+                encode_properties(properties, rules.property_map_capacity, rules.property_text_ends)
+            )
         except Refused as error:
-            raise type(error)(f"row {number}: {error}") from None
+            error.row = number
+            raise
     return _texts(pa.array(made, pa.large_binary()), len(batch))

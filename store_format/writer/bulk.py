@@ -5,8 +5,9 @@ value ends, as Arrow has it (`udfs.append` makes them from a table).
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,26 +28,40 @@ from store_format.layouts import (
 from store_format.writer.bulk_records import (
     NAMES,
     V1_TOPIC_MAX,
-    Bytes,
+    Alike,
     Int32s,
     Int64s,
+    Place,
+    Rows,
     Texts,
     encode_rows,
 )
-from store_format.writer.encode import Encoder, check_multi_dispatch
+from store_format.writer.encode import Encoder
 from store_format.writer.errors import (
     BodyTooLarge,
+    FieldRange,
     MessageTooLarge,
     PropertiesTooLarge,
+    Refused,
     TopicTooLong,
 )
+from store_format.writer.hooks import check_multi_dispatch
 from store_format.writer.java_map import hash_map_order
-from store_format.writer.message import check_property, check_sendable, check_topic, encode_host
+from store_format.writer.message import (
+    QUEUE_ID_MAX,
+    check_property,
+    check_sendable,
+    check_topic,
+    encode_host,
+)
 from store_format.writer.writer import CommitLogWriter
 
 CHUNK_BYTES = 1 << 20  # written at once, under one storeTimestamp
 _PROPERTIES_MAX = 0x7FFF
 _SPARE_BYTES = 64 << 10
+
+
+Done = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -75,35 +90,48 @@ class BulkResult(NamedTuple):
     end: int
 
 
-def append_columns(writer: CommitLogWriter, columns: Columns) -> BulkResult:
+def append_columns(
+    writer: CommitLogWriter, columns: Columns, done: Done | None = None
+) -> BulkResult:
     """Append all messages, in order; in SYNC_FLUSH it returns when they are durable.
 
-    All are checked before the first is written. Raises as `append` does.
+    All are checked before the first is written. done: told after each write how many messages
+    were in it. Raises as `append` does; `row` of a Refused is the message's number.
     """
-    return _Bulk(writer, columns).run()
+    return _Bulk(writer, columns).run(done)
 
 
 class _Bulk:
     def __init__(self, writer: CommitLogWriter, columns: Columns) -> None:
         self.writer, self.columns = writer, columns
         encoder = writer.encoder
-        topics = [_checked_topic(topic, encoder) for topic in columns.topics]
-        self.topic_data = np.frombuffer(b"".join(topics) or b"\0", np.uint8)
-        self.topic_ends = np.concatenate(
-            [np.zeros(1, np.int64), np.cumsum([len(topic) for topic in topics], dtype=np.int64)]
-        )
-        self.host = np.frombuffer(encode_host(encoder.host), np.uint8)
+        # a dictionary may hold topics that no message has
+        used = dict(zip(*np.unique(columns.topic, return_index=True), strict=True))
+        topics = [
+            _at(_checked_topic, int(used[number]), topic, encoder) if number in used else b""
+            for number, topic in enumerate(columns.topics)
+        ]
+        ends = np.cumsum([0, *map(len, topics)], dtype=np.int64)
+        self.topics = Texts(ends, np.frombuffer(b"".join(topics) or b"\0", np.uint8))
+        host = np.frombuffer(encode_host(encoder.host), np.uint8)
         fixed = encoder.unique_ids.fixed
-        self.unique_prefix = np.frombuffer(fixed.hex().upper().encode(), np.uint8)
-        self.crc = bool(encoder.profile.property_crc and encoder.settings.enabled_append_prop_crc)
         names = tuple(name.decode() for name in NAMES)
-        self.order = np.array(hash_map_order(names, encoder.profile.property_map_capacity))
+        rules = encoder.profile
+        self.alike = Alike(
+            host=host,
+            sys_flag=SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6 if len(host) == IPV6_HOST else 0,
+            unique_prefix=np.frombuffer(fixed.hex().upper().encode(), np.uint8),
+            order=np.array(hash_map_order(names, rules.property_map_capacity)),
+            text_ends=rules.property_text_ends,
+            crc=bool(rules.property_crc and encoder.settings.enabled_append_prop_crc),
+        )
         self.sizes = self._sizes()
 
-    def run(self) -> BulkResult:
+    def run(self, told: Done | None) -> BulkResult:
         writer, count = self.writer, len(self.columns)
         writer.check_usable()
-        queues, queue_of = self._queues()
+        queues, first_rows, queue_of = self._queues()
+        rows = self._rows(queue_of)
         biggest = int(self.sizes.max(initial=0))
         out = np.empty(max(CHUNK_BYTES, biggest), np.uint8)
         ends = np.cumsum(self.sizes)
@@ -113,18 +141,26 @@ class _Bulk:
             with writer.appending() as now:
                 # offsets are taken anew each time: others may append between two chunks
                 next_offsets = np.array(
-                    [writer.appender.next_offset(key) for key in queues], np.int64
+                    [
+                        _at(writer.appender.next_offset, int(row), key)
+                        for key, row in zip(queues, first_rows, strict=True)
+                    ],
+                    np.int64,
                 )
                 log = writer.log
                 before = int(ends[done] - self.sizes[done])
                 log.make_room(int(self.sizes[done]))
                 room = min(log.room - BLANK_BYTES, len(out))
                 stop = int(np.searchsorted(ends, before + room, side="right"))
-                used = self._encode(done, stop, log.end, now, next_offsets, queue_of, out)
+                ids = writer.encoder.unique_ids
+                place = Place(log.end, now, next_offsets, ids.time_part(), ids.take(stop - done))
+                used = encode_rows(done, stop, rows, self.topics, self.alike, place, out)
                 start = log.end if start < 0 else start
                 log.write(memoryview(out)[:used])
                 for number, key in enumerate(queues):
                     writer.appender.set_next_offset(key, int(next_offsets[number]))
+            if told is not None:
+                told(stop - done)
             done = stop
         end = writer.log.end
         writer.wait_durable(end)
@@ -137,27 +173,36 @@ class _Bulk:
         body = c.body.lengths()
         over = np.flatnonzero(body > settings.max_message_size)
         if len(over):
-            raise BodyTooLarge(
-                f"message {over[0]}: a body of {body[over[0]]} bytes; maxMessageSize is "
-                f"{settings.max_message_size}"
+            raise _refused(
+                BodyTooLarge,
+                over[0],
+                f"a body of {body[over[0]]} bytes; maxMessageSize is {settings.max_message_size}",
+            )
+        below = np.flatnonzero(c.queue_id < 0)
+        if len(below):
+            raise _refused(
+                FieldRange,
+                below[0],
+                f"queue_id={c.queue_id[below[0]]}: 0 to {QUEUE_ID_MAX} is wanted",
             )
         for name, texts in (("TAGS", c.tags), ("KEYS", c.keys)):
             if len(texts.data) and int(texts.data.min()) <= PROPERTY_END:
                 _name_the_separator(name, texts)
         if encoder.multi_dispatch:
-            for at, end in itertools.pairwise(c.properties.ends):
-                check_multi_dispatch(c.properties.data[at:end].tobytes())
+            for row, (at, end) in enumerate(itertools.pairwise(c.properties.ends)):
+                _at(check_multi_dispatch, row, c.properties.data[at:end].tobytes())
         properties = self._property_lengths()
         over = np.flatnonzero(properties > _PROPERTIES_MAX)
         if len(over):
-            raise PropertiesTooLarge(
-                f"message {over[0]}: {properties[over[0]]} bytes of properties; at most "
-                f"{_PROPERTIES_MAX}"
+            raise _refused(
+                PropertiesTooLarge,
+                over[0],
+                f"{properties[over[0]]} bytes of properties; at most {_PROPERTIES_MAX}",
             )
-        topic = np.diff(self.topic_ends)[c.topic]
+        topic = self.topics.lengths()[c.topic]
         long = topic > V1_TOPIC_MAX
         sizes: Int64s = (
-            RECORD_HEAD_BYTES + TIMESTAMP_BYTES + 2 * len(self.host) + RECORD_MIDDLE_BYTES
+            RECORD_HEAD_BYTES + TIMESTAMP_BYTES + 2 * len(self.alike.host) + RECORD_MIDDLE_BYTES
             + PROPERTIES_LENGTH + np.where(long, TOPIC_LENGTH_V2, TOPIC_LENGTH_V1)
             + body + topic + properties
         )  # fmt: skip
@@ -167,46 +212,55 @@ class _Bulk:
         )
         over = np.flatnonzero(sizes > most)
         if len(over):
-            raise MessageTooLarge(
-                f"message {over[0]}: a record of {sizes[over[0]]} bytes; at most {most}"
+            raise _refused(
+                MessageTooLarge, over[0], f"a record of {sizes[over[0]]} bytes; at most {most}"
             )
         return sizes
 
     def _property_lengths(self) -> Int64s:
         c = self.columns
-        unique = len(b"UNIQ_KEY") + 2 + len(self.unique_prefix) + 12
+        unique = len(b"UNIQ_KEY") + 2 + len(self.alike.unique_prefix) + 12
         made = np.full(len(c), unique, np.int64)
         for name, texts in ((b"TAGS", c.tags), (b"KEYS", c.keys)):
             lengths = texts.lengths()
             made += np.where(lengths > 0, lengths + len(name) + 2, 0)
+        made -= not self.alike.text_ends
         raw = c.properties.lengths()
         lengths = np.where(raw > 0, raw, made)
-        return lengths + CRC_PROPERTY_BYTES if self.crc else lengths
+        return lengths + CRC_PROPERTY_BYTES if self.alike.crc else lengths
 
-    def _queues(self) -> tuple[list[tuple[str, int]], Int64s]:
-        """The queues that are met, and each message's number among them."""
+    def _queues(self) -> tuple[list[tuple[str, int]], Int64s, Int64s]:
+        """The queues that are met, the first row of each, and each message's number among them."""
         c = self.columns
         packed = c.topic.astype(np.int64) << 32 | c.queue_id.astype(np.int64) & 0xFFFFFFFF
-        distinct, queue_of = np.unique(packed, return_inverse=True)
+        distinct, first, queue_of = np.unique(packed, return_index=True, return_inverse=True)
         queues = [
             (c.topics[int(key) >> 32], int(np.int32(np.uint32(int(key) & 0xFFFFFFFF))))
             for key in distinct
         ]
-        return queues, queue_of.astype(np.int64)
+        return queues, first, queue_of.astype(np.int64)
 
-    def _encode(
-        self, first: int, stop: int, at: int, now: int, next_offsets: Int64s, queue_of: Int64s,
-        out: Bytes,
-    ) -> int:  # fmt: skip
-        c, ids = self.columns, self.writer.encoder.unique_ids
-        v6 = len(self.host) == IPV6_HOST
-        return encode_rows(
-            first, stop, at, now, next_offsets, queue_of, self.sizes, c.topic,
-            self.topic_ends, self.topic_data, c.queue_id, c.flag, c.born_timestamp,
-            c.body, c.tags, c.keys, c.properties, self.host,
-            SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6 if v6 else 0, self.unique_prefix,
-            ids.time_part(), ids.take(stop - first), self.order, self.crc, out,
+    def _rows(self, queue_of: Int64s) -> Rows:
+        c = self.columns
+        return Rows(
+            c.topic, c.queue_id, c.flag, c.born_timestamp, c.body, c.tags, c.keys, c.properties,
+            self.sizes, queue_of,
         )  # fmt: skip
+
+
+def _refused(kind: type[Refused], row: Any, reason: str) -> Refused:
+    error = kind(reason)
+    error.row = int(row)
+    return error
+
+
+def _at(check: Callable[..., Any], row: int, *given: Any) -> Any:
+    """What a check gives; its refusal is this row's."""
+    try:
+        return check(*given)
+    except Refused as error:
+        error.row = row
+        raise
 
 
 def _checked_topic(topic: str, encoder: Encoder) -> bytes:
@@ -222,4 +276,4 @@ def _name_the_separator(name: str, texts: Texts) -> None:
     place = int(np.flatnonzero(texts.data <= PROPERTY_END)[0])
     row = int(np.searchsorted(texts.ends, place, side="right")) - 1
     value = texts.data[texts.ends[row] : texts.ends[row + 1]].tobytes()
-    check_property(name, value.decode("utf-8", "replace"))
+    _at(check_property, row, name, value.decode("utf-8", "replace"))

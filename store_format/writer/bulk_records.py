@@ -44,6 +44,42 @@ class Texts(NamedTuple):
         return np.diff(self.ends)
 
 
+class Rows(NamedTuple):
+    """What differs from message to message, a value each. Times in milliseconds."""
+
+    topic: Int32s  # its number among the topics
+    queue_id: Int32s
+    flag: Int32s
+    born: Int64s  # 0: now
+    body: Texts
+    tags: Texts
+    keys: Texts
+    properties: Texts  # as in a record, with all that belongs there; empty: from tags and keys
+    size: Int64s  # bytes of the record
+    queue: Int64s  # its queue's number in Place.next_offsets
+
+
+class Alike(NamedTuple):
+    """What all records of a writer have in common."""
+
+    host: Bytes
+    sys_flag: int
+    unique_prefix: Bytes  # of UNIQ_KEY, as text
+    order: Int64s  # the numbers of NAMES as a HashMap yields them
+    text_ends: bool  # Profile.property_text_ends
+    crc: bool  # `__CRC32#` is appended
+
+
+class Place(NamedTuple):
+    """Where the records of one write go, and when that is."""
+
+    physical: int
+    now: int  # milliseconds
+    next_offsets: Int64s  # of each queue; advanced
+    time_part: int  # of UNIQ_KEY
+    number: int  # of the first UNIQ_KEY
+
+
 @allocating
 def _copy(out: Bytes, at: int, source: Bytes, start: int, end: int) -> int:
     out[at : at + end - start] = source[start:end]
@@ -80,62 +116,58 @@ def _put_crc(out: Bytes, start: int, at: int) -> int:
 
 @unlocked
 def encode_rows(
-    first: int, stop: int, physical: int, now: int, next_offsets: Int64s, queue_of: Int64s,
-    sizes: Int64s, topic: Int32s, topic_ends: Int64s, topic_data: Bytes, queue_id: Int32s,
-    flag: Int32s, born: Int64s, body: Texts, tags: Texts, keys: Texts, properties: Texts,
-    host: Bytes, sys_flag: int, unique_prefix: Bytes, time_part: int, number: int, order: Int64s,
-    crc: bool, out: Bytes,
-) -> int:  # fmt: skip
-    """Write rows [first, stop) to out as records from `physical` on; returns the bytes used.
-
-    body, tags, keys, properties: Texts; next_offsets: int64 a queue, advanced.
-    """
+    first: int, stop: int, rows: Rows, topics: Texts, alike: Alike, place: Place, out: Bytes
+) -> int:
+    """Write rows [first, stop) to out as records from `place` on; returns the bytes used."""
+    host = alike.host
     at = 0
     for i in range(first, stop):
         start = at
-        size = sizes[i]
-        topic_at, topic_end = topic_ends[topic[i]], topic_ends[topic[i] + 1]
+        size = rows.size[i]
+        topic_at, topic_end = topics.ends[rows.topic[i]], topics.ends[rows.topic[i] + 1]
         two = topic_end - topic_at > V1_TOPIC_MAX
-        body_at, body_end = body.ends[i], body.ends[i + 1]
-        queue = queue_of[i]
+        body_at, body_end = rows.body.ends[i], rows.body.ends[i + 1]
+        queue = rows.queue[i]
         put_i32(out, at + RECORD_AT.totalSize, size)
         put_i32(out, at + RECORD_AT.magic, MAGIC_V2 if two else MAGIC_V1)
-        put_i32(out, at + RECORD_AT.bodyCRC, crc32(body.data, body_at, body_end) & 0x7FFFFFFF)
-        put_i32(out, at + RECORD_AT.queueId, queue_id[i])
-        put_i32(out, at + RECORD_AT.flag, flag[i])
-        put_i64(out, at + RECORD_AT.queueOffset, next_offsets[queue])
-        put_i64(out, at + RECORD_AT.physicalOffset, physical + at)
-        put_i32(out, at + RECORD_AT.sysFlag, sys_flag)
-        put_i64(out, at + RECORD_AT.bornTimestamp, born[i] if born[i] > 0 else now)
-        next_offsets[queue] += 1
+        body_crc = crc32(rows.body.data, body_at, body_end) & 0x7FFFFFFF
+        put_i32(out, at + RECORD_AT.bodyCRC, body_crc)
+        put_i32(out, at + RECORD_AT.queueId, rows.queue_id[i])
+        put_i32(out, at + RECORD_AT.flag, rows.flag[i])
+        put_i64(out, at + RECORD_AT.queueOffset, place.next_offsets[queue])
+        put_i64(out, at + RECORD_AT.physicalOffset, place.physical + at)
+        put_i32(out, at + RECORD_AT.sysFlag, alike.sys_flag)
+        born = rows.born[i] if rows.born[i] > 0 else place.now
+        put_i64(out, at + RECORD_AT.bornTimestamp, born)
+        place.next_offsets[queue] += 1
         at = _copy(out, at + RECORD_HEAD_BYTES, host, 0, len(host))
-        put_i64(out, at, now)
+        put_i64(out, at, place.now)
         at = _copy(out, at + TIMESTAMP_BYTES, host, 0, len(host))
         put_i32(out, at + MIDDLE_AT.reconsumeTimes, 0)
         put_i64(out, at + MIDDLE_AT.preparedTransactionOffset, 0)
         put_i32(out, at + MIDDLE_AT.bodyLength, body_end - body_at)
-        at = _copy(out, at + RECORD_MIDDLE_BYTES, body.data, body_at, body_end)
+        at = _copy(out, at + RECORD_MIDDLE_BYTES, rows.body.data, body_at, body_end)
         if two:
             out[at] = (topic_end - topic_at) >> 8
             at += 1
         out[at] = (topic_end - topic_at) & 0xFF
-        at = _copy(out, at + 1, topic_data, topic_at, topic_end)
+        at = _copy(out, at + 1, topics.data, topic_at, topic_end)
         length = start + size - at - PROPERTIES_LENGTH
         out[at] = length >> 8
         out[at + 1] = length & 0xFF
         at += PROPERTIES_LENGTH
-        raw_at, raw_end = properties.ends[i], properties.ends[i + 1]
+        raw_at, raw_end = rows.properties.ends[i], rows.properties.ends[i + 1]
         if raw_end > raw_at:
-            at = _copy(out, at, properties.data, raw_at, raw_end)
+            at = _copy(out, at, rows.properties.data, raw_at, raw_end)
         else:
-            for name in order:
+            for name in alike.order:
                 if name == _UNIQ:
                     at = _put_name(out, at, _UNIQ)
-                    at = _copy(out, at, unique_prefix, 0, len(unique_prefix))
-                    at = _put_hex(out, at, time_part, 8)
-                    at = _put_hex(out, at, number + i - first, 4)
+                    at = _copy(out, at, alike.unique_prefix, 0, len(alike.unique_prefix))
+                    at = _put_hex(out, at, place.time_part, 8)
+                    at = _put_hex(out, at, place.number + i - first, 4)
                 else:
-                    texts = keys if name == _KEYS else tags
+                    texts = rows.keys if name == _KEYS else rows.tags
                     value_at, value_end = texts.ends[i], texts.ends[i + 1]
                     if value_end == value_at:
                         continue
@@ -143,6 +175,8 @@ def encode_rows(
                     at = _copy(out, at, texts.data, value_at, value_end)
                 out[at] = PROPERTY_END
                 at += 1
-        if crc:
+            if not alike.text_ends:
+                at -= 1
+        if alike.crc:
             at = _put_crc(out, start, at)
     return at

@@ -1,6 +1,6 @@
 """Messages of another store's log, appended to this one: a deleted topic brought back."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -51,12 +51,14 @@ class Copied(NamedTuple):
 
 
 def copy_messages(
-    writer: CommitLogWriter, segments: list[SourceSegment], rules: RecordRules, wanted: Wanted
-) -> Copied:
+    writer: CommitLogWriter, segments: list[SourceSegment], rules: RecordRules, wanted: Wanted,
+    skip: int = 0, done: Callable[[int], None] | None = None,
+) -> Copied:  # fmt: skip
     """Append the wanted messages, in the log's order, each to its topic and queue.
 
     Body, properties, flags, hosts and birth are kept; queue offset, physical offset and store
-    time are new. Stops at the first fault of the source, and says so.
+    time are new. Stops at the first fault of the source, and says so. skip: so many wanted ones
+    are left out. done: told of each message that was appended.
     """
     seen = copied = 0
     fault, at = Fault.NONE, segments[0].start if segments else 0
@@ -69,9 +71,15 @@ def copy_messages(
                 start, size = int(row["at"]), int(row["size"])
                 place = int(row["physicalOffset"])
                 record = parse_stored(window[start : start + size], place, rules)
-                if record is not None:
-                    _append(writer, record)
-                    copied += 1
+                if record is None:
+                    continue
+                if skip > 0:
+                    skip -= 1
+                    continue
+                _append(writer, record)
+                copied += 1
+                if done is not None:
+                    done(1)
         if fault != Fault.BLANK:
             break
     writer.wait_durable(writer.log.end)

@@ -6,6 +6,7 @@ offset and store time. `finish` fills them in.
 
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,10 +34,10 @@ from store_format.profiles import Profile
 from store_format.writer.errors import (
     HostFamily,
     MessageTooLarge,
-    MultiDispatch,
     PropertiesTooLarge,
     TopicTooLong,
 )
+from store_format.writer.hooks import check_multi_dispatch, delay_level, place_delayed
 from store_format.writer.message import (
     NAME_END,
     SCHEDULE_TOPIC,
@@ -44,11 +45,11 @@ from store_format.writer.message import (
     Message,
     check_body,
     check_property,
-    check_range,
     check_topic,
     encode_host,
     joined_keys,
 )
+from store_format.writer.message_types import check_keys, check_types, wrong_type
 from store_format.writer.options import WriterSettings
 from store_format.writer.packing import packer
 from store_format.writer.property_text import encode_properties, parse_properties
@@ -62,6 +63,8 @@ _BLANK = packer(BLANK)
 _PROPERTIES_MAX = 0x7FFF  # Short.MAX_VALUE
 _V1_TOPIC_MAX = 127  # Byte.MAX_VALUE
 _SPARE_BYTES = 64 << 10  # MessageExtEncoder: a record may be so much over maxMessageSize
+# what Python raises where a field's value is of a wrong type, or does not fit
+_WRONG_TYPE = (TypeError, AttributeError, struct.error)
 _BATCH_MAP_CAPACITY = 16  # the client's own map: a batch's properties are not read again
 # MessageDecoder.encodeMessage: what a batch has of a message besides body and properties
 _BATCH_FIXED_BYTES = 4 + 4 + 4 + 4 + 4 + 2
@@ -151,6 +154,7 @@ class Encoder:
         self._body_max = self.settings.max_message_size
         self._topic_max = self.settings.max_topic_length
         self._capacity = self.profile.property_map_capacity
+        self._text_ends = self.profile.property_text_ends
         self.multi_dispatch = self.profile.multi_dispatch and self.settings.enable_multi_dispatch
         self._record_max = self.settings.mapped_file_size_commit_log - BLANK_BYTES
         self._host = encode_host(self.host)
@@ -162,6 +166,13 @@ class Encoder:
 
         born_host, store_host: as in a record, in place of the message's.
         """
+        try:
+            return self._single(message, born_host, store_host)
+        except _WRONG_TYPE:
+            check_types(message)
+            raise
+
+    def _single(self, message: Message, born_host: bytes | None, store_host: bytes | None) -> Draft:
         hosts = (
             born_host or (encode_host(message.born_host) if message.born_host else self._host),
             store_host or (encode_host(message.store_host) if message.store_host else self._host),
@@ -171,24 +182,39 @@ class Encoder:
             return self._draft(message, message.topic, message.queue_id, given, hosts)
         properties = self.properties(message)
         topic, queue_id = message.topic, message.queue_id
-        level = message.delay_level
-        if level > 0 and message.transaction in (0, SYS_TRANSACTION_COMMIT):
-            # HookUtils.transformDelayLevelMessage
+        if message.transaction in (0, SYS_TRANSACTION_COMMIT):
             check_topic(topic, self._topic_max)
-            level = min(level, self._delay_levels)
-            properties |= {"DELAY": str(level), "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
-            topic, queue_id = SCHEDULE_TOPIC, level - 1
-        raw = encode_properties(properties, self._capacity)
+            level = place_delayed(topic, queue_id, properties, self.profile, self._delay_levels)
+            if level > 0:
+                topic, queue_id = SCHEDULE_TOPIC, level - 1
+        raw = encode_properties(properties, self._capacity, self._text_ends)
         return self._draft(message, topic, queue_id, raw, hosts)
+
+    def is_delayed(self, message: Message) -> bool:
+        """Whether a message goes through the schedule topic. Raises DelayInvalid."""
+        given = message.properties
+        if isinstance(given, bytes) or not given:
+            return message.delay_level > 0
+        return message.delay_level > 0 or delay_level(given) > 0
 
     def batch(self, messages: list[Message]) -> list[Draft]:
         """Drafts of one topic and queue (MessageExtBatch). Raises Refused."""
+        try:
+            return self._batch(messages)
+        except _WRONG_TYPE:
+            for message in messages:
+                check_types(message)
+            raise
+
+    def _batch(self, messages: list[Message]) -> list[Draft]:
         drafts = []
         total = 0
         for message in messages:
             given = message.properties
             if not isinstance(given, bytes):
-                given = encode_properties(self.properties(message), _BATCH_MAP_CAPACITY)
+                given = encode_properties(
+                    self.properties(message), _BATCH_MAP_CAPACITY, self._text_ends
+                )
             hosts = (
                 encode_host(message.born_host or self.host),
                 encode_host(message.store_host or self.host),
@@ -205,20 +231,29 @@ class Encoder:
         if not given:
             properties = {}
         elif isinstance(given, bytes):
-            properties = parse_properties(given)
+            properties = parse_properties(given, self.profile.split_properties)
+        elif not isinstance(given, Mapping):
+            raise wrong_type("properties", "a mapping or bytes", given)
         else:
             properties = dict(given)
+            if self._crc:
+                properties.pop("__CRC32#", None)  # CommitLog.asyncPutMessage: it is made anew
             for name, value in properties.items():
                 check_property(name, value)
         if message.keys:
+            check_keys(message.keys)
             properties["KEYS"] = joined_keys(message.keys)
         if message.tags:
+            if not isinstance(message.tags, str):
+                raise wrong_type("tags", "text", message.tags)
             properties["TAGS"] = message.tags
         if not message.wait:
             properties["WAIT"] = "false"
         if message.delay_level > 0:
             properties["DELAY"] = str(message.delay_level)
         if message.unique_key is not None:
+            if not isinstance(message.unique_key, str):
+                raise wrong_type("unique_key", "text", message.unique_key)
             properties["UNIQ_KEY"] = message.unique_key
         elif "UNIQ_KEY" not in properties:
             properties["UNIQ_KEY"] = self.unique_ids.next()
@@ -256,42 +291,21 @@ class Encoder:
         if sys_flag & (SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6) and not self.profile.ipv6_hosts:
             raise HostFamily(f"RocketMQ {self.profile.release} has no IPv6 hosts")
         born = message.born_timestamp
-        try:
-            tail = record_tail(
-                store_host, message.reconsume_times, message.prepared_offset, body, magic,
-                topic_bytes, properties, reserved,
-            )  # fmt: skip
-            size = RECORD_HEAD_BYTES + len(born_host) + TIMESTAMP_BYTES + len(tail) + reserved
-            draft = Draft(
-                topic, queue_id, size,
-                START.pack(size, magic, zlib.crc32(body) & 0x7FFFFFFF, queue_id, message.flag),
-                BORN.pack(sys_flag, self.clock() if born is None else born) + born_host,
-                tail, store_host, self._crc, message.wait,
-                sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT),
-            )  # fmt: skip
-        except struct.error:
-            _name_the_field(message)
-            raise
+        tail = record_tail(
+            store_host, message.reconsume_times, message.prepared_offset, body, magic,
+            topic_bytes, properties, reserved,
+        )  # fmt: skip
+        size = RECORD_HEAD_BYTES + len(born_host) + TIMESTAMP_BYTES + len(tail) + reserved
+        draft = Draft(
+            topic, queue_id, size,
+            START.pack(size, magic, zlib.crc32(body) & 0x7FFFFFFF, queue_id, message.flag),
+            BORN.pack(sys_flag, self.clock() if born is None else born) + born_host,
+            tail, store_host, self._crc, message.wait,
+            sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT),
+        )  # fmt: skip
         if size > min(self._record_max, self._body_max + _SPARE_BYTES):
             raise MessageTooLarge(
                 f"a record of {size} bytes; a segment takes {self._record_max}, "
                 f"maxMessageSize allows {self._body_max + _SPARE_BYTES}"
             )
         return draft
-
-
-def check_multi_dispatch(properties: bytes) -> None:
-    """Raise MultiDispatch for a message that is to go to further queues."""
-    names = {pair.partition(b"\1")[0] for pair in properties.split(b"\2")}
-    if b"INNER_MULTI_DISPATCH" in names and b"INNER_MULTI_QUEUE_OFFSET" not in names:
-        raise MultiDispatch("INNER_MULTI_DISPATCH: queues besides the message's own (LMQ)")
-
-
-def _name_the_field(message: Message) -> None:
-    for name, bits in (
-        ("queue_id", 32), ("flag", 32), ("sys_flag", 32), ("reconsume_times", 32),
-        ("prepared_offset", 64), ("born_timestamp", 64),
-    ):  # fmt: skip
-        value = getattr(message, name)
-        if value is not None:
-            check_range(name, value, bits)

@@ -17,6 +17,7 @@ class Refused(ValueError):
     """A message is not appended; nothing was written."""
 
     status = MESSAGE_ILLEGAL
+    row: int | None = None  # of many messages the one that is refused, from 0; None: none by itself
 
 
 class TopicBlank(Refused):
@@ -71,6 +72,18 @@ class HostFamily(Refused):
 
 class FieldRange(Refused):
     """A number is out of its field's range."""
+
+
+class FieldType(Refused):
+    """A field's value is of a wrong type."""
+
+
+class DelayInvalid(Refused):
+    """Message.getDelayTimeLevel: the property DELAY is no number, on which a broker fails."""
+
+
+class TimerMessage(Refused):
+    """HookUtils.transformTimerMessage, 5.0.0 on: a message for the timer wheel."""
 
 
 class BatchIllegal(Refused):

@@ -9,18 +9,27 @@ from functools import lru_cache
 from store_format.javatext import hash_text
 
 _LOAD_FACTOR = 0.75
+_LONGEST_LIST = 8  # HashMap.TREEIFY_THRESHOLD
+_LEAST_WITH_TREES = 64  # HashMap.MIN_TREEIFY_CAPACITY
 
 
 @lru_cache(maxsize=4096)
 def hash_map_order(names: tuple[str, ...], capacity: int) -> tuple[int, ...]:
     """The numbers of `names`, put in that order into a HashMap, as it iterates over them.
 
-    capacity: its initial one, a power of two. Names must differ. (From eight names of one bucket
-    on a HashMap turns it into a tree, whose order is the same.)
+    capacity: its initial one, a power of two. Names must differ. A table of fewer than 64 buckets
+    doubles when a bucket of eight names gets one more (HashMap.treeifyBin). A larger one makes a
+    tree of such a bucket, whose own order is not followed here.
     """
-    while len(names) > capacity * _LOAD_FACTOR:
-        capacity *= 2
-    return tuple(sorted(range(len(names)), key=lambda i: _spread(names[i]) & (capacity - 1)))
+    spreads = [_spread(name) for name in names]
+    for many, spread in enumerate(spreads):
+        if capacity < _LEAST_WITH_TREES:
+            bucket = spread & (capacity - 1)
+            if sum(other & (capacity - 1) == bucket for other in spreads[:many]) >= _LONGEST_LIST:
+                capacity *= 2
+        if many + 1 > capacity * _LOAD_FACTOR:
+            capacity *= 2
+    return tuple(sorted(range(len(names)), key=lambda i: spreads[i] & (capacity - 1)))
 
 
 def _spread(name: str) -> int:

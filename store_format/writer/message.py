@@ -10,6 +10,7 @@ from store_format.writer.errors import (
     BodyMissing,
     BodyTooLarge,
     FieldRange,
+    FieldType,
     HostInvalid,
     PropertyBlank,
     SeparatorInProperty,
@@ -33,6 +34,7 @@ _FORBIDDEN = frozenset(
         "OFFSET_MOVED_EVENT",
     }
 )
+QUEUE_ID_MAX = 0x7FFFFFFF
 _RETRY_PREFIX = "%RETRY%"
 _RETRY_TOPIC_MAX = 255  # HookUtils.MAX_TOPIC_LENGTH
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
@@ -89,10 +91,22 @@ def check_topic(topic: str, longest: int) -> bytes:
     return topic.encode("ascii")
 
 
-def check_sendable(topic: str) -> None:
-    """Raise TopicForbidden for what only the broker itself may write to."""
+def check_sendable(topic: str, queue_id: int = 0) -> None:
+    """Raise TopicForbidden for what only the broker itself may write to; FieldRange, FieldType.
+
+    A queue_id below 0 asks a broker for any queue (SendMessageProcessor.randomQueueId); here it
+    has to be named.
+    """
+    if not isinstance(topic, str):
+        raise FieldType(f"topic: text is wanted, not {type(topic).__name__}")
     if topic in _FORBIDDEN:
         raise TopicForbidden(f"topic {topic}: only the broker writes to it")
+    try:
+        if not 0 <= queue_id <= QUEUE_ID_MAX:
+            raise FieldRange(f"queue_id={queue_id}: 0 to {QUEUE_ID_MAX} is wanted")
+    except TypeError:
+        kind = type(queue_id).__name__
+        raise FieldType(f"queue_id: a whole number is wanted, not {kind}") from None
 
 
 def check_body(body: bytes | None, most: int) -> None:
@@ -112,12 +126,6 @@ def check_property(name: str, value: str) -> None:
             )
     if not name.strip() or not value.strip():
         raise PropertyBlank(f"property {name[:80]!r}: its name or value is blank")
-
-
-def check_range(name: str, value: int, bits: int) -> None:
-    """Raise FieldRange where a signed field of so many bits cannot hold the value."""
-    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-        raise FieldRange(f"{name}={value} does not fit into {bits} bits")
 
 
 @lru_cache(maxsize=4096)

@@ -37,13 +37,14 @@ class Transactions:
         rules = writer.profile
         self._records = record_rules(rules)
         self._capacity = rules.property_map_capacity
+        self._text_ends = rules.property_text_ends
 
     def prepare(self, message: Message, producer_group: str = "reput") -> AppendResult:
         """Append a half message; its physical offset is what `commit` and `rollback` ask for.
 
         Raises Refused, WriterFailed, WriterClosed.
         """
-        check_sendable(message.topic)
+        check_sendable(message.topic, message.queue_id)
         encoder = self.writer.encoder
         check_topic(message.topic, encoder.settings.max_topic_length)
         properties = encoder.properties(message)
@@ -55,7 +56,7 @@ class Transactions:
         half = Message(
             topic=HALF_TOPIC,
             body=message.body,
-            properties=encode_properties(properties, self._capacity),
+            properties=encode_properties(properties, self._capacity, self._text_ends),
             flag=message.flag,
             sys_flag=message.sys_flag,
             wait=message.wait,
@@ -72,7 +73,7 @@ class Transactions:
         As in the broker neither waits for the disk. Raises NotPrepared, Refused, WriterFailed.
         """
         half, properties = self._half(physical_offset)
-        raw = encode_properties(properties, self._capacity)
+        raw = encode_properties(properties, self._capacity, self._text_ends)
         level = int(properties.get("DELAY", "0"))
         # The broker makes the text before it removes REAL_TOPIC, so that a committed message
         # keeps it; only a delayed one has its text made anew.
@@ -110,7 +111,7 @@ class Transactions:
             record = read_stored(log.read, at, segment_end, self._records)
         if record is None or record.topic != HALF_TOPIC.encode():
             raise NotPrepared(f"there is no half message at offset {at}")
-        properties = parse_properties(record.properties)
+        properties = parse_properties(record.properties, self.writer.profile.split_properties)
         if "REAL_TOPIC" not in properties or "REAL_QID" not in properties:
             raise NotPrepared(f"the half message at offset {at} lacks its real topic or queue")
         return record, properties
@@ -123,7 +124,9 @@ class Transactions:
             topic=OP_TOPIC,
             queue_id=half.queue_id,
             body=text.encode(),
-            properties=encode_properties({"TAGS": _REMOVE_TAG, "WAIT": "true"}, _OP_MAP_CAPACITY),
+            properties=encode_properties(
+                {"TAGS": _REMOVE_TAG, "WAIT": "true"}, _OP_MAP_CAPACITY, self._text_ends
+            ),
             wait=False,
         )
         return writer.put(writer.encoder.draft(op))

@@ -16,6 +16,7 @@ from store_format.writer.durability import Durability, Service
 from store_format.writer.encode import Draft, Encoder, message_id
 from store_format.writer.errors import BatchIllegal, WriterClosed, WriterFailed
 from store_format.writer.message import Message, check_sendable
+from store_format.writer.message_types import check_types
 from store_format.writer.options import WriterSettings
 from store_format.writer.pace import LOOK_SECONDS, Pace
 from store_format.writer.store import OpenStore
@@ -123,7 +124,7 @@ class CommitLogWriter:
 
         Raises Refused (a subclass for each reason), WriterFailed, WriterClosed.
         """
-        check_sendable(message.topic)
+        check_sendable(message.topic, message.queue_id)
         return self.put(self.encoder.draft(message))
 
     def append_batch(self, messages: Sequence[Message]) -> AppendResult:
@@ -134,11 +135,12 @@ class CommitLogWriter:
         if not messages:
             raise BatchIllegal("a batch of no messages")
         first = messages[0]
-        check_sendable(first.topic)
+        check_sendable(first.topic, first.queue_id)
         for message in messages:
+            check_types(message)
             if (message.topic, message.queue_id) != (first.topic, first.queue_id):
                 raise BatchIllegal("a batch is of one topic and one queue")
-            if message.delay_level > 0 or message.transaction:
+            if self.encoder.is_delayed(message) or message.transaction:
                 raise BatchIllegal("a batch holds no delayed message and no half message")
             if (message.wait, message.store_host) != (first.wait, first.store_host):
                 raise BatchIllegal("a batch has one WAIT and one store host")

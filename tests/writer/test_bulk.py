@@ -51,12 +51,14 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("crc", ["true", "false"])
+@pytest.mark.parametrize(("crc", "release"), [("true", "5.3.3"), ("false", "5.3.3"),
+                                              ("false", "5.1.4")])  # fmt: skip
 @pytest.mark.parametrize("host", ["127.0.0.1:10911", "[::1]:10911"])
 def test_a_table_makes_the_records_that_single_appends_make(
-    tmp_path: Path, crc: str, host: str
+    tmp_path: Path, crc: str, release: str, host: str
 ) -> None:
     named = {"enabledAppendPropCRC": crc, "host": host, "mappedFileSizeCommitLog": 16384}
+    named["release"] = release
     roots = tmp_path / "bulk", tmp_path / "single"
     table = pa.Table.from_pylist(ROWS, SCHEMA)
     with open_writer(roots[0], **named) as writer:
@@ -75,7 +77,7 @@ def test_a_table_makes_the_records_that_single_appends_make(
 
 def _no_counter(raw: bytes) -> bytes:
     at = raw.find(b"UNIQ_KEY\x01")
-    end = raw.index(b"\x02", at)
+    end = (raw + b"\x02").index(b"\x02", at)
     kept = raw[: end - 4] + b"...." + raw[end:]
     crc = kept.find(b"__CRC32#")
     return kept if crc < 0 else kept[:crc]
@@ -92,6 +94,7 @@ def _no_counter(raw: bytes) -> bytes:
         ("properties", [("p", "\x01")], errors.SeparatorInProperty),
         ("topic", None, BadRow),
         ("queue_id", 1 << 40, BadRow),
+        ("queue_id", -1, errors.FieldRange),
     ],
 )
 def test_a_bad_row_is_refused_before_anything_is_written(
@@ -100,8 +103,9 @@ def test_a_bad_row_is_refused_before_anything_is_written(
     rows = [dict(row) for row in ROWS]
     rows[150][column] = value
     with open_writer(tmp_path, maxMessageSize=4000, mappedFileSizeCommitLog=1 << 17) as writer:
-        with pytest.raises(error):
-            append_arrow(writer, pa.Table.from_pylist(rows, SCHEMA))
+        with pytest.raises(error, match=r"^row 151: ") as raised:
+            append_arrow(writer, pa.Table.from_pylist(rows, SCHEMA), first_row=1)
+        assert raised.value.row == 150
         assert writer.log.end == 0
 
 
@@ -182,9 +186,21 @@ def test_the_command_takes_json_lines_parquet_and_arrow(
         ('{"topic":"T","body_base64":"*"}', "body_base64"),
         ('{"body":""}', "topic is wanted"),
         ('{"topic":"T","body":"","queue":1}', "unknown field 'queue'"),
-        ('{"topic":"T","body":"","queue_id":"1"}', "queue_id='1' is of a wrong type"),
-        ('{"topic":"T","body":"","queue_id":true}', "queue_id=True is of a wrong type"),
+        ('{"topic":"T","body":"","queue_id":"1"}', "queue_id is of a wrong type: a whole number"),
+        ('{"topic":"T","body":"","queue_id":true}', "queue_id is of a wrong type: a whole number"),
         ('{"topic":"T","body":"","properties":{"a":1}}', "names and values are text"),
+        ('{"topic":"T","body":"","properties":[1]}', "properties is of a wrong type"),
+        ('{"topic":"T","body":"","properties":[["a","b"]]}', "properties is of a wrong type"),
+        ('{"topic":"T","body":"","keys":[1]}', "keys: text or a list of texts is wanted"),
+        ('{"topic":"T","body":"","keys":{"a":1}}', "keys is of a wrong type"),
+        ('{"topic":"T","body":"","tags":["secret"]}', "tags is of a wrong type: text"),
+        ('{"topic":"T","body":"","queue_id":-1}', "queue_id=-1"),
+        ('{"topic":"T","body":"","queue_id":1e400}', "queue_id is of a wrong type"),
+        ('{"topic":"T","body":"","properties":{"DELAY":"soon"}}', "DELAY is no number"),
+        ('{"topic":"T","body":"","properties":{"TIMER_DELAY_SEC":"1"}}', "TIMER_DELAY_SEC"),
+        ('{"topic":"T","body":5}', "body is text"),
+        ("[" * 100_000, "recursion"),
+        ("\ufffe", "line 2"),
         ("[]", "a JSON object is wanted"),
         ("{", "line 2"),
         ('{"topic":"a/b","body":""}', "TopicCharacters, MESSAGE_ILLEGAL"),
@@ -200,7 +216,8 @@ def test_a_bad_line_is_named_and_those_before_it_are_appended(
     assert run_append([store, "--from", str(source), *sizes]) == 2
     error = capsys.readouterr().err
     assert reason in error
-    assert "1 messages before it were appended" in error
+    assert "line 2: " in error
+    assert "1 messages were appended: --skip 1 goes on" in error
 
 
 def test_a_missing_source_makes_no_store(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from store_format.javatext import hash_text
 from store_format.writer import errors
+from store_format.writer.java_map import hash_map_order
 from store_format.writer.message import Message
 from tests.writer.stores import open_writer, stored_records
 
@@ -34,7 +36,51 @@ REFUSALS = [
     (Message("T", b"", store_host="127.0.0.1:65536"), errors.HostInvalid),
     (Message("T", b"", queue_id=1 << 31), errors.FieldRange),
     (Message("T", b"", flag=-(1 << 31) - 1), errors.FieldRange),
+    (Message("T", b"", queue_id=-1), errors.FieldRange),
+    (Message("T", b"", properties={"DELAY": "soon"}), errors.DelayInvalid),
+    (Message("T", b"", properties={"TIMER_DELAY_SEC": "5"}), errors.TimerMessage),
+    (Message("T", b"", properties={"TIMER_DELAY_MS": "5"}), errors.TimerMessage),
+    (Message("T", b"", properties={"TIMER_DELIVER_MS": "5"}), errors.TimerMessage),
 ]
+# A field, and a value of a type that it cannot have.
+WRONG_TYPES = [
+    ("topic", 5), ("topic", b"T"), ("topic", None), ("topic", ["T"]), ("body", "text"),
+    ("body", 5), ("queue_id", "1"), ("queue_id", 1.0), ("queue_id", None), ("tags", 5),
+    ("tags", b"t"), ("tags", ["t"]), ("keys", 5), ("keys", [1]), ("keys", b"k"),
+    ("keys", {"a": 1}), ("properties", {"a": 1}), ("properties", {"a": None}),
+    ("properties", {1: "a"}), ("properties", ["a"]), ("flag", "1"), ("flag", 1.5),
+    ("delay_level", "3"), ("transaction", "4"), ("sys_flag", None), ("born_timestamp", "now"),
+    ("born_timestamp", 1.5), ("born_host", 5), ("store_host", b"127.0.0.1:1"),
+    ("reconsume_times", "0"), ("prepared_offset", []), ("unique_key", 5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG_TYPES)
+def test_a_wrong_type_is_named_by_its_field(tmp_path: Path, name: str, value: object) -> None:
+    message = Message(**{"topic": "T", "body": b"", name: value})  # type: ignore[arg-type]
+    with open_writer(tmp_path) as writer:
+        for put in (writer.append, lambda one: writer.append_batch([one, one])):
+            with pytest.raises(errors.FieldType, match=rf"^{name}: .* wanted, not \w+$"):
+                put(message)
+        assert writer.log.end == 0
+
+
+def test_delay_in_the_properties_is_the_same_as_delay_level(tmp_path: Path) -> None:
+    with open_writer(tmp_path) as writer:
+        for fields in ({"delay_level": 3}, {"properties": {"DELAY": "3"}}):
+            writer.append(Message("T", b"", 2, unique_key="U", born_timestamp=1, **fields))
+    one, other = stored_records(tmp_path / "commitlog")
+    assert one.topic == b"SCHEDULE_TOPIC_XXXX"
+    assert (one.queue_id, one.queue_offset, other.queue_offset) == (2, 0, 1)
+    assert sorted(one.properties.split(b"\2")) == sorted(other.properties.split(b"\2"))
+
+
+def test_before_the_timer_wheel_its_properties_mean_nothing(tmp_path: Path) -> None:
+    with open_writer(tmp_path, release="4.9.7") as writer:
+        writer.append(Message("T", b"", properties={"TIMER_DELAY_SEC": "5"}))
+    (record,) = stored_records(tmp_path / "commitlog")
+    assert record.topic == b"T"
+    assert b"TIMER_DELAY_SEC\x015" in record.properties
 
 
 @pytest.mark.parametrize(("message", "error"), REFUSALS, ids=lambda v: getattr(v, "__name__", ""))
@@ -79,6 +125,7 @@ def test_ipv6_and_long_topics_need_their_release(tmp_path: Path) -> None:
         [Message("A", b""), Message("B", b"")],
         [Message("A", b"", 0), Message("A", b"", 1)],
         [Message("A", b"", delay_level=1)],
+        [Message("A", b"", properties={"DELAY": "1"})],
         [Message("A", b"", transaction=4)],
         [Message("A", b"", wait=False), Message("A", b"")],
     ],
@@ -134,3 +181,17 @@ def test_a_batch_stands_in_one_segment(tmp_path: Path) -> None:
             writer.append_batch([Message("T", bytes(1000)) for _ in range(4)])
     bodies = [len(record.body) for record in stored_records(tmp_path / "commitlog")]
     assert bodies == [3000, 400, 400, 400]
+
+
+def test_a_crowded_bucket_makes_a_hash_map_larger() -> None:
+    """What a JDK 17 HashMap of 16 buckets yields after nine names of one hash code, and two more.
+
+    `b` and `s` are in buckets 2 and 3 of 16, and 98 & 31 = 2, 115 & 31 = 19 of 32.
+    """
+    alike = [f"{a}{b}{c}{d}" for a in ("Aa", "BB") for b in ("Aa", "BB") for c in ("Aa", "BB")
+             for d in ("Aa", "BB")]  # fmt: skip
+    few = hash_map_order(("s", "b", *alike[:8]), 16)
+    many = hash_map_order(("s", "b", *alike[:9]), 16)
+    place = hash_text(alike[0]) ^ (hash_text(alike[0]) & 0xFFFFFFFF) >> 16
+    assert few == tuple(sorted(range(10), key=lambda i: (3, 2, *[place & 15] * 8)[i]))
+    assert many == tuple(sorted(range(11), key=lambda i: (19, 2, *[place & 31] * 9)[i]))

@@ -1,6 +1,7 @@
 package reput.judge;
 
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -14,15 +15,21 @@ import org.apache.rocketmq.store.*;
  * Puts a list of messages, each told in full (tests/rocketmq/workload.py makes them from a seed).
  * A message: t topic, q queue, p properties (or raw, their bytes as text), b and bs size and seed
  * of the body, sys, flag, born, bh and sh hosts, rc reconsume times, prep the number of an earlier
- * message whose place is its preparedTransactionOffset, batch a list of {p, b, bs}.
+ * message whose place is its preparedTransactionOffset, batch a list of {p, b, bs}; body its bytes
+ * in base64, in place of b and bs. With as_broker the properties go the way that a producer's take:
+ * its text, the broker's map of it, that map's text, and then the broker's hooks (5.0.0 on).
  */
 final class Put {
     private final DefaultMessageStore store;
+    private final Hooks hooks;
+    private final boolean asBroker;
     private final List<Long> offsets = new ArrayList<>();
     private final Map<String, Integer> statuses = new TreeMap<>();
 
-    private Put(DefaultMessageStore store) {
-        this.store = store;
+    private Put(Stores stores, boolean asBroker) throws Exception {
+        this.store = stores.store;
+        this.asBroker = asBroker;
+        this.hooks = asBroker ? Hooks.of(stores) : null;
     }
 
     static Map<String, Object> run(Job job) throws Exception {
@@ -30,7 +37,7 @@ final class Put {
         stores.open();
         stores.load();
         stores.store.start();
-        Put put = new Put(stores.store);
+        Put put = new Put(stores, job.flag("as_broker", false));
         for (Object message : job.list("messages")) {
             put.one(Job.of(message));
             if (job.has("halt_after_ms") && put.offsets.size() == 1) {
@@ -79,10 +86,15 @@ final class Put {
             message.setPreparedTransactionOffset(offsets.get((int) job.number("prep", 0)));
         }
         Map<String, String> properties = properties(job);
+        if (asBroker) {
+            String sent = MessageDecoder.messageProperties2String(properties);
+            properties = MessageDecoder.string2messageProperties(sent);
+        }
         MessageAccessor.setProperties(message, properties);
         message.setPropertiesString(
             job.has("raw") ? job.text("raw") : MessageDecoder.messageProperties2String(properties));
-        return store.putMessage(message);
+        PutMessageResult refusal = hooks == null ? null : hooks.before(message);
+        return refusal == null ? store.putMessage(message) : refusal;
     }
 
     private PutMessageResult batch(Job job) throws Exception {
@@ -114,13 +126,17 @@ final class Put {
     }
 
     private static byte[] body(Job job) {
+        if (job.has("body")) {
+            return Base64.getDecoder().decode(job.text("body"));
+        }
         byte[] body = new byte[(int) job.number("b", 0)];
         new Random(job.number("bs", 0)).nextBytes(body);
         return body;
     }
 
-    private static Map<String, String> properties(Job job) {
-        Map<String, String> properties = new LinkedHashMap<>();
+    /** As a client's message has them in its own map, or else in the order given. */
+    private Map<String, String> properties(Job job) {
+        Map<String, String> properties = asBroker ? new HashMap<>() : new LinkedHashMap<>();
         job.map("p").forEach((name, value) -> properties.put(name, value.toString()));
         return properties;
     }

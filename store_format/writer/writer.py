@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from store_format.faults import StoreError
 from store_format.file_layer import DiskFiles, Files
-from store_format.names import ABORT, LOCK
+from store_format.names import LOCK
 from store_format.profiles import profile
 from store_format.settings import refuse_unsupported
 from store_format.writer.appender import Appender, Request, check_fits
@@ -111,8 +111,8 @@ class CommitLogWriter:
             store.open(ahead, in_background if background else None)
             return cls(store, encoder, frozenset(batch_topics), background, unlock)
         except BaseException as error:
-            if store.made_abort and isinstance(error, StoreError):
-                files.remove(ABORT)  # it was closed cleanly, and a refusal changes nothing of that
+            if isinstance(error, StoreError):
+                store.take_back()
             unlock()
             raise
 

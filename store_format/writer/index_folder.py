@@ -89,6 +89,7 @@ class IndexFolder:
         if not self.files.exists(STAGED_INDEX):
             if self.files.exists(INDEX):
                 self.files.add_folder(STAGED_INDEX, INDEX)
+                self.files.sync_folder("")
             else:
                 self.files.make_folder(STAGED_INDEX)
         file = self.files.create(f"{STAGED_INDEX}/{name}")

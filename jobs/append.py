@@ -233,6 +233,7 @@ def _report(
             "store": os.path.abspath(arguments.store),
             "recovered": recovered is not None,
             "cut_bytes": recovered.cut_bytes if recovered else 0,
+            "told": writer.told,
             "warnings": warnings,
         }
         sys.stdout.write(json.dumps(whole) + "\n")
@@ -244,6 +245,9 @@ def _report(
             f"the store was not closed; recovered up to {recovered.end}, "
             f"{recovered.cut_bytes} bytes after it were cut off\n"
         )
+    if writer.told:
+        sizes = ", ".join(f"{name}={size}" for name, size in writer.told.items())
+        sys.stdout.write(f"told by the store's files: {sizes}\n")
     sys.stdout.write(
         f"{done.messages} messages appended to {arguments.store}, offsets {done.start} to "
         f"{done.end}\n"

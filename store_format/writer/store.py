@@ -44,6 +44,7 @@ class OpenStore:
         self.scan_rules = scan_rules(profile, settings, batch_topics)
         self.checkpoint = Checkpoint()
         self.recovered: LogEnd | None = None  # what recovery found, where `abort` was there
+        self.told: dict[str, int] = {}  # sizes that the files told, by RocketMQ's names
         self.last_timestamp = 0  # storeTimestamp of the last record as it was opened
         self.made_abort = False
         self._known_from = 0  # records from here on were read: queues before may be unknown
@@ -193,7 +194,9 @@ class OpenStore:
             old, rules = self.checkpoint, self.profile
             reput = Before(self.reput.timestamp, self.reput.at)
             logics = self.index.covered(reput) if self._indexes else reput
-            kept = old._replace(physic_msg_timestamp=max(physic_timestamp, old.physic_msg_timestamp))
+            kept = old._replace(
+                physic_msg_timestamp=max(physic_timestamp, old.physic_msg_timestamp)
+            )
             if self.dispatches:
                 kept = kept._replace(
                     logics_msg_timestamp=max(logics.timestamp, old.logics_msg_timestamp)

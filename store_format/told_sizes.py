@@ -57,7 +57,7 @@ class SeenIndex(NamedTuple):
     file: Seen
     begin: int  # beginPhyOffset
     end: int  # endPhyOffset
-    count: int  # indexCount: the next entry's number
+    next_entry: int  # indexCount
 
 
 def told_sizes(
@@ -156,7 +156,7 @@ def _header(file: Seen) -> SeenIndex:
 
 
 def _has_entries(seen: SeenIndex) -> bool:
-    return seen.count > 1
+    return seen.next_entry > 1
 
 
 def _pair(
@@ -166,7 +166,7 @@ def _pair(
     wanted = given.get(ENTRIES, otherwise[ENTRIES])
     with_entries = [each for each in seen if _has_entries(each)]
     for each in with_entries:  # the size that is most likely, or that of a full file
-        for entries in (wanted, each.count):
+        for entries in (wanted, each.next_entry):
             slots = _slots(each.file.length, entries)
             if slots is not None and _fits(each, slots):
                 return slots, entries
@@ -207,7 +207,7 @@ def _fits(seen: SeenIndex, slots: int) -> bool:
     The last one's place may be one less than the header's: a writer's mark.
     """
     at = INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
-    last = at + (seen.count - 1) * INDEX_ENTRY_BYTES
+    last = at + (seen.next_entry - 1) * INDEX_ENTRY_BYTES
     if last + INDEX_ENTRY_BYTES > seen.file.length:
         return False
     rows = [_entry(seen.file, at + INDEX_ENTRY_BYTES), _entry(seen.file, last)]
@@ -218,7 +218,7 @@ def _fits(seen: SeenIndex, slots: int) -> bool:
     return (
         int(rows[0]["physicalOffset"]) == seen.begin
         and int(rows[1]["physicalOffset"]) in (seen.end, seen.end - 1)
-        and int.from_bytes(slot.tobytes(), "big") == seen.count - 1
+        and int.from_bytes(slot.tobytes(), "big") == seen.next_entry - 1
     )
 
 

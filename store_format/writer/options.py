@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, fields, replace
+from typing import Any
 
 from store_format.file_layer import Files
 from store_format.settings import SettingError, Settings, parse_settings, setting
@@ -77,5 +78,5 @@ def as_the_store_tells(
     told = sizes_of_store(files, given, {name: default[name] for name in SIZES})
     told = {name: told[name] for name in told if name not in given and told[name] != default[name]}
     field_of = {f.metadata["name"]: f.name for f in fields(settings)}
-    changed = {field_of[name]: size for name, size in told.items()}
+    changed: dict[str, Any] = {field_of[name]: size for name, size in told.items()}
     return replace(settings, given=settings.given_names, **changed), told

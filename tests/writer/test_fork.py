@@ -55,7 +55,7 @@ def in_a_fork(work: Callable[[], bool]) -> bool:
         code = 1
         try:
             code = 0 if work() else 1
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - the parent is told by the exit code
             traceback.print_exc()
         os._exit(code)
     end = time.monotonic() + 20

@@ -59,9 +59,9 @@ def kill_an_append(store: Path, lines: Path, version: str, seed: str, **settings
         [*command, *words], cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     while process.poll() is None:
-        if abort.exists() and (store / "checkpoint").exists():
-            if (store / "checkpoint").stat().st_mtime_ns > before:
-                break
+        noted = store / "checkpoint"
+        if abort.exists() and noted.exists() and noted.stat().st_mtime_ns > before:
+            break
         time.sleep(0.01)
     time.sleep(random.Random(seed).uniform(0, 3))
     process.kill()

@@ -113,8 +113,12 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_overlap(LocalStorage(), store, _inputs(arguments))
     rules = profile(arguments.rocketmq)
     # opened before the store is: a missing file must not make one
-    store = arguments.from_store
-    source: Any = segments_of(store) if store else messages_of(arguments.source, arguments.skip)
+    copied_from = arguments.from_store
+    source: Any = (
+        segments_of(copied_from)
+        if copied_from
+        else messages_of(arguments.source, arguments.skip)
+    )
     warnings: list[str] = []
     topics = topic_attributes(LocalStorage(), store, warnings)
     writer = CommitLogWriter.open(
@@ -137,16 +141,16 @@ def run(arguments: argparse.Namespace) -> int:
 
         try:
             with progress.stage("append", shown):
-                if store:
+                if copied_from:
                     copied = copy_messages(
                         writer, source, record_rules(rules), _wanted(arguments),
                         arguments.skip, counted.add,
                     )  # fmt: skip
-                    code, said = _source_damage(store, copied)
+                    code, said = _source_damage(copied_from, copied)
                 else:
                     _append_all(writer, stop.waiting(source), counted)
         except Refused as error:
-            code, said = USAGE, f"{store or arguments.source}: {error} ({type(error).__name__}, "
+            code, said = USAGE, f"{copied_from or arguments.source}: {error} ({type(error).__name__}, "
             said += f"{error.status})"
         except Stopped as error:
             code, said = error.exit_code, str(error)
@@ -240,6 +244,7 @@ def _report(
             "store": _local_store(arguments.store),
             "recovered": recovered is not None,
             "cut_bytes": recovered.cut_bytes if recovered else 0,
+            "told": writer.told,
             "warnings": warnings,
         }
         sys.stdout.write(json.dumps(whole) + "\n")
@@ -251,6 +256,9 @@ def _report(
             f"the store was not closed; recovered up to {recovered.end}, "
             f"{recovered.cut_bytes} bytes after it were cut off\n"
         )
+    if writer.told:
+        sizes = ", ".join(f"{name}={size}" for name, size in writer.told.items())
+        sys.stdout.write(f"told by the store's files: {sizes}\n")
     sys.stdout.write(
         f"{done.messages} messages appended to {arguments.store}, offsets {done.start} to "
         f"{done.end}\n"

@@ -7,6 +7,7 @@ COMMIT_LOG = "commitlog"
 CONSUME_QUEUE = "consumequeue"
 BATCH_CONSUME_QUEUE = "batchconsumequeue"
 INDEX = "index"
+STAGED_INDEX = ".reput-index"  # what a writer will put in the place of INDEX
 CONFIG = "config"
 CHECKPOINT = "checkpoint"
 ABORT = "abort"

@@ -111,6 +111,15 @@ class WriterClosed(StoreError):
     status = SERVICE_NOT_AVAILABLE
 
 
+class ForkedWriter(StoreError):
+    """The writer was opened by another process, of which this one is a fork.
+
+    The store's lock and the threads stayed there; both would give a message the same place.
+    """
+
+    status = SERVICE_NOT_AVAILABLE
+
+
 class WriterFailed(StoreError):
     """A write or an fsync failed: what is durable is not known, so the writer has ended.
 

@@ -1,11 +1,12 @@
 """IndexFiles as they grow (IndexService.buildIndex, retryGetAndCreateIndexFile; IndexFile.putKey).
 
-The slots of the file that grows are kept in memory and written when it is full, and at `sync`:
-a crash loses that file anyway, as RocketMQ removes it on its next start.
+The file that grows lies in a folder beside `index/` (see index_folder), its slots in memory. With
+the files that have become full it takes its place in `index/` whenever one has, after a recovery,
+and as the store is closed: what is in `index/` is always whole.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from store_format.index_file import (
 from store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
-    INDEX_HEADER,
     INDEX_HEADER_BYTES,
     INDEX_SLOT,
     INDEX_SLOT_BYTES,
@@ -30,33 +30,38 @@ from store_format.layouts import (
 from store_format.names import INDEX, index_name, next_index_time, parse_index_name
 from store_format.profiles import Profile
 from store_format.settings import Settings
+from store_format.writer.index_folder import Header, IndexFolder
 
-
-class _Header(NamedTuple):
-    name: str
-    begin: Before
-    end: Before
-    slots_used: int
-    next_entry: int  # indexCount: entries are 1 .. next_entry - 1
+_COPY_BYTES = 1 << 20
 
 
 class IndexFiles:
     """All index files of a store; only the last one grows."""
 
     def __init__(
-        self, files: Files, profile: Profile, settings: Settings, clock: Callable[[], int]
-    ) -> None:
-        self.files, self.clock = files, clock
+        self, files: Files, profile: Profile, settings: Settings, clock: Callable[[], int],
+        vouch: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        """vouch: makes the checkpoint's indexMsgTimestamp (milliseconds) durable."""
+        self.files, self.clock, self._vouch = files, clock, vouch
         self.slots = settings.max_hash_slot_num
         self.capacity = capacity(settings.max_index_num)
+        self.folder = IndexFolder(files, self.slots)
         self._bytes = file_bytes(settings.max_hash_slot_num, settings.max_index_num)
         self._count_every_put = profile.count_every_put
         self._empty_count = profile.empty_index_count
         self.indexed_to = -1  # the physical offset of the last message with a key
-        self._held = 0  # how many of its keys were there as the store was opened
-        self.full_timestamp = 0  # endTimestamp of the last full file: the checkpoint's
+        self.whole = False  # `index/` is marked: it holds all keys up to there, and no others
+        self._held: int | None = 0  # how many of its keys were there as opened; None: all
+        self._highest = 0  # the greatest endTimestamp
+        self._covered = NOTHING_BEFORE  # the last message of which `index/` holds all keys
+        self._unpublished = False  # there are entries, or a file, that `index/` lacks
+        self._kept: list[str] = []  # full files in `index/`, before the one that grows
+        self._full: list[str] = []  # full files that are not in `index/` yet
+        self._doomed: list[str] = []  # in `index/`, and RocketMQ would delete them on load
         self._name: str | None = None
-        self._file: OpenFile | None = None
+        self._wanted = True  # a message has come for it; else it is only there to hold the mark
+        self._file: OpenFile | None = None  # beside `index/`; None until something is written
         self._newest = np.empty(0, np.int32)
         self._entries = 0
         self._before = NOTHING_BEFORE
@@ -66,54 +71,34 @@ class IndexFiles:
     # --- as the store is opened -----------------------------------------------------------
 
     def load(self, safe_timestamp: int | None, log_end: int) -> None:
-        """Take up the last file. safe_timestamp: after a crash, the checkpoint's: files with a
-        later endTimestamp are removed (IndexService.load), and the one that was growing, whose
-        slots were in memory; and always those of a log that was cut.
+        """Take up the last file that can be believed; nothing is changed on disk.
+
+        safe_timestamp: after a crash the checkpoint's: files with a later endTimestamp are no more
+        (IndexService.load), nor is one that grew and is not marked. Nor is one of messages that
+        the log does not have.
         """
-        headers = [self._read_header(name) for name in self.files.names(INDEX)]
+        headers = self.folder.headers()
+        before = len(headers)
         while headers and (
             headers[-1].end.physical_offset >= log_end > 0
             or (
                 safe_timestamp is not None
                 and (
                     headers[-1].end.timestamp > safe_timestamp
-                    or headers[-1].next_entry <= self.capacity
+                    or (headers[-1].next_entry <= self.capacity and not headers[-1].marked)
                 )
             )
-            or self._length(headers[-1].name) != self._bytes
         ):
-            self.files.remove(f"{INDEX}/{headers.pop().name}")
-        if self.files.names(INDEX) or self.files.exists(INDEX):
-            self.files.sync_folder(INDEX)
+            last = headers.pop()
+            if safe_timestamp is not None and last.end.timestamp > safe_timestamp:
+                self._doomed.insert(0, last.name)
+        self._unpublished = len(headers) < before
+        self._highest = max((h.end.timestamp for h in headers), default=0)
         if headers:
+            self._kept = [h.name for h in headers[:-1]]
             self._take_up(headers[-1], headers[-2] if len(headers) > 1 else None)
 
-    def _length(self, name: str) -> int:
-        file = self.files.open(f"{INDEX}/{name}")
-        try:
-            return file.length()
-        finally:
-            file.close()
-
-    def _read_header(self, name: str) -> _Header:
-        parse_index_name(name)
-        file = self.files.open(f"{INDEX}/{name}")
-        try:
-            raw = np.zeros(INDEX_HEADER_BYTES, np.uint8)
-            if file.length() >= INDEX_HEADER_BYTES:
-                file.read_at(0, raw)
-        finally:
-            file.close()
-        h = np.frombuffer(raw, INDEX_HEADER, 1)[0]
-        return _Header(
-            name,
-            Before(int(h["beginTimestamp"]), int(h["beginPhyOffset"])),
-            Before(int(h["endTimestamp"]), int(h["endPhyOffset"])),
-            int(h["hashSlotCount"]),
-            int(h["indexCount"]),
-        )
-
-    def _take_up(self, last: _Header, previous: _Header | None) -> None:
+    def _take_up(self, last: Header, previous: Header | None) -> None:
         self._name = last.name
         self._entries = max(last.next_entry - 1, 0)
         self._before = previous.end if previous else NOTHING_BEFORE
@@ -122,28 +107,46 @@ class IndexFiles:
         ended = last.end if self._entries else self._before
         if ended != NOTHING_BEFORE:
             self.indexed_to = ended.physical_offset
-        self._file = self.files.open(f"{INDEX}/{last.name}")
-        self._held = self._count_held()
-        if self.is_full:
-            self.full_timestamp = last.end.timestamp
-        else:
-            if previous is not None:
-                self.full_timestamp = previous.end.timestamp
-            slots = np.empty(self.slots * INDEX_SLOT_BYTES, np.uint8)
-            self._file.read_at(INDEX_HEADER_BYTES, slots)
-            newest = np.frombuffer(slots, INDEX_SLOT).astype(np.int32)
-            newest[(newest <= 0) | (newest > self._entries)] = 0  # IndexFile.putKey
-            self._newest = newest
+        self._covered = ended
+        self._wanted = not last.marked or self._entries > 0 or last.next_entry == self._empty_count
+        self.whole = last.marked and not self._unpublished
+        file = self.files.open_read(f"{INDEX}/{last.name}")
+        try:
+            self._held = None if last.marked else self._count_held(file)
+            if not self.is_full:
+                slots = np.empty(self.slots * INDEX_SLOT_BYTES, np.uint8)
+                file.read_at(INDEX_HEADER_BYTES, slots)
+                newest = np.frombuffer(slots, INDEX_SLOT).astype(np.int32)
+                newest[(newest <= 0) | (newest > self._entries)] = 0  # IndexFile.putKey
+                self._newest = newest
+        finally:
+            file.close()
 
-    def _count_held(self) -> int:
+    def _count_held(self, file: OpenFile) -> int:
         """How many of the last entries are of the last message: a crash may part its keys."""
-        assert self._file is not None
         entry = np.empty(INDEX_ENTRY_BYTES, np.uint8)
         for number in range(self._entries, 0, -1):
-            self._file.read_at(self._entry_at(number), entry)
+            file.read_at(self.folder.entry_at(number), entry)
             if int(np.frombuffer(entry, INDEX_ENTRY, 1)[0]["physicalOffset"]) != self.indexed_to:
                 return self._entries - number
         return self._entries
+
+    def protect(self) -> None:
+        """Before `abort` is there: from now on a kill leaves the files to RocketMQ's recovery.
+
+        Closed cleanly they hold all keys. The last one gets the mark, or a further one does
+        where it is full.
+        """
+        self.folder.remove_staged()
+        if self._unpublished or self._name is None:
+            return
+        if self.is_full:
+            self.publish()
+            return
+        self._vouch(self._highest)
+        if self.indexed_to >= 0:
+            self.folder.write_header(self._name, self._header(marked=True))
+            self.whole = True
 
     # --- as records are dispatched ---------------------------------------------------------
 
@@ -151,12 +154,22 @@ class IndexFiles:
         """Append the INDEX_PUT rows that the files do not hold yet; a replay adds nothing twice."""
         offsets = puts["physicalOffset"]
         wanted = offsets > self.indexed_to
-        wanted[np.flatnonzero(offsets == self.indexed_to)[self._held :]] = True
+        if self._held is not None:
+            wanted[np.flatnonzero(offsets == self.indexed_to)[self._held :]] = True
         self.append(puts[wanted])
 
     @property
     def is_full(self) -> bool:
         return self._entries >= self.capacity
+
+    def covered(self, dispatched: Before) -> Before:
+        """Up to where RocketMQ's recovery need not dispatch for the index's sake.
+
+        dispatched: the last record's storeTimestamp and where dispatch stands.
+        """
+        if not self._unpublished:
+            return dispatched
+        return Before(*map(min, self._covered, dispatched))
 
     def open_for_message(self) -> None:
         """A message is dispatched: the last file, if there is none or it is full, gives way to a
@@ -164,18 +177,23 @@ class IndexFiles:
         """
         if self._name is None or self.is_full:
             self._open_next()
+        if not self._wanted:
+            self._wanted = self._unpublished = True
 
     def append(self, puts: Any) -> None:
-        """Append INDEX_PUT rows, in order; files open as they fill, even within a message."""
+        """Append INDEX_PUT rows of whole messages, in order; files open as they fill, even within
+        a message. Where one has become full, all are published.
+        """
         while len(puts):
             self.open_for_message()
             some = puts[: self.capacity - self._entries]
             self._append(some)
             puts = puts[len(some) :]
+        if self._full or (self.is_full and self._unpublished and self._file is not None):
+            self.publish()
 
     def _append(self, puts: Any) -> None:
-        file = self._file
-        assert file is not None
+        file = self._writable()
         if self._first is None:
             self._first = _of(puts[0])
         begin = self._first.timestamp
@@ -195,51 +213,118 @@ class IndexFiles:
             )
         else:
             fill_entries(puts, self.slots, lows, previous, cursors, begin, out)
-        file.write_at(self._entry_at(self._entries + 1), out)
+        file.write_at(self.folder.entry_at(self._entries + 1), out)
         self._entries += len(puts)
         self._last = _of(puts[-1])
-        self.indexed_to = self._last.physical_offset
-        if self.is_full:
-            self._write_slots()
-            file.sync()
-            self.full_timestamp = self._last.timestamp
+        self._highest = max(self._highest, self._last.timestamp)
+        self.indexed_to, self._held = self._last.physical_offset, None
 
-    def _entry_at(self, number: int) -> int:
-        return INDEX_HEADER_BYTES + self.slots * INDEX_SLOT_BYTES + number * INDEX_ENTRY_BYTES
+    def _writable(self) -> OpenFile:
+        """The growing file beside `index/`; where it has been published, a copy of its entries."""
+        self._unpublished = True
+        if self._file is None:
+            assert self._name is not None
+            self._file = self.folder.create_staged(self._name, self._bytes)
+            if self._entries:
+                self._copy_entries(self._file)
+        return self._file
+
+    def _copy_entries(self, to: OpenFile) -> None:
+        source = self.files.open_read(f"{INDEX}/{self._name}")
+        try:
+            at, end = self.folder.entry_at(1), self.folder.entry_at(self._entries + 1)
+            while at < end:
+                part = np.empty(min(_COPY_BYTES, end - at), np.uint8)
+                source.read_at(at, part)
+                to.write_at(at, part)
+                at += len(part)
+        finally:
+            source.close()
 
     def _open_next(self) -> None:
-        previous = None if self._name is None else parse_index_name(self._name)
-        name = index_name(next_index_time(self.clock(), previous))
-        if self._name is None:
-            self.files.make_folder(INDEX)
-        else:
+        previous = None
+        if self._name is not None:
+            previous = parse_index_name(self._name)
+            self._finish_file(marked=False)
             self._before = self._last or self._before
-        if self._file is not None:
-            self._file.close()
-        self._name = name
-        self._file = self.files.create(f"{INDEX}/{name}")
-        self._file.set_length(self._bytes)
-        self.files.sync_folder(INDEX)
+        self._name = index_name(next_index_time(self.clock(), previous))
         self._newest = np.zeros(self.slots, np.int32)
         self._entries = 0
         self._first = self._last = None
+        self._unpublished = True
 
-    def _write_slots(self) -> None:
-        assert self._file is not None
+    def _finish_file(self, marked: bool) -> None:
+        """Write slots and header of the growing file, make it durable, and let go of it.
+
+        It is one of those to be published then, or lies in `index/` already.
+        """
+        assert self._name is not None
+        if self._file is None:
+            self._kept.append(self._name)
+            return
         used = np.flatnonzero(self._newest)
         if len(used):
             low, high = int(used[0]), int(used[-1]) + 1
             slots: Bytes = self._newest[low:high].astype(INDEX_SLOT).view(np.uint8)
             self._file.write_at(INDEX_HEADER_BYTES + low * INDEX_SLOT_BYTES, slots)
-        count = self._entries + 1 if self._entries else self._empty_count
-        slots_used = self._entries if self._count_every_put else len(used)
-        self._file.write_at(0, header(self._first, self._last, self._before, slots_used, count))
+        self._file.write_at(0, self._header(marked))
+        self._file.sync()
+        self._file.close()
+        self._file = None
+        self._full.append(self._name)
 
-    def finish(self) -> None:
-        """Write the growing file's slots and header, and make them durable."""
-        if self._file is not None and not self.is_full:
-            self._write_slots()
-            self._file.sync()
+    def _header(self, marked: bool) -> bytes:
+        first, last = self._first, self._last
+        if marked and (last or self._before) != NOTHING_BEFORE:
+            end = last or self._before
+            first = first or self._before
+            last = end._replace(physical_offset=end.physical_offset + 1)
+        count = self._entries + 1 if self._entries else self._empty_count
+        if not self._wanted:
+            count = 1 - self._empty_count  # so that the next open knows; RocketMQ takes either
+        slots_used = self._entries if self._count_every_put else np.count_nonzero(self._newest)
+        return header(first, last, self._before, int(slots_used), count)
+
+    # --- publishing ------------------------------------------------------------------------
+
+    def publish(self) -> None:
+        """Let `index/` hold all that is known by now, the last file marked. At a message's end."""
+        if self.is_full:
+            self._open_next()
+            self._wanted = False
+        self._writable()
+        self._finish_file(marked=True)
+        growing = self._full.pop()
+        kept, staged = self._kept, [*self._full, growing]
+
+        def before() -> None:
+            # what RocketMQ would delete must be gone before more is vouched for
+            self.folder.remove(self._doomed)
+            self._doomed = []
+            self._vouch(self._highest)
+
+        self.folder.publish(kept, staged, before)
+        self._kept, self._full = [*kept, *self._full], []
+        self._covered = self._last or self._before
+        self._unpublished, self.whole, self._held = False, True, None
+
+    def publish_changes(self) -> None:
+        """`publish`, where there is anything that `index/` lacks."""
+        if self._name is None:
+            self.folder.remove(self.files.names(INDEX))  # of messages that the log does not have
+            self._unpublished = False
+        elif self._unpublished or not self.whole:
+            self.publish()
+
+    def settle(self) -> None:
+        """After `abort` has gone: take the mark off again."""
+        self.folder.remove_staged()
+        if self._name is None or self._unpublished or not self.whole:
+            return
+        if self._wanted:
+            self.folder.write_header(self._name, self._header(marked=False))
+        else:
+            self.folder.remove([self._name])
 
     def close(self) -> None:
         if self._file is not None:

@@ -204,6 +204,7 @@ class QueueFiles:
                 self.files.make_folder(folder)
             file = self.files.create(path)
             file.set_length(file_size)
+            file.sync()  # no crash leaves it shorter than that, but for one without a byte
             self._new_folders.add(folder)
         if len(self._open) >= _OPEN_FILES:
             oldest, old = self._open.popitem(last=False)

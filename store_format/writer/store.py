@@ -10,6 +10,7 @@ from store_format.checkpoint import Checkpoint
 from store_format.checkpoint import decode as decode_checkpoint
 from store_format.checkpoint import encode as encode_checkpoint
 from store_format.file_layer import Files
+from store_format.index_file import Before
 from store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from store_format.names import ABORT, COMMIT_LOG
 from store_format.names import CHECKPOINT as CHECKPOINT_FILE
@@ -31,7 +32,7 @@ class OpenStore:
 
     log: CommitLog
     queues: QueueFiles
-    index: IndexFiles | None
+    index: IndexFiles
     reput: Reput
 
     def __init__(
@@ -43,6 +44,7 @@ class OpenStore:
         self.scan_rules = scan_rules(profile, settings, batch_topics)
         self.checkpoint = Checkpoint()
         self.recovered: LogEnd | None = None  # what recovery found, where `abort` was there
+        self.told: dict[str, int] = {}  # sizes that the files told, by RocketMQ's names
         self.last_timestamp = 0  # storeTimestamp of the last record as it was opened
         self.made_abort = False
         self._known_from = 0  # records from here on were read: queues before may be unknown
@@ -59,7 +61,12 @@ class OpenStore:
             self.checkpoint if crashed else None, checkpoint_lost,
         )  # fmt: skip
         end = recovery.find()
-        if not crashed:
+        self.index = IndexFiles(files, self.profile, settings, self.clock, self._vouch_for_index)
+        self.index.load(self.checkpoint.index_msg_timestamp if crashed else None, end.end)
+        if crashed:
+            self.index.folder.remove_staged()
+        else:
+            self.index.protect()
             self._write_abort()
         files.make_folder(COMMIT_LOG)
         recovery.cut(end)
@@ -73,35 +80,56 @@ class OpenStore:
         )  # fmt: skip
         self.queues = QueueFiles(files, settings, place_rules(self.profile), self.dispatches)
         self.queues.load(end.checked_from if crashed else end.end)
-        self.index = self._open_index(end, crashed)
         self._known_from = self._dispatched_to(end, crashed)
-        self.reput = self._reput(self.queues, self.index, self._known_from)
+        self.reput = self._reput(
+            self.queues, self.index if self._indexes else None, self._known_from
+        )
         self.reput.timestamp = self.checkpoint.logics_msg_timestamp
         self.reput.run(end.end, known=False)
+        self._note_opened()
+
+    @property
+    def _indexes(self) -> bool:
+        return self.dispatches and self.settings.message_index_enable
+
+    def _note_opened(self) -> None:
+        """All of the log is durable and dispatched: recovery need not read it again.
+
+        Lower than the old checkpoint, too, where the clock was set back: a record that will be
+        stored from now on must not be older than what the checkpoint knows.
+        """
+        if self._indexes:
+            self.index.publish_changes()
+        if self.last_timestamp:
+            last = self.last_timestamp
+            logics = last if self.dispatches else self.checkpoint.logics_msg_timestamp
+            self.checkpoint = self.checkpoint._replace(
+                physic_msg_timestamp=last, logics_msg_timestamp=min(logics, last)
+            )
+            self.reput.timestamp = self.checkpoint.logics_msg_timestamp
         self.keep_checkpoint(0)
+
+    def _vouch_for_index(self, timestamp: int) -> None:
+        """A broker that recovers keeps index files up to this endTimestamp (IndexService.load)."""
+        if timestamp > self.checkpoint.index_msg_timestamp:
+            self._write_checkpoint(self.checkpoint._replace(index_msg_timestamp=timestamp))
 
     def _dispatched_to(self, end: LogEnd, crashed: bool) -> int:
         """From where on records are dispatched: after what the queues hold.
 
-        After a crash from what is known to be durable, and from the last message indexed.
+        After a crash from what is known to be durable, and, where the index files are not known
+        to be whole, from the last message indexed.
         """
         at = max((state.end for state in self.queues.states.values()), default=end.start)
         if crashed:
             at = min(at, end.checked_from)
-            if self.index is not None:
+            if self._indexes and not self.index.whole:
                 at = min(at, max(self.index.indexed_to, end.start))
         return min(max(at, end.start), end.end)
 
     def _reput(self, queues: QueueFiles, index: IndexFiles | None, at: int) -> Reput:
         segment_bytes = self.settings.mapped_file_size_commit_log
         return Reput(self.log.read, segment_bytes, self.scan_rules, queues, index, at)
-
-    def _open_index(self, end: LogEnd, crashed: bool) -> IndexFiles | None:
-        if not (self.dispatches and self.settings.message_index_enable):
-            return None
-        index = IndexFiles(self.files, self.profile, self.settings, self.clock)
-        index.load(self.checkpoint.index_msg_timestamp if crashed else None, end.end)
-        return index
 
     def _write_abort(self) -> None:
         """DefaultMessageStore.createTempFile: it is there while a store is open."""
@@ -164,17 +192,19 @@ class OpenStore:
         with self._lock:
             self.queues.sync()
             old, rules = self.checkpoint, self.profile
-            logics = self.reput.timestamp if self.dispatches else 0
-            index = self.index.full_timestamp if self.index else 0
+            reput = Before(self.reput.timestamp, self.reput.at)
+            logics = self.index.covered(reput) if self._indexes else reput
             kept = old._replace(
-                physic_msg_timestamp=max(physic_timestamp, old.physic_msg_timestamp),
-                logics_msg_timestamp=max(logics, old.logics_msg_timestamp),
-                index_msg_timestamp=max(index, old.index_msg_timestamp),
+                physic_msg_timestamp=max(physic_timestamp, old.physic_msg_timestamp)
             )
+            if self.dispatches:
+                kept = kept._replace(
+                    logics_msg_timestamp=max(logics.timestamp, old.logics_msg_timestamp)
+                )
             if rules.checkpoint_confirm_offset:
                 kept = kept._replace(confirm_phy_offset=self.log.flushed)
             if rules.checkpoint_logics_offset and self.dispatches:
-                kept = kept._replace(logics_physical_offset=self.reput.at)
+                kept = kept._replace(logics_physical_offset=logics.physical_offset)
             self._write_checkpoint(kept)
 
     def _read_checkpoint(self) -> Checkpoint:
@@ -207,11 +237,21 @@ class OpenStore:
     def finish(self, physic_timestamp: int) -> None:
         """A clean stop, once the log is durable: all of it is dispatched, and `abort` goes."""
         self.dispatch(self.log.flushed)
-        if self.index is not None:
-            self.index.finish()
+        if self._indexes:
+            self.index.publish_changes()
         self.keep_checkpoint(physic_timestamp)
+        self._remove_abort()
+
+    def _remove_abort(self) -> None:
+        """From here on no broker recovers, and the index may lose its mark."""
         self.files.remove(ABORT)
         self.files.sync_folder("")
+        self.index.settle()
+
+    def take_back(self) -> None:
+        """After a refusal: a store that had been closed cleanly is so again."""
+        if self.made_abort:
+            self._remove_abort()
 
     def let_go(self) -> None:
         """Close all files; nothing is synced."""
@@ -219,5 +259,4 @@ class OpenStore:
             self.dispatches = False
             self.log.close()
             self.queues.close()
-            if self.index is not None:
-                self.index.close()
+            self.index.close()

@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 from store_format.faults import StoreError
 from store_format.file_layer import DiskFiles, Files
-from store_format.names import ABORT, LOCK
+from store_format.names import LOCK
 from store_format.profiles import profile
 from store_format.settings import refuse_unsupported
 from store_format.writer.appender import Appender, Request, check_fits
 from store_format.writer.commit_log import in_background
 from store_format.writer.durability import Durability, Service
 from store_format.writer.encode import Draft, Encoder, message_id
-from store_format.writer.errors import BatchIllegal, WriterClosed, WriterFailed
+from store_format.writer.errors import BatchIllegal, ForkedWriter, WriterClosed, WriterFailed
 from store_format.writer.message import Message, check_sendable
 from store_format.writer.message_types import check_types
-from store_format.writer.options import WriterSettings
+from store_format.writer.options import WriterSettings, as_the_store_tells
 from store_format.writer.pace import LOOK_SECONDS, Pace
 from store_format.writer.store import OpenStore
 from store_format.writer.unique_ids import Clock, UniqueIds
@@ -44,7 +44,9 @@ class AppendResult(NamedTuple):
 
 
 class CommitLogWriter:
-    """Appends to one store. Safe for use by many threads. Made by `open`."""
+    """Appends to one store. Safe for use by many threads, and by the process alone that opened it:
+    in a fork of that every method raises ForkedWriter. Made by `open`.
+    """
 
     def __init__(
         self, store: OpenStore, encoder: Encoder, batch_topics: frozenset[str], background: bool,
@@ -54,15 +56,15 @@ class CommitLogWriter:
         self.settings, self.profile, self.clock = store.settings, store.profile, store.clock
         self.log, self.queues, self.index = store.log, store.queues, store.index
         self.reput, self.recovered = store.reput, store.recovered
+        self.told = store.told
         self._unlock = unlock
+        self._process = os.getpid()
         self._error: BaseException | None = None
         self._closing = self._closed = False
         self.appender = Appender(store, batch_topics, self.clock, self.check_usable)
         self._durability = Durability(
             store.log, self.settings, self.clock, self.appender, self._check_sound, self._fail
         )
-        self.commit_if_due = self._durability.commit_if_due
-        self.flush_if_due = self._durability.flush_if_due
         self._pace: Pace | None = None
         if background:
             seconds = self.settings.flush_consume_queue_thorough_interval / 1000
@@ -97,23 +99,28 @@ class CommitLogWriter:
         in threads; without them only when `flush`, `dispatch` and `close` are called (and for
         SYNC_FLUSH with each append).
 
-        Raises StoreInUse, DamageFound, StoreError, SettingError, OSError.
+        Sizes that were not given are those of the store's files (`told` says which).
+
+        Raises StoreInUse, DamageFound, StoreError, SettingError (SizeDisagrees), OSError.
         """
         settings = settings or WriterSettings()
         refuse_unsupported(settings)
         files, rules = files or DiskFiles(path), profile(release)
         ids = unique_ids or UniqueIds(clock, host, os.getpid(), id(files))
-        encoder = Encoder(settings, rules, clock, ids, host)
-        store = OpenStore(files, settings, rules, clock, batch_topics, dispatches)
         files.make_folder("")
         unlock = files.lock(LOCK)
+        store: OpenStore | None = None
         try:
+            settings, told = as_the_store_tells(settings, files)
+            encoder = Encoder(settings, rules, clock, ids, host)
+            store = OpenStore(files, settings, rules, clock, batch_topics, dispatches)
+            store.told = told
             ahead = prepare_ahead or settings.warm_mapped_file_enable
             store.open(ahead, in_background if background else None)
             return cls(store, encoder, frozenset(batch_topics), background, unlock)
         except BaseException as error:
-            if store.made_abort and isinstance(error, StoreError):
-                files.remove(ABORT)  # it was closed cleanly, and a refusal changes nothing of that
+            if store is not None and isinstance(error, StoreError):
+                store.take_back()
             unlock()
             raise
 
@@ -122,7 +129,7 @@ class CommitLogWriter:
     def append(self, message: Message) -> AppendResult:
         """Append one message. In SYNC_FLUSH it returns when the message is durable.
 
-        Raises Refused (a subclass for each reason), WriterFailed, WriterClosed.
+        Raises Refused (a subclass for each reason), WriterFailed, WriterClosed, ForkedWriter.
         """
         check_sendable(message.topic, message.queue_id)
         return self.put(self.encoder.draft(message))
@@ -151,7 +158,7 @@ class CommitLogWriter:
         request = Request(drafts)
         if len(drafts) > 1:
             check_fits(request, self.settings.mapped_file_size_commit_log)
-        if self._error is not None or self._closing:
+        if self._error is not None or self._closing or self._process != os.getpid():
             self.check_usable()
         try:
             status = self._durability.append(request)
@@ -172,6 +179,7 @@ class CommitLogWriter:
 
         A failed write ends the writer.
         """
+        self.check_process()
         try:
             with self.appender.appending() as now:
                 yield now
@@ -181,6 +189,7 @@ class CommitLogWriter:
 
     def wait_durable(self, end: int) -> str:
         """In SYNC_FLUSH return when the log is durable up to `end`; else at once."""
+        self.check_process()
         try:
             return self._durability.wait(end, wait=True)
         except OSError as error:
@@ -198,16 +207,28 @@ class CommitLogWriter:
             self._fail(error)
             raise self._ended() from error
 
+    def commit_if_due(self) -> None:
+        """Write the write buffer to the file, if it is due (CommitRealTimeService)."""
+        self.check_process()
+        self._durability.commit_if_due()
+
+    def flush_if_due(self) -> None:
+        """Make the log durable, if it is due (FlushRealTimeService)."""
+        self.check_process()
+        self._durability.flush_if_due()
+
     def dispatch(self, alone: bool = False) -> None:
         """Dispatch what is in the files, in SYNC_FLUSH what is durable (getConfirmOffset).
 
         alone: only if no other thread is at it.
         """
+        self.check_process()
         log = self.log
         self.store.dispatch(log.flushed if self._durability.synchronous else log.committed, alone)
 
     def keep_checkpoint(self) -> None:
         """Make queues durable, and note in the checkpoint what is."""
+        self.check_process()
         self.store.keep_checkpoint(self._durability.durable_before)
 
     # --- ending ----------------------------------------------------------------------------
@@ -217,6 +238,7 @@ class CommitLogWriter:
 
         Raises WriterFailed if the writer failed: then `abort` stays, and the next open recovers.
         """
+        self.check_process()
         with self.appender.lock:
             if self._closing:
                 return
@@ -233,6 +255,7 @@ class CommitLogWriter:
 
     def abandon(self) -> None:
         """Let go of everything without flushing, as a killed process would."""
+        self.check_process()
         self._closing = True
         self._durability.stop()
         self._let_go()
@@ -244,16 +267,31 @@ class CommitLogWriter:
             self._unlock()
 
     def __enter__(self) -> "CommitLogWriter":
+        self.check_process()
         return self
 
     def __exit__(self, *about: object) -> None:
+        if self._process != os.getpid() and about[0] is not None:
+            return  # what ends a fork, as sys.exit, is not to be hidden
         if self._error is None:
             self.close()
         else:
             self.abandon()
 
+    def check_process(self) -> None:
+        """Raise ForkedWriter in another process than the one that opened the store.
+
+        Asked before any lock: a fork has those that other threads held for ever.
+        """
+        if self._process != os.getpid():
+            raise ForkedWriter(
+                f"the writer was opened by process {self._process}, and this is a fork of it: "
+                f"open the store anew once that one has closed it"
+            )
+
     def check_usable(self) -> None:
-        """Raise WriterFailed or WriterClosed."""
+        """Raise ForkedWriter, WriterFailed or WriterClosed."""
+        self.check_process()
         if self._error is not None:
             raise self._ended()
         if self._closing:

@@ -19,6 +19,7 @@ from store_format.writer.transactions import Transactions
 from store_format.writer.unique_ids import UniqueIds
 from store_format.writer.writer import CommitLogWriter
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
+from tests.writer.rocketmq_load import Load, keys_of
 from tests.writer.stores import Clock, settings
 
 
@@ -178,10 +179,17 @@ class Judge:
         """Recover, append one message, be killed, recover again, close: all must be as if
         nothing but the log's beginning had ever been written. Returns where the log ended."""
         given, clock = self.done.settings, Clock(1_900_000_000_000)
+        broker = Load(crash.files.tree(), given)
         writer = open_memory(crash.files, given, clock)
         end = writer.log.end
         assert end in self.done.ends, f"the log ends at {end}, where no record does"
+        keys = keys_of(self._expected(end), given.max_hash_slot_num, end)
+        if given.message_index_enable:
+            found = broker.found(keys)
+            assert found == keys, f"RocketMQ would lack {keys - found}, has twice {found - keys}"
         writer.abandon()
+        broker = Load(crash.files.tree(), given)
+        assert broker.found(keys) == keys, "as recovered, RocketMQ would find other keys"
         if twice:
             before = _but_checkpoint(crash.files.tree())
             again = open_memory(crash.files, given, clock)

@@ -249,3 +249,18 @@ def test_an_empty_last_segment_file_is_no_segment(tmp_path: Path) -> None:
         writer.append(Message("T", bytes(3800)))
         writer.append(Message("T", bytes(3800)))
     assert len(list(stored_records(tmp_path / "commitlog"))) == 3
+
+
+def test_thirty_crashes_do_not_mean_reading_all_again(tmp_path: Path) -> None:
+    """The checkpoint moves on as a store is reopened, by as much as is durable."""
+    clock = Clock()
+    read = []
+    for _ in range(30):
+        writer = open_writer(tmp_path, clock)
+        for number in range(12):
+            clock.now += 1000
+            writer.append(Message("T", bytes(900), keys=f"k{number}"))
+        read.append(writer.log.end - (writer.recovered.checked_from if writer.recovered else 0))
+        writer.abandon()
+    assert read[-1] <= read[1] + 2 * 4096
+    open_writer(tmp_path, clock).close()

@@ -1,0 +1,151 @@
+"""The folder `index/` while a store is open: whole files only, and all change in one step.
+
+A killed writer's store is loaded by RocketMQ as well. IndexService.load then deletes each index
+file whose endTimestamp is above the checkpoint's indexMsgTimestamp; recovery dispatches again from
+a segment that the checkpoint vouches for; and IndexService.buildIndex skips a message that lies
+*before* the last file's endPhyOffset, so that it indexes the message *at* it again. For every key
+to be found exactly once afterwards, `index/` must at each moment be the index of the log's
+beginning up to some message, and no part of one more. So
+
+- what grows is kept in a folder beside (STAGED_INDEX), and takes the place of `index/` by one
+  exchange of the two names, once it is durable;
+- the last file's endPhyOffset is one more than its last message's place, as long as `abort` is
+  there. This is the mark: RocketMQ never writes it, and then skips the last message too;
+- indexMsgTimestamp is raised to the greatest endTimestamp before that exchange, and never above
+  what the files in `index/` are to be kept by.
+"""
+
+import errno
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from store_format.file_layer import Files, OpenFile
+from store_format.index_file import Before
+from store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES, INDEX_HEADER, INDEX_HEADER_BYTES
+from store_format.names import INDEX, STAGED_INDEX, parse_index_name
+
+# What a file system says that cannot exchange two names.
+_CANNOT_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+class Header(NamedTuple):
+    """A file's header, without the mark, and whether it was there."""
+
+    name: str
+    begin: Before
+    end: Before
+    slots_used: int
+    next_entry: int  # indexCount: entries are 1 .. next_entry - 1; 0 or 1 for none
+    marked: bool = False
+
+
+class IndexFolder:
+    """The index files of a store by name. Places in bytes."""
+
+    def __init__(self, files: Files, slots: int) -> None:
+        self.files, self.slots = files, slots
+
+    def headers(self) -> list[Header]:
+        """Of all files, in order. Raises ValueError for a name that is none of an index file."""
+        found: list[Header] = []
+        for name in self.files.names(INDEX):
+            parse_index_name(name)
+            found.append(self._header(name, found[-1] if found else None))
+        return found
+
+    def _header(self, name: str, previous: Header | None) -> Header:
+        file = self.files.open_read(f"{INDEX}/{name}")
+        try:
+            raw = np.zeros(INDEX_HEADER_BYTES, np.uint8)
+            if file.length() >= INDEX_HEADER_BYTES:
+                file.read_at(0, raw)
+            h = np.frombuffer(raw, INDEX_HEADER, 1)[0]
+            last = max(int(h["indexCount"]) - 1, 0)
+            ends = previous.end.physical_offset if previous else -1
+            if last and self.entry_at(last) + INDEX_ENTRY_BYTES <= file.length():
+                entry = np.empty(INDEX_ENTRY_BYTES, np.uint8)
+                file.read_at(self.entry_at(last), entry)
+                ends = int(np.frombuffer(entry, INDEX_ENTRY, 1)[0]["physicalOffset"])
+        finally:
+            file.close()
+        end = int(h["endPhyOffset"])
+        marked = ends >= 0 and end == ends + 1
+        return Header(
+            name,
+            Before(int(h["beginTimestamp"]), int(h["beginPhyOffset"])),
+            Before(int(h["endTimestamp"]), end - marked),
+            int(h["hashSlotCount"]),
+            int(h["indexCount"]),
+            marked,
+        )
+
+    def entry_at(self, number: int) -> int:
+        return INDEX_HEADER_BYTES + self.slots * 4 + number * INDEX_ENTRY_BYTES
+
+    def create_staged(self, name: str, length: int) -> OpenFile:
+        """A new file beside, of that length and of zeros."""
+        if not self.files.exists(STAGED_INDEX):
+            if self.files.exists(INDEX):
+                self.files.add_folder(STAGED_INDEX, INDEX)
+                self.files.sync_folder("")
+            else:
+                self.files.make_folder(STAGED_INDEX)
+        file = self.files.create(f"{STAGED_INDEX}/{name}")
+        file.set_length(length)
+        return file
+
+    def publish(self, kept: list[str], staged: list[str], before: Callable[[], None]) -> None:
+        """Let `index/` hold the files `kept` of it and those `staged`, durably, in one step.
+
+        The staged ones are durable, but for their names. before: called when all is ready.
+        """
+        files = self.files
+        if not files.exists(INDEX):
+            files.make_folder(INDEX)
+        for name in kept:
+            files.link(f"{INDEX}/{name}", f"{STAGED_INDEX}/{name}")
+        files.sync_folder(STAGED_INDEX)
+        before()
+        try:
+            files.exchange(STAGED_INDEX, INDEX)
+        except OSError as error:
+            if error.errno not in _CANNOT_EXCHANGE:
+                raise
+            self._one_by_one(kept, staged)
+        files.sync_folder("")
+        self.remove_staged()
+
+    def _one_by_one(self, kept: list[str], staged: list[str]) -> None:
+        """Where names cannot be exchanged: a kill between two of these renames leaves the keys of
+        one message twice, or a roll's last ones missing.
+        """
+        for name in [n for n in self.files.names(INDEX) if n not in kept and n not in staged]:
+            self.files.remove(f"{INDEX}/{name}")
+        for name in staged:
+            self.files.rename(f"{STAGED_INDEX}/{name}", f"{INDEX}/{name}")
+        self.files.sync_folder(INDEX)
+
+    def remove_staged(self) -> None:
+        """Remove the folder beside, with all that is in it."""
+        if self.files.exists(STAGED_INDEX):
+            for name in self.files.names(STAGED_INDEX):
+                self.files.remove(f"{STAGED_INDEX}/{name}")
+            self.files.remove(STAGED_INDEX)
+
+    def write_header(self, name: str, raw: bytes) -> None:
+        """Write a file's header in place, durably; within one sector, so there or not."""
+        file = self.files.open(f"{INDEX}/{name}")
+        try:
+            file.write_at(0, raw)
+            file.sync()
+        finally:
+            file.close()
+
+    def remove(self, names: list[str]) -> None:
+        """Remove files, last ones first, durably."""
+        for name in reversed(names):
+            self.files.remove(f"{INDEX}/{name}")
+        if names:
+            self.files.sync_folder(INDEX)

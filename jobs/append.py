@@ -21,7 +21,8 @@ from store_format.names import COMMIT_LOG
 from store_format.profiles import RELEASES, profile
 from store_format.rules import record_rules
 from store_format.segments import Segment, find_segments
-from store_format.settings import SettingError
+from store_format.setting_warnings import setting_warnings
+from store_format.settings import SettingError, merge_layers
 from store_format.storage import storage_for
 from store_format.storage.local import LocalStorage
 from store_format.writer.copying import SourceSegment, Wanted, copy_messages
@@ -67,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="assignments",
-        help="one setting by RocketMQ's name, over the broker's file; may be repeated",
+        help="one setting by RocketMQ's name, over the broker's file; may be repeated; "
+        "docs/settings.md lists them, with what is done of each",
     )  # fmt: skip
     parser.add_argument(
         "--no-dispatch",
@@ -84,10 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises SettingError, UnknownRelease, StoreError, OSError.
     """
-    settings = writer_settings_from(*setting_layers(arguments))
     rules = profile(arguments.rocketmq)
+    given = merge_layers(*setting_layers(arguments))
+    settings = writer_settings_from(given, release=rules.release)
+    warnings = setting_warnings(given, rules.release, "append")
     source = _source(arguments, rules.ipv6_hosts, rules.long_topics)
-    warnings: list[str] = []
     if not isinstance(storage_for(arguments.store), LocalStorage):
         raise StoreError(f"{arguments.store}: append writes to a local store")
     topics = topic_attributes(LocalStorage(), arguments.store, warnings)
@@ -96,6 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings,
         clock=lambda: time.time_ns() // 1_000_000,
         release=arguments.rocketmq,
+        host=settings.store_host,
         batch_topics=[t for t, about in topics.items() if about.get("queue.type") == "BatchCQ"],
         dispatches=not arguments.no_dispatch,
     )

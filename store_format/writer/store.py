@@ -97,7 +97,7 @@ class OpenStore:
         return Reput(self.log.read, segment_bytes, self.scan_rules, queues, index, at)
 
     def _open_index(self, end: LogEnd, crashed: bool) -> IndexFiles | None:
-        if not (self.dispatches and self.settings.message_index_enable):
+        if not (self.dispatches and self.settings.builds_index):
             return None
         index = IndexFiles(self.files, self.profile, self.settings, self.clock)
         index.load(self.checkpoint.index_msg_timestamp if crashed else None, end.end)

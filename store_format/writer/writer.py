@@ -16,7 +16,7 @@ from store_format.writer.durability import Durability, Service
 from store_format.writer.encode import Draft, Encoder, message_id
 from store_format.writer.errors import BatchIllegal, WriterClosed, WriterFailed
 from store_format.writer.message import Message, check_sendable
-from store_format.writer.options import WriterSettings
+from store_format.writer.options import WriterSettings, refuse_other_folders
 from store_format.writer.pace import LOOK_SECONDS, Pace
 from store_format.writer.store import OpenStore
 from store_format.writer.unique_ids import Clock, UniqueIds
@@ -100,6 +100,8 @@ class CommitLogWriter:
         """
         settings = settings or WriterSettings()
         refuse_unsupported(settings)
+        if files is None:
+            refuse_other_folders(settings, path)
         files, rules = files or DiskFiles(path), profile(release)
         ids = unique_ids or UniqueIds(clock, host, os.getpid(), id(files))
         encoder = Encoder(settings, rules, clock, ids, host)

@@ -8,10 +8,10 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-long mutants fuzz fixtures lint format bench zip lock clean
+.PHONY: help env demo test test-long mutants fuzz fixtures lint format bench settings-page zip lock clean
 
 help:  ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env:  ## Make .venv, with a Java runtime from PyPI if there is none here
 	@scripts/make_env.sh
@@ -49,6 +49,9 @@ format: env  ## Format the code and fix what can be fixed
 bench: env  ## Time rebuild and writer beside RocketMQ (BENCH_ARGS="--large" for 15 GB too)
 	$(PY) -m benchmarks.rebuild $(BENCH_ARGS)
 	$(PY) -m benchmarks.writer --rocketmq 5.3.3
+
+settings-page: env  ## Write docs/settings.md anew from the declaration of settings
+	$(PY) -m scripts.settings_page
 
 zip: env  ## Make dist/reput.zip, for spark-submit --py-files
 	$(PY) scripts/make_zip.py

@@ -18,6 +18,8 @@ from jobs.stop_signals import Stopped, StopSignals
 from store_format.faults import REASONS, Fault, StoreError
 from store_format.profiles import RELEASES, profile
 from store_format.rules import record_rules
+from store_format.setting_warnings import setting_warnings
+from store_format.settings import merge_layers
 from store_format.storage import storage_for
 from store_format.storage.local import LocalStorage
 from store_format.writer.copying import Copied, Wanted, copy_messages
@@ -81,7 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="assignments",
-        help="one setting by RocketMQ's name, over the broker's file; may be repeated",
+        help="one setting by RocketMQ's name, over the broker's file; may be repeated; "
+        "docs/settings.md lists them, with what is done of each",
     )  # fmt: skip
     parser.add_argument(
         "--no-dispatch",
@@ -108,10 +111,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises SettingError, UnknownRelease, StoreError, OSError.
     """
-    settings = writer_settings_from(*setting_layers(arguments))
     store = _local_store(arguments.store)
     refuse_overlap(LocalStorage(), store, _inputs(arguments))
     rules = profile(arguments.rocketmq)
+    given = merge_layers(*setting_layers(arguments))
+    settings = writer_settings_from(given, release=rules.release)
+    warnings = setting_warnings(given, rules.release, "append")
     # opened before the store is: a missing file must not make one
     copied_from = arguments.from_store
     source: Any = (
@@ -119,13 +124,13 @@ def run(arguments: argparse.Namespace) -> int:
         if copied_from
         else messages_of(arguments.source, arguments.skip)
     )
-    warnings: list[str] = []
     topics = topic_attributes(LocalStorage(), store, warnings)
     writer = CommitLogWriter.open(
         store,
         settings,
         clock=lambda: time.time_ns() // 1_000_000,
         release=arguments.rocketmq,
+        host=settings.store_host,
         batch_topics=[t for t, about in topics.items() if about.get("queue.type") == "BatchCQ"],
         dispatches=not arguments.no_dispatch,
     )

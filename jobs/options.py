@@ -10,7 +10,12 @@ from typing import Any
 from jobs.progress import Progress, ShownProgress
 from store_format.faults import StoreError
 from store_format.profiles import RELEASES
-from store_format.settings import SettingError, parse_assignments, parse_properties
+from store_format.settings import (
+    SettingError,
+    merge_layers,
+    parse_assignments,
+    parse_properties,
+)
 
 DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
 
@@ -33,7 +38,8 @@ def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY
         default=[],
         metavar="NAME=VALUE",
         dest="assignments",
-        help="one setting by RocketMQ's name, over the broker's file; may be repeated",
+        help="one setting by RocketMQ's name, over the broker's file; may be repeated; "
+        "docs/settings.md lists them, with what is done of each",
     )
     if on_damage:
         parser.add_argument(
@@ -85,9 +91,7 @@ def broker_conf(path: str) -> dict[str, str]:
 
 def _settings(arguments: argparse.Namespace) -> dict[str, str]:
     """The broker's settings: its file's, and --set over them. Raises SettingError."""
-    settings: dict[str, str] = {}
-    for layer in setting_layers(arguments):
-        settings.update(layer)
+    settings = merge_layers(*setting_layers(arguments))
     if getattr(arguments, "no_check_crc", False):
         settings["checkCRCOnRecover"] = "false"
     return settings

@@ -137,7 +137,7 @@ class Pipeline:
     def build(self, linked: Linked) -> list[Built]:
         """Build all queue and index files in staging; one BUILT row each."""
         frames = [self.queue_frame(linked)]
-        if self.plan.settings.message_index_enable:
+        if self.plan.settings.builds_index:
             index = index_files(self.plan, self.staging, linked, self._ranges(linked))
             files = index_file_count(self.plan, linked)
             if files:

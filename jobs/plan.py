@@ -11,6 +11,7 @@ from store_format.names import COMMIT_LOG, CONFIG
 from store_format.profiles import Profile, profile
 from store_format.rules import scan_rules
 from store_format.segments import Finding, Segment, Splits, find_segments, list_segments
+from store_format.setting_warnings import setting_warnings
 from store_format.settings import SettingError, Settings, refuse_unsupported, settings_from
 from store_format.store_files import Storage
 
@@ -55,7 +56,7 @@ def make_plan(
     tolerant: what is wrong with the segments is in the plan's `findings`, and not refused.
     """
     rules = profile(rocketmq)
-    parsed = settings_from(settings)
+    parsed = settings_from(settings, release=rules.release)
     refuse_unsupported(parsed)
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = commit_log_folders(store, parsed)
@@ -63,7 +64,7 @@ def make_plan(
         segments, odd, findings = list_segments(storage, folders, segment_bytes)
     else:
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
-    warnings: list[str] = []
+    warnings = setting_warnings(settings, rules.release, "derive")
     topics = topic_attributes(storage, store, warnings)
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"

@@ -54,7 +54,8 @@ class Profile:
     op_message_lists: bool  # 5.1.0: an op message's offsets end with a comma each
 
 
-def _key(version: str) -> tuple[int, ...]:
+def release_key(version: str) -> tuple[int, ...]:
+    """What releases are compared by."""
     return tuple(int(part) for part in version.split("-")[0].split("."))
 
 
@@ -70,10 +71,10 @@ def profile(version: str) -> Profile:
             f"RocketMQ {version!r} is not a release that reput knows; "
             f"it knows {RELEASES[0]} to {RELEASES[-1]}: {', '.join(RELEASES)}"
         )
-    at = _key(release)
+    at = release_key(release)
 
     def since(number: str) -> bool:
-        return at >= _key(number)
+        return at >= release_key(number)
 
     return Profile(
         release=release,

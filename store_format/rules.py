@@ -20,7 +20,7 @@ def scan_rules(profile: Profile, settings: Settings, batch_topics: Iterable[str]
         records=record_rules(profile),
         dispatch=DispatchRules(
             split_properties=profile.split_properties,
-            index=settings.message_index_enable,
+            index=settings.builds_index,
             index_tags=profile.index_tags,
             batch_queues=profile.batch_queues,
             multi_dispatch=profile.multi_dispatch and settings.enable_multi_dispatch,

@@ -1,15 +1,20 @@
 """The broker's settings that decide how a log is written and flushed, by RocketMQ's own names."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, fields, replace
+from ipaddress import ip_address
 from typing import Any
 
 from store_format.file_layer import Files
+from store_format.names import COMMIT_LOG
+from store_format.setting_table import BY_NAME
 from store_format.settings import SettingError, Settings, parse_settings, setting
 from store_format.told_sizes import SIZES, sizes_of_store
 
 SYNC_FLUSH = "SYNC_FLUSH"
 ASYNC_FLUSH = "ASYNC_FLUSH"
+_PORT_MAX = 65_535
 OS_PAGE_BYTES = 4096  # MappedFile.OS_PAGE_SIZE, whatever the machine's pages are
 
 
@@ -23,20 +28,37 @@ class WriterSettings(Settings):
 
     given: InitVar[frozenset[str] | None] = None
 
-    max_topic_length: int = setting("maxTopicLength", 127, 1)
-    auto_message_version_on_topic_len: bool = setting("autoMessageVersionOnTopicLen", True)
-    sync_flush_timeout: int = setting("syncFlushTimeout", 5_000, 1)
-    flush_interval_commit_log: int = setting("flushIntervalCommitLog", 500, 1)
-    flush_commit_log_least_pages: int = setting("flushCommitLogLeastPages", 4, 0)
-    flush_commit_log_thorough_interval: int = setting("flushCommitLogThoroughInterval", 10_000, 0)
-    transient_store_pool_enable: bool = setting("transientStorePoolEnable", False)
-    commit_interval_commit_log: int = setting("commitIntervalCommitLog", 200, 1)
-    commit_commit_log_least_pages: int = setting("commitCommitLogLeastPages", 4, 0)
-    commit_commit_log_thorough_interval: int = setting("commitCommitLogThoroughInterval", 200, 0)
+    max_topic_length: int = setting("maxTopicLength", least=1)
+    auto_message_version_on_topic_len: bool = setting("autoMessageVersionOnTopicLen")
+    sync_flush_timeout: int = setting("syncFlushTimeout", least=1)
+    flush_interval_commit_log: int = setting("flushIntervalCommitLog", least=1)
+    flush_commit_log_least_pages: int = setting("flushCommitLogLeastPages", least=0)
+    flush_commit_log_thorough_interval: int = setting("flushCommitLogThoroughInterval", least=0)
+    transient_store_pool_enable: bool = setting("transientStorePoolEnable")
+    commit_interval_commit_log: int = setting("commitIntervalCommitLog", least=1)
+    commit_commit_log_least_pages: int = setting("commitCommitLogLeastPages", least=0)
+    commit_commit_log_thorough_interval: int = setting("commitCommitLogThoroughInterval", least=0)
     flush_consume_queue_thorough_interval: int = setting(
-        "flushConsumeQueueThoroughInterval", 60_000, 0
+        "flushConsumeQueueThoroughInterval", least=0
     )
-    warm_mapped_file_enable: bool = setting("warmMapedFileEnable", False)
+    warm_mapped_file_enable: bool = setting("warmMapedFileEnable")
+    broker_ip1: str = setting("brokerIP1", "127.0.0.1")
+    listen_port: int = setting("listenPort", 10911, 1)
+
+    @property
+    def store_host(self) -> str:
+        """The broker's own address, which its records get (BrokerController.getStoreHost).
+
+        Raises SettingError where brokerIP1 is no address: a name would have to be looked up.
+        """
+        try:
+            address = ip_address(self.broker_ip1)
+        except ValueError:
+            raise SettingError(f"brokerIP1={self.broker_ip1}: an IP address is wanted") from None
+        if self.listen_port > _PORT_MAX:
+            raise SettingError(f"listenPort={self.listen_port}: out of range 1..{_PORT_MAX}")
+        name = f"[{address}]" if address.version == 6 else str(address)
+        return f"{name}:{self.listen_port}"
 
     def __post_init__(self, given: frozenset[str] | None) -> None:
         if given is None:
@@ -51,17 +73,14 @@ class WriterSettings(Settings):
 
     @property
     def sync_flush(self) -> bool:
-        """Raises SettingError for a flushDiskType that is neither."""
-        if self.flush_disk_type not in (SYNC_FLUSH, ASYNC_FLUSH):
-            raise SettingError(f"flushDiskType={self.flush_disk_type}: SYNC_FLUSH or ASYNC_FLUSH")
         return self.flush_disk_type == SYNC_FLUSH
 
 
-def writer_settings_from(*layers: Mapping[str, str]) -> WriterSettings:
+def writer_settings_from(*layers: Mapping[str, str], release: str | None = None) -> WriterSettings:
     """As `settings_from`, with the writer's settings too. Raises SettingError."""
-    settings = parse_settings(WriterSettings, *layers)
-    _ = settings.sync_flush  # checked here, where the name is still at hand
-    return replace(settings, given=frozenset(name for layer in layers for name in layer))
+    settings = parse_settings(WriterSettings, *layers, release=release)
+    given = frozenset(BY_NAME[name].name for layer in layers for name in layer)
+    return replace(settings, given=given)
 
 
 def as_the_store_tells(
@@ -80,3 +99,20 @@ def as_the_store_tells(
     field_of = {f.metadata["name"]: f.name for f in fields(settings)}
     changed: dict[str, Any] = {field_of[name]: size for name, size in told.items()}
     return replace(settings, given=settings.given_names, **changed), told
+
+
+def refuse_other_folders(settings: Settings, store: str) -> None:
+    """Raise SettingError where the settings put the log elsewhere than into STORE/commitlog.
+
+    A second log would be begun there, and the broker would never read it.
+    """
+    own = os.path.realpath(os.path.join(store, COMMIT_LOG))
+    for name, folder in (
+        ("storePathCommitLog", settings.store_path_commit_log),
+        ("readOnlyCommitLogStorePaths", settings.read_only_commit_log_store_paths),
+    ):
+        if folder and os.path.realpath(folder) != own:
+            raise SettingError(
+                f"{name}={folder}: append writes to {os.path.join(store, COMMIT_LOG)} alone; "
+                f"give the store whose log this is"
+            )

@@ -90,7 +90,7 @@ class OpenStore:
 
     @property
     def _indexes(self) -> bool:
-        return self.dispatches and self.settings.message_index_enable
+        return self.dispatches and self.settings.builds_index
 
     def _note_opened(self) -> None:
         """All of the log is durable and dispatched: recovery need not read it again.

@@ -17,7 +17,7 @@ from store_format.writer.encode import Draft, Encoder, message_id
 from store_format.writer.errors import BatchIllegal, ForkedWriter, WriterClosed, WriterFailed
 from store_format.writer.message import Message, check_sendable
 from store_format.writer.message_types import check_types
-from store_format.writer.options import WriterSettings, as_the_store_tells
+from store_format.writer.options import WriterSettings, as_the_store_tells, refuse_other_folders
 from store_format.writer.pace import LOOK_SECONDS, Pace
 from store_format.writer.store import OpenStore
 from store_format.writer.unique_ids import Clock, UniqueIds
@@ -105,6 +105,8 @@ class CommitLogWriter:
         """
         settings = settings or WriterSettings()
         refuse_unsupported(settings)
+        if files is None:
+            refuse_other_folders(settings, path)
         files, rules = files or DiskFiles(path), profile(release)
         ids = unique_ids or UniqueIds(clock, host, os.getpid(), id(files))
         files.make_folder("")

@@ -110,6 +110,6 @@ def _report(plan: Plan, found: DamageMap) -> CheckReport:
         segments=[segment.start for segment in plan.segments],
         messages=sum(row["records"] for row in found.linked.accepted),
         damage=found.as_json(),
-        findings=list(plan.findings),
+        findings=list(found.findings),
         warnings=plan.warnings + found.warnings,
     )

@@ -10,11 +10,11 @@ from jobs.link import Break, Linked
 from jobs.pipeline import Cut, Pipeline, is_local, spark_cores
 from jobs.plan import Plan, make_plan
 from jobs.progress import Progress
-from jobs.publish import Built, check_output, name_files, publish
+from jobs.publish import Built, check_output, name_files, publish, unnamed
 from jobs.staging import beside, remove_leftovers, staging_folder
 from jobs.summary import InputFile, Summary
 from jobs.survey import first_live_record
-from store_format import checkpoint
+from store_format import checkpoint, faults
 from store_format.faults import REASONS, DamageFound, Fault, StoreChanged
 from store_format.names import INDEX
 from store_format.storage import storage_for
@@ -23,7 +23,7 @@ from store_format.store_files import Storage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REFUSE, TRUNCATE, SALVAGE = "refuse", "truncate", "salvage"
+REFUSE, TRUNCATE, SALVAGE = faults.REFUSE, faults.TRUNCATE, faults.SALVAGE
 _QUEUES_SHOWN = 20
 
 
@@ -81,6 +81,7 @@ def rebuild(
         check_unchanged(plan)
         named = name_files(built, job.queue_bytes, index_start_name)
         _count(summary, linked, named)
+        summary.left_out += unnamed(built, job.queue_bytes)
         summary.seconds = time.monotonic() - started
         publish(staging, named, new_checkpoint(plan, linked, named), summary, replace)
         summary.seconds = time.monotonic() - started
@@ -124,6 +125,7 @@ def read_log(job: Pipeline, on_damage: str) -> LogRead:
 
 def judge_end(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, list[str]]:
     """(why the log ends where it does, warnings); DamageFound where live records follow."""
+    linked.firsts = on_damage
     blanks = _judge_blanks(job, linked, on_damage)
     reason, warnings = _judge_break(job, linked, on_damage)
     return reason, blanks + warnings

@@ -6,9 +6,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from jobs.options import DAMAGE, DONE, FAILED, USAGE, add_store, told_to_jobs
 from jobs.session import SparkFailed, command_session
@@ -131,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="yyyyMMddHHmmssSSS",
         help="name of the first index file (default: its first message's store time, in UTC)",
     )
+    _add_ranges(rebuild, " (with --on-damage salvage)")
     rebuild.set_defaults(run=_rebuild)
     verify = _command(commands, "verify", "derive again and compare with what is there", _VERSIONS)
     add_store(verify)
@@ -144,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     check = _command(commands, "check", "find all damage in a store", _CHECK + _VERSIONS)
     add_store(check, on_damage=())
     check.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
+    _add_ranges(check, "")
     check.add_argument(
         "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
     )
@@ -166,6 +169,33 @@ def _parser() -> argparse.ArgumentParser:
     ):
         _command(commands, name, says).module = f"jobs.{name}"
     return parser
+
+
+def _add_ranges(parser: argparse.ArgumentParser, when: str) -> None:
+    parser.add_argument(
+        "--ranges",
+        metavar="FILE",
+        help=f"write all damaged ranges and missing positions as JSON lines{when}; "
+        "reports list the first 1,000 and sum up all by cause",
+    )
+
+
+@contextmanager
+def _ranges(arguments: argparse.Namespace) -> Iterator[BinaryIO | None]:
+    """The new file of --ranges; none is left where the job fails. Raises SettingError."""
+    if not arguments.ranges:
+        yield None
+        return
+    try:
+        output = open(arguments.ranges, "xb")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise SettingError(f"--ranges {arguments.ranges}: {error.strerror}") from None
+    try:
+        with output:
+            yield output
+    except BaseException:
+        os.unlink(arguments.ranges)
+        raise
 
 
 class _Command(argparse.ArgumentParser):
@@ -198,7 +228,7 @@ def _command(commands: Any, name: str, says: str, epilog: str = "") -> _Command:
 
 def _rebuild(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
-    with command_session(arguments.master) as spark:
+    with _ranges(arguments) as ranges, command_session(arguments.master) as spark:
         from jobs.rebuild import rebuild
 
         summary = rebuild(
@@ -208,6 +238,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
             on_damage=arguments.on_damage or "refuse",
             replace=arguments.replace,
             index_start_name=arguments.index_start_name,
+            ranges=ranges,
             **told,
         )
     _show(arguments, summary.as_json(), summary.text())
@@ -235,7 +266,7 @@ def _check(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
     if arguments.picture and os.path.lexists(arguments.picture):
         raise SettingError(f"--picture {arguments.picture}: is there already")
-    with command_session(arguments.master) as spark:
+    with _ranges(arguments) as ranges, command_session(arguments.master) as spark:
         from jobs.check import check
         from jobs.check_text import svg, text
 
@@ -243,6 +274,7 @@ def _check(arguments: argparse.Namespace) -> int:
             spark,
             arguments.store,
             staging_folder=arguments.staging,
+            ranges=ranges,
             **told,
         )
     if arguments.picture:

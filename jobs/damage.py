@@ -9,16 +9,17 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from jobs.link import Linked, Scanned, SegmentWalk
 from store_format.faults import REASONS, SALVAGE, Fault
 from store_format.segments import Finding, Segment
 from store_format.tolerant import MOST_RANGES, Damage, Kind
 from udfs.damage import DamagedSegment, MapSegments
+from udfs.gaps import GAP_TOLD, gap_order
 from udfs.lost import Lost, LostPiece
 from udfs.ranges import read_ranges
-from udfs.staging import Staging
+from udfs.staging import Staging, pieces_of
 
 if TYPE_CHECKING:
     from jobs.pipeline import Pipeline
@@ -27,7 +28,6 @@ RANGES_LISTED = 1000  # the report names so many, and sums up the rest by cause
 RANGES_SHOWN = 20
 GAPS_LISTED = 1000  # likewise
 OPENINGS_LISTED = 100
-_GAP_TOLD = ("topic", "queue_id", "batch", "first", "count", "after", "before")
 MISSING_SHOWN = 20  # gaps named at each range that they may belong to
 
 
@@ -51,6 +51,7 @@ class DamageMap:
     causes: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # -> ranges, bytes
     gaps: list[dict[str, Any]] = field(default_factory=list)
     gaps_unlisted: int = 0
+    gap_lines: list[str] = field(default_factory=list)  # files of staging that have all of them
     messages_missing: int = 0
     warnings: list[str] = field(default_factory=list)
 
@@ -85,12 +86,16 @@ class DamageMap:
 
 
 def map_damage(
-    job: "Pipeline", ranges_a_segment: int = MOST_RANGES, gaps_listed: int = GAPS_LISTED
+    job: "Pipeline",
+    ranges_a_segment: int = MOST_RANGES,
+    gaps_listed: int = GAPS_LISTED,
+    gap_lines: bool = False,
 ) -> DamageMap:
     """Scan a whole log, past all its damage.
 
     The driver keeps the first ranges and gaps, and sums by cause, however many there are; what is
-    behind ranges_a_segment in a segment counts as damaged, with a warning.
+    behind ranges_a_segment in a segment counts as damaged, with a warning. gap_lines: all gaps
+    are kept in staging, for `write_ranges`.
     """
     walks, scanned = job.scan_segments()
     in_use = _in_use(job, walks, scanned)
@@ -117,7 +122,7 @@ def map_damage(
         in_use,
     )
     _add_ranges(job, found)
-    _add_gaps(job, found, gaps_listed)
+    _add_gaps(job, found, gaps_listed, gap_lines)
     return found
 
 
@@ -250,17 +255,18 @@ def all_ranges(staging: Staging, found: DamageMap) -> Iterator[Damage]:
     yield from more
 
 
-def _add_gaps(job: "Pipeline", found: DamageMap, listed: int) -> None:
+def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> None:
     """Fill in the lost positions of queues, and the findings of queues that cannot begin so."""
-    rows = job.find_gaps(found.linked, listed)
+    rows = job.find_gaps(found.linked, listed, lines)
+    found.gap_lines = [row["lines"] for row in rows if row["lines"]]
     gaps = sorted(
         (row for row in rows if not row["decided"]),
-        key=lambda gap: (gap["after"], gap["topic"], gap["queue_id"]),
+        key=gap_order,
     )
     more = sum(row["more"] for row in rows)
     found.messages_missing = sum(gap["count"] for gap in gaps)
     found.messages_missing += sum(row["more_positions"] for row in rows)
-    found.gaps = [{name: gap[name] for name in _GAP_TOLD} for gap in gaps[:listed]]
+    found.gaps = [{name: gap[name] for name in GAP_TOLD} for gap in gaps[:listed]]
     found.gaps_unlisted = more + len(gaps) - len(found.gaps)
     openings = sorted((row for row in rows if row["decided"]), key=lambda row: row["before"])
     found.findings = found.findings + [_opening(found, row) for row in openings[:OPENINGS_LISTED]]
@@ -308,6 +314,19 @@ def field_of(kind: str, fault: int) -> tuple[str, str]:
 
 def describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
     """A range with the names that reports use: where it is, what is wrong, what follows."""
+    missing = (g for g in found.gaps if g["after"] < damage.offset < g["before"])
+    return {**_describe(damage, found), "missing": list(islice(missing, MISSING_SHOWN))}
+
+
+def write_ranges(job: "Pipeline", found: DamageMap, output: BinaryIO) -> None:
+    """Every range and every gap as JSON lines, for `--ranges`: a bounded part of them at a time."""
+    for damage in all_ranges(job.staging, found):
+        output.write(json.dumps({"type": "range", **_describe(damage, found)}).encode() + b"\n")
+    for name in found.gap_lines:
+        output.writelines(pieces_of(job.staging, name))
+
+
+def _describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
     segment = segment_of(found.segments, found.segment_bytes, damage.offset)
     field_name, reason = field_of(damage.kind, damage.fault)
     return {
@@ -320,11 +339,6 @@ def describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
         "value": damage.value,
         "reason": reason,
         "follows": "nothing live" if is_tail(damage, found) else damage.follows,
-        "missing": list(
-            islice(
-                (g for g in found.gaps if g["after"] < damage.offset < g["before"]), MISSING_SHOWN
-            )
-        ),
     }
 
 

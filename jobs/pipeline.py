@@ -130,9 +130,9 @@ class Pipeline:
         with self.progress.stage("looked past damage", self._scanned):
             return collect(frame)
 
-    def find_gaps(self, linked: Linked, most: int) -> list[dict[str, Any]]:
+    def find_gaps(self, linked: Linked, most: int, lines: bool) -> list[dict[str, Any]]:
         """GAP rows, at most so many a task: lost positions of queues, and how queues begin."""
-        task = FindGaps(self._queue_files(linked), linked.lost or Lost((), False), most)
+        task = FindGaps(self._queue_files(linked), linked.lost or Lost((), False), most, lines)
         with self.progress.stage("asked what is missing", lambda: Done(None, "queues")):
             return collect(run_in_tasks(self._runs_by_queue(linked), task, GAP))
 

@@ -3,9 +3,9 @@
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from jobs.damage import DamageMap, map_damage
+from jobs.damage import DamageMap, map_damage, write_ranges
 from jobs.link import Break, Linked
 from jobs.pipeline import Cut, Pipeline, is_local, spark_cores
 from jobs.plan import Plan, make_plan
@@ -38,6 +38,7 @@ def rebuild(
     replace: bool = False,
     index_start_name: str | None = None,
     cut: Cut | None = None,
+    ranges: BinaryIO | None = None,
     storage: Storage | None = None,
     output_storage: Storage | None = None,
     progress: Progress | None = None,
@@ -50,7 +51,8 @@ def rebuild(
     (`{"maxIndexNum": "400"}`); storage: what to read and write by instead of what the URLs say,
     output_storage: what to write by; on_damage: `refuse` raises DamageFound where live records
     follow damage, `truncate` ends the log there as RocketMQ's recovery does, `salvage`
-    goes on at the next record that proves itself (docs/damage.md).
+    goes on at the next record that proves itself (docs/damage.md); ranges: with `salvage`, gets
+    every range and every gap as JSON lines, however many.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
     left behind in `output` then.
@@ -70,7 +72,7 @@ def rebuild(
     with staging_folder(output_storage, *beside(output_storage, output)) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress)
         planned = time.monotonic()
-        linked, reason, warnings, damage = read_log(job, on_damage)
+        linked, reason, warnings, damage = read_log(job, on_damage, ranges)
         scanned = time.monotonic()
         summary = _summary(plan, output, linked, reason, warnings)
         summary.cleaned = cleaned
@@ -113,12 +115,14 @@ class LogRead(NamedTuple):
     damage: DamageMap | None
 
 
-def read_log(job: Pipeline, on_damage: str) -> LogRead:
+def read_log(job: Pipeline, on_damage: str, ranges: BinaryIO | None = None) -> LogRead:
     """Scan the log. Raises DamageFound where live records follow damage, and that is refused."""
     if on_damage != SALVAGE:
         linked = job.scan()
         return LogRead(linked, *judge_end(job, linked, on_damage), None)
-    found = map_damage(job)
+    found = map_damage(job, gap_lines=ranges is not None)
+    if ranges:
+        write_ranges(job, found, ranges)
     reason = "the end of the last live record" if found.count else "undamaged"
     return LogRead(found.linked, reason, found.all_warnings(), found)
 

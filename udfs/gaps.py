@@ -16,6 +16,7 @@ from store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY, RECORD_FIXED_BY
 from udfs.lost import Lost, LostReader
 from udfs.queues import GAP_COUNT, QUEUE_KEY, QueueFiles, Row, key_of, opened
 from udfs.schemas import in_batches, rows_of, schema
+from udfs.staging import LineFile
 
 _CREDIBLE = 1 << 62  # a queueOffset beyond it, or below 0, says nothing of what is lost
 
@@ -34,7 +35,9 @@ GAP = schema(
     value=pa.int64(),
     more=pa.int64(),  # the last row of a task: rows, positions that are not listed
     more_positions=pa.int64(),
+    lines=pa.string(),  # and the name of its file in staging, '' where there is none
 )
+GAP_TOLD = ("topic", "queue_id", "batch", "first", "count", "after", "before")
 
 
 @dataclass(frozen=True)
@@ -112,29 +115,29 @@ def queue_gaps(files: QueueFiles, lost: Lost) -> Callable[[], QueueGaps]:
 
 @dataclass(frozen=True)
 class FindGaps:
-    """RUN rows of whole queues, in order, to GAP rows, at most `most` a task."""
+    """RUN rows of whole queues, in order, to GAP rows: the first `most` of a task by their places.
+
+    lines: all of them go as JSON lines into a file of staging as well.
+    """
 
     files: QueueFiles
     lost: Lost
     most: int
+    lines: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from in_batches(self._bounded(rows_of(batches)), GAP)
-
-    def _bounded(self, rows: Iterator[Row]) -> Iterator[Row]:
-        listed = more = positions = 0
-        held: Row | None = None
-        for found in self._found(rows):
-            if listed < self.most:
-                if held:
-                    yield held
-                held = found
-                listed += 1
-            else:
-                more += 1
-                positions += 0 if found["decided"] else found["count"]
-        if held:
-            yield {**held, "more": more, "more_positions": positions}
+        found, openings = _First(self.most), _First(self.most)
+        lines = LineFile(self.files.staging) if self.lines else None
+        for row in self._found(rows_of(batches)):
+            (openings if row["decided"] else found).add(row)
+            if lines:
+                lines.add({"type": "missing", **{name: row[name] for name in GAP_TOLD}})
+        listed = found.listed() + openings.listed()
+        if listed:
+            listed[-1]["more"] = found.dropped + openings.dropped
+            listed[-1]["more_positions"] = found.positions
+            listed[-1]["lines"] = lines.finish() if lines else ""
+        yield from in_batches(iter(listed), GAP)
 
     def _found(self, rows: Iterator[Row]) -> Iterator[Row]:
         lost = LostReader(self.lost, self.files.staging)
@@ -142,7 +145,12 @@ class FindGaps:
             queue = QueueGaps(self.files, lost)
             decided: Row | None = None
             for row in opened(self.files, runs):
-                told = {**{name: row[name] for name in QUEUE_KEY}, "more": 0, "more_positions": 0}
+                told = {
+                    **{name: row[name] for name in QUEUE_KEY},
+                    "more": 0,
+                    "more_positions": 0,
+                    "lines": "",
+                }
                 if row["decided"]:
                     if decided is None:
                         place = self.files.entries(row, 0, 1).view(QUEUE_ENTRY)["physicalOffset"]
@@ -169,3 +177,31 @@ class FindGaps:
                 yield decided
             for _ in runs:  # groupby goes on only behind them
                 pass
+
+
+class _First:
+    """The first rows by their places, at most `most`, whatever order they come in; see GAP."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._rows: list[Row] = []
+        self.dropped = self.positions = 0
+
+    def add(self, row: Row) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= 2 * self._most:
+            self._cut()
+
+    def listed(self) -> list[Row]:
+        self._cut()
+        return self._rows
+
+    def _cut(self) -> None:
+        self._rows.sort(key=gap_order)
+        self.dropped += len(self._rows[self._most :])
+        self.positions += sum(row["count"] for row in self._rows[self._most :])
+        del self._rows[self._most :]
+
+
+def gap_order(row: Row) -> tuple[int, str, int, int]:
+    return row["after"], row["topic"], row["queue_id"], row["first"]

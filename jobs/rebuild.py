@@ -50,9 +50,10 @@ def rebuild(
     the release whose bytes are wanted; settings: by RocketMQ's names, as text
     (`{"maxIndexNum": "400"}`); storage: what to read and write by instead of what the URLs say,
     output_storage: what to write by; on_damage: `refuse` raises DamageFound where live records
-    follow damage, `truncate` ends the log there as RocketMQ's recovery does, `salvage`
-    goes on at the next record that proves itself (docs/damage.md); ranges: with `salvage`, gets
-    every range and every gap as JSON lines, however many.
+    follow damage, `truncate` ends the log there as RocketMQ's recovery does (but also at a
+    record whose physicalOffset is not its place, where RocketMQ goes on), `salvage` goes on at
+    the next record that proves itself (docs/damage.md); ranges: with `salvage`, gets every
+    range and every gap as JSON lines, however many.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
     left behind in `output` then.
@@ -167,13 +168,17 @@ def _judge_break(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, li
     if broke.rest_is_zero:
         return reason, []
     where = describe_break(job.plan, linked)
+    ends_so = "ends the log here as RocketMQ does"
+    if broke.fault == Fault.PLACE:
+        where += " (RocketMQ does not look at that: it dispatches such a record, and goes on)"
+        ends_so = "ends the log here, where RocketMQ does not"
     live = first_live_record(job, linked)
     if live is None:
         return reason, [f"{where}; nothing live follows: the log ends there"]
     if on_damage == REFUSE:
         raise DamageFound(
             f"{where}; live records follow, the first at offset {live}: "
-            f"--on-damage salvage goes on there, truncate ends the log here as RocketMQ does"
+            f"--on-damage salvage goes on there, truncate {ends_so}"
         )
     return reason, [f"{where}; cut there, live records follow from {live} on"]
 

@@ -20,6 +20,7 @@ from store_format.layouts import (
     RECORD_HEAD,
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_MASK,
+    as_struct,
 )
 from store_format.oversize import read_oversize
 from store_format.property_crc import bad_property_crcs
@@ -38,6 +39,7 @@ from store_format.scan import (
 
 MOST_RANGES = 1_000_000  # a segment: after so many its rest counts as damaged
 _PUTS = 1 << 16
+_HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
 _WHOLE = (Fault.BODY_CRC, Fault.PROPERTY_CRC)
 
 
@@ -335,12 +337,12 @@ class TolerantScan(Scan):
 
     def _values_at(self, at: int, fault: Fault) -> tuple[int, int | None]:
         """The size there, and the field at fault where that is one of the first."""
-        head = np.zeros(RECORD_HEAD.itemsize, np.uint8)
-        self.read(at, head[: self.stretch.segment_end - at])
-        fields = np.frombuffer(head, RECORD_HEAD)[0]
-        size, name = int(fields["totalSize"]), REASONS.get(fault, ("", ""))[0]
-        known = RECORD_HEAD.names or ()
-        return size, int(fields[name]) if name in known else size if name == "size" else None
+        raw = self.prover.bytes_at(at, RECORD_HEAD.itemsize).ljust(RECORD_HEAD.itemsize, b"\0")
+        fields = _HEAD.unpack(raw)
+        size, name = fields[0], REASONS.get(fault, ("", ""))[0]
+        if name in _HEAD_NAMES:
+            return size, fields[_HEAD_NAMES.index(name)]
+        return size, size if name == "size" else None
 
     def _let_go(self) -> Generator[Any, None, None]:
         if self._held:

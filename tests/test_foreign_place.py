@@ -1,4 +1,4 @@
-"""A record whose physicalOffset is not its place: where truncate ends the log and RocketMQ does not.
+"""A record whose physicalOffset is not its place: truncate ends the log, RocketMQ does not.
 
 RocketMQ 4.1.0 to 5.5.0 dispatch it with the place that it says, and go on behind it.
 """

@@ -1,6 +1,6 @@
 """A record whose physicalOffset is not its place: truncate ends the log, RocketMQ does not.
 
-RocketMQ 4.1.0 to 5.5.0 dispatch it with the place that it says, and go on behind it.
+RocketMQ 4.1.0, 4.9.7 and 5.3.3 dispatch it with the place that it says, and go on behind it.
 """
 
 from dataclasses import replace

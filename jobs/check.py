@@ -4,9 +4,9 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from jobs.damage import DamageMap, map_damage
+from jobs.damage import DamageMap, map_damage, write_ranges
 from jobs.log_end import add_torn, past_the_end, read_checkpoint
 from jobs.outputs import inputs_of
 from jobs.pipeline import Cut, Pipeline, spark_cores
@@ -63,12 +63,14 @@ def check(
     cut: Cut | None = None,
     staging_folder: str | None = None,
     storage: Storage | None = None,
+    ranges: BinaryIO | None = None,
     progress: Progress | None = None,
 ) -> CheckReport:
     """Read all of a store's log, with every CRC there is, and compare its derived files.
 
     What is wrong with the log's files is a finding. Nothing is written but to staging_folder,
-    by default a temporary one; on a cluster it must be one that all machines see. Raises
+    by default a temporary one; on a cluster it must be one that all machines see; and to
+    `ranges`, which gets every range and every gap as JSON lines, however many. Raises
     StoreError where there is no log at all, SettingError, UnknownRelease, StoreChanged.
     """
     started = time.monotonic()
@@ -82,10 +84,12 @@ def check(
     with temporary_folder(staging_storage, base, "reput-check", inputs) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress or Progress())
         job.check_every_crc()
-        found = map_damage(job)
+        found = map_damage(job, gap_lines=ranges is not None)
         known = read_checkpoint(storage, store)
         if not plan.in_use:
             add_torn(job, found, known)
+        if ranges:
+            write_ranges(job, found, ranges)
         report = _report(plan, found)
         if any(True for _ in files_there(storage, store)):
             compared = compare_derived(spark, job, found.linked, storage, store, past=True)
@@ -110,6 +114,6 @@ def _report(plan: Plan, found: DamageMap) -> CheckReport:
         segments=[segment.start for segment in plan.segments],
         messages=sum(row["records"] for row in found.linked.accepted),
         damage=found.as_json(),
-        findings=list(plan.findings),
+        findings=list(found.findings),
         warnings=plan.warnings + found.warnings,
     )

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from jobs.check import CheckReport
 from jobs.damage import range_text
-from jobs.summary import damage_line
+from jobs.summary import cause_line, damage_line
 from store_format.names import segment_name
 
 CELLS = 64  # a segment
@@ -43,6 +43,7 @@ def text(report: CheckReport) -> str:
     ranges = report.damage["ranges"]
     if ranges:
         lines.append(f"  damage    {damage_line(report.damage)}")
+        lines += [f"  cause     {cause_line(each)}" for each in report.damage["causes"]]
         lines += [f"  range     {range_text(told)}" for told in ranges[:_SHOWN]]
         lines += _more(report.damage["range_count"])
     for gap in report.damage["missing"][:_SHOWN]:
@@ -64,7 +65,11 @@ def text(report: CheckReport) -> str:
 
 
 def _more(count: int) -> list[str]:
-    return [f"  ... and {count - _SHOWN:,} more (--json has more)"] if count > _SHOWN else []
+    return (
+        [f"  ... and {count - _SHOWN:,} more (--json has more, --ranges FILE all)"]
+        if count > _SHOWN
+        else []
+    )
 
 
 def picture(report: CheckReport) -> Iterator[str]:

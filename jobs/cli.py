@@ -5,8 +5,9 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO
 
 from jobs.ending import ending, flush, open_streams
 from jobs.options import DAMAGE, DONE, add_store, told_to_jobs
@@ -119,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="yyyyMMddHHmmssSSS",
         help="name of the first index file (default: its first message's store time, in UTC)",
     )
+    _add_ranges(rebuild, " (with --on-damage salvage)")
     rebuild.set_defaults(run=_rebuild)
     verify = _command(commands, "verify", "derive again and compare with what is there", _VERSIONS)
     add_store(verify)
@@ -132,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     check = _command(commands, "check", "find all damage in a store", _CHECK + _VERSIONS)
     add_store(check, on_damage=())
     check.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
+    _add_ranges(check, "")
     check.add_argument(
         "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
     )
@@ -156,6 +159,44 @@ def _parser() -> argparse.ArgumentParser:
     ):
         _command(commands, name, says).module = f"jobs.{name}"
     return parser
+
+
+def _add_ranges(parser: argparse.ArgumentParser, when: str) -> None:
+    parser.add_argument(
+        "--ranges",
+        metavar="FILE",
+        help=f"write all damaged ranges and missing positions as JSON lines{when}; "
+        "reports list the first 1,000 and sum up all by cause",
+    )
+
+
+@contextmanager
+def _ranges(arguments: argparse.Namespace, settings: dict[str, str]) -> Iterator[BinaryIO | None]:
+    """The new file of --ranges; none is left where the job fails. Raises StoreError."""
+    ranges = _new_file(arguments, "ranges", settings)
+    if ranges is None:
+        yield None
+        return
+    with ranges.writing() as output:
+        yield output
+
+
+def _new_file(arguments: argparse.Namespace, option: str, settings: dict[str, str]) -> Any:
+    """The file that an option names, None where it names none. Raises StoreError."""
+    path = getattr(arguments, option)
+    if not path:
+        return None
+    from jobs.outputs import NewFile, inputs_of
+    from store_format.storage import storage_for
+
+    storage = storage_for(arguments.store)
+    inputs = inputs_of(storage, storage.resolve(arguments.store), settings)
+    file = NewFile(path, tuple(inputs))
+    try:
+        file.check()
+    except StoreError as error:
+        raise StoreError(f"--{option} {error}") from None
+    return file
 
 
 class _Command(argparse.ArgumentParser):
@@ -188,7 +229,7 @@ def _command(commands: Any, name: str, says: str, epilog: str = "") -> _Command:
 
 def _rebuild(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
-    with command_session(arguments.master) as spark:
+    with _ranges(arguments, told["settings"]) as ranges, command_session(arguments.master) as spark:
         from jobs.rebuild import rebuild
 
         summary = rebuild(
@@ -198,6 +239,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
             on_damage=arguments.on_damage or "refuse",
             replace=arguments.replace,
             index_start_name=arguments.index_start_name,
+            ranges=ranges,
             **told,
         )
     _show(arguments, summary.as_json(), summary.text())
@@ -223,8 +265,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
-    picture = _picture(arguments, told["settings"]) if arguments.picture else None
-    with command_session(arguments.master) as spark:
+    picture = _new_file(arguments, "picture", told["settings"])
+    with _ranges(arguments, told["settings"]) as ranges, command_session(arguments.master) as spark:
         from jobs.check import check
         from jobs.check_text import svg, text
 
@@ -232,26 +274,13 @@ def _check(arguments: argparse.Namespace) -> int:
             spark,
             arguments.store,
             staging_folder=arguments.staging,
+            ranges=ranges,
             **told,
         )
     if picture:
         picture.write(svg(report).encode())
     _show(arguments, report.as_json(), text(report))
     return DONE if report.sound else DAMAGE
-
-
-def _picture(arguments: argparse.Namespace, settings: dict[str, str]) -> Any:
-    from jobs.outputs import NewFile, inputs_of
-    from store_format.storage import storage_for
-
-    storage = storage_for(arguments.store)
-    inputs = inputs_of(storage, storage.resolve(arguments.store), settings)
-    picture = NewFile(arguments.picture, tuple(inputs))
-    try:
-        picture.check()
-    except StoreError as error:
-        raise StoreError(f"--picture {error}") from None
-    return picture
 
 
 def _repair(arguments: argparse.Namespace) -> int:

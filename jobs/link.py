@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from store_format.faults import Fault
+from store_format.faults import REFUSE, Fault
 from store_format.segments import Splits
-from udfs.gaps import Lost
+from udfs.lost import Lost
 
 Scanned = dict[str, Any]  # one SCANNED row, see udfs.schemas
 
@@ -37,6 +37,7 @@ class Linked:
     end: int = 0
     broke: Break | None = None
     lost: Lost | None = None  # where damage was passed over: positions are kept for what it took
+    firsts: str = REFUSE  # of a queue's first queueOffset that cannot be one, see udfs.queues
 
 
 class Rescan(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jobs.collect import collect, run_in_tasks
-from jobs.damage import RANGES_LISTED, DamageMap
+from jobs.damage import DamageMap, add_range
 from jobs.link import Linked
 from jobs.verify import NO_SUCH_FILE, Difference, files_there
 from store_format.checkpoint import Checkpoint, decode
@@ -48,11 +48,7 @@ def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> Non
     """
     segment, end = job.plan.segments[found.in_use - 1], found.linked.end
     row = found.mapped.get(found.in_use - 1)
-    start = segment.start if row is None else max(
-        (d.end for d in found.ranges if d.end < end and d.kind != Kind.CONTENT),
-        default=segment.start,
-    )  # fmt: skip
-    start = max(start, segment.start)
+    start = segment.start if row is None else max(segment.start, row["lost_end"])
     if not start < end <= segment.end:
         return
     task = FindTorn(
@@ -66,14 +62,11 @@ def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> Non
                 f"properties: it may be torn, or was sent so"
             )
             continue
-        found.count += 1
         at = torn["offset"]
-        if len(found.ranges) < RANGES_LISTED and all(d.offset != at for d in found.ranges):
-            found.ranges.append(
-                Damage(at, at + torn["size"], Kind.CONTENT, Fault.TORN, torn["size"], None,
-                       "record" if at + torn["size"] < end else "the log's end")
-            )  # fmt: skip
-    found.ranges.sort()
+        if all(d.offset != at for d in found.ranges):
+            follows = "record" if at + torn["size"] < end else "the log's end"
+            size = torn["size"]
+            add_range(found, Damage(at, at + size, Kind.CONTENT, Fault.TORN, size, None, follows))
 
 
 def past_the_end(

@@ -46,7 +46,8 @@ def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY
             "--on-damage",
             choices=on_damage,
             help="damage with live records after it: refuse (default; verify: as the manifest "
-            "says), end the log there, or go on at the next record that proves itself",
+            "says), end the log there as RocketMQ does (but also at a physicalOffset that is not "
+            "its place, which RocketMQ dispatches), or go on at the next record that proves itself",
         )
         parser.add_argument(
             "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"

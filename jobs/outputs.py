@@ -5,9 +5,10 @@ replaced but a set of ours (jobs.sets), with nothing besides in it.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from jobs.sets import SetKind, what_may_go
 from store_format.faults import StoreError
@@ -138,7 +139,17 @@ class NewFile:
 
     def write(self, content: bytes) -> None:
         """Check again, and write; a file of that name that came meanwhile is an error."""
+        with self.writing() as file:
+            file.write(content)
+
+    @contextmanager
+    def writing(self) -> Iterator[BinaryIO]:
+        """Check again, and give the new file to the block; none is left where that fails."""
         self.check()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(self.path, flags, 0o666), "wb") as file:
-            file.write(content)
+            try:
+                yield file
+            except BaseException:
+                os.unlink(self.path)
+                raise

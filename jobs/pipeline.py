@@ -18,8 +18,9 @@ from store_format.consume_queue import segment_bytes
 from store_format.index_file import capacity
 from store_format.rules import place_rules, scan_rules
 from udfs.damage import MAPPED, MapSegments
-from udfs.gaps import GAP, FindGaps, Lost, QueueGaps
+from udfs.gaps import GAP, FindGaps, queue_gaps
 from udfs.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
+from udfs.lost import Lost
 from udfs.queues import (
     LOG_ORDER,
     QUEUE_KEY,
@@ -129,10 +130,11 @@ class Pipeline:
         with self.progress.stage("looked past damage", self._scanned):
             return collect(frame)
 
-    def find_gaps(self, linked: Linked, lost: Lost) -> list[dict[str, Any]]:
-        """GAP rows: which positions of which queues are missing where bytes were lost."""
-        files = self._queue_files(linked)
-        return collect(run_in_tasks(self._runs_by_queue(linked), FindGaps(files, lost), GAP))
+    def find_gaps(self, linked: Linked, most: int, lines: bool) -> list[dict[str, Any]]:
+        """GAP rows, at most so many a task: lost positions of queues, and how queues begin."""
+        task = FindGaps(self._queue_files(linked), linked.lost or Lost((), False), most, lines)
+        with self.progress.stage("asked what is missing", lambda: Done(None, "queues")):
+            return collect(run_in_tasks(self._runs_by_queue(linked), task, GAP))
 
     def build(self, linked: Linked) -> list[Built]:
         """Build all queue and index files in staging; one BUILT row each."""
@@ -160,6 +162,7 @@ class Pipeline:
             place_rules(self.plan.profile),
             settings.mapped_file_size_consume_queue,
             settings.mapper_file_size_batch_consume_queue,
+            linked.firsts,
         )
 
     def _runs_by_queue(self, linked: Linked) -> "DataFrame":
@@ -171,7 +174,7 @@ class Pipeline:
     def queue_frame(self, linked: Linked) -> "DataFrame":
         """BUILT rows of the queues' segments."""
         files = self._queue_files(linked)
-        gaps = partial(QueueGaps, files, linked.lost) if linked.lost else None
+        gaps = partial(queue_gaps, files, linked.lost) if linked.lost else None
         placed = run_in_tasks(self._runs_by_queue(linked), NumberRuns(files, gaps), PLACED)
         placed = placed.repartition((self.cut.partitions or self.cores) * 2, *SEGMENT_KEY)
         placed = placed.sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER)

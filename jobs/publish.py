@@ -23,15 +23,18 @@ from udfs.staging import Staging
 Built = dict[str, Any]  # one BUILT row, see udfs.schemas
 
 _SET = "set"
+_UNNAMED_SHOWN = 20
 
 
 def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None) -> list[Built]:
     """The BUILT rows in the order of their paths, each with its `path` below the output.
 
     queue_bytes: folder -> bytes a file of that queue. Index files are named by their first
-    message's store time, or upward from `start_name`; names are unique and ascend.
+    message's store time, or upward from `start_name`; names are unique and ascend. Files that
+    cannot be named (see `unnamed`) are none.
     """
-    rows = sorted(built, key=lambda row: (row["folder"], row["number"]))
+    whole = (row for row in built if row["name"])
+    rows = sorted(whole, key=lambda row: (row["folder"], row["number"]))
     begins = [row["begin"] for row in rows if row["folder"] == INDEX]
     index_names = iter(_index_names(begins, start_name))
     named = []
@@ -42,6 +45,22 @@ def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None)
             name = segment_name(row["number"] * queue_bytes(row["folder"]))
         named.append({**row, "path": f"{row['folder']}/{name}"})
     return named
+
+
+def unnamed(built: Iterable[Built], queue_bytes: Any) -> list[str]:
+    """A line for each queue file that RocketMQ gives a negative name: it is not written."""
+    rows = sorted(
+        (row for row in built if not row["name"]), key=lambda row: (row["folder"], row["number"])
+    )
+    lines = [
+        f"{row['folder']}: {row['entries']:,} entries of a file at "
+        f"{row['number'] * queue_bytes(row['folder'])}, which no file's name can say: the "
+        "queue's first queueOffset is negative, or too large"
+        for row in rows[:_UNNAMED_SHOWN]
+    ]
+    return lines + (
+        [f"... and {len(rows) - len(lines):,} more such files"] if len(rows) > len(lines) else []
+    )
 
 
 def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:

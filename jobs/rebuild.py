@@ -3,20 +3,20 @@
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from jobs.damage import DamageMap, map_damage
+from jobs.damage import DamageMap, map_damage, write_ranges
 from jobs.link import Break, Linked
 from jobs.outputs import Output, inputs_of
 from jobs.pipeline import Cut, Pipeline, is_local, spark_cores
 from jobs.plan import Plan, make_plan
 from jobs.progress import Progress
-from jobs.publish import Built, name_files, publish
+from jobs.publish import Built, name_files, publish, unnamed
 from jobs.sets import REBUILT
 from jobs.staging import beside, remove_leftovers, staging_folder
 from jobs.summary import InputFile, Summary
 from jobs.survey import first_live_record
-from store_format import checkpoint
+from store_format import checkpoint, faults
 from store_format.faults import REASONS, DamageFound, Fault, StoreChanged
 from store_format.names import INDEX
 from store_format.storage import storage_for
@@ -25,7 +25,7 @@ from store_format.store_files import Storage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-REFUSE, TRUNCATE, SALVAGE = "refuse", "truncate", "salvage"
+REFUSE, TRUNCATE, SALVAGE = faults.REFUSE, faults.TRUNCATE, faults.SALVAGE
 _QUEUES_SHOWN = 20
 
 
@@ -40,6 +40,7 @@ def rebuild(
     replace: bool = False,
     index_start_name: str | None = None,
     cut: Cut | None = None,
+    ranges: BinaryIO | None = None,
     storage: Storage | None = None,
     output_storage: Storage | None = None,
     progress: Progress | None = None,
@@ -51,8 +52,10 @@ def rebuild(
     (store_format.storage); rocketmq: the release whose bytes are wanted; settings: by RocketMQ's
     names, as text (`{"maxIndexNum": "400"}`); storage: what to read and write by instead of what
     the URLs say, output_storage: what to write by; on_damage: `refuse` raises DamageFound where
-    live records follow damage, `truncate` ends the log there as RocketMQ's recovery does, `salvage`
-    goes on at the next record that proves itself (docs/damage.md).
+    live records follow damage, `truncate` ends the log there as RocketMQ's recovery does (but also
+    at a record whose physicalOffset is not its place, where RocketMQ goes on), `salvage` goes on at
+    the next record that proves itself (docs/damage.md); ranges: with `salvage`, gets every range
+    and every gap as JSON lines, however many.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
     left behind in `output` then.
@@ -74,7 +77,7 @@ def rebuild(
     with staging_folder(output_storage, *beside(output_storage, output)) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress)
         planned = time.monotonic()
-        linked, reason, warnings, damage = read_log(job, on_damage)
+        linked, reason, warnings, damage = read_log(job, on_damage, ranges)
         scanned = time.monotonic()
         summary = _summary(plan, output, linked, reason, warnings)
         summary.cleaned = cleaned
@@ -85,6 +88,7 @@ def rebuild(
         check_unchanged(plan)
         named = name_files(built, job.queue_bytes, index_start_name)
         _count(summary, linked, named)
+        summary.left_out += unnamed(built, job.queue_bytes)
         summary.seconds = time.monotonic() - started
         publish(staging, named, new_checkpoint(plan, linked, named), summary, target)
         summary.seconds = time.monotonic() - started
@@ -116,18 +120,21 @@ class LogRead(NamedTuple):
     damage: DamageMap | None
 
 
-def read_log(job: Pipeline, on_damage: str) -> LogRead:
+def read_log(job: Pipeline, on_damage: str, ranges: BinaryIO | None = None) -> LogRead:
     """Scan the log. Raises DamageFound where live records follow damage, and that is refused."""
     if on_damage != SALVAGE:
         linked = job.scan()
         return LogRead(linked, *judge_end(job, linked, on_damage), None)
-    found = map_damage(job)
+    found = map_damage(job, gap_lines=ranges is not None)
+    if ranges:
+        write_ranges(job, found, ranges)
     reason = "the end of the last live record" if found.count else "undamaged"
     return LogRead(found.linked, reason, found.all_warnings(), found)
 
 
 def judge_end(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, list[str]]:
     """(why the log ends where it does, warnings); DamageFound where live records follow."""
+    linked.firsts = on_damage
     blanks = _judge_blanks(job, linked, on_damage)
     reason, warnings = _judge_break(job, linked, on_damage)
     return reason, blanks + warnings
@@ -165,13 +172,17 @@ def _judge_break(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, li
     if broke.rest_is_zero:
         return reason, []
     where = describe_break(job.plan, linked)
+    ends_so = "ends the log here as RocketMQ does"
+    if broke.fault == Fault.PLACE:
+        where += " (RocketMQ does not look at that: it dispatches such a record, and goes on)"
+        ends_so = "ends the log here, where RocketMQ does not"
     live = first_live_record(job, linked)
     if live is None:
         return reason, [f"{where}; nothing live follows: the log ends there"]
     if on_damage == REFUSE:
         raise DamageFound(
             f"{where}; live records follow, the first at offset {live}: "
-            f"--on-damage salvage goes on there, truncate ends the log here as RocketMQ does"
+            f"--on-damage salvage goes on there, truncate {ends_so}"
         )
     return reason, [f"{where}; cut there, live records follow from {live} on"]
 

@@ -28,6 +28,7 @@ from store_format.rules import record_rules
 from store_format.storage import storage_for
 from store_format.store_files import Storage
 from udfs.damage import padded
+from udfs.lost import places_of
 from udfs.repair import REPAIRED, RepairSegments, SegmentRepair
 from udfs.staging import Staging
 
@@ -38,6 +39,8 @@ DAMAGED = "damaged"  # the folder for the damaged bytes
 _LOG_PLACES = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
 _PIECE_BYTES = 1 << 20
 _SHOWN = 20
+_MOST_RANGES = 100_000  # a segment: each is kept beside, and described
+_MOST_GAPS = 100_000
 
 
 @dataclass
@@ -128,14 +131,14 @@ def repair(
     with staging_folder(output_storage, *beside(output_storage, output)) as staging:
         job = Pipeline(spark, plan, staging, cores, cut, progress)
         job.check_every_crc()
-        found = map_damage(job)
+        found = map_damage(job, _MOST_RANGES, _MOST_GAPS)
         summary = RepairSummary(
             store, output, plan.profile.release, plan.segments[0].start, found.linked.end,
             found.as_json(), warnings=plan.warnings + found.all_warnings(),
         )  # fmt: skip
         crc_property = uses_crc_property(plan, found)
         spare_crc = crc_property and not plan.settings.force_verify_prop_crc
-        lost = place_lost(found, summary, crc_property, spare_crc)
+        lost = place_lost(staging, found, summary, crc_property, spare_crc)
         task = _task(job, found, lost, crc_property)
         ids = spark.range(0, len(task.segments), 1, len(task.segments))
         with progress.stage("copied", lambda: Done(None, "segments")):
@@ -153,7 +156,7 @@ def repair(
 
 
 def place_lost(
-    found: DamageMap, summary: RepairSummary, crc_property: bool, spare_crc: bool
+    staging: Staging, found: DamageMap, summary: RepairSummary, crc_property: bool, spare_crc: bool
 ) -> dict[int, list[Position]]:
     """Which lost positions which range keeps: range's offset -> positions, in order of queues.
 
@@ -162,9 +165,9 @@ def place_lost(
     Where several ranges lie between two messages of a queue nothing tells which of them took
     the messages between; any will do, as a queue's order is all that its positions show.
     """
-    placed, left = _place(found, crc_property)
+    placed, left = _place(staging, found, crc_property)
     if left and spare_crc:  # a position is worth more than a checksum, see filler.fill
-        placed, left = _place(found, False)
+        placed, left = _place(staging, found, False)
     for at, positions in placed.items():
         summary.filled += [{**position._asdict(), "range": at} for position in positions]
     for gap in left:
@@ -177,10 +180,10 @@ def place_lost(
 
 
 def _place(
-    found: DamageMap, crc_property: bool
+    staging: Staging, found: DamageMap, crc_property: bool
 ) -> tuple[dict[int, list[Position]], list[dict[str, Any]]]:
     """The positions by the range that has room for them, and the gaps that are left."""
-    pieces = list(_pieces(found))
+    pieces = list(_pieces(staging, found))
     starts = np.array([start for start, _ in pieces], np.int64)
     room = [length for _, length in pieces]
     placed: dict[int, list[Position]] = {}
@@ -201,13 +204,14 @@ def _place(
     return placed, over
 
 
-def _pieces(found: DamageMap) -> Iterator[tuple[int, int]]:
+def _pieces(staging: Staging, found: DamageMap) -> Iterator[tuple[int, int]]:
     """(offset, room) of each range that is lost; a hole of several segments one by one."""
     size = found.segment_bytes
     lost = found.linked.lost
     if lost is None:
         return
-    for start, length in zip(lost.places.tolist(), lost.lengths.tolist(), strict=True):
+    places = (place for piece in lost.pieces for place in places_of(staging, piece).tolist())
+    for start, length in places:
         end = start + length
         while start < end:
             stop = min(end, (start // size + 1) * size)

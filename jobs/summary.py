@@ -79,6 +79,7 @@ class Summary:
         ]
         if self.damage and self.damage["range_count"]:
             lines.append(f"  damage    {damage_line(self.damage)}")
+            lines += [f"  cause     {cause_line(each)}" for each in self.damage["causes"]]
         lines += [f"  warning   {warning}" for warning in self.warnings]
         lines += [f"  left out  {queue}" for queue in self.left_out]
         lines += [
@@ -89,8 +90,15 @@ class Summary:
 
 def damage_line(damage: dict[str, Any]) -> str:
     """How much was passed over, in one line."""
-    missing = sum(gap["count"] for gap in damage["missing"])
     return (
         f"{damage['range_count']:,} ranges, {damage['bytes_lost']:,} bytes lost; "
-        f"{missing:,} messages known to be missing"
+        f"{damage['messages_missing']:,} messages known to be missing"
+    )
+
+
+def cause_line(cause: dict[str, Any]) -> str:
+    """What one cause took, in one line."""
+    return (
+        f"{cause['ranges']:,} {cause['kind']}, {cause['bytes']:,} bytes: "
+        f"{cause['field']} {cause['reason']}"
     )

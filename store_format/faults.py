@@ -6,6 +6,9 @@ ours, so that a report can say which field was wrong.
 
 from enum import IntEnum
 
+# What a command does about damage that live records follow.
+REFUSE, TRUNCATE, SALVAGE = "refuse", "truncate", "salvage"
+
 
 class Fault(IntEnum):
     """The result of looking at one place in the log."""

@@ -5,10 +5,18 @@ ByteBuffer writes) and its size asserted at import. No other module names an off
 take theirs from the `*_AT` tuples made here.
 """
 
+import struct
 from collections import namedtuple
 from typing import Any
 
 import numpy as np
+
+
+def as_struct(layout: np.dtype[Any]) -> struct.Struct:
+    """The same big-endian layout for one record at a time: numpy takes microseconds a field."""
+    codes = {"i1": "b", "i2": "h", "i4": "i", "i8": "q"}
+    names = layout.names or ()
+    return struct.Struct(">" + "".join(codes[layout[name].str[1:]] for name in names))
 
 
 def _offsets(name: str, layout: np.dtype[Any]) -> Any:

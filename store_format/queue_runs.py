@@ -7,7 +7,7 @@ by run in the order of the log.
 
 from collections import namedtuple
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,9 @@ from store_format.layouts import (
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
-NO_POSITION = -1  # an entry below the queue's next position, skipped; a queue with nothing yet
-REPEATED = -2  # an entry skipped because the queue holds its message already
+# No queue has these positions; it may have others below zero, see `begin`.
+NO_POSITION = -(1 << 63)  # an entry below the queue's next position, skipped; nothing there yet
+REPEATED = NO_POSITION + 1  # an entry skipped because the queue holds its message already
 
 # How a queue takes an entry whose queueOffset is not its next position, by release.
 PlaceRules = namedtuple("PlaceRules", "skip_lower_offsets skip_by_end")
@@ -126,6 +127,14 @@ def _byte_offset(position: int) -> Any:
     return np.int64(np.uint64(position) * np.uint64(QUEUE_ENTRY_BYTES))
 
 
+@inlined
+def _offset(offsets: Int64s, first: int, i: int) -> Any:
+    """The queueOffset of a run's entry; where they are not given they go on by one, and wrap."""
+    if len(offsets) > 0:
+        return offsets[i]
+    return np.int64(np.uint64(first) + np.uint64(i))
+
+
 @kernel
 def fold(
     entries: Bytes,
@@ -145,7 +154,7 @@ def fold(
     """
     greatest_end: Any = np.int64(-1)  # within the run: only one message can repeat, in one record
     for i in range(count):
-        offset = first + i if len(offsets) == 0 else offsets[i]
+        offset = _offset(offsets, first, i)
         taken: Any = True
         skipped = NO_POSITION
         if len(offsets) > 0:
@@ -165,6 +174,61 @@ def fold(
             if len(offsets) > 0:
                 greatest_end = end
     return position
+
+
+@kernel
+def _begin(
+    offsets: Int64s, first: int, count: int, start: int, file_bytes: int, skip_lower: bool
+) -> Any:
+    at = np.int64(start)
+    for i in range(count):
+        offset = _offset(offsets, first, i)
+        if offset != 0:
+            expected = _byte_offset(offset)
+            within = expected % file_bytes
+            if expected < 0 and within > 0:
+                within -= file_bytes  # as Java's %, whose sign is that of the dividend
+            if at == NO_POSITION:
+                at = expected - within
+            if within > 0:
+                return i, at, (within + QUEUE_ENTRY_BYTES - 1) // QUEUE_ENTRY_BYTES
+            if not skip_lower or expected >= at:
+                return i, at, 0
+        else:
+            if at == NO_POSITION:
+                at = np.int64(0)
+            return i, at, 0
+    return count, at, 0
+
+
+class Beginning(NamedTuple):
+    """How a queue stands whose first file may still be empty, in positions.
+
+    file: the first file's first position, below zero where RocketMQ gives it a negative name;
+    position: the next one; empty: nothing has been written to the file, no pre-blank either.
+    """
+
+    file: int
+    position: int
+    empty: bool
+
+
+def begin(
+    offsets: Int64s, first: int, count: int, before: Beginning | None, file_bytes: int,
+    rules: PlaceRules,
+) -> Beginning:  # fmt: skip
+    """The queue's next position for a run, where nothing has been written to its first file yet.
+
+    before: what this returned for the run before, None for the queue's first run; file_bytes: of
+    a queue's file. As ConsumeQueue.putMessagePositionInfo, in Java's wrapping arithmetic: the
+    first queueOffset chooses the file (a negative one its name, where it reaches below the file
+    at 0), each further one fills it with pre-blank entries up to itself, until one is written.
+    Those before it are skipped, by `fold` too, as they are below the position that is returned.
+    """
+    start = before.file * QUEUE_ENTRY_BYTES if before else NO_POSITION
+    at, start, blanks = _begin(offsets, first, count, start, file_bytes, rules.skip_lower_offsets)
+    file = int(start) // QUEUE_ENTRY_BYTES
+    return Beginning(file, file + int(blanks), at == count)
 
 
 def start_position(first_offset: int, batch: bool) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store_format.layouts import (
+    BLANK,
     BLANK_BYTES,
     CRC_PROPERTY_BYTES,
     IPV4_HOST,
@@ -28,9 +29,11 @@ from store_format.layouts import (
     RECORD_MIDDLE,
     RECORD_PREFIX_MAX,
     SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
     TIMESTAMP_BYTES,
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
+    as_struct,
 )
 from store_format.prefix_crc import PrefixCrc, Read, shift
 from store_format.records import RecordRules, find_record, prefix_bytes
@@ -39,6 +42,9 @@ Bytes = npt.NDArray[np.uint8]
 
 NOT_FOUND = -1
 _WINDOW_BYTES = 1 << 20
+_HEAD, _MIDDLE, _BLANK = as_struct(RECORD_HEAD), as_struct(RECORD_MIDDLE), as_struct(BLANK)
+_PLACE = (RECORD_HEAD.names or ()).index("physicalOffset")
+_HOST_FLAGS = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 _CRC_START, _CRC_END = b"__CRC32#\x01", b"\x02"
 
 
@@ -69,6 +75,8 @@ class Prover:
         self._window = np.empty(0, np.uint8)
         self._window_at = 0
         self._crcs: PrefixCrc | None = None
+        flags = (0, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, _HOST_FLAGS)
+        self._prefixes = {each: int(prefix_bytes(each, rules)) for each in flags}
         self._magics = (MAGIC_V1, MAGIC_V2) if rules.long_topics else (MAGIC_V1,)
 
     @property
@@ -133,30 +141,28 @@ class Prover:
 
     def lengths(self, at: int) -> Parts | None:
         """The parts of what stands at `at`, if they add up; whatever magic number and place."""
-        head = self._peek(at, RECORD_PREFIX_MAX)
+        head = self._peek(at, RECORD_PREFIX_MAX).tobytes()
         if len(head) < RECORD_FIXED_BYTES:
             return None
-        first = np.frombuffer(head, RECORD_HEAD, 1)[0]
-        size, magic = int(first["totalSize"]), int(first["magic"])
-        prefix = int(prefix_bytes(int(first["sysFlag"]), self._rules))
+        size, magic, crc, _, _, _, place, flags, _ = _HEAD.unpack_from(head)
+        prefix = self._prefixes[flags & _HOST_FLAGS]
         topic_bytes = TOPIC_LENGTH_V2 if magic == MAGIC_V2 else TOPIC_LENGTH_V1
         least = prefix + topic_bytes + PROPERTIES_LENGTH
         if not least <= size <= self._end - at or prefix > len(head):
             return None
-        middle = np.frombuffer(head, RECORD_MIDDLE, 1, prefix - RECORD_MIDDLE.itemsize)[0]
-        body = max(int(middle["bodyLength"]), 0)
+        *_, body = _MIDDLE.unpack_from(head, prefix - _MIDDLE.size)
+        body = max(body, 0)
         left = size - least - body
         if left < 0:
             return None
-        topic = _signed(self._peek(at + prefix + body, topic_bytes))
+        topic = _signed(self._peek(at + prefix + body, topic_bytes).tobytes())
         if not 0 <= topic <= left:
             return None
         after_topic = at + prefix + body + topic_bytes + topic
-        properties = max(_signed(self._peek(after_topic, PROPERTIES_LENGTH)), 0)
+        properties = max(_signed(self._peek(after_topic, PROPERTIES_LENGTH).tobytes()), 0)
         if properties != left - topic:
             return None
-        place, crc = int(first["physicalOffset"]), int(first["bodyCRC"])
-        born_v6 = self._rules.ipv6_hosts and int(first["sysFlag"]) & SYS_BORN_HOST_V6
+        born_v6 = self._rules.ipv6_hosts and flags & SYS_BORN_HOST_V6
         stored = RECORD_HEAD_BYTES + (IPV6_HOST if born_v6 else IPV4_HOST)
         timestamp = _signed(head[stored : stored + TIMESTAMP_BYTES])
         return Parts(size, magic, place, crc, at + prefix, body, properties, timestamp)
@@ -178,16 +184,15 @@ class Prover:
 
     def starts_surely(self, at: int) -> bool:
         """A magic number with its own place, or a BLANK of the right size."""
-        head = self._peek(at, RECORD_HEAD_BYTES)
+        head = self._peek(at, RECORD_HEAD_BYTES).tobytes()
         if len(head) < BLANK_BYTES:
             return False
-        size, magic = (int(word) for word in np.frombuffer(head, ">i4", 2))
+        size, magic = _BLANK.unpack_from(head)
         if magic == MAGIC_BLANK:
             return size == self._end - at
         if len(head) < RECORD_HEAD_BYTES:
             return False
-        place = int(np.frombuffer(head, RECORD_HEAD, 1)[0]["physicalOffset"])
-        return magic in self._magics and place == at
+        return magic in self._magics and bool(_HEAD.unpack_from(head)[_PLACE] == at)
 
     def property_crc(self, at: int, parts: Parts) -> bool | None:
         """Whether a `__CRC32#` at the record's end is right; None where there is none."""
@@ -244,5 +249,5 @@ class Prover:
         return buffer
 
 
-def _signed(raw: Bytes) -> int:
-    return int.from_bytes(raw.tobytes(), "big", signed=True)
+def _signed(raw: bytes) -> int:
+    return int.from_bytes(raw, "big", signed=True)

@@ -20,6 +20,7 @@ from store_format.layouts import (
     RECORD_HEAD,
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_MASK,
+    as_struct,
 )
 from store_format.oversize import read_oversize
 from store_format.property_crc import bad_property_crcs
@@ -36,8 +37,9 @@ from store_format.scan import (
     Stretch,
 )
 
-MOST_RANGES = 100_000  # a segment: after so many its rest counts as damaged
-_PUTS = 1 << 16  # outputs are emptied at each damage: small tables are emptied fast
+MOST_RANGES = 1_000_000  # a segment: after so many its rest counts as damaged
+_PUTS = 1 << 16
+_HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
 _WHOLE = (Fault.BODY_CRC, Fault.PROPERTY_CRC)
 
 
@@ -79,6 +81,7 @@ class Before(NamedTuple):
     is_last: bool = True
 
 
+_NEVER = -(1 << 63)  # below every queueOffset but the least, which is as good
 NOTHING_BEFORE = Before(None, lambda topic, queue_id: None)
 
 
@@ -101,6 +104,8 @@ class TolerantScan(Scan):
         self.before = before
         self.live_end = stretch.start  # where the last live record ends
         self.ranges = 0
+        self.most_ranges = MOST_RANGES
+        self._dispatched = Dispatched(self.buffers)
         self._known: dict[tuple[str, int], int] = {}
         self._suspect = False  # stale records may follow
         self._held: Damage | None = None  # it may go on
@@ -117,7 +122,6 @@ class TolerantScan(Scan):
         end.first = at = s.start
         while at < s.segment_end and end.fault == Fault.NONE:
             at, fault = yield from self._sound(at)
-            yield from self._empty()
             if fault == Fault.BLANK:
                 at = yield from self._blank(at)
             elif fault != Fault.NONE:
@@ -221,7 +225,6 @@ class TolerantScan(Scan):
             if good < len(rows):
                 fault, self.end.fault = self.end.fault, Fault.NONE
                 place = int(rows["physicalOffset"][good])
-                yield from self._empty()
                 yield from self._report(
                     Kind.DAMAGED, place, place + int(rows["size"][good]), fault, "record"
                 )
@@ -243,9 +246,8 @@ class TolerantScan(Scan):
         at = int(row["topicAt"])
         topic = decode(window[at : at + int(row["topicLength"])].tobytes())
         key = topic, int(row["queueId"])
-        known = self._known.get(key)
-        if known is None:
-            known = self.before.known(*key)
+        here = max(self._known.get(key, _NEVER), self._dispatched.greatest(key))
+        known = here if here != _NEVER else self.before.known(*key)
         return int(known is not None and int(row["queueOffset"]) <= known)
 
     def _stale_range(self, rows: Rows) -> Generator[Any, None, None]:
@@ -304,7 +306,7 @@ class TolerantScan(Scan):
         return s.segment_end
 
     def _search(self, at: int) -> int:
-        return self.prover.next_record(at) if self.ranges < MOST_RANGES else NOT_FOUND
+        return self.prover.next_record(at) if self.ranges < self.most_ranges else NOT_FOUND
 
     def _last_byte(self, at: int) -> int:
         """The last place from `at` on that is not zero; at - 1 where there is none."""
@@ -335,12 +337,12 @@ class TolerantScan(Scan):
 
     def _values_at(self, at: int, fault: Fault) -> tuple[int, int | None]:
         """The size there, and the field at fault where that is one of the first."""
-        head = np.zeros(RECORD_HEAD.itemsize, np.uint8)
-        self.read(at, head[: self.stretch.segment_end - at])
-        fields = np.frombuffer(head, RECORD_HEAD)[0]
-        size, name = int(fields["totalSize"]), REASONS.get(fault, ("", ""))[0]
-        known = RECORD_HEAD.names or ()
-        return size, int(fields[name]) if name in known else size if name == "size" else None
+        raw = self.prover.bytes_at(at, RECORD_HEAD.itemsize).ljust(RECORD_HEAD.itemsize, b"\0")
+        fields = _HEAD.unpack(raw)
+        size, name = fields[0], REASONS.get(fault, ("", ""))[0]
+        if name in _HEAD_NAMES:
+            return size, fields[_HEAD_NAMES.index(name)]
+        return size, size if name == "size" else None
 
     def _let_go(self) -> Generator[Any, None, None]:
         if self._held:
@@ -354,6 +356,7 @@ class TolerantScan(Scan):
                 greatest = int(part.runs.greatest[i])
                 self._known[key] = max(self._known.get(key, greatest), greatest)
             yield part
+        self._dispatched.clear()
 
     def _load(self, at: int) -> Bytes:
         """The window from `at` on, read anew only where too little of it is left."""
@@ -363,3 +366,46 @@ class TolerantScan(Scan):
             self.read(at, self._window)
             self._window_at, within = at, 0
         return self._window[within:]
+
+
+class Dispatched:
+    """What the puts that are still in the buffers say of their queues' greatest queueOffsets.
+
+    Each put is looked at once, when a record after damage is judged; asked at each of a million
+    ranges, so that the outputs need not be emptied there.
+    """
+
+    def __init__(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+        self._seen = 0
+        self._numbers: dict[tuple[str, int], list[int]] = {}  # spellings that Java decodes alike
+        self._named = 0
+        self._greatest = np.full(64, _NEVER, np.int64)
+
+    def clear(self) -> None:
+        """The buffers have been emptied."""
+        self._seen = self._named = 0
+        self._numbers.clear()
+        self._greatest.fill(_NEVER)
+
+    def greatest(self, key: tuple[str, int]) -> int:
+        """The greatest queueOffset of a queue, _NEVER where it has none here."""
+        self._look()
+        return max((int(self._greatest[n]) for n in self._numbers.get(key, ())), default=_NEVER)
+
+    def _look(self) -> None:
+        puts = self._buffers.puts.queue[self._seen : int(self._buffers.puts.used[0])]
+        if len(puts) == 0:
+            return
+        self._seen += len(puts)
+        table = self._buffers.table
+        known = int(table.used[0])
+        if known > len(self._greatest):
+            more = np.full(2 * known - len(self._greatest), _NEVER, np.int64)
+            self._greatest = np.append(self._greatest, more)
+        for number in range(self._named, known):
+            row = table.rows[number]
+            name = table.names[int(row["nameAt"]) : int(row["nameEnd"])].tobytes()
+            self._numbers.setdefault((decode(name), int(row["queueId"])), []).append(number)
+        self._named = known
+        np.maximum.at(self._greatest, puts["queue"], puts["queueOffset"])

@@ -7,7 +7,6 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from store_format.faults import Fault
 from store_format.scan import End, IndexPuts, Read, Runs, ScanRules
 from store_format.segments import Segment
 from store_format.store_files import Reader, Storage
@@ -15,29 +14,20 @@ from store_format.tolerant import (
     MOST_RANGES,
     Before,
     Damage,
-    Kind,
     scan_past_damage,
 )
+from udfs.ranges import RangeFile
 from udfs.scan import RunFiles, scanned_row
-from udfs.schemas import SCANNED, ids_of, schema
+from udfs.schemas import SCANNED, ids_of
 from udfs.staging import RUNS, Staging, attempt_name
 
-DAMAGE = ".damage"
-
-# One row a damaged range; see store_format.tolerant.Damage.
-RANGE = schema(
-    offset=pa.int64(),
-    end=pa.int64(),
-    kind=pa.string(),
-    fault=pa.int32(),
-    size=pa.int64(),
-    value=pa.int64(),
-    follows=pa.string(),
-)
 # One row a segment.
 MAPPED = SCANNED.append(pa.field("segment", pa.int64()))
 MAPPED = MAPPED.append(pa.field("live_end", pa.int64()))  # where its last live record ends
 MAPPED = MAPPED.append(pa.field("ranges", pa.int64()))
+# JSON, an array a cause: kind, fault, whether no live record of the segment follows, ranges, bytes
+MAPPED = MAPPED.append(pa.field("causes", pa.string()))
+MAPPED = MAPPED.append(pa.field("lost_end", pa.int64()))  # of the last range lost before that
 MAPPED = MAPPED.append(pa.field("given_up", pa.bool_()))  # too many: the rest was not looked at
 
 
@@ -66,6 +56,7 @@ class MapSegments:
     splits_a_segment: int
     rules: ScanRules
     runs: tuple[tuple[int, str], ...]
+    most_ranges: int = MOST_RANGES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for place in ids_of(batches):
@@ -77,12 +68,13 @@ class MapSegments:
         reader = self.storage.open(segment.path, segment.state)
         run = attempt_name(f"scan-{split:08d}")
         output = RunFiles(self.staging, run, split)
-        ranges = RangeFile(self.staging, run)
         before = _Before(self.staging, tuple(r for s, r in self.runs if s < split))
         scan = scan_past_damage(
             padded(reader, segment), segment.start, segment.start + self.segment_bytes,
             self.rules, Before(damaged.last_timestamp, before.greatest, damaged.is_last),
         )  # fmt: skip
+        ranges = RangeFile(self.staging, run, segment.end, lambda: scan.live_end)
+        scan.most_ranges = self.most_ranges
         end = End()
         for part in scan.run():
             match part:
@@ -95,15 +87,13 @@ class MapSegments:
                 case End():
                     end = part
         reader.close()
-        if segment.state.size < self.segment_bytes:
-            ranges.cut(segment.end, segment.start + self.segment_bytes)
         output.finish(end.records)
         return {
             **scanned_row(split, run, end, output.unsafe),
             "segment": damaged.number,
             "live_end": scan.live_end,
-            "ranges": ranges.finish(),
-            "given_up": scan.ranges >= MOST_RANGES,
+            **ranges.finish(segment.start + self.segment_bytes),
+            "given_up": scan.ranges >= scan.most_ranges,
         }
 
 
@@ -118,45 +108,6 @@ def padded(reader: Reader, segment: Segment) -> Read:
             read_there(offset, buffer[:there])
 
     return read
-
-
-class RangeFile:
-    """The ranges of one segment, in staging."""
-
-    def __init__(self, staging: Staging, run: str) -> None:
-        self._output = staging.storage.create(staging.path(run + DAMAGE))
-        self._rows: list[Damage] = []
-
-    def add(self, damage: Damage) -> None:
-        self._rows.append(damage)
-
-    def cut(self, start: int, end: int) -> None:
-        """[start, end) of the segment is not there at all."""
-        kept = [d._replace(end=min(d.end, start)) for d in self._rows if d.offset < start]
-        missing = Damage(start, end, Kind.MISSING, Fault.MISSING, 0, None, "segment's end")
-        self._rows = [*kept, missing]
-
-    def finish(self) -> int:
-        """Write them; how many there are."""
-        table = pa.Table.from_pylist(
-            [{**d._asdict(), "kind": str(d.kind), "fault": int(d.fault)} for d in self._rows], RANGE
-        )
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, RANGE) as stream:
-            stream.write_table(table)
-        raw = sink.getvalue()
-        self._output.write(raw)
-        self._output.finish(raw.size)
-        return len(self._rows)
-
-
-def read_ranges(staging: Staging, run: str, most: int | None = None) -> list[Damage]:
-    """The ranges of a scanned segment, at most so many from the first on."""
-    with pa.ipc.open_stream(staging.storage.read_bytes(staging.path(run + DAMAGE))) as stream:
-        rows = stream.read_all().slice(0, most).to_pylist()
-    return [
-        Damage(**{**row, "kind": Kind(row["kind"]), "fault": Fault(row["fault"])}) for row in rows
-    ]
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,17 @@ and the log's order, `build` by segment file and the log's order.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from store_format.consume_queue import entry_bytes, pre_blank, segment_bytes
-from store_format.faults import DamageFound
-from store_format.layouts import QUEUE_ENTRY
+from store_format.faults import REFUSE, SALVAGE, DamageFound
+from store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
-from store_format.queue_runs import NO_POSITION, PlaceRules, fold, start_position
+from store_format.openings import LOOKED_AT, can_be_first, opening
+from store_format.queue_runs import NO_POSITION, REPEATED, Beginning, PlaceRules, begin, fold
 from store_format.store_files import Writer
 from udfs.schemas import BUILT, PLACED, RUN, ids_of, in_batches, rows_of
 from udfs.staging import ENTRIES, RUNS, Staging, attempt_name, read_range
@@ -25,7 +26,11 @@ Row = dict[str, Any]
 
 _NO_ENTRIES = np.empty(0, np.uint8)
 _NO_OFFSETS = np.empty(0, np.int64)
-_ENTRIES_A_WRITE = 4096
+_ENTRIES_A_WRITE = 1 << 16
+
+# `count` positions are lost before the run's entry number `index`.
+GAP_COUNT = np.dtype([("index", "<i8"), ("count", "<i8")])
+_NO_GAPS = np.empty(0, GAP_COUNT)
 
 QUEUE_KEY = ("topic", "queue_id", "batch")
 LOG_ORDER = ("split", "part")
@@ -48,6 +53,20 @@ class ListRuns:
                         yield rows.replace_schema_metadata(None)
 
 
+class Folded(NamedTuple):
+    """A run in its queue: how often each entry stands there, one after the other, and what then.
+
+    copies: int64, 0 where it is left out, more where positions before it are lost; after: the
+    next position; skipped: entries left out for their queueOffsets; skips_at_end: one of them
+    comes after the last that is not.
+    """
+
+    copies: np.ndarray
+    after: int
+    skipped: int
+    skips_at_end: bool
+
+
 @dataclass(frozen=True)
 class QueueFiles:
     """What the queue stages need: staging, the splits' run names, and the rules."""
@@ -57,6 +76,7 @@ class QueueFiles:
     rules: PlaceRules
     queue_file_bytes: int  # mappedFileSizeConsumeQueue
     batch_file_bytes: int  # mapperFileSizeBatchConsumeQueue
+    firsts: str = REFUSE  # what is done with a queue's first queueOffset that cannot be one
 
     def entries_a_file(self, batch: bool) -> int:
         return self.file_bytes(batch) // entry_bytes(batch)
@@ -64,20 +84,52 @@ class QueueFiles:
     def file_bytes(self, batch: bool) -> int:
         return segment_bytes(self.batch_file_bytes if batch else self.queue_file_bytes, batch)
 
-    def positions(self, row: Row, position: int) -> tuple[np.ndarray, int]:
-        """Each entry's position when the run is appended at `position`, and the next one."""
-        entries, offsets = _NO_ENTRIES, _NO_OFFSETS
-        if row["offsets_at"] >= 0:
+    def offsets(self, row: Row) -> np.ndarray:
+        """The queueOffsets of a run; empty where they go on by one from the first."""
+        decided = row.get("decided", 0)
+        if row["offsets_at"] < 0 and not decided:
+            return _NO_OFFSETS
+        if row["offsets_at"] < 0:
+            offsets = np.uint64(row["first"] % (1 << 64)) + np.arange(row["count"], dtype=np.uint64)
+            offsets = offsets.view(np.int64)
+        else:
             name = self.runs[row["split"]] + ENTRIES
-            entries = self.entries(row, 0, row["count"])
             raw = read_range(self.staging, name, row["offsets_at"], 8 * row["count"])
             offsets = raw.view(np.int64)
-        positions = np.empty(row["count"], np.int64)
-        if row["batch"]:
-            positions[:] = np.arange(position, position + row["count"])
-            return positions, position + row["count"]
-        after = fold(entries, offsets, row["first"], row["count"], position, self.rules, positions)
-        return positions, after
+        if decided:
+            offsets[:decided] = row["decided_from"] + np.arange(decided)
+        return offsets
+
+    def fold(self, row: Row, position: int, gaps: np.ndarray) -> "Folded":
+        """A run appended at `position`; gaps: GAP_COUNT rows, of which batch queues have none."""
+        count = row["count"]
+        if row["batch"]:  # positions in a batch queue are no queueOffsets: its entries say them
+            return Folded(np.ones(count, np.int64), position + count, 0, False)
+        offsets = self.offsets(row)
+        entries = self.entries(row, 0, count) if len(offsets) else _NO_ENTRIES
+        positions = np.empty(count, np.int64)
+        at = 0
+        for index, missing in [*gaps.tolist(), (count, 0)]:
+            position = fold(
+                entries[at * QUEUE_ENTRY_BYTES : index * QUEUE_ENTRY_BYTES], offsets[at:index],
+                row["first"] + at, index - at, position, self.rules, positions[at:index],
+            )  # fmt: skip
+            position += missing
+            at = index
+        copies = (positions > REPEATED).astype(np.int64)
+        placed = np.flatnonzero(copies)
+        after = positions[placed[-1] + 1 :] if len(placed) else positions
+        copies[gaps["index"]] += gaps["count"]
+        skipped = positions == NO_POSITION
+        return Folded(copies, position, int(skipped.sum()), bool((after == NO_POSITION).any()))
+
+    def gaps(self, row: Row) -> np.ndarray:
+        """The GAP_COUNT rows of a PLACED row."""
+        size = GAP_COUNT.itemsize
+        if not row["gaps"]:
+            return _NO_GAPS
+        raw = read_range(self.staging, row["gaps_name"], row["gaps_at"], row["gaps"] * size)
+        return raw.view(GAP_COUNT)
 
     def entries(self, row: Row, start: int, stop: int) -> np.ndarray:
         """Entries [start, stop) of a run, as on disk."""
@@ -92,45 +144,110 @@ class NumberRuns:
     """RUN rows of whole queues, in order, to PLACED rows: one for each segment a run reaches."""
 
     files: QueueFiles
-    gaps: Callable[[], Callable[[Row], Row | None]] | None = None  # a queue's, see udfs.gaps
+    # called once a task, then once a queue: see udfs.gaps.queue_gaps
+    gaps: Callable[[], Callable[[], Callable[[Row], np.ndarray]]] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         queues = groupby(rows_of(batches), key_of(QUEUE_KEY))
-        yield from in_batches((row for _, rows in queues for row in self._number(rows)), PLACED)
+        kept = GapFile(self.files.staging)
+        gaps = self.gaps() if self.gaps else None
+        placed = (row for _, rows in queues
+                  for row in self._number(rows, kept, gaps() if gaps else None))  # fmt: skip
+        yield from in_batches(placed, PLACED)
+        kept.finish()
 
-    def _number(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def _number(
+        self, rows: Iterator[Row], kept: "GapFile", gaps_before: Callable[[Row], np.ndarray] | None
+    ) -> Iterator[Row]:
         start = position = NO_POSITION
-        gap_before = self.gaps() if self.gaps else None
-        for row in rows:
-            gap = gap_before(row) if gap_before else None
-            # positions in a batch queue are no queueOffsets: its entries say them
-            repeat = gap["count"] if gap and not row["batch"] else 0
-            if position == NO_POSITION:
-                start = position = self._start(row) - repeat
-            positions, after = self.files.positions(row, position + repeat)
-            in_file = self.files.entries_a_file(row["batch"])
+        beginning: Beginning | None = None
+        for row in opened(self.files, rows):
+            gaps = gaps_before(row) if gaps_before else _NO_GAPS
+            if beginning is None or beginning.empty:
+                beginning = self._begin(row, beginning)
+                start = position = beginning.position
+                if len(gaps) and gaps[0]["index"] == 0:
+                    start = position = position - int(gaps[0]["count"])
+            folded = self.files.fold(row, position, gaps)
+            after, in_file = folded.after, self.files.entries_a_file(row["batch"])
             last = (after - 1) // in_file
             # The file is looked up before an entry is skipped: if the last one is full, an entry
             # that is then skipped has created the next (ConsumeQueue.putMessagePositionInfo).
-            if after % in_file == 0 and len(positions) and _skips_at_end(positions):
+            if after % in_file == 0 and folded.skips_at_end:
                 last += 1
             if after > position or last == position // in_file:
+                told = kept.add(gaps)
                 for segment in range(position // in_file, last + 1):
-                    yield {
-                        **row, "position": position + repeat, "repeat": repeat,
-                        "start": start, "segment": segment,
-                    }  # fmt: skip
+                    yield {**row, **told, "position": position, "start": start, "segment": segment}
             position = after
 
-    def _start(self, row: Row) -> int:
-        try:
-            return start_position(row["first"], row["batch"])
-        except ValueError as error:
+    def _begin(self, row: Row, before: Beginning | None) -> Beginning:
+        if row["batch"]:
+            return Beginning(0, 0, False)
+        if self.files.firsts == REFUSE and before is None and not can_be_first(row["first"]):
             entry = np.frombuffer(self.files.entries(row, 0, 1), QUEUE_ENTRY)[0]
             raise DamageFound(
                 f"topic {row['topic']!r}, queue {row['queue_id']}: the record at physical offset "
-                f"{entry['physicalOffset']}: {error}"
-            ) from None
+                f"{entry['physicalOffset']}: queueOffset {row['first']} is out of range for a "
+                "queue's first entry: --on-damage salvage goes by the entries that follow, "
+                "truncate takes it as RocketMQ does"
+            )
+        return begin(
+            self.files.offsets(row), row["first"], row["count"], before,
+            self.files.file_bytes(False), self.files.rules,
+        )  # fmt: skip
+
+
+def opened(files: QueueFiles, rows: Iterator[Row]) -> Iterator[Row]:
+    """A queue's runs, with what is decided of its first entries in salvage (see openings)."""
+    undecided = {"decided": 0, "decided_from": 0}
+    head: list[Row] = []
+    offsets: list[int] = []
+    is_all = files.firsts != SALVAGE
+    while not is_all and len(offsets) < LOOKED_AT:
+        row = next(rows, None)
+        if row is None:
+            is_all = True
+            break
+        head.append({**row, **undecided})
+        if row["batch"]:
+            break
+        given, looked = files.offsets(row), min(row["count"], LOOKED_AT)
+        offsets += (
+            given[:looked].tolist() if len(given) else range(row["first"], row["first"] + looked)
+        )
+    decision = opening(offsets[:LOOKED_AT], is_all) if head and not head[0]["batch"] else None
+    count, first = decision or (0, 0)
+    for row in head:
+        decided = min(count, row["count"])
+        yield {**row, "decided": decided, "decided_from": first}
+        count, first = count - decided, first + decided
+    for row in rows:
+        yield {**row, **undecided}
+
+
+class GapFile:
+    """The gaps of one task's runs, in a staging file that is made when there is one."""
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging = staging
+        self._output: Writer | None = None
+        self._name, self._bytes = "", 0
+
+    def add(self, gaps: np.ndarray) -> Row:
+        """Keep the gaps of a run; the columns that say where."""
+        told = {"gaps_name": self._name, "gaps_at": self._bytes, "gaps": len(gaps)}
+        if len(gaps):
+            if self._output is None:
+                self._name = told["gaps_name"] = attempt_name("gaps")
+                self._output = self._staging.storage.create(self._staging.path(self._name))
+            self._output.write(gaps.view(np.uint8))
+            self._bytes += gaps.nbytes
+        return told
+
+    def finish(self) -> None:
+        if self._output:
+            self._output.finish(self._bytes)
 
 
 @dataclass(frozen=True)
@@ -151,64 +268,71 @@ class BuildQueueFiles:
     def _build(self, folder: str, segment: int, rows: Iterator[Row]) -> Row:
         name = attempt_name("queue")
         staging = self.files.staging
-        output = staging.storage.create(staging.path(name), digest=True)
+        output: Writer | None = None
         entries = blank = skipped = 0
         batch = False
         for row in rows:
             batch = row["batch"]
+            if output is None and can_be_named(segment, self.files.file_bytes(batch)):
+                output = staging.storage.create(staging.path(name), digest=True)
             low = segment * self.files.entries_a_file(batch)
             high = low + self.files.entries_a_file(batch)
-            positions, _ = self.files.positions(row, row["position"])
+            folded = self.files.fold(row, row["position"], self.files.gaps(row))
             if blank == entries == 0 and low < row["start"]:
-                blank = row["start"] - low
-                output.write(pre_blank(blank))
-            entries += self._append(row, positions, low, high, output)
+                blank = min(row["start"], high) - low
+                if output:
+                    output.write(pre_blank(blank))
+            entries += self._append(row, folded.copies, low, high, output)
             # a run that reaches over several segments is counted in its first
             if low <= row["position"] < high:
-                skipped += int(np.count_nonzero(positions == NO_POSITION))
-        written = output.finish(self.files.file_bytes(batch))
+                skipped += folded.skipped
+        written = output.finish(self.files.file_bytes(batch)) if output else None
         return {
             "folder": folder,
             "number": segment,
-            "name": name,
-            "length": written.length,
+            "name": name if written else "",
+            "length": written.length if written else 0,
             "used": (blank + entries) * entry_bytes(batch),
-            "sha256": written.sha256,
+            "sha256": written.sha256 if written else "",
             "entries": entries,
             "skipped": skipped,
             "begin": 0,
             "end": 0,
         }
 
-    def _append(self, row: Row, positions: np.ndarray, low: int, high: int, output: Writer) -> int:
+    def _append(
+        self, row: Row, copies: np.ndarray, low: int, high: int, output: Writer | None
+    ) -> int:
         """Write those of the run's entries whose positions are in [low, high), the segment's."""
-        chosen = np.flatnonzero((positions >= low) & (positions < high))
-        position = int(row["position"])
-        repeated = max(min(position, high) - max(position - int(row["repeat"]), low), 0)
-        if repeated:
-            write_times(output, self.files.entries(row, 0, 1), repeated)
+        ends = int(row["position"]) + np.cumsum(copies)
+        here = np.minimum(ends, high) - np.maximum(ends - copies, low)
+        chosen = np.flatnonzero(here > 0)
         if len(chosen) == 0:
-            return repeated
-        start, stop = int(chosen[0]), int(chosen[-1]) + 1
-        entries = self.files.entries(row, start, stop)
-        if stop - start != len(chosen):  # some between are skipped
+            return 0
+        if output:
+            start, stop = int(chosen[0]), int(chosen[-1]) + 1
             size = entry_bytes(row["batch"])
-            entries = entries.reshape(-1, size)[chosen - start].reshape(-1)
-        output.write(entries)
-        return repeated + len(chosen)
+            entries = self.files.entries(row, start, stop)
+            if (here[start:stop] != 1).any():  # some between are skipped, or stand for lost ones
+                times = np.maximum(here[start:stop], 0)
+                for numbers in _with_copies(times):
+                    output.write(entries.reshape(-1, size)[numbers].reshape(-1))
+            else:
+                output.write(entries)
+        return int(here[chosen].sum())
 
 
-def write_times(output: Writer, entry: np.ndarray, times: int) -> None:
-    """The same entry again and again, in pieces."""
-    for at in range(0, times, _ENTRIES_A_WRITE):
-        output.write(np.tile(entry, min(_ENTRIES_A_WRITE, times - at)))
+def can_be_named(segment: int, file_bytes: int) -> bool:
+    """Whether a segment's file has a name that is a Java long, and not below zero."""
+    return 0 <= segment * file_bytes < 1 << 63
 
 
-def _skips_at_end(positions: np.ndarray) -> bool:
-    """After the last entry that has a position: is one skipped for its queueOffset?"""
-    placed = np.flatnonzero(positions >= 0)
-    after = positions[placed[-1] + 1 :] if len(placed) else positions
-    return bool((after == NO_POSITION).any())
+def _with_copies(times: np.ndarray) -> Iterator[np.ndarray]:
+    """The numbers of entries, each as often as it stands in the file, in bounded pieces."""
+    ends = np.cumsum(times)
+    for at in range(0, int(ends[-1]), _ENTRIES_A_WRITE):
+        places = np.arange(at, min(at + _ENTRIES_A_WRITE, int(ends[-1])))
+        yield np.searchsorted(ends, places, side="right")
 
 
 def key_of(names: tuple[str, ...]) -> Any:

@@ -18,7 +18,8 @@ from store_format.segments import Segment
 from store_format.store_files import Storage, Writer
 from store_format.tolerant import Damage, Kind
 from store_format.writer.encode import crc_property_of
-from udfs.damage import padded, read_ranges
+from udfs.damage import padded
+from udfs.ranges import read_ranges
 from udfs.schemas import ids_of, schema
 from udfs.staging import Staging, attempt_name
 
@@ -131,7 +132,7 @@ class RepairSegments:
     def _ranges(self, repair: SegmentRepair, end: int) -> list[Damage]:
         if repair.source is None:
             return [Damage(repair.start, end, Kind.MISSING, Fault.MISSING, 0, None, "record")]
-        ranges = read_ranges(self.staging, repair.run) if repair.run else []
+        ranges = list(read_ranges(self.staging, repair.run)) if repair.run else []
         if repair.zeros_from >= 0:
             rest = min(end, repair.source.end)
             zeros = Damage(repair.zeros_from, rest, Kind.DAMAGED, Fault.ZEROS, 0, None, "record")

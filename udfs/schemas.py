@@ -71,8 +71,13 @@ RUN = schema(
 
 # One row for each run and ConsumeQueue segment that it reaches into.
 PLACED = RUN.append(pa.field("position", pa.int64()))  # the queue's next position before the run
-# how often the run's first entry stands before it, at positions whose messages are lost
-PLACED = PLACED.append(pa.field("repeat", pa.int64()))
+# The run's first entries count as these queueOffsets, one after the other (store_format.openings).
+PLACED = PLACED.append(pa.field("decided", pa.int64()))  # so many
+PLACED = PLACED.append(pa.field("decided_from", pa.int64()))
+# Positions whose messages are lost, before entries of the run: GAP_COUNT rows in a file.
+PLACED = PLACED.append(pa.field("gaps_name", pa.string()))
+PLACED = PLACED.append(pa.field("gaps_at", pa.int64()))
+PLACED = PLACED.append(pa.field("gaps", pa.int64()))
 PLACED = PLACED.append(pa.field("start", pa.int64()))  # the queue's first position
 PLACED = PLACED.append(pa.field("segment", pa.int64()))  # number of the segment
 
@@ -88,7 +93,7 @@ CHAINED = schema(
 BUILT = schema(
     folder=pa.string(),  # below the store's root
     number=pa.int64(),  # of the segment or index file
-    name=pa.string(),  # in staging
+    name=pa.string(),  # in staging, '' of a file that no name can be given
     length=pa.int64(),
     used=pa.int64(),  # bytes before the preallocated tail
     sha256=pa.string(),

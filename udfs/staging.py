@@ -3,16 +3,20 @@
 Every name is unique to the attempt that wrote it; a row that came back says which one counts.
 """
 
+import json
 import uuid
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store_format.store_files import Storage
+from store_format.store_files import Storage, Writer
 
 Bytes = npt.NDArray[np.uint8]
+
+_PIECE_BYTES = 1 << 20
 
 ENTRIES = ".entries"
 HASHES = ".hashes"
@@ -34,6 +38,51 @@ class Staging(NamedTuple):
 def attempt_name(prefix: str) -> str:
     """A name that no other attempt at the same work has."""
     return f"{prefix}-{uuid.uuid4().hex}"
+
+
+class LineFile:
+    """JSON lines in a file of staging, written as they come."""
+
+    _LINES = 1 << 12
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging, self._name = staging, ""
+        self._output: Writer | None = None
+        self._lines: list[str] = []
+        self._bytes = 0
+
+    def add(self, row: dict[str, Any]) -> None:
+        self._lines.append(json.dumps(row) + "\n")
+        if len(self._lines) == self._LINES:
+            self._write()
+
+    def finish(self) -> str:
+        """Complete the file; its name, '' where there was no line."""
+        self._write()
+        if self._output:
+            self._output.finish(self._bytes)
+        return self._name
+
+    def _write(self) -> None:
+        raw = "".join(self._lines).encode()
+        if raw and self._output is None:
+            self._name = attempt_name("lines")
+            self._output = self._staging.storage.create(self._staging.path(self._name))
+        if self._output is None:
+            return
+        self._output.write(raw)
+        self._bytes += len(raw)
+        self._lines.clear()
+
+
+def pieces_of(staging: Staging, name: str) -> Iterator[bytes]:
+    """A staging file's content, in pieces of bounded size."""
+    reader = staging.storage.open(staging.path(name))
+    for at in range(0, reader.state.size, _PIECE_BYTES):
+        piece = np.empty(min(_PIECE_BYTES, reader.state.size - at), np.uint8)
+        reader.read_into(at, piece)
+        yield piece.tobytes()
+    reader.close()
 
 
 def records_in(staging: Staging, name: str) -> int | None:

@@ -37,7 +37,8 @@ class FileQueue:
             start = wrap64(start_offset - remainder(start_offset, self.file_size))
             self.files.append(QueueFile(start, first=True))
         elif len(self.files[-1].content) == self.file_size:
-            self.files.append(QueueFile(self.files[-1].start + self.file_size, first=False))
+            start = wrap64(self.files[-1].start + self.file_size)
+            self.files.append(QueueFile(start, first=False))
         return self.files[-1]
 
 
@@ -61,7 +62,7 @@ class ConsumeQueue:
         if file.first and queue_offset != 0 and not file.content:
             until = wrap32(remainder(expected, self.queue.file_size))
             file.content += PRE_BLANK * max(math.ceil(until / 20), 0)
-        position = file.start + len(file.content)
+        position = wrap64(file.start + len(file.content))
         if queue_offset != 0 and expected < position and self.rules.since(4, 2, 0):
             return
         self.max_physical_offset = reaches

@@ -1,0 +1,94 @@
+"""What the log lost, and where: places and lengths in files of staging, read as they are needed.
+
+A million ranges are 16 MB in a file of their segment; the driver holds a row a segment.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from udfs.ranges import CONTENT, range_rows
+from udfs.staging import Staging
+
+Int64s = npt.NDArray[np.int64]
+
+PLACE = np.dtype([("offset", "<i8"), ("length", "<i8")])
+_PIECES_HELD = 4
+
+
+class LostPiece(NamedTuple):
+    """What one segment, or a hole before it, lost: ranges from `start` to the next piece's.
+
+    run: of its file of ranges in staging, '' where there is none; those that start before `end`
+    count, the log's end; more: further ranges, (offset, length); total: bytes of all of them.
+    """
+
+    start: int
+    end: int
+    run: str
+    more: tuple[tuple[int, int], ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What the log lost, a piece a segment that lost anything, ascending.
+
+    from_start: the log begins at physical offset 0, so each queue began in it.
+    """
+
+    pieces: tuple[LostPiece, ...]
+    from_start: bool
+
+    @property
+    def any(self) -> bool:
+        return bool(self.pieces)
+
+
+class LostReader:
+    """Answers how much was lost between two places; holds the ranges of a few segments."""
+
+    def __init__(self, lost: Lost, staging: Staging) -> None:
+        self._pieces, self._staging = lost.pieces, staging
+        self.from_start = lost.from_start
+        self._starts = np.array([piece.start for piece in lost.pieces], np.int64)
+        totals = [piece.total for piece in lost.pieces]
+        self._before = np.append(0, np.cumsum(np.array(totals, np.int64)))
+        self._held: dict[int, tuple[Int64s, Int64s]] = {}
+
+    def between(self, after: Int64s, before: Int64s) -> Int64s:
+        """Bytes of the ranges that start in [after, before), for each pair of places."""
+        return self._up_to(before) - self._up_to(after)
+
+    def _up_to(self, places: Int64s) -> Int64s:
+        numbers = np.searchsorted(self._starts, places, side="right") - 1
+        found = np.zeros(len(places), np.int64)
+        for number in np.unique(numbers[numbers >= 0]).tolist():
+            mine = numbers == number
+            offsets, sums = self._ranges(number)
+            found[mine] = self._before[number] + sums[np.searchsorted(offsets, places[mine])]
+        return found
+
+    def _ranges(self, number: int) -> tuple[Int64s, Int64s]:
+        """Where a piece's ranges start, and the bytes of those before each, and of all."""
+        if number not in self._held:
+            if len(self._held) == _PIECES_HELD:
+                del self._held[next(iter(self._held))]
+            rows = places_of(self._staging, self._pieces[number])
+            sums = np.append(0, np.cumsum(rows["length"].astype(np.int64)))
+            self._held[number] = rows["offset"].astype(np.int64), sums
+        return self._held[number]
+
+
+def places_of(staging: Staging, piece: LostPiece) -> np.ndarray:
+    """A piece's ranges as PLACE rows, in order."""
+    parts = [np.array(list(piece.more), PLACE)] if piece.more else []
+    for found in range_rows(staging, piece.run) if piece.run else ():
+        lost = found[(found["kind"] != CONTENT) & (found["offset"] < piece.end)]
+        rows = np.empty(len(lost), PLACE)
+        rows["offset"], rows["length"] = lost["offset"], lost["end"] - lost["offset"]
+        parts.append(rows)
+    whole = np.concatenate(parts) if parts else np.empty(0, PLACE)
+    return whole[np.argsort(whole["offset"], kind="stable")]

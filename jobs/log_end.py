@@ -10,10 +10,9 @@ import numpy as np
 from jobs.collect import collect, run_in_tasks
 from jobs.damage import RANGES_LISTED, DamageMap
 from jobs.link import Linked
-from jobs.verify import NO_SUCH_FILE, Difference, files_there
-from store_format.checkpoint import Checkpoint, decode
+from jobs.verdict import NO_SUCH_FILE, Difference, files_there
+from store_format.checkpoint import Checkpoint
 from store_format.faults import Fault
-from store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from store_format.layouts import INDEX_HEADER, QUEUE_ENTRY
 from store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from store_format.segments import Finding
@@ -29,15 +28,6 @@ if TYPE_CHECKING:
 _LOST = "segments, or the end of the last one, may be missing"
 _CONSUMERS = f"{CONFIG}/consumerOffset.json"
 _SHOWN = 20
-
-
-def read_checkpoint(storage: Storage, store: str) -> Checkpoint | None:
-    """What a store's checkpoint says; None where there is none, or it is too short."""
-    try:
-        raw = storage.read_bytes(f"{store}/{CHECKPOINT}")
-    except FileNotFoundError:
-        return None
-    return decode(raw) if len(raw) >= CHECKPOINT_LAYOUT.itemsize else None
 
 
 def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> None:

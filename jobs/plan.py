@@ -32,6 +32,7 @@ class Plan:
     splits: Splits
     batch_topics: tuple[str, ...]
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what a rebuild leaves out, and is no fault
     in_use: bool = False  # a broker holds the store's lock
     odd: frozenset[int] = frozenset()  # segments of a wrong size, where those are taken at all
     findings: list[Finding] = field(default_factory=list)
@@ -65,6 +66,11 @@ def make_plan(
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
     warnings: list[str] = []
     topics = topic_attributes(storage, store, warnings)
+    notes = [
+        f"topic {name!r} is compacted; its compacted files are not derived"
+        for name, about in topics.items()
+        if about.get("cleanup.policy") == "COMPACTION"
+    ]
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
     )
@@ -82,9 +88,10 @@ def make_plan(
         whole = [each for n, each in enumerate(segments) if n not in odd]
         end = log_end_now(storage, whole, scan_rules(rules, parsed, batch_topics))
         segments, limit = may_grow(segments, end.at), end.at if end.sure else None
-        warnings.append(
+        notes.insert(
+            0,
             f"{store}: is in use, {holder_text(holder)} holds its lock; its log is read up to "
-            f"{end.at}, where it ended when this began"
+            f"{end.at}, where it ended when this began",
         )
     return Plan(
         store=store,
@@ -95,6 +102,7 @@ def make_plan(
         splits=Splits(segments, min(split_bytes, segment_bytes), segment_bytes, limit),
         batch_topics=batch_topics,
         warnings=warnings,
+        notes=notes,
         in_use=holder is not None,
         odd=odd,
         findings=findings,
@@ -116,6 +124,15 @@ def _split_bytes(segments: list[Segment], cores: int) -> int:
     return max(_SPLIT_BYTES_LEAST, min(SPLIT_BYTES, wanted))
 
 
+def topic_names(storage: Storage, store: str) -> frozenset[str] | None:
+    """The topics in config/topics.json; None where there is no such file, or it cannot be read."""
+    path = f"{store}/{CONFIG}/topics.json"
+    try:
+        return frozenset(json.loads(storage.read_bytes(path))["topicConfigTable"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return None
+
+
 def topic_attributes(
     storage: Storage, store: str, warnings: list[str]
 ) -> dict[str, dict[str, str]]:
@@ -130,10 +147,5 @@ def topic_attributes(
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             warnings.append(f"{path}: cannot be read ({error}); its .bak is tried")
             continue
-        warnings.extend(
-            f"topic {topic!r} is compacted; its compacted files are not derived"
-            for topic, about in topics.items()
-            if about.get("cleanup.policy") == "COMPACTION"
-        )
         return topics
     return {}

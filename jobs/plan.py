@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jobs.live import log_end_now, may_grow
+from store_format.foreign import QUEUE_EXT, refuse_foreign
 from store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from store_format.locks import holder_text
-from store_format.names import COMMIT_LOG, CONFIG
+from store_format.names import COMMIT_LOG, CONFIG, CONSUME_QUEUE
 from store_format.profiles import Profile, profile
 from store_format.rules import scan_rules
 from store_format.segments import Finding, Segment, Splits, find_segments, list_segments
@@ -58,6 +59,7 @@ def make_plan(
     rules = profile(rocketmq)
     parsed = settings_from(settings)
     refuse_unsupported(parsed)
+    refuse_foreign_store(storage, store)
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = commit_log_folders(store, parsed)
     if tolerant:
@@ -107,6 +109,20 @@ def make_plan(
         odd=odd,
         findings=findings,
     )
+
+
+def refuse_foreign_store(storage: Storage, store: str) -> None:
+    """Raise StoreError where a store's queues are of a kind that reput does not build."""
+    found = (names_in(storage, f"{store}/{name}") for name in (QUEUE_EXT, CONSUME_QUEUE))
+    refuse_foreign(store, *found)
+
+
+def names_in(storage: Storage, folder: str) -> list[str]:
+    """The names in a folder; none where there is no such folder."""
+    try:
+        return [listed.name for listed in storage.list(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def commit_log_folders(store: str, settings: Settings) -> list[str]:

@@ -21,7 +21,7 @@ from jobs.after_crash import dispatched_again_from
 from jobs.collect import collect, run_in_tasks
 from jobs.link import Linked
 from jobs.pipeline import NO_PUTS, Pipeline, PutsBefore
-from jobs.plan import topic_names
+from jobs.plan import names_in, topic_names
 from jobs.publish import Built, name_files
 from store_format.expiry import begins_expired, entry_layout, expired_puts, index_header
 from store_format.names import ABORT, BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, parse_segment_name
@@ -387,11 +387,3 @@ def files_there(storage: Storage, root: str) -> Iterable[str]:
                     yield f"{kind}/{topic}/{queue}/{name}"
     for name in names_in(storage, f"{root}/{INDEX}"):
         yield f"{INDEX}/{name}"
-
-
-def names_in(storage: Storage, folder: str) -> list[str]:
-    """The names in a folder; none where there is no such folder."""
-    try:
-        return [listed.name for listed in storage.list(folder)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []

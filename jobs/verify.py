@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.damage import DamageMap
 from jobs.pipeline import Cut, Pipeline, spark_cores
-from jobs.plan import make_plan
+from jobs.plan import make_plan, names_in
 from jobs.progress import Progress
 from jobs.rebuild import REFUSE, SALVAGE, check_unchanged, read_log
 from jobs.staging import staging_folder as new_staging
-from jobs.verdict import Difference, judge, names_in
+from jobs.verdict import Difference, judge
 from store_format.faults import StoreError
 from store_format.names import MANIFEST, UNFINISHED
 from store_format.storage import storage_for

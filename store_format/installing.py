@@ -131,6 +131,8 @@ def expired_queues(files: Files, store: str, wanted: set[str], log_start: int) -
     found = []
     above = f"{store}/" if store else ""
     for topic in files.names(f"{above}{CONSUME_QUEUE}"):
+        if not files.is_folder(f"{above}{CONSUME_QUEUE}/{topic}"):
+            continue  # what somebody left there: RocketMQ passes over it
         for queue_id in files.names(f"{above}{CONSUME_QUEUE}/{topic}"):
             queue = f"{CONSUME_QUEUE}/{topic}/{queue_id}"
             if queue not in wanted:

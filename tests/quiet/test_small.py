@@ -5,16 +5,19 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
+import pyspark.sql
 import pytest
 
 from jobs.install import install_set
+from jobs.repair import repair
 from store_format.checkpoint import Checkpoint, encode
 from store_format.faults import DamageFound, StoreError
 from store_format.layouts import INDEX_ENTRY_BYTES, QUEUE_ENTRY_BYTES
 from store_format.writer.message import Message
 from tests import golden_stores
-from tests.in_process import as_text
+from tests.in_process import Session, as_text, functions
 from tests.in_process import run as rebuild
 from tests.quiet.said import run_check, run_recover, run_verify, said
 from tests.test_live_store import SEGMENT, SETTINGS
@@ -248,6 +251,17 @@ def test_what_is_missing_after_a_clean_stop_is_a_fault(grown: Path, tmp_path: Pa
     behind(store)
     (store / "abort").unlink()
     assert len(run_verify(store, VERSION, SETTINGS).differences) == 4
+
+
+def test_a_repaired_store(tmp_path: Path) -> None:
+    store, golden = copy("middle_crc_5.3.3", tmp_path, derived=False)
+    repaired = tmp_path / "repaired"
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        repair(
+            Session(), str(store), str(repaired), rocketmq=golden.version,  # type: ignore[arg-type]
+            settings=as_text(golden.settings),
+        )  # fmt: skip
+    quiet(repaired, golden.version, golden.settings)
 
 
 # --- extra files of zeros --------------------------------------------------------------------

@@ -120,9 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     # opened before the store is: a missing file must not make one
     copied_from = arguments.from_store
     source: Any = (
-        segments_of(copied_from)
-        if copied_from
-        else messages_of(arguments.source, arguments.skip)
+        segments_of(copied_from) if copied_from else messages_of(arguments.source, arguments.skip)
     )
     topics = topic_attributes(LocalStorage(), store, warnings)
     writer = CommitLogWriter.open(
@@ -155,7 +153,10 @@ def run(arguments: argparse.Namespace) -> int:
                 else:
                     _append_all(writer, stop.waiting(source), counted)
         except Refused as error:
-            code, said = USAGE, f"{copied_from or arguments.source}: {error} ({type(error).__name__}, "
+            code, said = (
+                USAGE,
+                f"{copied_from or arguments.source}: {error} ({type(error).__name__}, ",
+            )
             said += f"{error.status})"
         except Stopped as error:
             code, said = error.exit_code, str(error)

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from jobs.after_crash import read_checkpoint
 from jobs.damage import DamageMap, map_damage, write_ranges
-from jobs.log_end import add_torn, past_the_end, read_checkpoint
+from jobs.log_end import add_torn, past_the_end
 from jobs.outputs import inputs_of
 from jobs.pipeline import Cut, Pipeline, spark_cores
 from jobs.plan import Plan, make_plan
 from jobs.progress import Progress
 from jobs.rebuild import check_unchanged
 from jobs.staging import temporary_folder
-from jobs.verify import Difference, compare_derived, files_there
+from jobs.verdict import Difference, files_there, judge
 from store_format.segments import Finding
 from store_format.storage import storage_for
 from store_format.store_files import Storage
@@ -39,6 +40,9 @@ class CheckReport:
     derived_files: int | None = None  # compared; None: the store has none
     differences: list[Difference] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what is no fault
+    behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
+    expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
     seconds: float = 0.0
 
     @property
@@ -50,7 +54,8 @@ class CheckReport:
         """What --json prints."""
         whole = {name: value for name, value in vars(self).items() if name != "segments"}
         whole["findings"] = [each._asdict() for each in self.findings]
-        whole["differences"] = [vars(each) for each in self.differences]
+        for name in ("differences", "behind"):
+            whole[name] = [vars(each) for each in whole[name]]
         return {"sound": self.sound, **whole, "segment_files": len(self.segments)}
 
 
@@ -92,9 +97,10 @@ def check(
             write_ranges(job, found, ranges)
         report = _report(plan, found)
         if any(True for _ in files_there(storage, store)):
-            compared = compare_derived(spark, job, found.linked, storage, store, past=True)
-            report.derived_files, report.differences = compared
-            report.differences.sort(key=lambda difference: difference.path)
+            verdict = judge(spark, job, found.linked, storage, store)
+            report.derived_files, report.differences = len(verdict.named), verdict.differences
+            report.behind, report.expired = verdict.behind, verdict.expired
+            report.notes += verdict.notes()
         else:
             report.warnings.append("no derived files are there: only the log was read")
         if not plan.in_use:
@@ -116,4 +122,5 @@ def _report(plan: Plan, found: DamageMap) -> CheckReport:
         damage=found.as_json(),
         findings=list(found.findings),
         warnings=plan.warnings + found.warnings,
+        notes=list(plan.notes),
     )

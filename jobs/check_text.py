@@ -59,6 +59,7 @@ def text(report: CheckReport) -> str:
         lines.append(f"  derived   {report.derived_files:,} files: {same}")
         lines += [f"  differs   {each.text()}" for each in report.differences[:_SHOWN]]
         lines += _more(count)
+    lines += [f"  note      {note}" for note in report.notes]
     lines += [f"  warning   {warning}" for warning in report.warnings]
     lines += ["", *picture(report), f"  {_LEGEND}"]
     return "\n".join(lines)

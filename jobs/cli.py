@@ -13,7 +13,7 @@ from jobs.ending import ending, flush, open_streams
 from jobs.options import DAMAGE, DONE, add_store, told_to_jobs
 from jobs.session import command_session
 from jobs.signals import ending_by_signals
-from store_format.settings import SettingError
+from store_format.faults import StoreError
 
 _EPILOG = """\
 exit codes:

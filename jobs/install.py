@@ -15,7 +15,7 @@ import numpy as np
 
 from jobs.options import add_consent, consent
 from jobs.outputs import Input, refuse_overlap
-from jobs.plan import commit_log_folders, topic_attributes
+from jobs.plan import commit_log_folders, refuse_foreign_store, topic_attributes
 from jobs.sets import REBUILT, parse_manifest
 from store_format.faults import StoreChanged, StoreError
 from store_format.file_layer import DiskFiles, FixedFiles, StoreInUse
@@ -119,6 +119,7 @@ def install_set(
     about = Installed(place.path, folder, kept_name(place.path), False, len(wanted))
     about.log_end = manifest["log_end"]
     note = note_of(manifest)
+    refuse_foreign_store(LocalStorage(), place.path)
     with _locked(place, dry_run):
         check_not_grown(place.path, note)
         _check_belongs(place.path, source, note, [file.path for file in wanted])

@@ -103,7 +103,14 @@ def link_segment(
 
 def _break(splits: Splits, scanned: Mapping[int, Scanned], row: Scanned) -> Break:
     rest_is_zero = row["rest_is_zero"] and all(
-        scanned[split]["first"] < 0 and scanned[split]["rest_is_zero"]
-        for split in range(row["split"] + 1, splits.total)
+        _is_zero(scanned[split]) for split in range(row["split"] + 1, splits.total)
     )
     return Break(row["split"], row["next"], Fault(row["fault"]), row["size"], rest_is_zero)
+
+
+def _is_zero(row: Scanned) -> bool:
+    """Whether a split has nothing but zeros. Where it begins a segment, which is where a record
+    must stand, its walk began there and found them; elsewhere it found no record at all.
+    """
+    begun = row["first"] >= 0 and (row["records"] > 0 or Fault(row["fault"]) != Fault.ZEROS)
+    return bool(row["rest_is_zero"] and not begun)

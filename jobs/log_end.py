@@ -10,10 +10,9 @@ import numpy as np
 from jobs.collect import collect, run_in_tasks
 from jobs.damage import DamageMap, add_range
 from jobs.link import Linked
-from jobs.verify import NO_SUCH_FILE, Difference, files_there
-from store_format.checkpoint import Checkpoint, decode
+from jobs.verdict import NO_SUCH_FILE, Difference, files_there
+from store_format.checkpoint import Checkpoint
 from store_format.faults import Fault
-from store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from store_format.layouts import INDEX_HEADER, QUEUE_ENTRY
 from store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from store_format.segments import Finding
@@ -21,7 +20,7 @@ from store_format.store_files import Storage
 from store_format.tolerant import Damage, Kind
 from udfs.compare import PAST_END
 from udfs.queues import QUEUE_KEY
-from udfs.torn import TORN, FindTorn
+from udfs.torn import NEWEST, TORN, FindNewest, FindTorn
 
 if TYPE_CHECKING:
     from jobs.pipeline import Pipeline
@@ -29,15 +28,6 @@ if TYPE_CHECKING:
 _LOST = "segments, or the end of the last one, may be missing"
 _CONSUMERS = f"{CONFIG}/consumerOffset.json"
 _SHOWN = 20
-
-
-def read_checkpoint(storage: Storage, store: str) -> Checkpoint | None:
-    """What a store's checkpoint says; None where there is none, or it is too short."""
-    try:
-        raw = storage.read_bytes(f"{store}/{CHECKPOINT}")
-    except FileNotFoundError:
-        return None
-    return decode(raw) if len(raw) >= CHECKPOINT_LAYOUT.itemsize else None
 
 
 def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> None:
@@ -81,7 +71,7 @@ def past_the_end(
         Finding(path, f"{said}: {_LOST}")
         for path, said in (
             *_derived(storage, store, linked.end, differences),
-            *_checkpoint(store, linked, known),
+            *_checkpoint(job, linked, known),
             *_consumers(job, linked),
         )
     ]
@@ -127,18 +117,35 @@ def _read(storage: Storage, path: str, layout: np.dtype[Any]) -> np.void | None:
     return np.frombuffer(raw, layout)[0] if whole else None
 
 
-def _checkpoint(store: str, linked: Linked, known: Checkpoint | None) -> Iterator[tuple[str, str]]:
+def _checkpoint(
+    job: "Pipeline", linked: Linked, known: Checkpoint | None
+) -> Iterator[tuple[str, str]]:
     if known is None:
         return
-    path = f"{store}/{CHECKPOINT}"
-    last = [row["last_timestamp"] for row in linked.accepted if row["records"]]
+    path = f"{job.plan.store}/{CHECKPOINT}"
+    last = max((row["last_timestamp"] for row in linked.accepted if row["records"]), default=0)
     stored = max(known.physic_msg_timestamp, known.logics_msg_timestamp)
-    if stored > (last[-1] if last else 0):
-        of = _time(last[-1]) if last else "none"
+    if stored > last and stored > (last := max(last, _newest(job, linked))):
+        of = _time(last) if last else "none"
         yield path, f"knows of a message of {_time(stored)}, the log's last one is of {of}"
     place = max(known.confirm_phy_offset, known.logics_physical_offset)
     if place > linked.end:
         yield path, f"knows of a message at {place:,}, the log ends at {linked.end:,}"
+
+
+def _newest(job: "Pipeline", linked: Linked) -> int:
+    """When the newest record of the last segment in use was stored.
+
+    Looked for only where the last record of no split is new enough: a clock was set back then, or
+    records are gone. A checkpoint is of the last moments before it was written.
+    """
+    segments = job.plan.segments
+    segment = next((s for s in reversed(segments) if s.start < linked.end), segments[0])
+    look = FindTorn(
+        job.plan.storage, segment, segment.start, min(linked.end, segment.end), job.rules.records, 0
+    )
+    rows = collect(run_in_tasks(job.spark.range(0, 1, 1, 1), FindNewest(look), NEWEST))
+    return max((row["timestamp"] for row in rows), default=0)
 
 
 def _time(milliseconds: int) -> str:

@@ -7,7 +7,7 @@ serverless. Only references cross the shuffle; the bytes are in staging.
 import os
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobs.collect import collect, run_in_tasks
 from jobs.link import Linked, Rescan, Scanned, SegmentWalk, link, link_segment
@@ -45,6 +45,16 @@ class Cut:
     split_bytes: int | None = None
     index_ranges: int | None = None
     partitions: int | None = None
+
+
+class PutsBefore(NamedTuple):
+    """Index puts that come before those of the log: the name of their run in staging, how many."""
+
+    run: str
+    puts: int
+
+
+NO_PUTS = PutsBefore("", 0)
 
 
 class Pipeline:
@@ -136,12 +146,15 @@ class Pipeline:
         with self.progress.stage("asked what is missing", lambda: Done(None, "queues")):
             return collect(run_in_tasks(self._runs_by_queue(linked), task, GAP))
 
-    def build(self, linked: Linked) -> list[Built]:
-        """Build all queue and index files in staging; one BUILT row each."""
+    def build(self, linked: Linked, before: PutsBefore = NO_PUTS) -> list[Built]:
+        """Build all queue and index files in staging; one BUILT row each.
+
+        before: puts of expired messages with which the first index file begins.
+        """
         frames = [self.queue_frame(linked)]
         if self.plan.settings.builds_index:
-            index = index_files(self.plan, self.staging, linked, self._ranges(linked))
-            files = index_file_count(self.plan, linked)
+            index = index_files(self.plan, self.staging, linked, self._ranges(linked), before)
+            files = index_file_count(self.plan, linked, before.puts)
             if files:
                 frames.insert(0, self._index_frame(index, files))
         frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
@@ -241,15 +254,17 @@ class Pipeline:
         return Done(None, f"{files:,} files written")
 
 
-def index_files(plan: Plan, staging: Staging, linked: Linked, ranges: int) -> IndexFiles:
+def index_files(
+    plan: Plan, staging: Staging, linked: Linked, ranges: int, before: PutsBefore = NO_PUTS
+) -> IndexFiles:
     """Where the puts of the accepted splits are: a running total over them."""
-    ends, total = [], 0
+    ends, total = [before.puts], before.puts
     for row in linked.accepted:
         total += row["index_puts"]
         ends.append(total)
     return IndexFiles(
         staging=staging,
-        runs=tuple(row["run"] for row in linked.accepted),
+        runs=(before.run, *(row["run"] for row in linked.accepted)),
         ends=tuple(ends),
         slots=plan.settings.max_hash_slot_num,
         index_num=plan.settings.max_index_num,
@@ -259,18 +274,18 @@ def index_files(plan: Plan, staging: Staging, linked: Linked, ranges: int) -> In
     )
 
 
-def index_file_count(plan: Plan, linked: Linked) -> int:
+def index_file_count(plan: Plan, linked: Linked, before: int = 0) -> int:
     """Index files of the log. Opening is lazy and by message, with or without keys.
 
     (IndexService.retryGetAndCreateIndexFile, called before a message's keys are looked at.)
     """
-    puts: int = sum(row["index_puts"] for row in linked.accepted)
+    puts: int = before + sum(row["index_puts"] for row in linked.accepted)
     last_record = max((row["last_record"] for row in linked.accepted), default=-1)
     last_put = max((row["last_put"] for row in linked.accepted), default=-1)
-    if last_record < 0:
-        return 0
     a_file = capacity(plan.settings.max_index_num)
     files = -(-puts // a_file)
+    if last_record < 0:
+        return files
     last_is_full = puts % a_file == 0
     return files + 1 if last_is_full and last_record > last_put else files
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jobs.live import log_end_now, may_grow
+from store_format.foreign import QUEUE_EXT, refuse_foreign
 from store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from store_format.locks import holder_text
-from store_format.names import COMMIT_LOG, CONFIG
+from store_format.names import COMMIT_LOG, CONFIG, CONSUME_QUEUE
 from store_format.profiles import Profile, profile
 from store_format.rules import scan_rules
 from store_format.segments import Finding, Segment, Splits, find_segments, list_segments
@@ -33,6 +34,7 @@ class Plan:
     splits: Splits
     batch_topics: tuple[str, ...]
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what a rebuild leaves out, and is no fault
     in_use: bool = False  # a broker holds the store's lock
     odd: frozenset[int] = frozenset()  # segments of a wrong size, where those are taken at all
     findings: list[Finding] = field(default_factory=list)
@@ -58,6 +60,7 @@ def make_plan(
     rules = profile(rocketmq)
     parsed = settings_from(settings, release=rules.release)
     refuse_unsupported(parsed)
+    refuse_foreign_store(storage, store)
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = commit_log_folders(store, parsed)
     if tolerant:
@@ -66,6 +69,11 @@ def make_plan(
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
     warnings = setting_warnings(settings, rules.release, "derive")
     topics = topic_attributes(storage, store, warnings)
+    notes = [
+        f"topic {name!r} is compacted; its compacted files are not derived"
+        for name, about in topics.items()
+        if about.get("cleanup.policy") == "COMPACTION"
+    ]
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
     )
@@ -83,9 +91,10 @@ def make_plan(
         whole = [each for n, each in enumerate(segments) if n not in odd]
         end = log_end_now(storage, whole, scan_rules(rules, parsed, batch_topics))
         segments, limit = may_grow(segments, end.at), end.at if end.sure else None
-        warnings.append(
+        notes.insert(
+            0,
             f"{store}: is in use, {holder_text(holder)} holds its lock; its log is read up to "
-            f"{end.at}, where it ended when this began"
+            f"{end.at}, where it ended when this began",
         )
     return Plan(
         store=store,
@@ -96,10 +105,25 @@ def make_plan(
         splits=Splits(segments, min(split_bytes, segment_bytes), segment_bytes, limit),
         batch_topics=batch_topics,
         warnings=warnings,
+        notes=notes,
         in_use=holder is not None,
         odd=odd,
         findings=findings,
     )
+
+
+def refuse_foreign_store(storage: Storage, store: str) -> None:
+    """Raise StoreError where a store's queues are of a kind that reput does not build."""
+    found = (names_in(storage, f"{store}/{name}") for name in (QUEUE_EXT, CONSUME_QUEUE))
+    refuse_foreign(store, *found)
+
+
+def names_in(storage: Storage, folder: str) -> list[str]:
+    """The names in a folder; none where there is no such folder."""
+    try:
+        return [listed.name for listed in storage.list(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def commit_log_folders(store: str, settings: Settings) -> list[str]:
@@ -117,6 +141,15 @@ def _split_bytes(segments: list[Segment], cores: int) -> int:
     return max(_SPLIT_BYTES_LEAST, min(SPLIT_BYTES, wanted))
 
 
+def topic_names(storage: Storage, store: str) -> frozenset[str] | None:
+    """The topics in config/topics.json; None where there is no such file, or it cannot be read."""
+    path = f"{store}/{CONFIG}/topics.json"
+    try:
+        return frozenset(json.loads(storage.read_bytes(path))["topicConfigTable"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return None
+
+
 def topic_attributes(
     storage: Storage, store: str, warnings: list[str]
 ) -> dict[str, dict[str, str]]:
@@ -131,10 +164,5 @@ def topic_attributes(
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             warnings.append(f"{path}: cannot be read ({error}); its .bak is tried")
             continue
-        warnings.extend(
-            f"topic {topic!r} is compacted; its compacted files are not derived"
-            for topic, about in topics.items()
-            if about.get("cleanup.policy") == "COMPACTION"
-        )
         return topics
     return {}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from jobs.after_crash import stored_at
 from jobs.damage import DamageMap, map_damage, write_ranges
 from jobs.link import Break, Linked
 from jobs.outputs import Output, inputs_of
@@ -17,6 +18,7 @@ from jobs.staging import beside, remove_leftovers, staging_folder
 from jobs.summary import InputFile, Summary
 from jobs.survey import first_live_record
 from store_format import checkpoint, faults
+from store_format.after_crash import was_durable
 from store_format.faults import REASONS, DamageFound, Fault, StoreChanged
 from store_format.names import INDEX
 from store_format.storage import storage_for
@@ -106,9 +108,15 @@ def _summary(plan: Plan, output: str, linked: Linked, reason: str, warnings: lis
         log_start=plan.segments[0].start,
         log_end=linked.end,
         end_reason=reason,
-        warnings=[*plan.warnings, *warnings],
+        warnings=[*plan.notes, *plan.warnings, *warnings],
         inputs=[InputFile(s.path, s.state.size, s.state.mtime) for s in plan.segments],
     )
+
+
+class Crash(NamedTuple):
+    """The store was not stopped cleanly. checkpoint: None where there is none."""
+
+    checkpoint: checkpoint.Checkpoint | None
 
 
 class LogRead(NamedTuple):
@@ -132,15 +140,28 @@ def read_log(job: Pipeline, on_damage: str, ranges: BinaryIO | None = None) -> L
     return LogRead(found.linked, reason, found.all_warnings(), found)
 
 
-def judge_end(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, list[str]]:
-    """(why the log ends where it does, warnings); DamageFound where live records follow."""
+def judge_end(
+    job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None = None
+) -> tuple[str, list[str]]:
+    """(why the log ends where it does, warnings); DamageFound where live records follow.
+
+    crash: of a recovery: what follows a fault and was not durable is what a crash leaves.
+    """
     linked.firsts = on_damage
-    blanks = _judge_blanks(job, linked, on_damage)
-    reason, warnings = _judge_break(job, linked, on_damage)
+    blanks = _judge_blanks(job, linked, on_damage, crash)
+    reason, warnings = _judge_break(job, linked, on_damage, crash)
     return reason, blanks + warnings
 
 
-def _judge_blanks(job: Pipeline, linked: Linked, on_damage: str) -> list[str]:
+def _lost_by_crash(job: Pipeline, live: int, crash: Crash | None) -> bool:
+    """Whether the record at offset `live`, behind a fault, was not durable before the crash."""
+    if crash is None:
+        return False
+    segment = next(s for s in job.plan.segments if s.start <= live < s.end)
+    return not was_durable(stored_at(job.plan.storage, segment, live), crash.checkpoint)
+
+
+def _judge_blanks(job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None) -> list[str]:
     """Warnings of BLANKs that are not as long as what is left of their segments.
 
     RocketMQ goes on with the next segment at each, whatever it jumps over.
@@ -153,7 +174,7 @@ def _judge_blanks(job: Pipeline, linked: Linked, on_damage: str) -> list[str]:
         before = Linked(linked.accepted[: number + 1], broke.offset, broke)
         where = describe_break(job.plan, before)
         live = first_live_record(job, before)
-        if live is not None and on_damage == REFUSE:
+        if live is not None and on_damage == REFUSE and not _lost_by_crash(job, live, crash):
             raise DamageFound(
                 f"{where}; live records follow, the first at offset {live}: --on-damage "
                 "salvage goes on there, truncate with the next segment as RocketMQ does"
@@ -162,7 +183,9 @@ def _judge_blanks(job: Pipeline, linked: Linked, on_damage: str) -> list[str]:
     return warnings
 
 
-def _judge_break(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, list[str]]:
+def _judge_break(
+    job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None
+) -> tuple[str, list[str]]:
     broke = linked.broke
     if broke is None and job.plan.splits.limit is not None:
         return "where a log in use ended when this began", []
@@ -177,6 +200,8 @@ def _judge_break(job: Pipeline, linked: Linked, on_damage: str) -> tuple[str, li
         where += " (RocketMQ does not look at that: it dispatches such a record, and goes on)"
         ends_so = "ends the log here, where RocketMQ does not"
     live = first_live_record(job, linked)
+    if live is not None and _lost_by_crash(job, live, crash):
+        return reason, [f"{where}; what follows was not durable before the crash"]
     if live is None:
         return reason, [f"{where}; nothing live follows: the log ends there"]
     if on_damage == REFUSE:

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from jobs.after_crash import read_checkpoint
 from jobs.index_names import names_after
 from jobs.link import Break, Linked
 from jobs.options import DAMAGE, DONE, add_consent, add_store, consent, told_to_jobs
@@ -18,18 +19,16 @@ from jobs.outputs import inputs_of
 from jobs.pipeline import Cut, Pipeline, spark_cores
 from jobs.plan import make_plan
 from jobs.progress import Progress
-from jobs.publish import Built, name_files
-from jobs.rebuild import REFUSE, check_unchanged, judge_end, new_checkpoint
+from jobs.publish import Built
+from jobs.rebuild import REFUSE, Crash, check_unchanged, judge_end, new_checkpoint
 from jobs.staging import remove_abandoned, staging_folder, temporary_folder
-from jobs.verify import compare_named, files_there
+from jobs.verdict import Verdict, files_there, judge
 from store_format.checkpoint import Checkpoint, decode, encode
 from store_format.faults import DamageFound, Fault, StoreError
 from store_format.file_layer import DiskFiles, StoreInUse
-from store_format.index_file import entries_digest
-from store_format.installing import expired_queues, last_offset
-from store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
+from store_format.installing import last_offset
 from store_format.locks import holder_text
-from store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, INDEX, LOCK
+from store_format.names import ABORT, BATCH_CONSUME_QUEUE, COMMIT_LOG, CONSUME_QUEUE, INDEX, LOCK
 from store_format.recovering import CUT, Placed, apply
 from store_format.settings import settings_from
 from store_format.storage.local import LocalStorage
@@ -58,6 +57,8 @@ class Recovered:
     checkpoint: bool = False  # it is written anew
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what is no fault
+    expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
 
     @property
     def needed(self) -> bool:
@@ -80,6 +81,7 @@ class Recovered:
             f"  removed   {len(self.removed):,} derived files",
             f"  abort     {'removed' if self.crashed else 'was not there'}",
         ]
+        lines += [f"  note      {note}" for note in self.notes]
         return "\n".join(lines + [f"  warning   {warning}" for warning in self.warnings])
 
 
@@ -204,7 +206,8 @@ class _Recovery:
         linked = job.scan()
         job, linked = self._without_torn(job, linked)
         try:
-            reason, warnings = judge_end(job, linked, on_damage)
+            crash = Crash(read_checkpoint(self.storage, self.store)) if self.crashed else None
+            reason, warnings = judge_end(job, linked, on_damage, crash)
         except DamageFound as error:
             raise DamageFound(f"{error}; `reput repair` makes a copy that keeps them") from None
         self.linked, self.job = linked, job
@@ -214,7 +217,7 @@ class _Recovery:
         about.cut_bytes = self.log.to_cut(self.end)
         about.cut_kept = f"{self.store}/{CUT}" if about.cut_bytes else ""
         self._compare(about)
-        old = self._read_checkpoint()
+        old = read_checkpoint(self.storage, self.store)
         about.checkpoint = old is None or about.needed
         self.checkpoint = self._new_checkpoint(old)
         check_unchanged(self.plan)
@@ -225,7 +228,7 @@ class _Recovery:
 
         Its lengths and CRC are right, so that the scan takes it, and RocketMQ too.
         """
-        found = self._read_checkpoint() or Checkpoint()
+        found = read_checkpoint(self.storage, self.store) or Checkpoint()
         self.log = LogRecovery(
             self.files, self.plan.settings.mapped_file_size_commit_log, job.rules,
             found if self.crashed else None,
@@ -253,83 +256,89 @@ class _Recovery:
 
     def _compare(self, about: Recovered) -> None:
         """Which derived files are to be written or removed."""
-        named = name_files(self.job.build(self.linked), self.job.queue_bytes, None)
-        self.named = named
-        differences = compare_named(
-            self.spark, self.job, named, self.linked.end, self.storage, self.store, exact=True
-        )
-        wrong = {each.path.removeprefix(self.store + "/") for each in differences}
+        verdict = judge(self.spark, self.job, self.linked, self.storage, self.store)
+        self.named = verdict.named
+        about.notes, about.expired = self.plan.notes + verdict.notes(), verdict.expired
+        wrong = {
+            each.path.removeprefix(self.store + "/")
+            for each in (*verdict.differences, *verdict.behind)
+        }
         there = set(files_there(self.storage, self.store))
-        placed, removed = self._queues(named, wrong, there)
+        placed, removed = self._queues(verdict, wrong, there)
         if any(path.startswith(f"{INDEX}/") for path in wrong):
-            more_placed, more_removed = self._index(named, wrong, there)
+            more_placed, more_removed = self._index(verdict, wrong, there)
             placed, removed = placed + more_placed, removed + more_removed
         self.placed, self.removed = placed, removed
         about.written, about.removed = [p.path for p in placed], removed
 
     def _queues(
-        self, named: list[Built], wrong: set[str], there: set[str]
+        self, verdict: Verdict, wrong: set[str], there: set[str]
     ) -> tuple[list[Placed], list[str]]:
-        queues = {row["path"]: row for row in named if row["folder"] != INDEX}
-        placed = [self._placed(row, path) for path, row in queues.items() if path in wrong]
-        start = self.plan.segments[0].start
-        kept = set(expired_queues(self.files, "", {row["folder"] for row in named}, start))
+        queues = {row["path"]: row for row in verdict.named if row["folder"] != INDEX}
+        renewed = self._renewed(queues, wrong)
+        for path in sorted(wrong - queues.keys()):
+            self._refuse_expired(path)
+        placed = [
+            self._placed(row, path)
+            for path, row in queues.items()
+            if path in wrong or row["folder"] in renewed
+        ]
         removed = [
             path
-            for path in sorted(wrong & there)
+            for path in sorted(there)
             if path not in queues
             and not path.startswith(f"{INDEX}/")
-            and path.rpartition("/")[0] not in kept
-            and not self._expired(path, start)
+            and (path in wrong or path.rpartition("/")[0] in renewed)
         ]
         return placed, removed
 
-    def _expired(self, path: str, start: int) -> bool:
-        """A queue's earlier file, whose messages are all before the log's start."""
+    def _refuse_expired(self, path: str) -> None:
+        """What is wrong with entries of expired messages no log can mend; their queue's next
+        positions may stand in them alone.
+        """
+        if not path.startswith(f"{CONSUME_QUEUE}/"):
+            return
         last = last_offset(self.files, path)
-        return last is not None and last < start
+        if last is not None and last < self.plan.segments[0].start:
+            raise StoreError(
+                f"{self.store}/{path}: has another length than its setting says, and holds expired "
+                f"messages, which recover cannot derive: give it its length, or move it away"
+            )
+
+    def _renewed(self, queues: dict[str, Built], wrong: set[str]) -> set[str]:
+        """Batch queues to be written as a whole: after expiry ours stand at other places."""
+        if not self.plan.segments[0].start:
+            return set()
+        folders = {row["folder"] for row in queues.values()}
+        bad = {path.rpartition("/")[0] for path in wrong}
+        return {f for f in folders & bad if f.startswith(f"{BATCH_CONSUME_QUEUE}/")}
 
     def _index(
-        self, named: list[Built], wrong: set[str], there: set[str]
+        self, verdict: Verdict, wrong: set[str], there: set[str]
     ) -> tuple[list[Placed], list[str]]:
         """Index files from the first wrong one on: each file's numbers go on from the one before.
 
-        Where messages have expired, files of other lengths may hold the same entries.
+        Those that hold expired messages only stay.
         """
-        rows = [row for row in named if row["folder"] == INDEX]
-        old = sorted(path for path in there if path.startswith(f"{INDEX}/"))
-        start = self.plan.segments[0].start
-        if start and self._same_entries(old, rows, start):
-            return [], []
+        rows = [row for row in verdict.named if row["folder"] == INDEX]
+        index = sorted(path for path in there if path.startswith(f"{INDEX}/"))
+        expired, old = index[: verdict.expired_index], index[verdict.expired_index :]
         sound = 0
-        while sound < min(len(old), len(rows)) and not start and old[sound] not in wrong:
+        while sound < min(len(old), len(rows)) and old[sound] not in wrong:
             sound += 1
         names = names_after(
-            [path.rpartition("/")[2] for path in old[:sound]],
+            [path.rpartition("/")[2] for path in (*expired, *old[:sound])],
             [row["path"].rpartition("/")[2] for row in rows[sound:]],
         )
         paths = [f"{INDEX}/{name}" for name in names]
         placed = [self._placed(r, p) for r, p in zip(rows[sound:], paths, strict=True)]
         return placed, [path for path in old[sound:] if path not in paths]
 
-    def _same_entries(self, old: list[str], rows: list[Built], start: int) -> bool:
-        slots = self.plan.settings.max_hash_slot_num
-        there = [self.storage.read_bytes(f"{self.store}/{path}") for path in old]
-        derived = [self.storage.read_bytes(self.job.staging.path(row["name"])) for row in rows]
-        return entries_digest(there, slots, start) == entries_digest(derived, slots, start)
-
     def _placed(self, row: Built, path: str) -> Placed:
         folder = self.job.staging.folder.removeprefix(self.store + "/")
         return Placed(f"{folder}/{row['name']}", path)
 
     # --- the checkpoint ----------------------------------------------------------------------
-
-    def _read_checkpoint(self) -> Checkpoint | None:
-        try:
-            raw = self.storage.read_bytes(f"{self.store}/{CHECKPOINT}")
-        except FileNotFoundError:
-            return None
-        return decode(raw) if len(raw) >= CHECKPOINT_LAYOUT.itemsize else None
 
     def _new_checkpoint(self, old: Checkpoint | None) -> bytes:
         new = decode(new_checkpoint(self.plan, self.linked, self.named))

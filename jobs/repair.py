@@ -134,7 +134,7 @@ def repair(
         found = map_damage(job, _MOST_RANGES, _MOST_GAPS)
         summary = RepairSummary(
             store, output, plan.profile.release, plan.segments[0].start, found.linked.end,
-            found.as_json(), warnings=plan.warnings + found.all_warnings(),
+            found.as_json(), warnings=plan.notes + plan.warnings + found.all_warnings(),
         )  # fmt: skip
         crc_property = uses_crc_property(plan, found)
         spare_crc = crc_property and not plan.settings.force_verify_prop_crc

@@ -6,9 +6,7 @@ slot range (`chain`), each from all of the file's puts, and come together in `fi
 any number of ranges gives the same bytes.
 """
 
-import hashlib
 from collections import namedtuple
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from store_format.binary import put_i32, put_i64
 from store_format.kernels import kernel
 from store_format.layouts import (
     INDEX_AT,
-    INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
     INDEX_HEADER,
     INDEX_HEADER_BYTES,
@@ -132,20 +129,3 @@ def header(
         ),
         INDEX_HEADER,
     ).tobytes()
-
-
-def entries_digest(contents: Iterable[bytes], slots: int, start: int) -> str:
-    """A hash of keyHash and physicalOffset of all entries from offset `start` on, in order.
-
-    Files that are cut otherwise, as where a store's first messages have expired, give the same.
-    """
-    hashes, offsets = hashlib.sha256(), hashlib.sha256()
-    for content in contents:
-        count = int(np.frombuffer(content, INDEX_HEADER, 1)[0]["indexCount"])
-        at = INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES + INDEX_ENTRY_BYTES
-        room = (len(content) - at) // INDEX_ENTRY_BYTES
-        entries = np.frombuffer(content, INDEX_ENTRY, max(min(count - 1, room), 0), at)
-        kept = entries[entries["physicalOffset"] >= start]
-        hashes.update(kept["keyHash"].tobytes())
-        offsets.update(kept["physicalOffset"].tobytes())
-    return hashes.hexdigest() + offsets.hexdigest()

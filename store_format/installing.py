@@ -186,6 +186,8 @@ def expired_queues(files: Files, store: str, wanted: set[str], log_start: int) -
     above = f"{store}/" if store else ""
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for topic in files.names(f"{above}{kind}"):
+            if not files.is_folder(f"{above}{kind}/{topic}"):
+                continue  # what somebody left there: RocketMQ passes over it
             for queue_id in files.names(f"{above}{kind}/{topic}"):
                 queue = f"{kind}/{topic}/{queue_id}"
                 if queue not in wanted:

@@ -123,7 +123,7 @@ BUGS = (
         '    if placed or removed:\n        files.sync_all("")\n', "", only(_RECOVER, "crash_of")),
     Bug("derived files are durable before they have their names", "store_format/recovering.py",
         '        files.sync_all("")  # what', "        pass  # what", only(_RECOVER, "crash_of")),
-    Bug("what is sound is not written", "jobs/recover.py", "if path in wrong]", "]",
+    Bug("what is sound is not written", "jobs/recover.py", "if path in wrong or", "if True or",
         only(_RECOVER, "only_what")),
     Bug("a lost sector ends the log", "jobs/recover.py", "if end >= linked.end:", "if True:",
         only(_RECOVER, "sector")),

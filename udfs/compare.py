@@ -1,6 +1,7 @@
 """Compare derived files with those that are there: pairs in, one row a difference out."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,80 +9,124 @@ import numpy as np
 import pyarrow as pa
 
 from store_format.compare import field_at, first_difference
-from store_format.layouts import PRE_BLANK, QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from store_format.expiry import entries_at, entry_layout, index_entries, index_header
+from store_format.index_file import chain
+from store_format.layouts import (
+    INDEX_ENTRY,
+    INDEX_ENTRY_BYTES,
+    INDEX_HEADER_BYTES,
+    INDEX_SLOT,
+    INDEX_SLOT_BYTES,
+    PRE_BLANK,
+    QUEUE_ENTRY,
+    QUEUE_ENTRY_BYTES,
+)
 from store_format.names import CONSUME_QUEUE, INDEX
 from store_format.store_files import Reader, Storage
 from udfs.schemas import schema
 
 PAST_END = "(points past the log's end)"
+NEVER = (1 << 63) - 1
 _CHUNK_BYTES = 1 << 20
+_CHUNK_ENTRIES = 1 << 16
 
 # One row a pair: a file there, the derived one in staging, and how much of it is in use.
-PAIR = schema(folder=pa.string(), there=pa.string(), derived=pa.string(), used=pa.int64())
+# unknown_before: an index file that begins with the log or after files that are gone, so that
+# nobody knows the time against which its first entry was measured.
+PAIR = schema(
+    folder=pa.string(),
+    there=pa.string(),
+    derived=pa.string(),
+    used=pa.int64(),
+    unknown_before=pa.bool_(),
+)
 # The first difference of one file; what is there and what should be, as values of the field.
+# behind: the file is as it should be up to there, and its broker will go on with it.
 DIFFERENCE = schema(
     path=pa.string(),
     offset=pa.int64(),  # in the file
     field=pa.string(),
     there=pa.int64(),
     wanted=pa.int64(),
+    behind=pa.bool_(),
 )
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class CompareFiles:
     """PAIR rows to DIFFERENCE rows; a pair that is the same gives none.
 
-    Only the part of a derived file that is in use counts. log_end: a queue entry that follows
-    it, and points into the log, is one too many.
+    Only the part of a derived file that is in use counts, and that no entry follows it in a queue.
 
-    exact: nothing at all may follow in a queue. Where the log's first messages have expired, the
-    entries of those before log_start are as good as what fills a rebuilt file up to its first.
-
-    past: an entry that follows and points past the log's end is told as well.
+    log_start: entries of messages before it have expired: they are as good as what fills a
+    rebuilt file up to its first. again_from: records from here on are dispatched again when the
+    broker starts, so that a file may end before the first of them. growing: a broker appends to
+    the store, so that files may go on past log_end.
     """
 
     storage: Storage  # of the files there
     staging: Storage  # of the derived ones
     slots: int  # maxHashSlotNum
     log_end: int
-    exact: bool = False
     log_start: int = 0
-    past: bool = False
+    again_from: int = NEVER
+    growing: bool = False
+    count_every_put: bool = False  # hashSlotCount, see Profile
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for pair in batch.to_pylist():
-                rows = self._compare(pair)
-                if rows:
-                    yield pa.RecordBatch.from_pylist(rows, DIFFERENCE)
+                row = self._compare(pair)
+                if row:
+                    yield pa.RecordBatch.from_pylist([row], DIFFERENCE)
 
-    def _compare(self, pair: dict[str, Any]) -> list[dict[str, Any]]:
-        there = self.storage.open(pair["there"])
-        derived = self.staging.open(pair["derived"])
-        try:
+    def _compare(self, pair: Row) -> Row | None:
+        with ExitStack() as stack:
+            there = self.storage.open(pair["there"])
+            stack.callback(there.close)
+            derived = self.staging.open(pair["derived"])
+            stack.callback(derived.close)
             if there.state.size != derived.state.size:
                 sizes = there.state.size, derived.state.size
-                return [_difference(pair, min(sizes), "file length", *sizes)]
-            for at in range(self._expired(pair, there, derived), pair["used"], _CHUNK_BYTES):
-                length = min(_CHUNK_BYTES, pair["used"] - at)
-                place = first_difference(_read(there, at, length), _read(derived, at, length))
-                if place >= 0:
-                    field = field_at(pair["folder"], at + place, self.slots)
-                    size = field.layout.itemsize
-                    values = (
-                        field.value(_read(file, field.at, size).tobytes())
-                        for file in (there, derived)
-                    )
-                    return [_difference(pair, field.at, field.what, *values)]
-            return self._one_too_many(pair, there)
-        finally:
-            there.close()
-            derived.close()
+                return difference(pair["there"], min(sizes), "file length", *sizes)
+            if pair["folder"] == INDEX:
+                return self._index(pair, there, derived)
+            return self._queue(pair, there, derived)
 
-    def _expired(self, pair: dict[str, Any], there: Reader, derived: Reader) -> int:
+    def _first(
+        self, pair: Row, there: Reader, derived: Reader, start: int, stop: int
+    ) -> Row | None:
+        """The first difference in [start, stop) of both files."""
+        for at in range(start, stop, _CHUNK_BYTES):
+            length = min(_CHUNK_BYTES, stop - at)
+            place = first_difference(_read(there, at, length), _read(derived, at, length))
+            if place >= 0:
+                field = field_at(pair["folder"], at + place, self.slots)
+                size = field.layout.itemsize
+                values = (
+                    field.value(_read(file, field.at, size).tobytes()) for file in (there, derived)
+                )
+                return difference(pair["there"], field.at, field.what, *values)
+        return None
+
+    # --- queues ------------------------------------------------------------------------------
+
+    def _queue(self, pair: Row, there: Reader, derived: Reader) -> Row | None:
+        start = self._expired(pair, there, derived)
+        found = self._first(pair, there, derived, start, pair["used"])
+        if found is None:
+            return self._after(pair, there)
+        layout = entry_layout(pair["folder"])
+        at = found["offset"] // layout.itemsize * layout.itemsize
+        wanted = _read(derived, at, layout.itemsize).view(layout)[0]
+        if int(wanted["physicalOffset"]) >= self.again_from and _is_zero(there, at):
+            return {**found, "behind": True}
+        return found
+
+    def _expired(self, pair: Row, there: Reader, derived: Reader) -> int:
         """How many bytes of the file there are entries of expired messages, and need not be."""
-        if not (self.exact and self.log_start and pair["folder"].startswith(CONSUME_QUEUE)):
+        if not (self.log_start and pair["folder"].startswith(CONSUME_QUEUE)):
             return 0
         length = pair["used"] // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES
         wanted = np.frombuffer(_read(derived, 0, length), QUEUE_ENTRY)
@@ -91,33 +136,96 @@ class CompareFiles:
         expired = (old["physicalOffset"] < self.log_start) & (old["size"] > 0)
         return blanks * QUEUE_ENTRY_BYTES if expired.all() else 0
 
-    def _after(self, pair: dict[str, Any], there: Reader) -> list[dict[str, Any]]:
-        """Whatever stands behind a queue's last entry."""
-        for at in range(pair["used"], there.state.size, _CHUNK_BYTES):
-            rest = _read(there, at, min(_CHUNK_BYTES, there.state.size - at))
-            if rest.any():
-                place = at + int(np.flatnonzero(rest)[0])
-                return [_difference(pair, place, "bytes after the last entry", 1, 0)]
-        return []
+    def _after(self, pair: Row, there: Reader) -> Row | None:
+        """An entry behind a queue's last one; RocketMQ reads no further than one without a size."""
+        layout, at = entry_layout(pair["folder"]), pair["used"]
+        if at + layout.itemsize <= there.state.size:
+            entry = _read(there, at, layout.itemsize).view(layout)[0]
+            offset, size = int(entry["physicalOffset"]), int(entry["size"])
+            what = field_at(pair["folder"], at, self.slots).what
+            if size > 0 and offset >= self.log_end:
+                if self.growing:
+                    return None
+                return difference(pair["there"], at, f"{what} {PAST_END}", offset, 0)
+            if size > 0 and offset > 0:
+                return difference(pair["there"], at, f"{what} (one entry too many)", offset, 0)
+        return None
 
-    def _one_too_many(self, pair: dict[str, Any], there: Reader) -> list[dict[str, Any]]:
-        at = pair["used"]
-        if self.exact and pair["folder"] != INDEX:
-            return self._after(pair, there)
-        if (
-            pair["folder"].split("/")[0] != CONSUME_QUEUE
-            or at + QUEUE_ENTRY_BYTES > there.state.size
-        ):
-            return []
-        field = field_at(pair["folder"], at, self.slots)
-        size_field = field_at(pair["folder"], at + field.layout.itemsize, self.slots)
-        offset = field.value(_read(there, field.at, field.layout.itemsize).tobytes())
-        size = size_field.value(_read(there, size_field.at, 4).tobytes())
-        if size > 0 and 0 < offset < self.log_end:
-            return [_difference(pair, at, f"{field.what} (one entry too many)", offset, 0)]
-        if size > 0 and offset >= self.log_end and self.past:
-            return [_difference(pair, at, f"{field.what} {PAST_END}", offset, 0)]
-        return []
+    # --- the index ---------------------------------------------------------------------------
+
+    def _index(self, pair: Row, there: Reader, derived: Reader) -> Row | None:
+        found = self._differs(pair, there, derived, 0, pair["used"])
+        if found and (self.growing or self.again_from < NEVER):
+            return self._goes_on(pair, there, derived, found)
+        return found
+
+    def _differs(
+        self, pair: Row, there: Reader, derived: Reader, start: int, stop: int
+    ) -> Row | None:
+        """The first difference in [start, stop); not in the first entry's time, if unknown."""
+        if not pair["unknown_before"]:
+            return self._first(pair, there, derived, start, stop)
+        layout: Any = INDEX_ENTRY.fields
+        kind, at, *_ = layout["timeDiff"]
+        at += entries_at(self.slots) + INDEX_ENTRY_BYTES
+        return self._first(pair, there, derived, start, min(at, stop)) or self._first(
+            pair, there, derived, at + kind.itemsize, stop
+        )
+
+    def _goes_on(self, pair: Row, there: Reader, derived: Reader, found: Row) -> Row | None:
+        """What to say of a file that is not as derived, where its broker is not done with it.
+
+        None: there are the derived entries and newer ones; behind: the first of them alone.
+        """
+        head, wanted = index_header(there), index_header(derived)
+        count, whole = (max(int(h["indexCount"]) - 1, 0) for h in (head, wanted))
+        first = entries_at(self.slots) + INDEX_ENTRY_BYTES
+        stop = first + min(count, whole) * INDEX_ENTRY_BYTES
+        differs = self._differs(pair, there, derived, first, stop) if stop > first else None
+        if differs:
+            return differs
+        if count == whole == 0:  # indexCount is 0 until a clean stop
+            fields = [name for name in head.dtype.names or () if name != "indexCount"]
+            return found if any(head[name] != wanted[name] for name in fields) else None
+        if count > whole:
+            more = index_entries(there, self.slots, 1 + whole, 1)
+            live = len(more) and int(more[0]["physicalOffset"]) >= self.log_end
+            return None if self.growing and live else found
+        if count == whole:
+            return None if self.growing else found
+        missing = index_entries(derived, self.slots, 1 + count, 1)[0]
+        if int(missing["physicalOffset"]) < self.again_from:
+            return found
+        if not self.growing and not self._consistent(there, count):
+            return found
+        return {**found, "behind": True}
+
+    def _consistent(self, file: Reader, count: int) -> bool:
+        """Whether a file's slots and header are those of its first `count` entries."""
+        head = index_header(file)
+        newest, done, last = np.zeros(self.slots, np.int32), 0, 0
+        while done < count:
+            some = index_entries(file, self.slots, 1 + done, min(count - done, _CHUNK_ENTRIES))
+            hashes = some["keyHash"].astype(np.int32)
+            chain(hashes, 1 + done, self.slots, 0, newest, np.empty(len(some), np.int32))
+            done += len(some)
+            last = int(some[-1]["physicalOffset"])
+        slots = _read(file, INDEX_HEADER_BYTES, self.slots * INDEX_SLOT_BYTES).view(INDEX_SLOT)
+        used = count if self.count_every_put else int(np.count_nonzero(newest))
+        return (
+            bool((slots == newest).all())
+            and int(head["hashSlotCount"]) == used
+            and int(head["endPhyOffset"]) == last
+        )
+
+
+def _is_zero(file: Reader, start: int) -> bool:
+    """Nothing but zeros from `start` to the file's end."""
+    size = file.state.size
+    return not any(
+        _read(file, at, min(_CHUNK_BYTES, size - at)).any()
+        for at in range(start, size, _CHUNK_BYTES)
+    )
 
 
 def _read(file: Reader, at: int, length: int) -> np.ndarray:
@@ -126,13 +234,45 @@ def _read(file: Reader, at: int, length: int) -> np.ndarray:
     return buffer
 
 
-def _difference(
-    pair: dict[str, Any], at: int, field: str, there: int, wanted: int
-) -> dict[str, Any]:
-    return {
-        "path": pair["there"],
-        "offset": at,
-        "field": field,
-        "there": there,
-        "wanted": wanted,
-    }
+def difference(path: str, at: int, field: str, there: int | None, wanted: int | None) -> Row:
+    """A DIFFERENCE row."""
+    return {"path": path, "offset": at, "field": field, "there": there, "wanted": wanted,
+            "behind": False}  # fmt: skip
+
+
+# --- files that the log gives none of ---------------------------------------------------------
+
+LOOK = schema(path=pa.string(), folder=pa.string())
+# least, greatest: physicalOffset over the queue entries in use, None where there is none
+LOOKED = schema(
+    path=pa.string(), folder=pa.string(), size=pa.int64(), zeros=pa.bool_(),
+    least=pa.int64(), greatest=pa.int64(),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LookAtFiles:
+    """LOOK rows of queue files to LOOKED rows: what is in files that nothing was derived for."""
+
+    storage: Storage
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [{**row, **self._look(row)} for row in batch.to_pylist()]
+            yield pa.RecordBatch.from_pylist(rows, LOOKED)
+
+    def _look(self, row: Row) -> Row:
+        layout = entry_layout(row["folder"])
+        chunk = _CHUNK_BYTES // layout.itemsize * layout.itemsize
+        file = self.storage.open(row["path"])
+        size, least, greatest, zeros = file.state.size, None, None, True
+        for at in range(0, size, chunk):
+            raw = _read(file, at, min(chunk, size - at))
+            zeros = zeros and not raw.any()
+            entries = raw[: len(raw) // layout.itemsize * layout.itemsize].view(layout)
+            places = entries["physicalOffset"][entries["size"] > 0]
+            if len(places):
+                least = min(int(places.min()), NEVER if least is None else least)
+                greatest = max(int(places.max()), -1 if greatest is None else greatest)
+        file.close()
+        return {"size": size, "zeros": zeros, "least": least, "greatest": greatest}

@@ -46,6 +46,11 @@ class FindTorn:
             )
 
     def _torn(self) -> Iterator[tuple[int, int, bool]]:
+        for window, rows, is_end in self.windows():
+            yield from self._of(window, rows, is_end)
+
+    def windows(self) -> Iterator[tuple[Bytes, Rows, bool]]:
+        """(window, sound records in it, whether it is the last), each valid until the next."""
         reader = self.storage.open(self.segment.path, self.segment.state)
         read = padded(reader, self.segment)
         buffer = np.empty(min(_WINDOW_BYTES, self.end - self.start), np.uint8)
@@ -57,7 +62,7 @@ class FindTorn:
             count, stood, fault = walk(
                 window, 0, len(window), len(window), self.end - at, at, self.rules, rows
             )
-            yield from self._of(window, rows[:count], at + stood >= self.end)
+            yield window, rows[:count], at + stood >= self.end
             if stood == 0 or fault not in (Fault.NONE, Fault.NEED_MORE):
                 break
             at += stood
@@ -72,6 +77,28 @@ class FindTorn:
             elif is_end and _has_nul(window, rows[-1]):
                 yield int(rows[-1]["physicalOffset"]), int(rows[-1]["size"]), False
             done = torn + 1
+
+
+# The greatest storeTimestamp of what was looked at; 0 for none.
+NEWEST = schema(timestamp=pa.int64())
+
+
+@dataclass(frozen=True)
+class FindNewest:
+    """One row: when the newest of the records that `look` goes over was stored.
+
+    Where the machine's clock was set back that is not the last one.
+    """
+
+    look: FindTorn
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in ids_of(batches):
+            newest = max(
+                (int(rows["storeTimestamp"].max()) for _, rows, _ in self.look.windows()
+                 if len(rows)), default=0,
+            )  # fmt: skip
+            yield pa.RecordBatch.from_pylist([{"timestamp": newest}], NEWEST)
 
 
 def _has_nul(window: Bytes, row: np.void) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from store_format.after_crash import vouched_for, was_durable
 from store_format.checkpoint import Checkpoint
 from store_format.faults import REASONS, DamageFound, Fault, StoreError
 from store_format.file_layer import Bytes, Files
@@ -25,7 +26,6 @@ from store_format.scan import ScanRules
 from store_format.writer.torn import first_torn
 
 _WINDOW_BYTES = 8 << 20
-_SLACK = 3_000  # milliseconds: StoreCheckpoint.getMinTimestamp
 
 
 @dataclass
@@ -134,11 +134,10 @@ class LogRecovery:
         After a crash the last one whose first record is older than what the checkpoint knows to
         be durable; after a clean stop the last one with a record.
         """
-        ck = self.checkpoint
-        safe = None if ck is None else min(ck.physic_msg_timestamp, ck.logics_msg_timestamp)
+        safe = None if self.checkpoint is None else vouched_for(self.checkpoint)
         for number in range(len(self.segments) - 1, 0, -1):
             timestamp = self._first_timestamp(self.segments[number])
-            if timestamp > 0 and (safe is None or timestamp <= safe - _SLACK):
+            if timestamp > 0 and (safe is None or timestamp <= safe):
                 return number
         return 0
 
@@ -205,9 +204,8 @@ class LogRecovery:
     def _refuse_damage(self, number: int, end: LogEnd) -> None:
         """Raise DamageFound if what follows the fault can be no crash's leavings.
 
-        After a crash: a record older than the checkpoint, which was durable before (any, where the
-        checkpoint is lost: a writer makes that file before its first record). After a
-        clean stop: a record as new as the last one, for then nothing was lost; an older one is
+        After a crash: a record that was durable before (store_format.after_crash). After a clean
+        stop: a record as new as the last one, for then nothing was lost; an older one is
         stale, from before the log was cut and written anew.
         """
         found = self._record_after(number, end.end)
@@ -217,7 +215,7 @@ class LogRecovery:
         if self.checkpoint is None:
             live = timestamp >= end.last_timestamp
         else:
-            live = self.checkpoint_lost or timestamp < self.checkpoint.physic_msg_timestamp
+            live = was_durable(timestamp, None if self.checkpoint_lost else self.checkpoint)
         if live:
             fault = Fault.ZEROS if end.fault == Fault.BLANK else end.fault
             field, reason = REASONS[fault]

@@ -10,9 +10,10 @@ from store_format.checkpoint import Checkpoint
 from store_format.checkpoint import decode as decode_checkpoint
 from store_format.checkpoint import encode as encode_checkpoint
 from store_format.file_layer import Files
+from store_format.foreign import QUEUE_EXT, refuse_foreign
 from store_format.index_file import Before
 from store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
-from store_format.names import ABORT, COMMIT_LOG
+from store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE
 from store_format.names import CHECKPOINT as CHECKPOINT_FILE
 from store_format.profiles import Profile
 from store_format.rules import place_rules, scan_rules
@@ -53,6 +54,7 @@ class OpenStore:
     def open(self, prepare_ahead: bool, spawn: Spawn | None) -> None:
         """Recover, take up queues and index, and dispatch what they lack."""
         files, settings = self.files, self.settings
+        refuse_foreign("", files.names(QUEUE_EXT), files.names(CONSUME_QUEUE))
         crashed = files.exists(ABORT)
         checkpoint_lost = not files.exists(CHECKPOINT_FILE)
         self.checkpoint = self._read_checkpoint()

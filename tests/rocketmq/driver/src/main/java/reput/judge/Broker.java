@@ -24,6 +24,10 @@ final class Broker {
     private Broker() {
     }
 
+    static BrokerController running() {
+        return broker;
+    }
+
     /** A message id holds the broker's port: who asks for one wants the port it was sent to. */
     static Map<String, Object> start(Job job) throws Exception {
         if (broker != null) {

@@ -122,7 +122,10 @@ final class Consumers {
         }
     }
 
-    /** All messages of a topic that an SQL92 filter lets through, to a consumer of its own group. */
+    /**
+     * All messages of a topic that an SQL92 filter lets through, to a consumer of its own group.
+     * pop: the broker assigns and hands out (its mode is set by broker.pop), from 5.0.0 on.
+     */
     static Map<String, Object> sql(Job job) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(job.text("group"));
         consumer.setNamesrvAddr(job.text("namesrv"));
@@ -130,7 +133,11 @@ final class Consumers {
         consumer.setVipChannelEnabled(false);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         List<Object> read = Collections.synchronizedList(new ArrayList<>());
-        consumer.subscribe(job.text("topic"), MessageSelector.bySql(job.text("sql")));
+        if (job.flag("pop", false)) {
+            Reflect.call(consumer, "setClientRebalance", false);
+        }
+        consumer.subscribe(job.text("topic"), job.has("sql")
+            ? MessageSelector.bySql(job.text("sql")) : MessageSelector.byTag("*"));
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             try {
                 for (MessageExt message : messages) {

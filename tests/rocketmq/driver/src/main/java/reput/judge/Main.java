@@ -62,6 +62,16 @@ public final class Main {
                 return Broker.status();
             case "broker.stop":
                 return Broker.stop();
+            case "broker.clean":
+                return Operations.clean(Broker.running(), job);
+            case "broker.delete_topic":
+                return Operations.deleteTopic(Broker.running(), job);
+            case "broker.pop":
+                return Operations.pop(Broker.running());
+            case "broker.topic":
+                return Operations.topic(Broker.running(), job);
+            case "broker.clock":
+                return Operations.clock(Broker.running(), job);
             case "send":
                 return Producers.send(job);
             case "transactions":

@@ -1,0 +1,254 @@
+"""Healthy stores as real brokers leave them, by what the broker has lived through."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import SETTINGS, Broker, Client, messages
+
+_HOUR = 3_600_000
+# Twenty segments of a few hundred messages each, several index files, queues of several files.
+SMALL: dict[str, object] = {
+    **SETTINGS,
+    "mappedFileSizeCommitLog": 1 << 16,
+    "maxIndexNum": 900,
+}
+_MANY = 2400
+
+
+@dataclass
+class Life:
+    """One broker's life: copies of its store are taken as it goes on."""
+
+    version: str
+    folder: Path
+    client: Driver
+    settings: Mapping[str, object] = field(default_factory=lambda: dict(SMALL))
+    sent: int = 0
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    @contextmanager
+    def broker(self, **more: object) -> Iterator[tuple[Broker, Client]]:
+        with Broker(self.version, self.store, **{**self.settings, **more}) as broker:
+            yield broker, Client(self.client, broker.namesrv)
+
+    def send(self, client: Client, count: int = 200, **each: Any) -> None:
+        more = [{**message, **each} for message in messages(count, self.sent)]
+        self.sent += count
+        client.send(more)
+
+    def copy(self, name: str) -> Path:
+        """The store as its files are now: a running broker's, as a kill would leave them."""
+        target = self.folder / name
+        subprocess.run(["cp", "-r", "--sparse=always", self.store, target], check=True)
+        return target
+
+
+def caught_up(broker: Broker) -> None:
+    """Wait until the broker has dispatched all."""
+    while broker.status()["behind"]:
+        time.sleep(0.05)
+
+
+Stores = Iterator[Path]
+
+
+def plain(life: Life) -> Stores:
+    """Running, killed, started again, stopped, started and stopped again."""
+    with life.broker() as (broker, client):
+        life.send(client, _MANY)
+        caught_up(broker)
+        yield life.copy("running")
+        broker.driver.kill()
+    yield life.copy("killed")
+    with life.broker() as (broker, client):
+        life.send(client)
+        broker.stop()
+    with life.broker() as (broker, client):
+        life.send(client)
+        broker.stop()
+
+
+def stopped(life: Life) -> Stores:
+    """Stopped, started without a message, stopped again."""
+    with life.broker() as (broker, client):
+        life.send(client, _MANY)
+        broker.stop()
+    yield life.copy("once")
+    with life.broker() as (broker, _):
+        broker.stop()
+    yield life.copy("twice")
+    with life.broker() as (broker, client):
+        life.send(client)
+        broker.stop()
+    yield life.copy("again")
+
+
+def nothing(life: Life) -> Stores:
+    """A broker whose messages have no keys. (A store without a segment is refused by all.)"""
+    with life.broker() as (broker, client):
+        client.send([{"t": "NoKeys", "b": 100} for _ in range(3)])
+        caught_up(broker)
+        yield life.copy("running")
+        broker.stop()
+    yield life.copy("stopped")
+
+
+def expired(life: Life) -> Stores:
+    """Segments deleted; then queue and index files; at each moment running, and stopped."""
+    with life.broker() as (broker, client):
+        client.send([{"t": "Idle", "b": 50, "p": {"KEYS": f"idle{n}"}} for n in range(150)])
+        life.send(client, _MANY)
+        caught_up(broker)
+        broker.driver.ask("broker.clean")
+        yield life.copy("log")
+        life.send(client)
+        caught_up(broker)
+        broker.driver.ask("broker.clean", log=False, queues=True)
+        yield life.copy("log-and-queues")
+        life.send(client, _MANY // 2)
+        caught_up(broker)
+        broker.driver.ask("broker.clean")
+        yield life.copy("log-again")
+        broker.stop()
+    yield life.copy("stopped")
+    with life.broker() as (broker, client):
+        life.send(client)
+        broker.driver.ask("broker.clean", queues=True)
+        broker.driver.ask("broker.clean", queues=True)
+        broker.driver.ask("broker.clean", queues=True)
+        broker.stop()
+    yield life.copy("nearly-all")
+
+
+def topic_deleted(life: Life) -> Stores:
+    """A topic deleted while the broker runs."""
+    with life.broker() as (broker, client):
+        life.send(client, 600)
+        client.send([{"t": "Gone", "b": 50, "p": {"KEYS": f"gone{n}"}} for n in range(250)])
+        life.send(client, 100)
+        caught_up(broker)
+        broker.driver.ask("broker.delete_topic", topic="Gone")
+        yield life.copy("running")
+        life.send(client, 100)
+        broker.stop()
+    yield life.copy("stopped")
+    with life.broker() as (broker, client):
+        life.send(client, 100)
+        broker.stop()
+    yield life.copy("again")
+
+
+def clock_set_back(life: Life) -> Stores:
+    """The machine's clock goes back an hour, and comes back by half of it."""
+    with life.broker(flushCommitLogThoroughInterval=200) as (broker, client):
+        life.send(client, 700)
+        broker.driver.ask("broker.clock", shift_ms=-_HOUR)
+        life.send(client, 700)
+        caught_up(broker)
+        yield life.copy("running")
+        broker.driver.ask("broker.clock", shift_ms=-_HOUR // 2)
+        life.send(client, 700)
+        caught_up(broker)
+        broker.driver.kill()
+    yield life.copy("killed")
+    life = Life(life.version, life.folder / "other", life.client)
+    with life.broker() as (broker, client):
+        life.send(client, 700)
+        broker.driver.ask("broker.clock", shift_ms=-_HOUR)
+        life.send(client, 20)
+        broker.stop()
+    yield life.copy("stopped")
+
+
+def delayed(life: Life) -> Stores:
+    """Delayed messages and transactions, delivered and not."""
+    with life.broker() as (broker, client):
+        life.send(client, 100)
+        life.send(client, 30, delay=1)
+        life.send(client, 30, delay=9)
+        client.ask(
+            "transactions",
+            messages=[
+                {**message, "outcome": outcome}
+                for message, outcome in zip(
+                    messages(12, 50_000),
+                    ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"] * 4,
+                    strict=True,
+                )
+            ],
+        )
+        time.sleep(3)
+        caught_up(broker)
+        yield life.copy("running")
+        broker.stop()
+    yield life.copy("stopped")
+
+
+def pop(life: Life) -> Stores:
+    """A consumer pops: the broker keeps what was handed out in topics of its own."""
+    with life.broker() as (broker, client):
+        broker.driver.ask("broker.pop")
+        life.send(client, 300)
+        read = client.ask("sql", group="popping", topic="Live0", pop=True)["messages"]
+        assert read
+        yield life.copy("running")
+        broker.stop()
+    yield life.copy("stopped")
+
+
+def timers(life: Life) -> Stores:
+    """Messages for a given second, delivered and not."""
+    with life.broker() as (broker, client):
+        for seconds in (2, 600):
+            for message in messages(40, life.sent):
+                message["p"]["TIMER_DELAY_SEC"] = str(seconds)
+                client.send([message])
+            life.sent += 40
+        time.sleep(5)
+        caught_up(broker)
+        yield life.copy("running")
+        broker.stop()
+    yield life.copy("stopped")
+
+
+def attributes(life: Life) -> Stores:
+    """A compacted topic, and a batch queue; and their segments expire."""
+    with life.broker() as (broker, client):
+        broker.driver.ask(
+            "broker.topic", topic="Compact", attributes={"cleanup.policy": "COMPACTION"}
+        )
+        broker.driver.ask("broker.topic", topic="Batch", attributes={"queue.type": "BatchCQ"})
+        for number in range(150):
+            keys = {"KEYS": f"c{number % 7}"}
+            client.send([{"t": "Compact", "q": 0, "b": 50, "p": keys},
+                         {"t": "Batch", "q": number % 2, "b": 50, "p": keys}])  # fmt: skip
+        life.send(client, 200)
+        caught_up(broker)
+        yield life.copy("running")
+        life.send(client, _MANY)
+        for number in range(50):
+            client.send([{"t": "Batch", "q": number % 2, "b": 50, "p": {"KEYS": f"d{number}"}}])
+        caught_up(broker)
+        broker.driver.ask("broker.clean")
+        yield life.copy("expired")
+        broker.driver.ask("broker.clean", log=False, queues=True)
+        yield life.copy("cleaned")
+        broker.stop()
+    yield life.copy("stopped")
+
+
+EVERY: list[Callable[[Life], Stores]] = [
+    plain, stopped, nothing, expired, topic_deleted, clock_set_back, delayed,
+]  # fmt: skip
+SINCE_5: list[Callable[[Life], Stores]] = [pop, timers, attributes]

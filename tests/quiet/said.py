@@ -1,0 +1,76 @@
+"""What the commands that judge a store say of it; of a healthy one nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyspark.sql
+
+from jobs.check import CheckReport, check
+from jobs.pipeline import Cut
+from jobs.recover import Recovered, recover
+from jobs.verify import Report, verify
+from tests.in_process import Session, as_text, functions
+
+CUT = Cut(100_000, 3, 3)  # more splits than one a segment, and an index in ranges
+
+
+def run_check(store: Path, version: str, settings: Mapping[str, Any]) -> CheckReport:
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        return check(
+            Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+def run_verify(store: Path, version: str, settings: Mapping[str, Any]) -> Report:
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        return verify(
+            Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT  # type: ignore[arg-type]
+        )  # fmt: skip
+
+
+def run_recover(
+    store: Path, version: str, settings: Mapping[str, Any], dry_run: bool = True, **more: Any
+) -> Recovered:
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        return recover(
+            Session(), str(store), rocketmq=version, settings=as_text(settings), cut=CUT,  # type: ignore[arg-type]
+            dry_run=dry_run, **more,
+        )  # fmt: skip
+
+
+def said(store: Path, version: str, settings: Mapping[str, Any], held: bool = False) -> list[str]:
+    """All that is said of a store and should not be, one line each.
+
+    held: a broker has it, so that recover would refuse. A store that was not stopped cleanly
+    needs recovery, and that is all that may be said of it: nothing is cut, nothing removed.
+    """
+    checked, verified = (run(store, version, settings) for run in (run_check, run_verify))
+    lines = [f"check: {each.path}: {each.reason}" for each in checked.findings]
+    lines += [f"check: {each}" for each in checked.damage["ranges"]]
+    lines += [f"check: {each.text()}" for each in checked.differences]
+    lines += [f"check: warning: {each}" for each in checked.warnings]
+    lines += [f"verify: {each.text()}" for each in verified.differences]
+    lines += [f"verify: warning: {each}" for each in verified.warnings]
+    if checked.sound != (not lines) or verified.same != (not verified.differences):
+        lines.append("the reports contradict themselves")
+    if held:
+        return lines
+    about = run_recover(store, version, settings)
+    lines += [f"recover: warning: {each}" for each in about.warnings]
+    lines += [f"recover: would remove {each}" for each in about.removed]
+    if about.cut_bytes:
+        lines.append(f"recover: would cut {about.cut_bytes} bytes")
+    behind = {each.path.removeprefix(f"{store}/") for each in checked.behind}
+    index = [path for path in about.written if path.startswith("index/")]
+    lines += [
+        f"recover: would write {path}"
+        for path in about.written
+        if path not in behind and not (index and path.startswith("index/") and about.crashed)
+    ]
+    if about.crashed != (store / "abort").exists() or (about.needed and not about.crashed):
+        lines.append(f"recover: {about.text()}")
+    return lines

@@ -1,0 +1,34 @@
+"""Nothing is said of healthy stores of real brokers, whatever they have lived through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.quiet.lives import EVERY, SINCE_5, Life, Stores
+from tests.quiet.said import said
+from tests.rocketmq import build
+from tests.rocketmq.build import VERSIONS
+from tests.rocketmq.driver import Driver
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
+
+LIVES = [(version, life) for version in VERSIONS for life in EVERY]
+LIVES += [(version, life) for version in VERSIONS if version[0] == "5" for life in SINCE_5]
+
+
+@pytest.mark.parametrize(
+    ("version", "lived"), LIVES, ids=[f"{life.__name__}-{version}" for version, life in LIVES]
+)
+def test_nothing_is_said(version: str, lived: Callable[[Life], Stores], tmp_path: Path) -> None:
+    if reason := build.missing(version):
+        pytest.skip(reason)
+    told = {}
+    with Driver(version) as client:
+        life = Life(version, tmp_path, client)
+        for store in lived(life):
+            told[store.name] = said(store, version, life.settings)
+    assert told
+    assert not {name: lines for name, lines in told.items() if lines}

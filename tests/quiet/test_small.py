@@ -1,0 +1,381 @@
+"""Small healthy stores of which nothing is said, and the smallest fault in them that is."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import pyspark.sql
+import pytest
+
+from jobs.install import install_set
+from jobs.repair import repair
+from store_format.checkpoint import Checkpoint, encode
+from store_format.faults import DamageFound, StoreError
+from store_format.layouts import INDEX_ENTRY_BYTES, QUEUE_ENTRY_BYTES
+from store_format.writer.message import Message
+from tests import golden_stores
+from tests.in_process import Session, as_text, functions
+from tests.in_process import run as rebuild
+from tests.quiet.said import run_check, run_recover, run_verify, said
+from tests.test_live_store import SEGMENT, SETTINGS
+from tests.test_recover import copy, crash, tree
+from tests.writer.stores import Clock, open_writer, stored_records
+
+VERSION = "5.3.3"
+SLOTS, INDEX_NUM = int(SETTINGS["maxHashSlotNum"]), int(SETTINGS["maxIndexNum"])
+ENTRIES_AT = 40 + 4 * SLOTS  # of an index file
+GOLDEN = ["small_all_4.1.0", "small_all_4.9.7", "small_all_5.3.3", "small_all_5.4.0",
+          "small_all_5.5.0", "small_expired_5.3.3", "expired_5.3.3", "small_lmq_batch_5.5.0",
+          "small_crc_5.4.0"]  # fmt: skip
+
+
+def made(root: Path, count: int = 1000, first: int = 0) -> Path:
+    """A writer's store: a queue of early messages alone, and six that go on."""
+    clock = Clock()
+    with open_writer(root, clock, **SETTINGS) as writer:
+        if not first:
+            for number in range(30):
+                writer.append(Message("Idle", b"b" * 60, keys=f"i{number}"))
+        for number in range(first, first + count):
+            clock.now += 700
+            writer.append(Message(f"T{number % 2}", b"b" * 60, number % 3, keys=f"k{number}"))
+    return root
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("quiet") / "store")
+
+
+def expire(store: Path, segments: int) -> int:
+    """Delete the log's first segments, as RocketMQ does; returns where the log starts then."""
+    paths = sorted((store / "commitlog").iterdir())
+    for path in paths[:segments]:
+        path.unlink()
+    return int(paths[segments].name)
+
+
+@pytest.fixture(params=[1, 2, 3])
+def expired(grown: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    expire(store, request.param)
+    return store
+
+
+def quiet(store: Path, version: str = VERSION, settings: object = None) -> None:
+    before = tree(store)
+    assert said(store, version, settings or SETTINGS) == []  # type: ignore[arg-type]
+    assert tree(store) == before
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_what_rocketmq_derived(name: str, tmp_path: Path) -> None:
+    store, golden = copy(name, tmp_path)
+    if (golden.expect / "checkpoint").exists():
+        shutil.copy(golden.expect / "checkpoint", store / "checkpoint")
+    lines = said(store, golden.version, golden.settings)
+    lines = [line for line in lines if not line.startswith("recover: " + str(store) + " was")]
+    if not (store / "checkpoint").exists():  # what recovery then writes
+        lines = [line for line in lines if "would recover" not in line]
+    assert lines == []
+
+
+# --- a store whose oldest segments have expired ----------------------------------------------
+
+
+def test_what_has_expired_is_no_fault(expired: Path) -> None:
+    quiet(expired)
+    report = run_check(expired, VERSION, SETTINGS)
+    assert [path for path in report.expired if "/index/" in path]
+    assert report.expired == run_verify(expired, VERSION, SETTINGS).expired
+    assert report.expired == run_recover(expired, VERSION, SETTINGS).expired
+    assert "cleaning removes them next" in " ".join(report.notes)
+    # the last file of a queue, and of the index, is never cleaned
+    assert not [path for path in report.expired if "/Idle/" in path]
+
+
+def test_nor_where_rocketmq_has_cleaned(expired: Path) -> None:
+    for path in run_check(expired, VERSION, SETTINGS).expired:
+        Path(path).unlink()
+    quiet(expired)
+    assert run_check(expired, VERSION, SETTINGS).expired == []
+
+
+def test_nor_after_a_recovery_or_an_installation(expired: Path, tmp_path: Path) -> None:
+    rebuild(str(expired), str(tmp_path / "set"), rocketmq=VERSION, settings=as_text(SETTINGS))
+    install_set(str(expired), str(tmp_path / "set"))
+    quiet(expired)
+    shutil.rmtree(expired / "index")
+    crash(expired)
+    assert run_recover(expired, VERSION, SETTINGS, dry_run=False).done
+    quiet(expired)
+
+
+def live_places(store: Path) -> list[tuple[Path, int]]:
+    """A byte of each field of entries of live messages, in each kind of file."""
+    start = min(int(path.name) for path in (store / "commitlog").iterdir())
+    places = []
+    for path in sorted(store.glob("consumequeue/*/*/*")):
+        content = path.read_bytes()
+        for at in range(0, len(content), QUEUE_ENTRY_BYTES):
+            physical = int.from_bytes(content[at : at + 8], "big")
+            if physical >= start:
+                places += [(path, at + 7), (path, at + 11), (path, at + 19)]
+    for path in sorted((store / "index").iterdir()):
+        content = path.read_bytes()
+        count = int.from_bytes(content[36:40], "big")
+        for number in range(1, count):
+            at = ENTRIES_AT + number * INDEX_ENTRY_BYTES
+            if int.from_bytes(content[at + 4 : at + 12], "big") >= start:
+                places += [(path, at + field) for field in (3, 11, 15, 19)]
+                if number == 1:
+                    places += [(path, field) for field in (7, 15, 23, 31, 35, 39)]
+                    places += [(path, 43 + 4 * slot) for slot in range(SLOTS)]
+    return places
+
+
+def test_a_flipped_bit_in_a_live_entry_is_found(grown: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    expire(store, 2)
+    places = live_places(store)
+    first = [place for place in places if place[0].parent.name == "index"][:8]
+    for path, at in (*first, *places[:: len(places) // 16]):
+        whole = path.read_bytes()
+        spoilt = bytearray(whole)
+        spoilt[at] ^= 1
+        path.write_bytes(spoilt)
+        assert run_verify(store, VERSION, SETTINGS).differences, (path, at)
+        path.write_bytes(whole)
+    assert run_verify(store, VERSION, SETTINGS).same
+
+
+def test_a_flipped_bit_is_found_by_all_and_mended(expired: Path) -> None:
+    path, at = next(p for p in live_places(expired) if p[0].parent.name == "index")
+    spoilt = bytearray(path.read_bytes())
+    spoilt[at] ^= 1
+    path.write_bytes(spoilt)
+    assert not run_check(expired, VERSION, SETTINGS).sound
+    assert not run_verify(expired, VERSION, SETTINGS).same
+    assert run_recover(expired, VERSION, SETTINGS).needed
+    assert run_recover(expired, VERSION, SETTINGS, dry_run=False).done
+    quiet(expired)
+
+
+# --- what running and killed brokers leave ---------------------------------------------------
+
+
+def spare_segment(store: Path) -> None:
+    last = max(int(path.name) for path in (store / "commitlog").iterdir())
+    (store / "commitlog" / f"{last + SEGMENT:020d}").write_bytes(bytes(SEGMENT))
+
+
+def next_queue_file(store: Path) -> None:
+    folder = store / "consumequeue" / "T0" / "0"
+    last = max(int(path.name) for path in folder.iterdir())
+    (folder / f"{last + 2000:020d}").write_bytes(bytes(2000))
+
+
+def behind(store: Path) -> None:
+    """Killed before the last messages were dispatched."""
+    last = list(stored_records(store / "commitlog"))[-4:]
+    for record in last:
+        folder = store / "consumequeue" / record.topic.decode() / str(record.queue_id)
+        at, size = divmod(record.queue_offset * QUEUE_ENTRY_BYTES, 2000)
+        path = folder / f"{at * 2000:020d}"
+        content = bytearray(path.read_bytes())
+        content[size : size + QUEUE_ENTRY_BYTES] = bytes(QUEUE_ENTRY_BYTES)
+        path.write_bytes(content)
+    crash(store)
+
+
+def clock_set_back(store: Path) -> None:
+    """Killed before a checkpoint was written after it: the newest message is not the last."""
+    clock = Clock(1_700_010_000_000)
+    with open_writer(store, clock, **SETTINGS) as writer:
+        writer.append(Message("T0", b"b" * 60))
+        newest = clock.now
+        clock.now -= 3_600_000
+        writer.append(Message("T0", b"b" * 60))
+    (store / "checkpoint").write_bytes(encode(Checkpoint(newest, newest, 0)))
+    crash(store)
+    spare_segment(store)
+
+
+def topic_deleted(store: Path) -> None:
+    shutil.rmtree(store / "consumequeue" / "T1")
+    (store / "config").mkdir()
+    names = '{"topicConfigTable": {"T0": {}, "Idle": {}}}'
+    (store / "config" / "topics.json").write_text(names)
+
+
+LEFT = [spare_segment, next_queue_file, behind, crash, clock_set_back, topic_deleted]
+
+
+@pytest.mark.parametrize("leave", LEFT, ids=[leave.__name__ for leave in LEFT])
+def test_what_a_broker_leaves(leave: Callable[[Path], None], grown: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    leave(store)
+    quiet(store)
+    summary = rebuild(
+        str(store), str(tmp_path / "set"), rocketmq=VERSION, settings=as_text(SETTINGS)
+    )
+    assert summary.warnings == []
+    if (store / "abort").exists():
+        assert run_recover(store, VERSION, SETTINGS, dry_run=False).done
+        quiet(store)
+
+
+def test_a_deleted_topic_is_not_brought_back(grown: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    topic_deleted(store)
+    crash(store)
+    run_recover(store, VERSION, SETTINGS, dry_run=False)
+    assert not (store / "consumequeue" / "T1").exists()
+    # without a list of topics nobody knows that it was deleted
+    shutil.rmtree(store / "config")
+    missing = run_verify(store, VERSION, SETTINGS).differences
+    assert {each.text().rpartition(": ")[2] for each in missing} == {"the file is missing"}
+    assert len(missing) == 6  # three queues of two files
+
+
+def test_what_is_missing_after_a_clean_stop_is_a_fault(grown: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    behind(store)
+    (store / "abort").unlink()
+    assert len(run_verify(store, VERSION, SETTINGS).differences) == 4
+
+
+def test_a_repaired_store(tmp_path: Path) -> None:
+    store, golden = copy("middle_crc_5.3.3", tmp_path, derived=False)
+    repaired = tmp_path / "repaired"
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        repair(
+            Session(), str(store), str(repaired), rocketmq=golden.version,  # type: ignore[arg-type]
+            settings=as_text(golden.settings),
+        )  # fmt: skip
+    quiet(repaired, golden.version, golden.settings)
+
+
+# --- extra files of zeros --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 1000, 4000])
+def test_a_queue_file_of_a_wrong_length_is_told_and_goes(
+    size: int, grown: Path, tmp_path: Path
+) -> None:
+    """RocketMQ does not load the store: "length not matched message store config value"."""
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    next_queue_file(store)
+    path = max((store / "consumequeue" / "T0" / "0").iterdir())
+    path.write_bytes(bytes(size))
+    judged_wrong(store, path, f"file length: is {size}, should be 2000")
+
+
+def test_an_index_file_of_zeros_is_told_and_goes(grown: Path, tmp_path: Path) -> None:
+    """A query with a begin time goes no further back than to it, and finds nothing."""
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    path = store / "index" / "20990101000000000"
+    path.write_bytes(bytes(ENTRIES_AT + INDEX_NUM * INDEX_ENTRY_BYTES))
+    judged_wrong(store, path, "the log gives no such file")
+
+
+def test_a_queue_file_of_zeros_behind_a_hole_goes(grown: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    path = store / "consumequeue" / "T0" / "0" / f"{2000 * 50:020d}"
+    path.write_bytes(bytes(2000))
+    judged_wrong(store, path, "the log gives no such file")
+
+
+def judged_wrong(store: Path, path: Path, says: str) -> None:
+    for report in (run_check(store, VERSION, SETTINGS), run_verify(store, VERSION, SETTINGS)):
+        assert [each.text() for each in report.differences] != []
+        assert says in report.differences[0].text()
+    about = run_recover(store, VERSION, SETTINGS, dry_run=False)
+    assert about.removed == [str(path.relative_to(store))]
+    assert not path.exists()
+    quiet(store)
+
+
+# --- a torn tail -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_what_was_not_durable_is_cut_without_asking(
+    durable: bool, grown: Path, tmp_path: Path
+) -> None:
+    """A sector of a record in the middle of what was not synced is lost, later ones are there."""
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    records = list(stored_records(store / "commitlog"))
+    torn = records[-20]
+    segment, at = divmod(torn.physical_offset, SEGMENT)
+    with (store / "commitlog" / f"{segment * SEGMENT:020d}").open("r+b") as file:
+        file.seek(at)
+        file.write(bytes(40))
+    known = records[-1].store_timestamp if durable else torn.store_timestamp
+    (store / "checkpoint").write_bytes(encode(Checkpoint(known, known, 0)))
+    crash(store)
+    if durable:
+        with pytest.raises(DamageFound, match="live records follow"):
+            run_recover(store, VERSION, SETTINGS)
+        return
+    about = run_recover(store, VERSION, SETTINGS, dry_run=False)
+    assert about.log_end == torn.physical_offset
+    assert (store / "reput-cut").exists()
+    quiet(store)
+    with open_writer(store, **SETTINGS) as writer:  # the writer's recovery agrees
+        assert writer.log.end == torn.physical_offset
+
+
+# --- stores of other kinds -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("consumequeue_ext/T0/0/00000000000000000000", "ConsumeQueueExt"),
+     ("consumequeue/CURRENT", "RocksDB")],
+)  # fmt: skip
+def test_what_reput_does_not_build_is_refused_by_name(
+    name: str, says: str, grown: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    rebuild(str(store), str(tmp_path / "set"), rocketmq=VERSION, settings=as_text(SETTINGS))
+    (store / name).parent.mkdir(parents=True, exist_ok=True)
+    (store / name).write_bytes(b"x")
+    before = tree(store)
+    for run in (run_check, run_verify, run_recover):
+        with pytest.raises(StoreError, match=says):
+            run(store, VERSION, SETTINGS)
+    with pytest.raises(StoreError, match=says):
+        rebuild(str(store), str(tmp_path / "new"), rocketmq=VERSION, settings=as_text(SETTINGS))
+    with pytest.raises(StoreError, match=says):
+        install_set(str(store), str(tmp_path / "set"))
+    with pytest.raises(StoreError, match=says):
+        open_writer(store, **SETTINGS)
+    assert tree(store) == before
+
+
+def test_a_stray_file_beside_the_topics_is_passed_over(grown: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(grown, store)
+    (store / "consumequeue" / ".DS_Store").write_bytes(b"x")
+    expire(store, 1)
+    quiet(store)
+    rebuild(str(store), str(tmp_path / "set"), rocketmq=VERSION, settings=as_text(SETTINGS))
+    install_set(str(store), str(tmp_path / "set"))
+
+
+def test_golden_stores_are_there() -> None:
+    assert set(GOLDEN) <= set(golden_stores.names())

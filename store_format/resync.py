@@ -192,7 +192,8 @@ class Prover:
             return size == self._end - at
         if len(head) < RECORD_HEAD_BYTES:
             return False
-        return magic in self._magics and bool(_HEAD.unpack_from(head)[_PLACE] == at)
+        place: int = _HEAD.unpack_from(head)[_PLACE]
+        return magic in self._magics and place == at
 
     def property_crc(self, at: int, parts: Parts) -> bool | None:
         """Whether a `__CRC32#` at the record's end is right; None where there is none."""

@@ -213,8 +213,8 @@ def walk(
 
 
 @kernel
-def _first_bad_small_body(buf: Bytes, rows: Rows, zlib_from: int) -> tuple[int, bool]:
-    """(the first row whose small body is bad, whether one before it has a large one)."""
+def _mark_bad_small_bodies(buf: Bytes, rows: Rows, zlib_from: int, bad: Any) -> bool:
+    """Mark the rows whose small body is bad; returns whether one has a large body."""
     any_large = False
     for i in range(len(rows)):
         row = rows[i]
@@ -222,47 +222,23 @@ def _first_bad_small_body(buf: Bytes, rows: Rows, zlib_from: int) -> tuple[int, 
             any_large = True
         elif row.bodyLength > 0 and row.bodyElided == 0:
             crc = crc32(buf, row.bodyAt, row.bodyAt + row.bodyLength) & 0x7FFFFFFF
-            if crc != row.bodyCRC:
-                return i, any_large
-    return len(rows), any_large
-
-
-def first_bad_body(buf: Bytes, rows: Rows) -> int:
-    """The first row whose body does not match its CRC; len(rows) if none. Copies nothing.
-
-    An empty body is not checked (as in RocketMQ), nor one that is elided.
-    """
-    bad, any_large = _first_bad_small_body(buf, rows, _ZLIB_FROM)
-    if any_large:
-        large = (rows["bodyLength"] >= _ZLIB_FROM) & (rows["bodyElided"] == 0)
-        view = buf.data
-        for i in np.flatnonzero(large[:bad]).tolist():
-            at = int(rows["bodyAt"][i])
-            body = view[at : at + int(rows["bodyLength"][i])]
-            if zlib.crc32(body) & 0x7FFFFFFF != int(rows["bodyCRC"][i]):
-                return i
-    return bad
-
-
-@kernel
-def _mark_bad_small_bodies(buf: Bytes, rows: Rows, zlib_from: int, bad: Any) -> None:
-    for i in range(len(rows)):
-        row = rows[i]
-        if 0 < row.bodyLength < zlib_from and row.bodyElided == 0:
-            crc = crc32(buf, row.bodyAt, row.bodyAt + row.bodyLength) & 0x7FFFFFFF
             bad[i] = crc != row.bodyCRC
+    return any_large
 
 
 def bad_bodies(buf: Bytes, rows: Rows) -> npt.NDArray[np.bool_]:
-    """Bool a row: its body does not match its CRC. As first_bad_body, but of all."""
+    """Bool a row: its body does not match its CRC. Copies nothing.
+
+    An empty body is not checked (as in RocketMQ), nor one that is elided.
+    """
     bad = np.zeros(len(rows), np.bool_)
-    _mark_bad_small_bodies(buf, rows, _ZLIB_FROM, bad)
-    large = (rows["bodyLength"] >= _ZLIB_FROM) & (rows["bodyElided"] == 0)
-    view = buf.data
-    for i in np.flatnonzero(large).tolist():
-        at = int(rows["bodyAt"][i])
-        body = view[at : at + int(rows["bodyLength"][i])]
-        bad[i] = zlib.crc32(body) & 0x7FFFFFFF != int(rows["bodyCRC"][i])
+    if _mark_bad_small_bodies(buf, rows, _ZLIB_FROM, bad):
+        large = (rows["bodyLength"] >= _ZLIB_FROM) & (rows["bodyElided"] == 0)
+        view = buf.data
+        for i in np.flatnonzero(large).tolist():
+            at = int(rows["bodyAt"][i])
+            body = view[at : at + int(rows["bodyLength"][i])]
+            bad[i] = zlib.crc32(body) & 0x7FFFFFFF != int(rows["bodyCRC"][i])
     return bad
 
 

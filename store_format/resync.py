@@ -16,8 +16,6 @@ import numpy.typing as npt
 from store_format.layouts import (
     BLANK_BYTES,
     CRC_PROPERTY_BYTES,
-    IPV4_HOST,
-    IPV6_HOST,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
@@ -27,13 +25,16 @@ from store_format.layouts import (
     RECORD_HEAD_BYTES,
     RECORD_MIDDLE,
     RECORD_PREFIX_MAX,
-    SYS_BORN_HOST_V6,
     TIMESTAMP_BYTES,
-    TOPIC_LENGTH_V1,
-    TOPIC_LENGTH_V2,
 )
 from store_format.prefix_crc import PrefixCrc, Read, shift
-from store_format.records import RecordRules, find_record, prefix_bytes
+from store_format.records import (
+    RecordRules,
+    find_record,
+    prefix_bytes,
+    store_timestamp_at,
+    topic_length_bytes,
+)
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -139,7 +140,7 @@ class Prover:
         first = np.frombuffer(head, RECORD_HEAD, 1)[0]
         size, magic = int(first["totalSize"]), int(first["magic"])
         prefix = int(prefix_bytes(int(first["sysFlag"]), self._rules))
-        topic_bytes = TOPIC_LENGTH_V2 if magic == MAGIC_V2 else TOPIC_LENGTH_V1
+        topic_bytes = int(topic_length_bytes(magic))
         least = prefix + topic_bytes + PROPERTIES_LENGTH
         if not least <= size <= self._end - at or prefix > len(head):
             return None
@@ -156,8 +157,7 @@ class Prover:
         if properties != left - topic:
             return None
         place, crc = int(first["physicalOffset"]), int(first["bodyCRC"])
-        born_v6 = self._rules.ipv6_hosts and int(first["sysFlag"]) & SYS_BORN_HOST_V6
-        stored = RECORD_HEAD_BYTES + (IPV6_HOST if born_v6 else IPV4_HOST)
+        stored = int(store_timestamp_at(int(first["sysFlag"]), self._rules))
         timestamp = _signed(head[stored : stored + TIMESTAMP_BYTES])
         return Parts(size, magic, place, crc, at + prefix, body, properties, timestamp)
 

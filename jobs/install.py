@@ -16,6 +16,7 @@ import numpy as np
 from jobs.options import add_consent, consent
 from jobs.plan import commit_log_folders, topic_attributes
 from jobs.summary import MANIFEST_FORMAT
+from store_format.derived.queue_entries import decode_entries
 from store_format.faults import StoreChanged, StoreError
 from store_format.file_layer import DiskFiles, StoreInUse
 from store_format.installing import (
@@ -28,7 +29,7 @@ from store_format.installing import (
     undo,
     unfinished,
 )
-from store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES, RECORD_HEAD
+from store_format.layouts import RECORD_HEAD
 from store_format.locks import holder_text
 from store_format.names import ABORT, CONSUME_QUEUE, LOCK, MANIFEST
 from store_format.profiles import profile
@@ -231,9 +232,7 @@ def _check_belongs(store: str, folder: str, note: dict[str, Any], paths: list[st
     sample = [path for path in paths if path.startswith(f"{CONSUME_QUEUE}/")]
     for path in sample[:: max(len(sample) // 64, 1)]:
         raw = np.frombuffer(storage.read_bytes(f"{folder}/{path}"), np.uint8)
-        entries = np.frombuffer(
-            raw[: len(raw) // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES], QUEUE_ENTRY
-        )
+        entries = decode_entries(raw)
         used = entries[(entries["size"] > 0) & (entries["size"] < 0x7FFFFFFF)]
         if not len(used):
             continue

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from store_format.derived.queue_entries import decode_entries
 from store_format.faults import StoreChanged, StoreError
 from store_format.file_layer import Files
-from store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from store_format.layouts import QUEUE_ENTRY_BYTES
 from store_format.names import BATCH_CONSUME_QUEUE, CHECKPOINT, CONSUME_QUEUE, INDEX
 from store_format.publishing import NotDurable, put_in_place
 
@@ -150,7 +151,7 @@ def last_offset(files: Files, path: str) -> int | None:
         file.read_at(0, raw)
     finally:
         file.close()
-    entries = np.frombuffer(raw, QUEUE_ENTRY)
+    entries = decode_entries(raw)
     used = entries[entries["size"] > 0]
     return int(used["physicalOffset"].max()) if len(used) else None
 

@@ -48,8 +48,8 @@ class Profile:
     abort_process_id: bool  # 5.0.0: the abort file holds the process id
     property_map_capacity: int  # of the HashMap whose order a message's properties take in
     # MessageDecoder.string2messageProperties: 5.1.0: 128, before 16
-    stale_queue_min_is_max: bool  # 5.0.0: a queue whose records have all expired starts at its
-    # end (ConsumeQueue.correctMinOffset; before, at 0 after a start)
+    bisects_queue_min: bool  # 5.0.0: a queue's minimum is bisected, and one whose records have
+    # all expired starts at its end (ConsumeQueue.correctMinOffset; before, at 0 after a start)
     queue_time_boundaries: bool  # 5.1.1: a queue is searched by store times, for LOWER or UPPER
     # (getConsumeQueueMappedFileByTime; before, by the files' times of change, for the nearest)
     batch_time_boundaries: bool  # 5.1.4: a batch queue too
@@ -101,7 +101,7 @@ def profile(version: str) -> Profile:
         checkpoint_logics_offset=since("5.5.0"),
         abort_process_id=since("5.0.0"),
         property_map_capacity=128 if since("5.1.0") else 16,
-        stale_queue_min_is_max=since("5.0.0"),
+        bisects_queue_min=since("5.0.0"),
         queue_time_boundaries=since("5.1.1"),
         batch_time_boundaries=since("5.1.4"),
         queue_time_within=since("5.2.0"),

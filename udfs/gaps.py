@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store_format.consume_queue import entry_bytes
-from store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY, RECORD_FIXED_BYTES
+from store_format.derived.queue_entries import decode_entries
+from store_format.layouts import RECORD_FIXED_BYTES
 from udfs.queues import QUEUE_KEY, QueueFiles, Row, key_of
 from udfs.schemas import rows_of, schema
 
@@ -81,9 +81,7 @@ class QueueGaps:
         return gap
 
     def _entry(self, row: Row, at: int) -> Any:
-        layout = BATCH_QUEUE_ENTRY if row["batch"] else QUEUE_ENTRY
-        assert layout.itemsize == entry_bytes(row["batch"])
-        return np.frombuffer(self.files.entries(row, at, at + 1), layout)[0]
+        return decode_entries(self.files.entries(row, at, at + 1), row["batch"])[0]
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from store_format.consume_queue import entry_bytes, pre_blank, segment_bytes
+from store_format.derived.queue_entries import decode_entries
 from store_format.faults import DamageFound
-from store_format.layouts import QUEUE_ENTRY
 from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
 from store_format.queue_runs import NO_POSITION, PlaceRules, fold, start_position
 from store_format.store_files import Writer
@@ -126,7 +126,7 @@ class NumberRuns:
         try:
             return start_position(row["first"], row["batch"])
         except ValueError as error:
-            entry = np.frombuffer(self.files.entries(row, 0, 1), QUEUE_ENTRY)[0]
+            entry = decode_entries(self.files.entries(row, 0, 1), row["batch"])[0]
             raise DamageFound(
                 f"topic {row['topic']!r}, queue {row['queue_id']}: the record at physical offset "
                 f"{entry['physicalOffset']}: {error}"

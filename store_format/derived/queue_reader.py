@@ -140,15 +140,35 @@ class QueueReader:
         if self.batch:
             return self._batch_minimum(log_start)
         first = self.files[0]
-        if profile.stale_queue_min_is_max:
-            with _Open(self, self.files[-1]) as entries:
-                used = entries.used()
-                if used and int(entries[used - 1]["physicalOffset"]) < log_start:
-                    return self._position(self.files[-1], used)
+        if profile.bisects_queue_min:
+            return self._bisected_minimum(log_start)
         with _Open(self, first) as entries:
             used = entries.used()
             at = entries.bisect(0, used, lambda e: int(e["physicalOffset"]) < log_start)
             return self._position(first, at) if at < used else 0
+
+    def _bisected_minimum(self, log_start: int) -> int:
+        """As from 5.0.0: of the pre-blanks of a log that starts at 0 it may be any."""
+        first, last = self.files[0], self._used_files()[-1]
+        with _Open(self, last) as entries:
+            used = entries.used()
+            if used and int(entries[used - 1]["physicalOffset"]) < log_start:
+                return self._position(last, used)
+        with _Open(self, first) as entries:
+            used = entries.used()
+            if not used or (first.start == 0 and _place(entries[0])[0] >= log_start):
+                return 0
+            low, high = 0, used - 1
+            while high - low > 1:
+                middle = (low + high) // 2
+                place = _place(entries[middle])[0]
+                low, high = (low, middle) if place > log_start else (middle, high)
+                if place == log_start:
+                    high = middle
+            for number in range(low, high + 1):
+                if _place(entries[number])[0] >= log_start:
+                    return self._position(first, number)
+        return 0
 
     def _batch_minimum(self, log_start: int) -> int:
         with _Open(self, self.files[0]) as entries:

@@ -104,9 +104,10 @@ class Walk:
         Ends with the first fault, a wrong CRC too. Gives no step where `at` is not before `stop`.
         """
         for step in self.marked(at, stop):
-            yield step.until_wrong()
             if step.wrong is not None:
+                yield step.until_wrong()
                 return
+            yield step
 
     def marked(self, at: int, stop: int) -> Iterator[Step]:
         """As `steps`, but records that only fail a CRC are marked, and the walk goes on."""

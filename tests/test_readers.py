@@ -212,6 +212,10 @@ def test_a_chain_leads_from_the_newest_to_the_oldest() -> None:
         assert [h.physical_offset for h in file.select(HASH, 2001, 99_999)] == [40, 30]
         assert [h.physical_offset for h in file.select(HASH, 0, 5999)] == [30, 10]
         assert file.header.entries == 4
+    # also where one follows whose time, measured against the file before, is too late
+    with index_file(index_of({SLOT: 4}, [(HASH, 10, 9, 0), *ROWS[1:]])) as file:
+        assert [h.physical_offset for h in file.select(HASH, 2001, 99_999)] == [40, 30]
+        assert [h.physical_offset for h in file.select(HASH, 2000, 99_999)] == [40, 30, 10]
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,10 @@ def test_of_two_wrong_crcs_the_first_ends_it(window: int) -> None:
     log.data[log.at[2] + 88] ^= 1
     assert walked(log.walk(ALL, window=window)) == (log.at[:1], log.at[1], Fault.PROPERTY_CRC)
     assert walked(log.walk(Checks(body=True))) == (log.at[:2], log.at[2], Fault.BODY_CRC)
+    other = Log(SMALL, Message(body=b"body"), sealed, SMALL)
+    other.data[other.at[1] + 88] ^= 1
+    other.data[other.at[2] + 12] ^= 1
+    assert walked(other.walk(ALL, window=window)) == (other.at[:1], other.at[1], Fault.BODY_CRC)
     (marks,) = [step.wrong for step in log.walk(ALL, window=SEGMENT).marked(0, SEGMENT)]
     assert marks is not None
     assert marks.tolist() == [0, Fault.PROPERTY_CRC, Fault.BODY_CRC, 0]

@@ -13,16 +13,15 @@ import numpy.typing as npt
 
 from store_format import names
 from store_format.consume_queue import entry_bytes
+from store_format.derived.queue_entries import layout_of
 from store_format.describe_record import Item, fields_at
 from store_format.layouts import (
-    BATCH_QUEUE_ENTRY,
     CHECKPOINT,
     CHECKPOINT_FILE_BYTES,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
     PRE_BLANK,
-    QUEUE_ENTRY,
     RECORD_HEAD,
 )
 from store_format.names import parse_index_name, parse_segment_name
@@ -103,7 +102,7 @@ def describe_queue(
     entry. Memory does not depend on the file's length.
     """
     size = entry_bytes(batch)
-    layout = BATCH_QUEUE_ENTRY if batch else QUEUE_ENTRY
+    layout = layout_of(batch)
     position = start // size
     items = _queue_items(read, length // size, position, layout)
     for item in items:

@@ -4,11 +4,10 @@ Where the chain of records breaks, the description says why, looks for the next 
 in its own place, and goes on: what follows a break is marked, and doubted where it looks stale.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from store_format.describe_record import (
     Item,
@@ -24,19 +23,15 @@ from store_format.layouts import (
     BLANK_BYTES,
     INDEX_MESSAGE,
     QUEUE_PUT,
-    RECORD_FIXED_BYTES,
     RECORD_HEAD,
     RECORD_HEAD_BYTES,
 )
-from store_format.oversize import read_oversize
+from store_format.log.walk import Read, Walk
 from store_format.packed_puts import unpacked
 from store_format.properties import NAMES
 from store_format.queue_table import batch_topics, clear, new_table
-from store_format.records import RECORD_ROW, find_record, first_bad_body, frame, walk
+from store_format.records import Bytes
 from store_format.scan import ScanRules
-
-Bytes = npt.NDArray[np.uint8]
-Read = Callable[[int, Bytes], None]
 
 WINDOW_BYTES = 8 << 20
 BODY_SHOWN_MAX = 1 << 20
@@ -74,8 +69,8 @@ class _Segment:
     def __init__(self, read: Read, start: int, end: int, rules: ScanRules, shown: Shown) -> None:
         self.read, self.start, self.end = read, start, end
         self.rules, self.shown = rules, shown
-        self.window = np.empty(min(WINDOW_BYTES, end - start), np.uint8)
-        self.rows = np.zeros(len(self.window) // RECORD_FIXED_BYTES + 1, RECORD_ROW)
+        buffer = np.empty(min(WINDOW_BYTES, end - start), np.uint8)
+        self.walk = Walk(read, end, rules.records, rules.checks, buffer)
         self.delays = np.array(rules.delays, np.int64)
         self.places = np.empty((len(NAMES), 2), np.int64)
         self.batches = batch_topics(list(rules.batch_topics))
@@ -93,7 +88,7 @@ class _Segment:
     def run(self, first: int) -> Iterator[Item]:
         at = max(first, self.start)
         if at > self.start:
-            at = self._next_record(at)
+            at = next(self.walk.places(at, self.end), self.end)
         while at < self.end:
             at, fault = yield from self._chain(at)
             if fault == Fault.BLANK:
@@ -101,37 +96,15 @@ class _Segment:
             elif fault != Fault.NONE:
                 at = yield from self._break(at, fault)
 
-    def _fill(self, at: int) -> Bytes:
-        window = self.window[: self.end - at]
-        self.read(at, window)
-        return window
-
     def _chain(self, at: int) -> Generator[Item, None, tuple[int, Fault]]:
         """The records from `at` on; returns where the chain stops, and why."""
-        records = self.rules.records
-        while at < self.end:
-            window, left = self._fill(at), self.end - at
-            count, stood, code = walk(
-                window, 0, len(window), left, left, at, records, self.rows
-            )  # fmt: skip
-            fault, rows = Fault(code), self.rows[:count]
-            if fault == Fault.NEED_MORE and stood == 0:
-                _, stood = frame(window, 0, len(window), left, records)
-                fault, window, rows = read_oversize(
-                    self.read, at, stood, records, self.rules.check_body_crc,
-                    self.rules.dispatch.property_crc,
-                )  # fmt: skip
-                rows, stood = (rows, stood) if fault == Fault.NONE else (rows[:0], 0)
-            elif self.rules.check_body_crc and not self.rules.dispatch.property_crc:
-                good = first_bad_body(window, rows)
-                if good < count:
-                    fault, stood, rows = Fault.BODY_CRC, int(rows["at"][good]), rows[:good]
-            told, refused = yield from self._records(window, rows)
+        for step in self.walk.steps(at, self.end):
+            told, refused = yield from self._records(step.window, step.rows)
             if refused != Fault.NONE:
-                return at + int(rows["at"][told]), refused
-            at += stood
-            if fault not in (Fault.NONE, Fault.NEED_MORE):
-                return at, fault
+                return int(step.rows["physicalOffset"][told]), refused
+            at = step.next
+            if step.fault != Fault.NONE:
+                return at, step.fault
         return at, Fault.NONE
 
     def _records(self, window: Bytes, rows: Any) -> Generator[Item, None, tuple[int, Fault]]:
@@ -188,7 +161,7 @@ class _Segment:
         return item
 
     def _blank(self, at: int) -> Generator[Item, None, int]:
-        size = fields_at(self._fill(at), BLANK, 0)["size"]
+        size = fields_at(self.walk.load(at, BLANK_BYTES), BLANK, 0)["size"]
         behind = at + BLANK_BYTES
         rest_is_zero = self._zeros_end(behind) == self.end
         where = {"at": at - self.start, "physicalOffset": at}
@@ -216,7 +189,7 @@ class _Segment:
         yield {"kind": "damage"} | where | {
             "fault": fault.name, "field": name, "value": self._value(at, name), "reason": reason
         }  # fmt: skip
-        next_at = self._next_record(search_from)
+        next_at = next(self.walk.places(search_from, self.end), self.end)
         yield {"kind": "skipped"} | where | {"bytes": next_at - at}
         return next_at
 
@@ -228,26 +201,11 @@ class _Segment:
 
     def _zeros_end(self, at: int) -> int:
         """Where the zeros that start at `at` end."""
-        while at < self.end:
-            window = self._fill(at)
+        for start, window in self.walk.windows(at, self.end):
             set_bytes = window.view(np.bool_)
             if set_bytes.any():
-                return at + int(set_bytes.argmax())
-            at += len(window)
-        return at
-
-    def _next_record(self, at: int) -> int:
-        """The next record in its own place from `at` on, else the segment's end."""
-        while at < self.end:
-            window = self._fill(at)
-            if window.any():
-                found = find_record(window, 0, len(window), at, self.rules.records)
-                if found >= 0:
-                    return at + int(found)
-            if at + len(window) >= self.end:
-                break
-            at += len(window) - RECORD_HEAD_BYTES + 1
-        return self.end
+                return start + int(set_bytes.argmax())
+        return max(at, self.end)
 
 
 def _by_place(queue_puts: Any, index_puts: Any) -> tuple[dict[int, int], dict[int, list[int]]]:

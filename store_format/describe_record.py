@@ -8,18 +8,16 @@ import numpy.typing as npt
 
 from store_format.javatext import decode
 from store_format.layouts import (
-    IPV4_HOST,
-    IPV6_HOST,
     MAGIC_V2,
     PROPERTY_END,
     PROPERTY_NAME_END,
     RECORD_HEAD,
     RECORD_HEAD_BYTES,
     RECORD_MIDDLE,
-    SYS_BORN_HOST_V6,
     SYS_TRANSACTION_MASK,
     TIMESTAMP_BYTES,
 )
+from store_format.records import born_host_bytes
 from store_format.scan import ScanRules
 
 Bytes = npt.NDArray[np.uint8]
@@ -46,9 +44,7 @@ def describe_record(buf: Bytes, row: Any, start: int, rules: ScanRules) -> Item:
     middle_at = int(row["bodyAt"]) - RECORD_MIDDLE.itemsize
     head, middle = fields_at(buf, RECORD_HEAD, at), fields_at(buf, RECORD_MIDDLE, middle_at)
     hosts = buf[at + RECORD_HEAD_BYTES : middle_at].tobytes()
-    born = (
-        IPV6_HOST if rules.records.ipv6_hosts and head["sysFlag"] & SYS_BORN_HOST_V6 else IPV4_HOST
-    )
+    born = born_host_bytes(head["sysFlag"], rules.records)
     return {
         "kind": "record",
         "at": place - start,

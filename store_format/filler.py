@@ -14,9 +14,9 @@ from store_format.layouts import (
     CRC_PROPERTY_BYTES,
     MAGIC_V1,
     MAGIC_V2,
-    RECORD_FIXED_BYTES,
     SYS_TRANSACTION_ROLLBACK,
 )
+from store_format.records import needs_v2, record_bytes
 from store_format.writer.encode import BORN, START, Draft, blank, finish, record_tail
 
 LOST_TAG = "REPUT_LOST"
@@ -24,7 +24,6 @@ LOST_TOPIC = "REPUT_LOST"
 # A longer range takes several records: a broker holds a body in memory when it checks it.
 FILLER_BYTES = 1 << 20
 HOST = bytes(8)  # 0.0.0.0:0
-_V1_TOPIC_MAX = 127
 _TAGS = f"TAGS\x01{LOST_TAG}\x02".encode()
 # The broker takes the messages of these topics out again and sends them on to where they say.
 _SENT_ON = ("SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC")
@@ -50,8 +49,8 @@ class Stamp(NamedTuple):
 def least_bytes(topic: str, crc: bool) -> int:
     """The shortest filler of a topic, without its tag."""
     raw = topic.encode()
-    length = RECORD_FIXED_BYTES + len(raw) + (len(raw) > _V1_TOPIC_MAX)
-    return length + len(_needed(topic)) + (CRC_PROPERTY_BYTES if crc else 0)
+    properties = len(_needed(topic)) + (CRC_PROPERTY_BYTES if crc else 0)
+    return int(record_bytes(2 * len(HOST), 0, len(raw), properties))
 
 
 def own_least_bytes(crc: bool) -> int:
@@ -139,7 +138,7 @@ def _filler(
     sys_flag: int = 0,
 ) -> bytes:  # fmt: skip
     raw = topic.encode()
-    magic = MAGIC_V2 if len(raw) > _V1_TOPIC_MAX else MAGIC_V1
+    magic = MAGIC_V2 if needs_v2(len(raw)) else MAGIC_V1
     body = bytes(body_bytes)
     reserved = CRC_PROPERTY_BYTES if stamp.crc_property else 0
     tail = record_tail(HOST, 0, 0, body, magic, raw, tag + _needed(topic), reserved)

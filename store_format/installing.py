@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from store_format.derived.queue_entries import decode_entries, is_pre_blank, layout_of
 from store_format.faults import StoreChanged, StoreError
 from store_format.file_layer import Files
-from store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
 from store_format.names import BATCH_CONSUME_QUEUE, CHECKPOINT, CONSUME_QUEUE, INDEX
 from store_format.publishing import NotDurable, put_in_place
 
@@ -211,17 +211,16 @@ def used_entries(files: Files, path: str) -> npt.NDArray[np.void]:
     path: ends in FOLDER/TOPIC/QUEUE/FILE, whose folder says which. What fills a queue up to its
     first entry (PRE_BLANK) is of no message.
     """
-    layout = BATCH_QUEUE_ENTRY if path.split("/")[-4:-3] == [BATCH_CONSUME_QUEUE] else QUEUE_ENTRY
+    batch = path.split("/")[-4:-3] == [BATCH_CONSUME_QUEUE]
+    layout = layout_of(batch)
     file = files.open_read(path)
     try:
         raw = np.empty(file.length() // layout.itemsize * layout.itemsize, np.uint8)
         file.read_at(0, raw)
     finally:
         file.close()
-    entries: npt.NDArray[np.void] = np.frombuffer(raw, layout)
-    used: npt.NDArray[np.void] = entries[
-        (entries["size"] > 0) & (entries["size"] != PRE_BLANK["size"])
-    ]
+    entries = decode_entries(raw, batch)
+    used: npt.NDArray[np.void] = entries[(entries["size"] > 0) & ~is_pre_blank(entries)]
     return used
 
 

@@ -63,6 +63,7 @@ assert RECORD_MIDDLE.itemsize == 16
 TIMESTAMP_BYTES = 8
 TOPIC_LENGTH_V1 = 1
 TOPIC_LENGTH_V2 = 2
+V1_TOPIC_MAX = 127  # bytes of a topic that a V1 record takes (Byte.MAX_VALUE)
 PROPERTIES_LENGTH = 2
 # The least a V1 record can have: IPv4 hosts, and no body, topic or properties.
 RECORD_FIXED_BYTES = (

@@ -1,4 +1,4 @@
-"""Records longer than a scan's window: checked without ever holding their body."""
+"""Records longer than a walk's window: read without ever holding their body."""
 
 import zlib
 from collections.abc import Callable
@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from store_format.faults import Fault
 from store_format.layouts import (
-    CRC_PROPERTY_BYTES,
     PROPERTIES_LENGTH,
     RECORD_HEAD,
     RECORD_MIDDLE,
@@ -28,12 +27,11 @@ _PIECE_BYTES = 1 << 20
 
 
 def read_oversize(
-    read: Read, place: int, size: int, rules: RecordRules, check_body: bool, property_crc: bool
+    read: Read, place: int, size: int, rules: RecordRules
 ) -> tuple[Fault, Bytes, Any]:
     """(fault, bytes around the body, RECORD_ROW of shape (1,)) of a framed record at `place`.
 
-    The body is read in pieces, and only where a CRC asks for it. Where `property_crc` is, the
-    row's bodyCRC holds the CRC of the record less its last 20 bytes, for `dispatch` to compare.
+    Nothing is read of the body: its CRC is for the caller to compare (see crc_of).
     """
     row = np.zeros(1, RECORD_ROW)
     head = np.empty(RECORD_PREFIX_MAX, np.uint8)
@@ -50,16 +48,11 @@ def read_oversize(
     around[:prefix] = head[:prefix]
     read(place + prefix + body, around[prefix:])
     fault = Fault(read_record(around, 0, size, place, body, rules, row[0]))
-    if fault != Fault.NONE:
-        return fault, around, row
-    if property_crc:
-        row["bodyCRC"] = _crc_of(read, place, size - CRC_PROPERTY_BYTES)
-    elif check_body and body and _crc_of(read, place + prefix, body) != row["bodyCRC"][0]:
-        return Fault.BODY_CRC, around, row
-    return Fault.NONE, around, row
+    return fault, around, row
 
 
-def _crc_of(read: Read, at: int, length: int) -> int:
+def crc_of(read: Read, at: int, length: int) -> int:
+    """CRC-32 of the bytes at [at, at + length), less its highest bit; read a piece at a time."""
     piece = np.empty(min(_PIECE_BYTES, length), np.uint8)
     crc = 0
     end = at + length

@@ -51,6 +51,12 @@ class Profile:
     property_text_ends: bool  # not from 4.9.1 to 5.1.4: an 02 stands after the last property too
     # (MessageDecoder.messageProperties2String)
     timer_messages: bool  # 5.0.0: TIMER_DELIVER_MS and its like go to the timer wheel (HookUtils)
+    bisects_queue_min: bool  # 5.0.0: a queue's minimum is bisected, and one whose records have
+    # all expired starts at its end (ConsumeQueue.correctMinOffset; before, at 0 after a start)
+    queue_time_boundaries: bool  # 5.1.1: a queue is searched by store times, for LOWER or UPPER
+    # (getConsumeQueueMappedFileByTime; before, by the files' times of change, for the nearest)
+    batch_time_boundaries: bool  # 5.1.4: a batch queue too
+    queue_time_within: bool  # 5.2.0: what is found is kept within the queue (ConsumeQueueStore)
     op_message_lists: bool  # 5.1.0: an op message's offsets end with a comma each
 
 
@@ -101,6 +107,10 @@ def profile(version: str) -> Profile:
         property_map_capacity=128 if since("5.1.0") else 16,
         property_text_ends=not since("4.9.1") or since("5.2.0"),
         timer_messages=since("5.0.0"),
+        bisects_queue_min=since("5.0.0"),
+        queue_time_boundaries=since("5.1.1"),
+        batch_time_boundaries=since("5.1.4"),
+        queue_time_within=since("5.2.0"),
         op_message_lists=since("5.1.0"),
     )
 

@@ -28,6 +28,7 @@ NAMES = (
     b"INNER_MULTI_QUEUE_OFFSET",
     b"__CRC32#",
 )
+CRC_PROPERTY_NAME = NAMES[-1]
 KEYS, TAGS, UNIQ_KEY, DELAY, INNER_NUM, INNER_BASE, MULTI_DISPATCH, MULTI_OFFSETS, CRC32 = range(9)
 
 Pair = namedtuple("Pair", "counts name_end value_at value_end")

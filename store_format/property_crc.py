@@ -31,7 +31,7 @@ def property_crc_matches(buf: Bytes, row: Row, places: Places, zero_counts: bool
         expected = np.int32(expected + np.int32(point - 0x30) * power)
         power = np.int32(power * np.int32(10))
     actual: int
-    if row.bodyElided:  # then the record's CRC is known: see oversize
+    if row.bodyElided:  # then the record's CRC is known: see log.walk
         actual = row.bodyCRC
     else:
         actual = crc32(buf, row.at, row.at + row.size - CRC_PROPERTY_BYTES) & 0x7FFFFFFF
@@ -59,7 +59,7 @@ def _mark_bad_property_crcs(
 ) -> None:
     for i in range(len(rows)):
         row = rows[i]
-        if row.bodyElided == 0 and row.propertiesLength >= CRC_PROPERTY_BYTES:
+        if row.propertiesLength >= CRC_PROPERTY_BYTES:
             end = row.propertiesAt + row.propertiesLength
             find_properties(buf, row.propertiesAt, end, split_properties, places)
             if places[CRC32, 0] >= 0:
@@ -69,7 +69,10 @@ def _mark_bad_property_crcs(
 def bad_property_crcs(
     buf: Bytes, rows: Rows, split_properties: bool, places: Places
 ) -> npt.NDArray[np.bool_]:
-    """Bool a row: it has a `__CRC32#` that is not the record's. A row with its body elided: no."""
+    """Bool a row: it has a `__CRC32#` that is not the record's.
+
+    Where a row's body is elided, its bodyCRC has to be the CRC of what `__CRC32#` covers.
+    """
     bad = np.zeros(len(rows), np.bool_)
     _mark_bad_property_crcs(buf, rows, split_properties, places, bad)
     return bad

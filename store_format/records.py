@@ -34,6 +34,7 @@ from store_format.layouts import (
     TIMESTAMP_BYTES,
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
+    V1_TOPIC_MAX,
 )
 
 Bytes = npt.NDArray[np.uint8]
@@ -83,12 +84,50 @@ _PLACE = int(Fault.PLACE)
 _ZLIB_FROM = 1 << 31 if AVAILABLE else 2048
 
 
+# --- the arithmetic of a record's lengths; all that reads or makes records asks here ------------
+
+
+@inlined
+def born_host_bytes(sys_flag: int, rules: RecordRules) -> int:
+    """Bytes of bornHost, which stands behind a record's first fields: 8, or 20."""
+    return IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_BORN_HOST_V6 else IPV4_HOST
+
+
+@inlined
+def store_timestamp_at(sys_flag: int, rules: RecordRules) -> int:
+    """Where storeTimestamp stands in a record; storeHost follows."""
+    return RECORD_HEAD_BYTES + born_host_bytes(sys_flag, rules)
+
+
 @inlined
 def prefix_bytes(sys_flag: int, rules: RecordRules) -> int:
     """Bytes before a record's body: fixed fields, and two hosts of 8 or 20 bytes."""
-    born = IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_BORN_HOST_V6 else IPV4_HOST
     store = IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_STORE_HOST_V6 else IPV4_HOST
-    return RECORD_HEAD_BYTES + born + TIMESTAMP_BYTES + store + RECORD_MIDDLE_BYTES
+    return store_timestamp_at(sys_flag, rules) + TIMESTAMP_BYTES + store + RECORD_MIDDLE_BYTES
+
+
+@inlined
+def topic_length_bytes(magic: int) -> int:
+    """Bytes of topicLength, which stands behind the body: 1, or 2 in a V2 record."""
+    return TOPIC_LENGTH_V2 if magic == MAGIC_V2 else TOPIC_LENGTH_V1
+
+
+def needs_v2(topic_bytes: int) -> bool:
+    """Whether a topic of so many bytes is too long for a V1 record."""
+    return topic_bytes > V1_TOPIC_MAX
+
+
+def record_bytes(hosts: int, body: Any, topic: Any, properties: Any) -> Any:
+    """The totalSize of records with so many bytes of each part; hosts: of both together.
+
+    Whole numbers, or arrays of them (int64) for many records.
+    """
+    least = RECORD_FIXED_BYTES - 2 * IPV4_HOST + hosts
+    v2 = np.greater(topic, V1_TOPIC_MAX) * (TOPIC_LENGTH_V2 - TOPIC_LENGTH_V1)
+    return least + v2 + body + topic + properties
+
+
+# --- the walk, and its checks -------------------------------------------------------------------
 
 
 @kernel
@@ -132,9 +171,8 @@ def read_record(
     """
     sys_flag = get_i32(buf, at + RECORD_AT.sysFlag)
     prefix = prefix_bytes(sys_flag, rules)
-    two = get_i32(buf, at + RECORD_AT.magic) == MAGIC_V2
-    topic_length_bytes = TOPIC_LENGTH_V2 if two else TOPIC_LENGTH_V1
-    left = size - prefix - topic_length_bytes - PROPERTIES_LENGTH
+    length_bytes = topic_length_bytes(get_i32(buf, at + RECORD_AT.magic))
+    left = size - prefix - length_bytes - PROPERTIES_LENGTH
     middle = at + prefix - RECORD_MIDDLE_BYTES
     if left < 0:
         return _LENGTHS
@@ -142,8 +180,8 @@ def read_record(
     if body_length > left:
         return _BODY_LENGTH
     left -= body_length
-    topic_at = at + prefix + body_length - elided + topic_length_bytes
-    if two:
+    topic_at = at + prefix + body_length - elided + length_bytes
+    if length_bytes == TOPIC_LENGTH_V2:
         topic_length: Any = get_i16(buf, topic_at - 2)
     else:
         topic_length = np.int64(np.int8(buf[topic_at - 1]))
@@ -162,7 +200,7 @@ def read_record(
     row.propertiesAt = properties_at
     row.physicalOffset = place
     row.queueOffset = get_i64(buf, at + RECORD_AT.queueOffset)
-    row.storeTimestamp = get_i64(buf, _store_timestamp_at(at, sys_flag, rules))
+    row.storeTimestamp = get_i64(buf, at + store_timestamp_at(sys_flag, rules))
     row.size = size
     row.queueId = get_i32(buf, at + RECORD_AT.queueId)
     row.sysFlag = sys_flag
@@ -172,12 +210,6 @@ def read_record(
     row.propertiesLength = properties_length
     row.bodyElided = 1 if elided > 0 else 0
     return _NONE
-
-
-@inlined
-def _store_timestamp_at(at: int, sys_flag: int, rules: RecordRules) -> int:
-    born = IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_BORN_HOST_V6 else IPV4_HOST
-    return at + RECORD_HEAD_BYTES + born
 
 
 @kernel
@@ -213,8 +245,8 @@ def walk(
 
 
 @kernel
-def _first_bad_small_body(buf: Bytes, rows: Rows, zlib_from: int) -> tuple[int, bool]:
-    """(the first row whose small body is bad, whether one before it has a large one)."""
+def _mark_bad_small_bodies(buf: Bytes, rows: Rows, zlib_from: int, bad: Any) -> bool:
+    """Mark the rows whose small body is bad; returns whether one has a large body."""
     any_large = False
     for i in range(len(rows)):
         row = rows[i]
@@ -222,47 +254,23 @@ def _first_bad_small_body(buf: Bytes, rows: Rows, zlib_from: int) -> tuple[int, 
             any_large = True
         elif row.bodyLength > 0 and row.bodyElided == 0:
             crc = crc32(buf, row.bodyAt, row.bodyAt + row.bodyLength) & 0x7FFFFFFF
-            if crc != row.bodyCRC:
-                return i, any_large
-    return len(rows), any_large
-
-
-def first_bad_body(buf: Bytes, rows: Rows) -> int:
-    """The first row whose body does not match its CRC; len(rows) if none. Copies nothing.
-
-    An empty body is not checked (as in RocketMQ), nor one that is elided.
-    """
-    bad, any_large = _first_bad_small_body(buf, rows, _ZLIB_FROM)
-    if any_large:
-        large = (rows["bodyLength"] >= _ZLIB_FROM) & (rows["bodyElided"] == 0)
-        view = buf.data
-        for i in np.flatnonzero(large[:bad]).tolist():
-            at = int(rows["bodyAt"][i])
-            body = view[at : at + int(rows["bodyLength"][i])]
-            if zlib.crc32(body) & 0x7FFFFFFF != int(rows["bodyCRC"][i]):
-                return i
-    return bad
-
-
-@kernel
-def _mark_bad_small_bodies(buf: Bytes, rows: Rows, zlib_from: int, bad: Any) -> None:
-    for i in range(len(rows)):
-        row = rows[i]
-        if 0 < row.bodyLength < zlib_from and row.bodyElided == 0:
-            crc = crc32(buf, row.bodyAt, row.bodyAt + row.bodyLength) & 0x7FFFFFFF
             bad[i] = crc != row.bodyCRC
+    return any_large
 
 
 def bad_bodies(buf: Bytes, rows: Rows) -> npt.NDArray[np.bool_]:
-    """Bool a row: its body does not match its CRC. As first_bad_body, but of all."""
+    """Bool a row: its body does not match its CRC. Copies nothing.
+
+    An empty body is not checked (as in RocketMQ), nor one that is elided.
+    """
     bad = np.zeros(len(rows), np.bool_)
-    _mark_bad_small_bodies(buf, rows, _ZLIB_FROM, bad)
-    large = (rows["bodyLength"] >= _ZLIB_FROM) & (rows["bodyElided"] == 0)
-    view = buf.data
-    for i in np.flatnonzero(large).tolist():
-        at = int(rows["bodyAt"][i])
-        body = view[at : at + int(rows["bodyLength"][i])]
-        bad[i] = zlib.crc32(body) & 0x7FFFFFFF != int(rows["bodyCRC"][i])
+    if _mark_bad_small_bodies(buf, rows, _ZLIB_FROM, bad):
+        large = (rows["bodyLength"] >= _ZLIB_FROM) & (rows["bodyElided"] == 0)
+        view = buf.data
+        for i in np.flatnonzero(large).tolist():
+            at = int(rows["bodyAt"][i])
+            body = view[at : at + int(rows["bodyLength"][i])]
+            bad[i] = zlib.crc32(body) & 0x7FFFFFFF != int(rows["bodyCRC"][i])
     return bad
 
 

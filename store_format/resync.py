@@ -17,8 +17,6 @@ from store_format.layouts import (
     BLANK,
     BLANK_BYTES,
     CRC_PROPERTY_BYTES,
-    IPV4_HOST,
-    IPV6_HOST,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
@@ -31,12 +29,16 @@ from store_format.layouts import (
     SYS_BORN_HOST_V6,
     SYS_STORE_HOST_V6,
     TIMESTAMP_BYTES,
-    TOPIC_LENGTH_V1,
-    TOPIC_LENGTH_V2,
     as_struct,
 )
 from store_format.prefix_crc import PrefixCrc, Read, shift
-from store_format.records import RecordRules, find_record, prefix_bytes
+from store_format.records import (
+    RecordRules,
+    find_record,
+    prefix_bytes,
+    store_timestamp_at,
+    topic_length_bytes,
+)
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -76,7 +78,10 @@ class Prover:
         self._window_at = 0
         self._crcs: PrefixCrc | None = None
         flags = (0, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, _HOST_FLAGS)
+        # asked at each of a million ranges: a kernel's call from Python costs more than its work
         self._prefixes = {each: int(prefix_bytes(each, rules)) for each in flags}
+        self._stored = {each: int(store_timestamp_at(each, rules)) for each in flags}
+        self._topic_bytes = {m: int(topic_length_bytes(m)) for m in (MAGIC_V1, MAGIC_V2)}
         self._magics = (MAGIC_V1, MAGIC_V2) if rules.long_topics else (MAGIC_V1,)
 
     @property
@@ -146,7 +151,7 @@ class Prover:
             return None
         size, magic, crc, _, _, _, place, flags, _ = _HEAD.unpack_from(head)
         prefix = self._prefixes[flags & _HOST_FLAGS]
-        topic_bytes = TOPIC_LENGTH_V2 if magic == MAGIC_V2 else TOPIC_LENGTH_V1
+        topic_bytes = self._topic_bytes.get(magic, self._topic_bytes[MAGIC_V1])
         least = prefix + topic_bytes + PROPERTIES_LENGTH
         if not least <= size <= self._end - at or prefix > len(head):
             return None
@@ -162,8 +167,7 @@ class Prover:
         properties = max(_signed(self._peek(after_topic, PROPERTIES_LENGTH).tobytes()), 0)
         if properties != left - topic:
             return None
-        born_v6 = self._rules.ipv6_hosts and flags & SYS_BORN_HOST_V6
-        stored = RECORD_HEAD_BYTES + (IPV6_HOST if born_v6 else IPV4_HOST)
+        stored = self._stored[flags & _HOST_FLAGS]
         timestamp = _signed(head[stored : stored + TIMESTAMP_BYTES])
         return Parts(size, magic, place, crc, at + prefix, body, properties, timestamp)
 
@@ -189,7 +193,7 @@ class Prover:
             return False
         size, magic = _BLANK.unpack_from(head)
         if magic == MAGIC_BLANK:
-            return size == self._end - at
+            return bool(size == self._end - at)
         if len(head) < RECORD_HEAD_BYTES:
             return False
         place: int = _HEAD.unpack_from(head)[_PLACE]

@@ -5,7 +5,7 @@ owns the records that start in it. What comes out is in the order of the log: in
 queue runs as they fill up, and last how the stretch ended.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,9 +22,8 @@ from store_format.layouts import (
     RECORD_HEAD,
     RECORD_HEAD_BYTES,
 )
-from store_format.oversize import read_oversize
+from store_format.log.walk import Checks, Read, Walk, most_rows
 from store_format.properties import NAMES
-from store_format.property_crc import bad_property_crcs
 from store_format.queue_runs import QueueRuns, group_by_queue
 from store_format.queue_table import (
     BATCH_TOPIC,
@@ -34,22 +33,11 @@ from store_format.queue_table import (
     new_table,
     queues,
 )
-from store_format.records import (
-    RECORD_ROW,
-    RecordRules,
-    find_record,
-    first_bad_body,
-    frame,
-    walk,
-)
+from store_format.records import RECORD_ROW, Bytes, RecordRules, Rows, find_record
 
-Bytes = npt.NDArray[np.uint8]
-Rows = npt.NDArray[Any]
-# read(physical offset, buffer): fills the buffer from the segment; raises if it is too short.
-Read = Callable[[int, Bytes], None]
+__all__ = ["Bytes", "Read", "Rows"]  # others take these from here
 
 WINDOW_BYTES = 8 << 20
-_FIND_BYTES = 1 << 18  # looked at a time for a stretch's first record: what is read is read again
 QUEUE_PUTS = 1 << 20
 INDEX_PUTS = 1 << 17  # they stay in the second-level cache until they are written
 NAME_BYTES = 8 << 20
@@ -68,6 +56,17 @@ class ScanRules:
     check_body_crc: bool
     check_property_crc: bool = False  # a `__CRC32#` too, where a record has one
     not_before: int | None = None  # leave out of the runs what was stored before this time
+
+    @property
+    def checks(self) -> Checks:
+        """What a walk compares; what is asked of every record's `__CRC32#`, dispatch compares."""
+        sealed = self.dispatch.property_crc
+        return Checks(
+            body=self.check_body_crc and not sealed,
+            property=self.check_property_crc,
+            split_properties=self.dispatch.split_properties,
+            seal=sealed,
+        )
 
 
 class Stretch(NamedTuple):
@@ -137,7 +136,7 @@ class Buffers:
         # a short stretch needs no full-size tables: tests and tiny stores start at once
         most = min(most_puts, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))
         self.window = np.empty(min(window_bytes, max(stretch_bytes, 1 << 16) + (1 << 16)), np.uint8)
-        self.rows = np.zeros(len(self.window) // RECORD_FIXED_BYTES + 1, RECORD_ROW)
+        self.rows = np.zeros(most_rows(len(self.window)), RECORD_ROW)
         self.table = new_table(most, min(NAME_BYTES, stretch_bytes + (1 << 17)))
         most_hashes = min(INDEX_PUTS, stretch_bytes // 2 + (1 << 16))
         self.puts = Puts(
@@ -147,11 +146,13 @@ class Buffers:
             np.zeros(3, np.int64),
         )
         self.places = np.empty((len(NAMES), 2), np.int64)
+        self.emptied = 0  # how often: whoever looks into what is held sees when it has gone
 
     def empty(self) -> None:
         """Forget what was put in, also by a scan that was given up."""
         self.puts.used[:] = 0
         clear(self.table)
+        self.emptied += 1
 
 
 def scan(
@@ -165,99 +166,20 @@ def scan(
     return Scan(read, stretch, rules, buffers or Buffers(stretch.end - stretch.start)).run()
 
 
-class Scan:
-    def __init__(self, read: Read, stretch: Stretch, rules: ScanRules, buffers: Buffers) -> None:
-        self.read, self.stretch, self.rules, self.buffers = read, stretch, rules, buffers
+class Outputs:
+    """Where records are dispatched to, and what comes of them, given as it fills up."""
+
+    def __init__(self, rules: ScanRules, buffers: Buffers, end: End) -> None:
+        """end: counts what is dispatched and given."""
+        self.rules, self.buffers, self.end = rules, buffers, end
         buffers.empty()
         self.delays = np.array(rules.delays, np.int64)
         self.batches = batch_topics(list(rules.batch_topics))
-        self.end = End()
 
-    def run(self) -> Iterator[IndexPuts | Runs | End]:
-        s, end = self.stretch, self.end
-        at = self._find_first() if s.first == FIND_FIRST else s.first
-        end.first = end.next = at
-        if at == NONE_FOUND:
-            yield end
-            return
-        while at < s.end and end.fault == Fault.NONE:
-            window = self.buffers.window[: s.segment_end - at]
-            self.read(at, window)
-            rows, stood, fault = self._walk(window, at)
-            if fault == Fault.NEED_MORE and stood == 0:
-                window, rows, stood, fault = self._oversize(window, at)
-            good = yield from self._dispatch(window, rows)
-            if good < len(rows):
-                stood, fault = int(rows["at"][good]), end.fault
-            if fault != Fault.NEED_MORE:  # else the next window starts where this one ends
-                end.fault = fault
-            at += stood
-        if end.fault == Fault.NONE and at == s.segment_end:
-            end.fault = Fault.SHORT_TAIL  # RocketMQ ends every segment in a BLANK, or the log
-        if end.fault == Fault.BLANK:
-            size = self._size_at(at)
-            if size != s.segment_end - at:
-                end.wrong_blank, end.size = at, size
-        end.next = s.segment_end if end.fault == Fault.BLANK else at
-        if end.fault not in (Fault.NONE, Fault.BLANK):
-            self._look_past(at)
-        yield from self._empty()
-        yield end
-
-    def _walk(self, window: Bytes, at: int) -> tuple[Rows, int, Fault]:
-        """The sound records of a window that stands at `at`, where they end, and why."""
-        s, rules = self.stretch, self.rules
-        count, stood, fault = walk(
-            window, 0, len(window), s.end - at, s.segment_end - at, at,
-            rules.records, self.buffers.rows,
-        )  # fmt: skip
-        rows = self.buffers.rows[:count]
-        if rules.check_body_crc and not rules.dispatch.property_crc:
-            good = first_bad_body(window, rows)
-            if good < count:
-                return rows[:good], int(rows["at"][good]), Fault.BODY_CRC
-        if rules.check_property_crc:
-            wrong = bad_property_crcs(
-                window, rows, rules.dispatch.split_properties, self.buffers.places
-            )
-            if wrong.any():
-                good = int(wrong.argmax())
-                return rows[:good], int(rows["at"][good]), Fault.PROPERTY_CRC
-        return rows, stood, Fault(fault)
-
-    def _oversize(self, window: Bytes, at: int) -> tuple[Bytes, Rows, int, Fault]:
-        """As _walk, for one record that is longer than a window."""
-        rules = self.rules
-        _, size = frame(window, 0, len(window), self.stretch.segment_end - at, rules.records)
-        fault, around, row = read_oversize(
-            self.read, at, size, rules.records, rules.check_body_crc, rules.dispatch.property_crc
-        )
-        if fault != Fault.NONE:
-            return window, row[:0], 0, fault
-        return around, row, size, Fault.NONE
-
-    def _find_first(self) -> int:
-        """The first record that stands in its own place; NONE_FOUND if none does."""
-        s = self.stretch
-        at = s.start
-        # a record that starts in the stretch may have its first fields past the end
-        limit = min(s.end + RECORD_HEAD_BYTES - 1, s.segment_end)
-        while at < s.end:
-            window = self.buffers.window[: min(limit - at, _FIND_BYTES)]
-            self.read(at, window)
-            if window.any():
-                found = find_record(window, 0, len(window), at, self.rules.records)
-                if found >= 0:
-                    self.end.rest_is_zero = True  # of what follows a break, see _look_past
-                    return at + int(found)
-                self.end.rest_is_zero = False
-            if at + len(window) >= limit:
-                break
-            at += len(window) - RECORD_HEAD_BYTES + 1
-        return NONE_FOUND
-
-    def _dispatch(self, window: Bytes, rows: Rows) -> Generator[IndexPuts | Runs, None, int]:
-        """Dispatch rows, emptying the outputs as they fill; returns how many went well."""
+    def dispatch(
+        self, window: Bytes, rows: Rows
+    ) -> Generator[IndexPuts | Runs, None, tuple[int, Fault]]:
+        """Dispatch rows, emptying the outputs as they fill; (how many went well, why not more)."""
         done = 0
         fault = int(Fault.NEED_MORE)
         while fault == Fault.NEED_MORE:
@@ -269,24 +191,8 @@ class Scan:
             if fault == Fault.NEED_MORE:
                 puts = self.buffers.puts.used[1]
                 yield from self._give_puts() if puts else self._give_runs()
-        self.end.fault = Fault(fault)
         self._count(rows[:done])
-        return done
-
-    def _look_past(self, at: int) -> None:
-        """Note what stands at the fault, and whether anything is written after it."""
-        s = self.stretch
-        self.end.size = self._size_at(at)
-        while at < s.end and self.end.rest_is_zero:
-            window = self.buffers.window[: s.end - at]
-            self.read(at, window)
-            self.end.rest_is_zero = not window.any()
-            at += len(window)
-
-    def _size_at(self, at: int) -> int:
-        head = np.zeros(RECORD_HEAD.itemsize, np.uint8)
-        self.read(at, head[: self.stretch.segment_end - at])
-        return int(np.frombuffer(head, RECORD_HEAD)[0]["totalSize"])
+        return done, Fault(fault)
 
     def _count(self, rows: Any) -> None:
         if len(rows) == 0:
@@ -295,7 +201,7 @@ class Scan:
         self.end.last_record = int(rows["physicalOffset"][-1])
         self.end.last_timestamp = int(rows["storeTimestamp"][-1])
 
-    def _empty(self) -> Iterator[IndexPuts | Runs]:
+    def empty(self) -> Iterator[IndexPuts | Runs]:
         yield from self._give_puts()
         yield from self._give_runs()
 
@@ -319,6 +225,68 @@ class Scan:
                 puts = puts[puts["storeTimestamp"] >= self.rules.not_before]
             yield _runs(queues(self.buffers.table), puts)
         self.buffers.empty()
+
+
+class Scan:
+    """One scan of one stretch; see `scan`."""
+
+    def __init__(self, read: Read, stretch: Stretch, rules: ScanRules, buffers: Buffers) -> None:
+        self.read, self.stretch, self.rules = read, stretch, rules
+        self.end = End()
+        self.outputs = Outputs(rules, buffers, self.end)
+        self.walk = Walk(
+            read, stretch.segment_end, rules.records, rules.checks, buffers.window, buffers.rows
+        )
+
+    def run(self) -> Iterator[IndexPuts | Runs | End]:
+        s, end = self.stretch, self.end
+        at = self._find_first() if s.first == FIND_FIRST else s.first
+        end.first = end.next = at
+        if at == NONE_FOUND:
+            yield end
+            return
+        for step in self.walk.steps(at, s.end):
+            good, end.fault = yield from self.outputs.dispatch(step.window, step.rows)
+            if end.fault != Fault.NONE:
+                at = int(step.rows["physicalOffset"][good])
+                break
+            at, end.fault = step.next, step.fault
+        if end.fault == Fault.NONE and at == s.segment_end:
+            end.fault = Fault.SHORT_TAIL  # RocketMQ ends every segment in a BLANK, or the log
+        if end.fault == Fault.BLANK:
+            size = self._size_at(at)
+            if size != s.segment_end - at:
+                end.wrong_blank, end.size = at, size
+        end.next = s.segment_end if end.fault == Fault.BLANK else at
+        if end.fault not in (Fault.NONE, Fault.BLANK):
+            self._look_past(at)
+        yield from self.outputs.empty()
+        yield end
+
+    def _find_first(self) -> int:
+        """The first record that stands in its own place; NONE_FOUND if none does."""
+        s = self.stretch
+        # a record that starts in the stretch may have its first fields past the end
+        limit = min(s.end + RECORD_HEAD_BYTES - 1, s.segment_end)
+        for at, window in self.walk.windows(s.start, limit, RECORD_HEAD_BYTES - 1):
+            if window.any():
+                found = find_record(window, 0, len(window), at, self.rules.records)
+                if found >= 0:
+                    self.end.rest_is_zero = True  # of what follows a break, see _look_past
+                    return at + int(found)
+                self.end.rest_is_zero = False
+        return NONE_FOUND
+
+    def _look_past(self, at: int) -> None:
+        """Note what stands at the fault, and whether anything is written after it."""
+        self.end.size = self._size_at(at)
+        pieces = self.walk.windows(at, self.stretch.end)
+        self.end.rest_is_zero = not any(window.any() for _, window in pieces)
+
+    def _size_at(self, at: int) -> int:
+        head = np.zeros(RECORD_HEAD.itemsize, np.uint8)
+        self.read(at, head[: self.stretch.segment_end - at])
+        return int(np.frombuffer(head, RECORD_HEAD)[0]["totalSize"])
 
 
 def _runs(met: list[Queue], puts: Rows) -> Runs:

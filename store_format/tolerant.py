@@ -22,20 +22,10 @@ from store_format.layouts import (
     SYS_TRANSACTION_MASK,
     as_struct,
 )
-from store_format.oversize import read_oversize
-from store_format.property_crc import bad_property_crcs
-from store_format.records import bad_bodies, frame, walk
+from store_format.log.walk import Marks, Read, Walk
+from store_format.records import Bytes, Rows
 from store_format.resync import NOT_FOUND, Prover
-from store_format.scan import (
-    Buffers,
-    Bytes,
-    Read,
-    Rows,
-    Runs,
-    Scan,
-    ScanRules,
-    Stretch,
-)
+from store_format.scan import Buffers, End, Outputs, Runs, ScanRules
 
 MOST_RANGES = 1_000_000  # a segment: after so many its rest counts as damaged
 _PUTS = 1 << 16
@@ -89,28 +79,32 @@ def scan_past_damage(
     read: Read, start: int, end: int, rules: ScanRules, before: Before
 ) -> "TolerantScan":
     """Scan the segment [start, end); see TolerantScan.run. Raises nothing for what it reads."""
-    return TolerantScan(read, Stretch(start, end, start, end, start), rules, before)
+    return TolerantScan(read, start, end, rules, before)
 
 
-class TolerantScan(Scan):
-    """As a scan of a whole segment, that goes on after damage.
+class TolerantScan:
+    """A scan of a whole segment, [start, end) of the log, that goes on after damage.
 
     Reads each byte a bounded number of times; memory does not depend on what is read.
     """
 
-    def __init__(self, read: Read, stretch: Stretch, rules: ScanRules, before: Before) -> None:
-        super().__init__(read, stretch, rules, Buffers(stretch.end - stretch.start, _PUTS))
-        self.prover = Prover(read, stretch.segment, stretch.segment_end, rules.records)
-        self.before = before
-        self.live_end = stretch.start  # where the last live record ends
+    def __init__(self, read: Read, start: int, end: int, rules: ScanRules, before: Before) -> None:
+        self.read, self.segment, self.segment_end = read, start, end
+        self.rules, self.before = rules, before
+        buffers = Buffers(end - start, _PUTS)
+        self.end = End()
+        self.outputs = Outputs(rules, buffers, self.end)
+        self.prover = Prover(read, start, end, rules.records)
+        self.walk = Walk(
+            read, end, rules.records, rules.checks, buffers.window, buffers.rows, self._doubt
+        )
+        self.live_end = start  # where the last live record ends
         self.ranges = 0
         self.most_ranges = MOST_RANGES
-        self._dispatched = Dispatched(self.buffers)
+        self._dispatched = Dispatched(buffers)
         self._known: dict[tuple[str, int], int] = {}
         self._suspect = False  # stale records may follow
         self._held: Damage | None = None  # it may go on
-        self._window = np.empty(0, np.uint8)
-        self._window_at = 0
 
     def run(self) -> Iterator[Any]:
         """Yields IndexPuts, Runs and Damage, each in the log's order, and last one End.
@@ -118,59 +112,43 @@ class TolerantScan(Scan):
         End.fault: BLANK where the segment ends as it should, ZEROS where only zeros follow
         from End.next on, else NONE: it is damaged up to its end.
         """
-        s, end = self.stretch, self.end
-        end.first = at = s.start
-        while at < s.segment_end and end.fault == Fault.NONE:
+        for part in self._parts():
+            if isinstance(part, Runs):
+                self._note(part)
+            yield part
+
+    def _note(self, part: Runs) -> None:
+        """Keep what the queues hold by now: it tells stale records."""
+        for i in np.flatnonzero(part.runs.count).tolist():
+            key = part.queues[i].topic, part.queues[i].queue_id
+            greatest = int(part.runs.greatest[i])
+            self._known[key] = max(self._known.get(key, greatest), greatest)
+
+    def _parts(self) -> Iterator[Any]:
+        end = self.end
+        end.first = at = self.segment
+        while at < self.segment_end and end.fault == Fault.NONE:
             at, fault = yield from self._sound(at)
             if fault == Fault.BLANK:
                 at = yield from self._blank(at)
             elif fault != Fault.NONE:
                 at = yield from self._damaged(at, fault)
         end.next = at
-        yield from self._empty()
+        yield from self.outputs.empty()
         yield from self._let_go()
         yield end
 
     def _sound(self, at: int) -> Generator[Any, None, tuple[int, Fault]]:
         """Walk and dispatch while records are whole; (where that ends, why)."""
-        s = self.stretch
-        while at < s.segment_end:
-            window = self._load(at)
-            count, stood, code = walk(
-                window, 0, len(window), s.segment_end - at, s.segment_end - at, at,
-                self.rules.records, self.buffers.rows,
-            )  # fmt: skip
-            rows, fault = self.buffers.rows[:count], Fault(code)
-            wrong = self._wrong(window, rows)
-            if fault == Fault.NEED_MORE and stood == 0:
-                partial = len(window) < min(len(self._window), s.segment_end - at)
-                if partial and at - self._window_at > len(self._window) // 2:
-                    self._window = self._window[:0]  # read on
-                    continue
-                doubt = self._doubt(at)
-                if doubt != Fault.NONE:
-                    return at, doubt
-                if partial:
-                    self._window = self._window[:0]
-                    continue
-                _, size = frame(window, 0, len(window), s.segment_end - at, self.rules.records)
-                window, rows, stood, fault = self._oversize(window, at)
-                wrong = np.zeros(len(rows), np.uint8)
-                if fault in _WHOLE and self.prover.ends_well(at + size):
-                    yield from self._report(Kind.CONTENT, at, at + size, fault, "record")
-                    # its fields are read where its body is not: dispatched as it stands
-                    window, rows, wrong, stood = self._unchecked(at, size)
-                    fault = Fault.NEED_MORE
-                elif fault == Fault.NONE:
-                    fault = Fault.NEED_MORE
-            if len(rows) and wrong[-1] and not self.prover.ends_well(at + stood):
-                rows, stood, fault = rows[:-1], int(rows["at"][-1]), Fault(int(wrong[-1]))
-                wrong = wrong[:-1]
-            yield from self._rows(window, rows, wrong)
-            at += stood
-            if fault not in (Fault.NEED_MORE, Fault.NONE):
+        for step in self.walk.marked(at, self.segment_end):
+            rows, wrong, at, fault = step.rows, step.wrong, step.next, step.fault
+            if wrong is not None and wrong[-1] and not self.prover.ends_well(at):
+                at, fault = int(rows["physicalOffset"][-1]), Fault(int(wrong[-1]))
+                rows, wrong = rows[:-1], wrong[:-1]
+            yield from self._rows(step.window, rows, wrong)
+            if fault != Fault.NONE:
                 return at, fault
-        return at, Fault.NONE if at < s.segment_end else Fault.SHORT_TAIL
+        return at, Fault.NONE if at < self.segment_end else Fault.SHORT_TAIL
 
     def _doubt(self, at: int) -> Fault:
         """Why a record longer than what is at hand is not worth reading; NONE: it is.
@@ -185,25 +163,9 @@ class TolerantScan(Scan):
         whole = self.prover.ends_well(at + parts.size) or self.prover.proves(at)
         return Fault.NONE if whole else Fault.BODY_CRC
 
-    def _unchecked(self, at: int, size: int) -> tuple[Bytes, Rows, Any, int]:
-        _, around, row = read_oversize(self.read, at, size, self.rules.records, False, False)
-        return around, row, np.zeros(1, np.uint8), size
-
-    def _wrong(self, window: Bytes, rows: Rows) -> Any:
-        """A row's fault in what a CRC covers, 0 where there is none."""
-        rules = self.rules
-        wrong = np.zeros(len(rows), np.uint8)
-        if rules.check_property_crc:
-            bad = bad_property_crcs(
-                window, rows, rules.dispatch.split_properties, self.buffers.places
-            )
-            wrong[bad] = Fault.PROPERTY_CRC
-        if rules.check_body_crc and not rules.dispatch.property_crc:
-            wrong[bad_bodies(window, rows)] = Fault.BODY_CRC
-        return wrong
-
-    def _rows(self, window: Bytes, rows: Rows, wrong: Any) -> Generator[Any, None, None]:
+    def _rows(self, window: Bytes, rows: Rows, wrong: Marks | None) -> Generator[Any, None, None]:
         """Dispatch rows; report what is stale, what fails a CRC, and what is malformed."""
+        wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
         while len(rows):
             if self._suspect:
                 stale = self._stale(window, rows)
@@ -212,18 +174,17 @@ class TolerantScan(Scan):
                     rows, wrong = rows[stale:], wrong[stale:]
                     continue
                 self._suspect = False
-            good = yield from self._dispatch(window, rows)
+            good, fault = yield from self.outputs.dispatch(window, rows)
             for i in np.flatnonzero(wrong[:good]).tolist():
                 place = int(rows["physicalOffset"][i])
-                fault = Fault(int(wrong[i]))
+                of_crc = Fault(int(wrong[i]))
                 yield from self._report(
-                    Kind.CONTENT, place, place + int(rows["size"][i]), fault, "record"
+                    Kind.CONTENT, place, place + int(rows["size"][i]), of_crc, "record"
                 )
             if good:
                 last = rows[good - 1]
                 self.live_end = int(last["physicalOffset"]) + int(last["size"])
             if good < len(rows):
-                fault, self.end.fault = self.end.fault, Fault.NONE
                 place = int(rows["physicalOffset"][good])
                 yield from self._report(
                     Kind.DAMAGED, place, place + int(rows["size"][good]), fault, "record"
@@ -259,10 +220,10 @@ class TolerantScan(Scan):
         """A BLANK ends the segment, unless its size is wrong and a live record follows."""
         head = np.empty(BLANK.itemsize, np.uint8)
         self.read(at, head)
-        size, left = int(np.frombuffer(head, BLANK)[0]["size"]), self.stretch.segment_end - at
+        size, left = int(np.frombuffer(head, BLANK)[0]["size"]), self.segment_end - at
         if size != left:
             found = self._search(at + 1)
-            following = found if found != NOT_FOUND else self.stretch.segment_end
+            following = found if found != NOT_FOUND else self.segment_end
             yield from self._report(
                 Kind.DAMAGED, at, following, Fault.BLANK_SIZE,
                 "record" if found != NOT_FOUND else "segment's end",
@@ -271,11 +232,10 @@ class TolerantScan(Scan):
                 self._suspect = True
                 return found
         self.end.fault = Fault.BLANK
-        return self.stretch.segment_end
+        return self.segment_end
 
     def _damaged(self, at: int, fault: Fault) -> Generator[Any, None, int]:
         """Report the damage at `at`; where the scan goes on."""
-        s = self.stretch
         kind = Kind.DAMAGED
         found = NOT_FOUND
         parts = self.prover.lengths(at)
@@ -296,14 +256,14 @@ class TolerantScan(Scan):
             return blank
         last = self._last_byte(at)
         if last >= at:
-            zeros = last + 1 < s.segment_end
+            zeros = last + 1 < self.segment_end
             yield from self._report(
                 kind, at, last + 1, fault, "zeros" if zeros else "segment's end"
             )
-        if last + 1 < s.segment_end:
+        if last + 1 < self.segment_end:
             self.end.fault = Fault.ZEROS
             return max(last + 1, at)
-        return s.segment_end
+        return self.segment_end
 
     def _search(self, at: int) -> int:
         return self.prover.next_record(at) if self.ranges < self.most_ranges else NOT_FOUND
@@ -311,14 +271,10 @@ class TolerantScan(Scan):
     def _last_byte(self, at: int) -> int:
         """The last place from `at` on that is not zero; at - 1 where there is none."""
         last = at - 1
-        end = self.stretch.segment_end
-        while at < end:
-            window = self.buffers.window[: end - at]
-            self.read(at, window)
+        for start, window in self.walk.windows(at, self.segment_end):
             written = np.flatnonzero(window)
             if len(written):
-                last = at + int(written[-1])
-            at += len(window)
+                last = start + int(written[-1])
         return last
 
     def _report(
@@ -349,24 +305,6 @@ class TolerantScan(Scan):
             yield self._held
         self._held = None
 
-    def _give_runs(self) -> Iterator[Runs]:
-        for part in super()._give_runs():
-            for i in np.flatnonzero(part.runs.count).tolist():
-                key = part.queues[i].topic, part.queues[i].queue_id
-                greatest = int(part.runs.greatest[i])
-                self._known[key] = max(self._known.get(key, greatest), greatest)
-            yield part
-        self._dispatched.clear()
-
-    def _load(self, at: int) -> Bytes:
-        """The window from `at` on, read anew only where too little of it is left."""
-        within = at - self._window_at
-        if not 0 <= within < len(self._window):
-            self._window = self.buffers.window[: self.stretch.segment_end - at]
-            self.read(at, self._window)
-            self._window_at, within = at, 0
-        return self._window[within:]
-
 
 class Dispatched:
     """What the puts that are still in the buffers say of their queues' greatest queueOffsets.
@@ -377,13 +315,15 @@ class Dispatched:
 
     def __init__(self, buffers: Buffers) -> None:
         self._buffers = buffers
+        self._emptied = buffers.emptied
         self._seen = 0
         self._numbers: dict[tuple[str, int], list[int]] = {}  # spellings that Java decodes alike
         self._named = 0
         self._greatest = np.full(64, _NEVER, np.int64)
 
-    def clear(self) -> None:
+    def _clear(self) -> None:
         """The buffers have been emptied."""
+        self._emptied = self._buffers.emptied
         self._seen = self._named = 0
         self._numbers.clear()
         self._greatest.fill(_NEVER)
@@ -394,6 +334,8 @@ class Dispatched:
         return max((int(self._greatest[n]) for n in self._numbers.get(key, ())), default=_NEVER)
 
     def _look(self) -> None:
+        if self._emptied != self._buffers.emptied:
+            self._clear()
         puts = self._buffers.puts.queue[self._seen : int(self._buffers.puts.used[0])]
         if len(puts) == 0:
             return

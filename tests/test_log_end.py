@@ -15,6 +15,7 @@ from tests.in_process import STORE, rebuild_log, storage_of
 from tests.logs.encoder import properties
 from tests.memory_storage import MemoryStorage
 from tests.test_check import checked
+from udfs import torn
 
 LOST = "segments, or the end of the last one, may be missing"
 
@@ -167,3 +168,13 @@ def test_a_nul_elsewhere_in_the_last_record_is_only_a_warning() -> None:
     assert "has a NUL in its topic or properties" in " ".join(report.warnings)
     log = ending_in({"properties": properties(("KEYS", "k"), ("p", "a\0b"))}, {})
     assert not any("NUL" in warning for warning in checked(log).warnings)
+
+
+@pytest.mark.parametrize("window", [1000, 8 << 20])
+def test_a_record_longer_than_a_window_does_not_end_the_look(
+    window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torn, "_WINDOW_BYTES", window)
+    log = ending_in({"body": bytes([1]) * 400}, {})
+    place = tear(log, 11, True)
+    assert [each["offset"] for each in checked(log).damage["ranges"]] == [place]

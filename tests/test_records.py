@@ -15,8 +15,8 @@ from store_format.profiles import profile
 from store_format.records import (
     RECORD_ROW,
     RecordRules,
+    bad_bodies,
     find_record,
-    first_bad_body,
     frame,
     walk,
 )
@@ -360,7 +360,7 @@ def large_bodies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("large_bodies")
 @pytest.mark.parametrize("sizes", [[10, 0, 20], [3000, 10, 5000], [2047, 2048, 2049]])
-def test_the_first_bad_body(sizes: list[int]) -> None:
+def test_a_bad_body(sizes: list[int]) -> None:
     for bad in range(len(sizes) + 1):
         messages = [
             Message(body=b"x" * size, body_crc=1 if n == bad else None)
@@ -371,18 +371,18 @@ def test_the_first_bad_body(sizes: list[int]) -> None:
         buf = np.frombuffer(data, np.uint8)
         count, _, _ = walk(buf, 0, len(buf), len(buf), len(buf), 0, RULES, rows)
         assert count == len(sizes)
-        expected = bad if bad < len(sizes) and sizes[bad] else len(sizes)
-        assert first_bad_body(buf, rows[:count]) == expected
+        expected = [n == bad and size > 0 for n, size in enumerate(sizes)]
+        assert bad_bodies(buf, rows[:count]).tolist() == expected
 
 
 @pytest.mark.usefixtures("large_bodies")
-def test_of_two_bad_bodies_the_first() -> None:
+def test_two_bad_bodies() -> None:
     for sizes in ([10, 5000], [5000, 10], [5000, 5000]):
         data = segment_of(*(Message(body=b"x" * s, body_crc=1) for s in sizes), size=1 << 16)
         rows = np.zeros(9, RECORD_ROW)
         buf = np.frombuffer(data, np.uint8)
         count, _, _ = walk(buf, 0, len(buf), len(buf), len(buf), 0, RULES, rows)
-        assert first_bad_body(buf, rows[:count]) == 0
+        assert bad_bodies(buf, rows[:count]).tolist() == [True, True]
 
 
 # Finding a record

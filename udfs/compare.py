@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from store_format.compare import field_at, first_difference
+from store_format.derived.queue_entries import decode_entries, is_pre_blank
 from store_format.expiry import entries_at, entry_layout, index_entries, index_header
 from store_format.index_file import chain
 from store_format.layouts import (
@@ -17,8 +18,6 @@ from store_format.layouts import (
     INDEX_HEADER_BYTES,
     INDEX_SLOT,
     INDEX_SLOT_BYTES,
-    PRE_BLANK,
-    QUEUE_ENTRY,
     QUEUE_ENTRY_BYTES,
 )
 from store_format.names import CONSUME_QUEUE, INDEX
@@ -129,10 +128,9 @@ class CompareFiles:
         if not (self.log_start and pair["folder"].startswith(CONSUME_QUEUE)):
             return 0
         length = pair["used"] // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES
-        wanted = np.frombuffer(_read(derived, 0, length), QUEUE_ENTRY)
-        filled = (wanted["physicalOffset"] == 0) & (wanted["size"] == PRE_BLANK["size"])
+        filled = is_pre_blank(decode_entries(_read(derived, 0, length)))
         blanks = len(filled) if filled.all() else int(np.argmin(filled))
-        old = np.frombuffer(_read(there, 0, blanks * QUEUE_ENTRY_BYTES), QUEUE_ENTRY)
+        old = decode_entries(_read(there, 0, blanks * QUEUE_ENTRY_BYTES))
         expired = (old["physicalOffset"] < self.log_start) & (old["size"] > 0)
         return blanks * QUEUE_ENTRY_BYTES if expired.all() else 0
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY, RECORD_FIXED_BYTES
+from store_format.derived.queue_entries import decode_entries
+from store_format.layouts import RECORD_FIXED_BYTES
 from udfs.lost import Lost, LostReader
 from udfs.queues import GAP_COUNT, QUEUE_KEY, QueueFiles, Row, key_of, opened
 from udfs.schemas import in_batches, rows_of, schema
@@ -88,13 +89,13 @@ class QueueGaps:
         Of a consecutive run only the first can: it is given with the last one's place.
         """
         if row["batch"]:
-            entries = self.files.entries(row, 0, row["count"]).view(BATCH_QUEUE_ENTRY)
+            entries = decode_entries(self.files.entries(row, 0, row["count"]), True)
             base = entries["baseOffset"].astype(np.int64)
             return base, base + entries["batchSize"], entries["physicalOffset"].astype(np.int64)
         offsets = self.files.offsets(row)
         if not len(offsets):
             first, last = (
-                self.files.entries(row, at, at + 1).view(QUEUE_ENTRY)["physicalOffset"][0]
+                decode_entries(self.files.entries(row, at, at + 1))["physicalOffset"][0]
                 for at in (0, row["count"] - 1)
             )
             known = np.array([row["first"], row["greatest"]][: row["count"]], np.int64)
@@ -102,7 +103,7 @@ class QueueGaps:
             known_ends.append(min(row["greatest"], _CREDIBLE) + 1)
             after = np.array(known_ends, np.int64)
             return known, after, np.array([first, last][: row["count"]], np.int64)
-        entries = self.files.entries(row, 0, row["count"]).view(QUEUE_ENTRY)
+        entries = decode_entries(self.files.entries(row, 0, row["count"]))
         ends = np.where(offsets < _CREDIBLE, offsets, 0) + 1
         return offsets, ends, entries["physicalOffset"].astype(np.int64)
 
@@ -153,7 +154,7 @@ class FindGaps:
                 }
                 if row["decided"]:
                     if decided is None:
-                        place = self.files.entries(row, 0, 1).view(QUEUE_ENTRY)["physicalOffset"]
+                        place = decode_entries(self.files.entries(row, 0, 1))["physicalOffset"]
                         decided = {
                             **told, "first": row["decided_from"], "count": 0, "after": -1,
                             "before": int(place[0]), "decided": True, "value": row["first"],

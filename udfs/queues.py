@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from store_format.consume_queue import entry_bytes, pre_blank, segment_bytes
+from store_format.derived.queue_entries import decode_entries
 from store_format.faults import REFUSE, SALVAGE, DamageFound
-from store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from store_format.layouts import QUEUE_ENTRY_BYTES
 from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
 from store_format.openings import LOOKED_AT, can_be_first, opening
 from store_format.queue_runs import NO_POSITION, REPEATED, Beginning, PlaceRules, begin, fold
@@ -185,7 +186,7 @@ class NumberRuns:
         if row["batch"]:
             return Beginning(0, 0, False)
         if self.files.firsts == REFUSE and before is None and not can_be_first(row["first"]):
-            entry = np.frombuffer(self.files.entries(row, 0, 1), QUEUE_ENTRY)[0]
+            entry = decode_entries(self.files.entries(row, 0, 1))[0]
             raise DamageFound(
                 f"topic {row['topic']!r}, queue {row['queue_id']}: the record at physical offset "
                 f"{entry['physicalOffset']}: queueOffset {row['first']} is out of range for a "

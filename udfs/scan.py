@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from store_format.names import UnsafeName, check_topic
-from store_format.scan import WINDOW_BYTES, Buffers, End, IndexPuts, Runs, ScanRules, scan
+from store_format.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
 from store_format.segments import Splits
 from store_format.store_files import Storage
 from udfs.schemas import RUN, SCANNED, ids_of
@@ -42,10 +42,7 @@ class ScanSplits:
         output = RunFiles(self.staging, run, number)
         end = End()
         stretch = self.splits.stretch(number, self.firsts.get(number))
-        # of a record longer than its window only the body's CRC is checked
-        least = WINDOW_BYTES if self.rules.check_property_crc else 0
-        window_bytes = max(self.storage.window_bytes, least)
-        buffers = _buffers(stretch.end - stretch.start, window_bytes)
+        buffers = _buffers(stretch.end - stretch.start, self.storage.window_bytes)
         for part in scan(segment.read_by(reader), stretch, self.rules, buffers):
             match part:
                 case IndexPuts():

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
+from store_format.consume_queue import entry_bytes
+from store_format.derived.queue_entries import decode_entries
 from store_format.faults import Fault
-from store_format.layouts import QUEUE_ENTRY
 from store_format.names import UnsafeName, check_topic
 from store_format.resync import NOT_FOUND, Prover
 from store_format.scan import FIND_FIRST, Buffers, End, Runs, ScanRules, Stretch, scan
@@ -76,7 +76,8 @@ def _rows(part: Runs) -> Iterator[dict[str, object]]:
             check_topic(queue.topic)
         except UnsafeName:
             continue
-        first = np.frombuffer(part.runs.entries, QUEUE_ENTRY, 1, int(part.runs.entries_at[i]))
+        at, size = int(part.runs.entries_at[i]), entry_bytes(queue.batch)
+        first = decode_entries(part.runs.entries[at : at + size], queue.batch)
         yield {
             **queue._asdict(),
             "greatest": int(part.runs.greatest[i]),

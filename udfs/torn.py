@@ -6,10 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from store_format.faults import Fault
-from store_format.layouts import RECORD_FIXED_BYTES
-from store_format.records import RECORD_ROW, RecordRules, Rows, walk
-from store_format.scan import Bytes
+from store_format.log.walk import NO_CHECKS, Walk
+from store_format.records import Bytes, RecordRules, Rows
 from store_format.segments import Segment
 from store_format.store_files import Storage
 from store_format.writer.torn import first_torn
@@ -28,7 +26,7 @@ class FindTorn:
     """Rows of the torn records from `start` to `end`, which is where the log ends.
 
     durable: storeTimestamp of what was durable for sure; records before it cannot be torn. The
-    look ends at the first fault, and at a record over 8 MiB; it names the first thousand.
+    look ends at the first fault; it names the first thousand.
     """
 
     storage: Storage
@@ -52,20 +50,10 @@ class FindTorn:
     def windows(self) -> Iterator[tuple[Bytes, Rows, bool]]:
         """(window, sound records in it, whether it is the last), each valid until the next."""
         reader = self.storage.open(self.segment.path, self.segment.state)
-        read = padded(reader, self.segment)
         buffer = np.empty(min(_WINDOW_BYTES, self.end - self.start), np.uint8)
-        rows = np.zeros(len(buffer) // RECORD_FIXED_BYTES + 1, RECORD_ROW)
-        at = self.start
-        while at < self.end:
-            window = buffer[: self.end - at]
-            read(at, window)
-            count, stood, fault = walk(
-                window, 0, len(window), len(window), self.end - at, at, self.rules, rows
-            )
-            yield window, rows[:count], at + stood >= self.end
-            if stood == 0 or fault not in (Fault.NONE, Fault.NEED_MORE):
-                break
-            at += stood
+        walk = Walk(padded(reader, self.segment), self.end, self.rules, NO_CHECKS, buffer)
+        for step in walk.steps(self.start, self.end):
+            yield step.window, step.rows, step.next >= self.end
         reader.close()
 
     def _of(self, window: Bytes, rows: Rows, is_end: bool) -> Iterator[tuple[int, int, bool]]:

@@ -12,7 +12,7 @@ from store_format.layouts import INDEX_MESSAGE, QUEUE_PUT
 from store_format.packed_puts import unpacked
 from store_format.profiles import RELEASES, profile
 from store_format.queue_runs import fold, group_by_queue
-from store_format.records import prefix_bytes
+from store_format.records import prefix_bytes, store_timestamp_at, topic_length_bytes
 from store_format.rules import place_rules, scan_rules
 from store_format.scan import FIND_FIRST, End, Stretch, scan
 from store_format.settings import Settings
@@ -37,6 +37,8 @@ def load_kernels() -> None:
         assert isinstance(end, End)
         assert end.fault != Fault.BLANK
     prefix_bytes(0, rules.records)
+    store_timestamp_at(0, rules.records)
+    topic_length_bytes(0)
     group_by_queue(np.zeros(0, QUEUE_PUT), np.zeros(0, np.int64), np.zeros(0, np.bool_))
     none, places = np.zeros(0, np.uint8), np.zeros(0, np.int64)
     fold(none, places, 0, 0, 0, place_rules(release), places)

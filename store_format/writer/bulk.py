@@ -15,19 +15,13 @@ from store_format.layouts import (
     BLANK_BYTES,
     CRC_PROPERTY_BYTES,
     IPV6_HOST,
-    PROPERTIES_LENGTH,
     PROPERTY_END,
-    RECORD_HEAD_BYTES,
-    RECORD_MIDDLE_BYTES,
     SYS_BORN_HOST_V6,
     SYS_STORE_HOST_V6,
-    TIMESTAMP_BYTES,
-    TOPIC_LENGTH_V1,
-    TOPIC_LENGTH_V2,
 )
+from store_format.records import needs_v2, record_bytes
 from store_format.writer.bulk_records import (
     NAMES,
-    V1_TOPIC_MAX,
     Alike,
     Int32s,
     Int64s,
@@ -200,12 +194,7 @@ class _Bulk:
                 f"{properties[over[0]]} bytes of properties; at most {_PROPERTIES_MAX}",
             )
         topic = self.topics.lengths()[c.topic]
-        long = topic > V1_TOPIC_MAX
-        sizes: Int64s = (
-            RECORD_HEAD_BYTES + TIMESTAMP_BYTES + 2 * len(self.alike.host) + RECORD_MIDDLE_BYTES
-            + PROPERTIES_LENGTH + np.where(long, TOPIC_LENGTH_V2, TOPIC_LENGTH_V1)
-            + body + topic + properties
-        )  # fmt: skip
+        sizes: Int64s = record_bytes(2 * len(self.alike.host), body, topic, properties)
         most = min(
             settings.mapped_file_size_commit_log - BLANK_BYTES,
             settings.max_message_size + _SPARE_BYTES,
@@ -267,7 +256,7 @@ def _checked_topic(topic: str, encoder: Encoder) -> bytes:
     check_sendable(topic)
     raw = check_topic(topic, encoder.settings.max_topic_length)
     v2 = encoder.profile.long_topics and encoder.settings.auto_message_version_on_topic_len
-    if len(raw) > V1_TOPIC_MAX and not v2:
+    if needs_v2(len(raw)) and not v2:
         raise TopicTooLong(f"topic {topic[:40]!r}...: over 127 characters needs V2 (5.1.0)")
     return raw
 

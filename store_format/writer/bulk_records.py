@@ -19,6 +19,7 @@ from store_format.layouts import (
     RECORD_HEAD_BYTES,
     RECORD_MIDDLE_BYTES,
     TIMESTAMP_BYTES,
+    V1_TOPIC_MAX,
 )
 
 Bytes = npt.NDArray[np.uint8]
@@ -31,7 +32,6 @@ _NAME_BYTES = np.frombuffer(b"".join(NAMES), np.uint8)
 _NAME_ENDS = np.cumsum([len(name) for name in NAMES])
 _CRC_NAME = np.frombuffer(b"__CRC32#", np.uint8)
 _HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
-V1_TOPIC_MAX = 127
 
 
 class Texts(NamedTuple):

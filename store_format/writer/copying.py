@@ -1,6 +1,6 @@
 """Messages of another store's log, appended to this one: a deleted topic brought back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,13 +10,12 @@ from store_format.faults import Fault
 from store_format.kernels import allocating
 from store_format.layouts import (
     CRC_PROPERTY_BYTES,
-    RECORD_FIXED_BYTES,
     SYS_BORN_HOST_V6,
     SYS_STORE_HOST_V6,
     SYS_TRANSACTION_MASK,
 )
-from store_format.records import RECORD_ROW, Bytes, RecordRules, Rows, first_bad_body, walk
-from store_format.scan import Read
+from store_format.log.walk import Checks, Read, Step, Walk
+from store_format.records import Bytes, RecordRules, Rows
 from store_format.writer.message import Message
 from store_format.writer.stored import Stored, parse_stored
 from store_format.writer.writer import CommitLogWriter
@@ -62,15 +61,17 @@ def copy_messages(
     """
     seen = copied = 0
     fault, at = Fault.NONE, segments[0].start if segments else 0
+    raw = _raw(wanted.topic)
     for segment in segments:
         at = segment.start
-        for window, rows, at, fault in _windows(segment, rules):  # noqa: B007
-            seen += len(rows)
-            mask = _wanted(window, rows, _raw(wanted.topic), wanted.since, wanted.until)
-            for row in rows[mask]:
-                start, size = int(row["at"]), int(row["size"])
+        buffer = np.empty(min(_WINDOW_BYTES, segment.end - segment.start), np.uint8)
+        walk = Walk(segment.read, segment.end, rules, Checks(body=True), buffer)
+        for step in walk.steps(at, segment.end):
+            seen += len(step.rows)
+            mask = _wanted(step.window, step.rows, raw, wanted.since, wanted.until)
+            for row in step.rows[mask]:
                 place = int(row["physicalOffset"])
-                record = parse_stored(window[start : start + size], place, rules)
+                record = parse_stored(_whole(segment, step, row), place, rules)
                 if record is None:
                     continue
                 if skip > 0:
@@ -80,32 +81,21 @@ def copy_messages(
                 copied += 1
                 if done is not None:
                     done(1)
+            at, fault = step.next, step.fault
         if fault != Fault.BLANK:
             break
     writer.wait_durable(writer.log.end)
     return Copied(seen, copied, fault, at)
 
 
-def _windows(
-    segment: SourceSegment, rules: RecordRules
-) -> Iterator[tuple[Bytes, Rows, int, Fault]]:
-    """(window, its sound records, where the walk stands, why it stopped) over a segment."""
-    buffer = np.empty(min(_WINDOW_BYTES, segment.end - segment.start), np.uint8)
-    rows = np.zeros(len(buffer) // RECORD_FIXED_BYTES + 1, RECORD_ROW)
-    at, fault = segment.start, Fault.NEED_MORE
-    while fault == Fault.NEED_MORE:
-        left = segment.end - at
-        window = buffer[:left]
-        segment.read(at, window)
-        count, stood, code = walk(window, 0, len(window), left, left, at, rules, rows)
-        good = first_bad_body(window, rows[:count])
-        if good < count:
-            stood, code = int(rows["at"][good]), Fault.BODY_CRC
-        if code == Fault.NEED_MORE and stood == 0:
-            buffer = np.empty(min(2 * len(buffer), segment.end - segment.start), np.uint8)
-        fault = Fault.NEED_MORE if code == Fault.NONE and stood < left else Fault(code)
-        at += stood
-        yield window, rows[:good], at, fault
+def _whole(segment: SourceSegment, step: Step, row: np.void) -> Bytes:
+    """One record with its body, read again where the walk has left that out."""
+    start, size = int(row["at"]), int(row["size"])
+    if not row["bodyElided"]:
+        return step.window[start : start + size]
+    record = np.empty(size, np.uint8)
+    segment.read(int(row["physicalOffset"]), record)
+    return record
 
 
 def _raw(topic: str) -> Bytes:

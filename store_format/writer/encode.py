@@ -31,6 +31,7 @@ from store_format.layouts import (
     TOPIC_LENGTH_V2,
 )
 from store_format.profiles import Profile
+from store_format.records import needs_v2
 from store_format.writer.errors import (
     HostFamily,
     MessageTooLarge,
@@ -61,7 +62,6 @@ _PLACE = packer(RECORD_HEAD, "queueOffset", "physicalOffset")
 _MIDDLE = packer(RECORD_MIDDLE)
 _BLANK = packer(BLANK)
 _PROPERTIES_MAX = 0x7FFF  # Short.MAX_VALUE
-_V1_TOPIC_MAX = 127  # Byte.MAX_VALUE
 _SPARE_BYTES = 64 << 10  # MessageExtEncoder: a record may be so much over maxMessageSize
 # what Python raises where a field's value is of a wrong type, or does not fit
 _WRONG_TYPE = (TypeError, AttributeError, struct.error)
@@ -267,7 +267,7 @@ class Encoder:
         topic_bytes = check_topic(topic, self._topic_max)
         check_body(body, self._body_max)
         magic = MAGIC_V1
-        if len(topic_bytes) > _V1_TOPIC_MAX:
+        if needs_v2(len(topic_bytes)):
             if not (self.profile.long_topics and self.settings.auto_message_version_on_topic_len):
                 raise TopicTooLong(f"topic {topic[:40]!r}...: over 127 characters needs V2 (5.1.0)")
             magic = MAGIC_V2

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from store_format.consume_queue import entry_bytes, pre_blank, segment_bytes
+from store_format.derived.queue_entries import decode_entries
 from store_format.file_layer import Bytes, Files, OpenFile
-from store_format.layouts import QUEUE_ENTRY
 from store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
@@ -238,10 +238,10 @@ def _read_entry(file: OpenFile, number: int, batch: bool) -> np.void:
     size = entry_bytes(batch)
     buffer = np.empty(size, np.uint8)
     file.read_at(number * size, buffer)
-    entry: np.void = np.frombuffer(buffer, QUEUE_ENTRY, 1)[0]  # a batch entry starts the same
+    entry: np.void = decode_entries(buffer, batch)[0]
     return entry
 
 
 def _end_of(row: Bytes) -> int:
-    entry = np.frombuffer(row, QUEUE_ENTRY, 1)[0]
+    entry = decode_entries(row[: entry_bytes(False)])[0]  # a batch entry starts the same
     return int(entry["physicalOffset"]) + int(entry["size"])

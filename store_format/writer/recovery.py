@@ -4,6 +4,8 @@ What is found whole is kept; the rest of the last segment becomes zeros and late
 that nothing that was cut can come back. RocketMQ only moves a position, and does bring some back.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,16 +14,10 @@ from store_format.after_crash import vouched_for, was_durable
 from store_format.checkpoint import Checkpoint
 from store_format.faults import REASONS, DamageFound, Fault, StoreError
 from store_format.file_layer import Bytes, Files
-from store_format.layouts import RECORD_FIXED_BYTES
+from store_format.log.walk import Step, Walk, most_rows
 from store_format.names import COMMIT_LOG, parse_segment_name, segment_name
 from store_format.property_crc import first_bad_property_crc
-from store_format.records import (
-    RECORD_ROW,
-    Rows,
-    find_record,
-    first_bad_body,
-    walk,
-)
+from store_format.records import RECORD_ROW, Rows
 from store_format.scan import ScanRules
 from store_format.writer.torn import first_torn
 
@@ -58,15 +54,14 @@ class LogRecovery:
         checkpoint_lost: there was no such file, so that nothing is known of what was durable.
         """
         self.checkpoint_lost = checkpoint_lost
-        self.files, self.segment_bytes, self.rules = files, segment_bytes, rules.records
-        self.check_crc, self.checkpoint = rules.check_body_crc, checkpoint
+        self.files, self.segment_bytes, self.rules = files, segment_bytes, rules
+        self.checkpoint = checkpoint
         self._property_crc = rules.dispatch.property_crc  # instead of the body's
-        self._dispatch = rules.dispatch
         self._empty: list[int] = []  # a last file without a byte: MappedFileQueue.load removes it
         self.segments = self._segments()
         window = min(_WINDOW_BYTES, segment_bytes)
         self._window = np.empty(window, np.uint8)
-        self._rows = np.zeros(window // RECORD_FIXED_BYTES + 1, RECORD_ROW)
+        self._rows = np.zeros(most_rows(window), RECORD_ROW)
 
     def find(self) -> LogEnd:
         """Find the end. Raises DamageFound where live records follow a fault."""
@@ -143,59 +138,62 @@ class LogRecovery:
 
     def _first_timestamp(self, segment: int) -> int:
         """StoreTimestamp of a segment's first record, 0 if there is none that is whole."""
-        _, count, _, _ = self._read_rows(segment, segment, 1)
-        return int(self._rows[0]["storeTimestamp"]) if count else 0
+        with self._open_walk(segment) as walk:
+            return self._timestamp_at(walk, segment, segment) or 0
+
+    def _timestamp_at(self, walk: Walk, segment: int, at: int) -> int | None:
+        """StoreTimestamp of the record at a place, None if none that is whole stands there."""
+        for step in self._steps(walk, segment, at, at + 1):
+            if len(step.rows):
+                return int(step.rows["storeTimestamp"][0])
+        return None
 
     def _walk(self, segment: int, end: LogEnd) -> None:
         """Go on to a segment's end or its first fault."""
         segment_end = segment + self.segment_bytes
-        at = segment
-        end.fault = Fault.NONE
-        while end.fault == Fault.NONE and at < segment_end:
-            window, count, stood, fault = self._read_rows(segment, at, len(self._rows))
-            if count:
-                end.last_timestamp = int(self._rows[count - 1]["storeTimestamp"])
-            at += stood
-            if fault == Fault.NEED_MORE:
-                if stood == 0:  # longer than a window
-                    self._window = np.empty(min(2 * len(window), self.segment_bytes), np.uint8)
-                continue
-            end.fault = fault
+        end.end, end.fault = segment, Fault.NONE
+        with self._open_walk(segment) as walk:
+            for step in self._steps(walk, segment, segment, segment_end):
+                if len(step.rows):
+                    end.last_timestamp = int(step.rows["storeTimestamp"][-1])
+                end.end, end.fault = step.next, step.fault
         if end.fault in (Fault.NONE, Fault.BLANK):
-            at, end.fault = segment_end, Fault.BLANK
-        end.end = at
+            end.end, end.fault = segment_end, Fault.BLANK
 
-    def _read_rows(self, segment: int, at: int, most: int) -> tuple[Bytes, int, int, Fault]:
-        """(window, sound records in self._rows, bytes they take, why not more) from `at` on."""
-        left = segment + self.segment_bytes - at
-        window = self._window[:left]
+    @contextmanager
+    def _open_walk(self, segment: int) -> Iterator[Walk]:
         file = self.files.open_read(_path(segment))
+
+        def read(at: int, buffer: Bytes) -> None:
+            file.read_at(at - segment, buffer)
+
+        rules, end = self.rules, segment + self.segment_bytes
         try:
-            file.read_at(at - segment, window)
+            yield Walk(read, end, rules.records, rules.checks, self._window, self._rows)
         finally:
             file.close()
-        count, stood, fault = walk(
-            window, 0, len(window), left, left, at, self.rules, self._rows[:most]
-        )
-        rows = self._rows[:count]
-        good, failed = count, Fault.NONE
-        if self._property_crc:
-            good, failed = self._first_bad_property_crc(window, rows), Fault.PROPERTY_CRC
-        elif self.check_crc:
-            good, failed = first_bad_body(window, rows), Fault.BODY_CRC
-        if good < count:
-            stood, fault = int(rows["at"][good]), failed
-        if self.checkpoint is not None:
-            durable = self.checkpoint.physic_msg_timestamp
-            torn = int(first_torn(window, rows[:good], segment, durable))
-            if torn < good:
-                good, stood, fault = torn, int(rows["at"][torn]), Fault.LENGTHS
-        if fault == Fault.NONE and stood < left:
-            fault = Fault.NEED_MORE  # the rows were full
-        return window, good, stood, Fault(fault)
+
+    def _steps(self, walk: Walk, segment: int, at: int, stop: int) -> Iterator[Step]:
+        """The steps of a walk, up to a record that is refused for more than a walk looks at."""
+        for step in walk.steps(at, stop):
+            good, fault = len(step.rows), step.fault
+            if self._property_crc:
+                bad = self._first_bad_property_crc(step.window, step.rows)
+                if bad < good:
+                    good, fault = bad, Fault.PROPERTY_CRC
+            if self.checkpoint is not None:
+                durable = self.checkpoint.physic_msg_timestamp
+                torn = int(first_torn(step.window, step.rows[:good], segment, durable))
+                if torn < good:
+                    good, fault = torn, Fault.LENGTHS
+            if good < len(step.rows):
+                place = int(step.rows["physicalOffset"][good])
+                yield step._replace(rows=step.rows[:good], next=place, fault=fault)
+                return
+            yield step
 
     def _first_bad_property_crc(self, window: Bytes, rows: Rows) -> int:
-        rules = self._dispatch
+        rules = self.rules.dispatch
         bad: int = first_bad_property_crc(
             window, rows, rules.split_properties, rules.zero_property_crc
         )
@@ -228,21 +226,12 @@ class LogRecovery:
     def _record_after(self, number: int, fault_at: int) -> tuple[int, int] | None:
         """(place, storeTimestamp) of the first whole record after a fault."""
         for segment in self.segments[number:]:
-            at = max(segment, fault_at + 1)
-            segment_end = segment + self.segment_bytes
-            while at < segment_end:
-                window, _, _, _ = self._read_rows(segment, at, 1)
-                found = int(find_record(window, 0, len(window), at, self.rules))
-                if found < 0:
-                    at += max(len(window) - RECORD_FIXED_BYTES, 1)
-                    if at + RECORD_FIXED_BYTES > segment_end:
-                        break
-                    continue
-                at += found
-                _, count, _, _ = self._read_rows(segment, at, 1)
-                if count:
-                    return at, int(self._rows[0]["storeTimestamp"])
-                at += 1
+            with self._open_walk(segment) as walk:
+                segment_end = segment + self.segment_bytes
+                for at in walk.places(max(segment, fault_at + 1), segment_end):
+                    timestamp = self._timestamp_at(walk, segment, at)
+                    if timestamp is not None:
+                        return at, timestamp
         return None
 
     def to_cut(self, end: LogEnd) -> int:

@@ -6,17 +6,22 @@ import numpy as np
 
 from store_format.faults import Fault
 from store_format.layouts import (
-    IPV4_HOST,
-    IPV6_HOST,
     RECORD_HEAD,
     RECORD_HEAD_BYTES,
     RECORD_MIDDLE,
     RECORD_MIDDLE_BYTES,
-    SYS_BORN_HOST_V6,
     SYS_TRANSACTION_MASK,
     TIMESTAMP_BYTES,
 )
-from store_format.records import RECORD_ROW, Bytes, RecordRules, frame, prefix_bytes, read_record
+from store_format.records import (
+    RECORD_ROW,
+    Bytes,
+    RecordRules,
+    frame,
+    prefix_bytes,
+    read_record,
+    store_timestamp_at,
+)
 from store_format.scan import Read
 
 
@@ -67,8 +72,7 @@ def parse_stored(record: Bytes, at: int, rules: RecordRules) -> Stored | None:
     where = row[0]
     head = np.frombuffer(record, RECORD_HEAD, 1)[0]
     sys_flag = int(head["sysFlag"])
-    v6 = rules.ipv6_hosts and sys_flag & SYS_BORN_HOST_V6
-    born_end = RECORD_HEAD_BYTES + (IPV6_HOST if v6 else IPV4_HOST)
+    born_end = int(store_timestamp_at(sys_flag, rules))
     middle_at = prefix_bytes(sys_flag, rules) - RECORD_MIDDLE_BYTES
     middle = np.frombuffer(record, RECORD_MIDDLE, 1, middle_at)[0]
 

@@ -17,8 +17,10 @@ def first_torn(buf: Bytes, rows: Rows, segment: int, durable_before: int) -> int
         row = rows[i]
         if row.storeTimestamp < durable_before:
             continue
-        last = row.at + row.size - 1
-        shift = row.physicalOffset - segment - row.at  # from a place in buf to one in the file
+        elided = row.bodyLength if row.bodyElided else 0
+        last = row.at + row.size - 1 - elided
+        # from a place in buf, behind the body, to one in the file
+        shift = row.physicalOffset - segment - row.at + elided
         if row.propertiesLength > 0 and buf[last] == 0:
             return i
         if row.topicLength > 0 and buf[row.topicAt + row.topicLength - 1] == 0:

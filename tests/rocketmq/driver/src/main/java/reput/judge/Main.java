@@ -84,6 +84,8 @@ public final class Main {
                 return Consumers.sql(job);
             case "find":
                 return Consumers.find(job);
+            case "query":
+                return Query.run(job);
             case "bulk":
                 return Bulk.run(job);
             default:

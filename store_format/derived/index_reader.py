@@ -1,0 +1,256 @@
+"""Index files, read back as values: header, slots, chains, and the look-up by key.
+
+A look-up reads a header, a slot and the entries of one chain, never a whole file. The rules are
+IndexFile.selectPhyOffset's and IndexService.queryOffset's: entries are told by their keys' hashes
+alone, so that a hit may be of another key, whose text only its record has.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from store_format.faults import StoreError
+from store_format.index_file import file_bytes
+from store_format.javatext import hash_text
+from store_format.layouts import (
+    INDEX_ENTRY,
+    INDEX_ENTRY_BYTES,
+    INDEX_HEADER,
+    INDEX_HEADER_BYTES,
+    INDEX_SLOT_BYTES,
+)
+from store_format.names import INDEX, parse_index_name
+from store_format.settings import Settings
+from store_format.store_files import FileState, Reader, Storage
+
+MOST_HITS = 64  # maxMsgsNumBatch: no query of a broker gives more
+
+
+class BadIndex(StoreError):
+    """An index file holds what cannot be; says file, offset, field, value and reason."""
+
+    def __init__(self, path: str, offset: int, field: str, value: int, reason: str) -> None:
+        self.path, self.offset, self.field = path, offset, field
+        self.value, self.reason = value, reason
+        super().__init__(f"{path}: offset {offset}: {field} {value}: {reason}")
+
+
+class IndexHeader(NamedTuple):
+    """A file's first 40 bytes; times in milliseconds, offsets physical."""
+
+    begin_timestamp: int
+    end_timestamp: int
+    begin_offset: int
+    end_offset: int
+    slots_used: int  # up to 4.7.0: puts
+    next_entry: int  # indexCount: its number; a file without entries may have 0 or 1
+
+    @property
+    def entries(self) -> int:
+        return max(self.next_entry - 1, 0)
+
+    def matches(self, begin: int, end: int) -> bool:
+        """Whether the file may hold messages of [begin, end] (IndexFile.isTimeMatched)."""
+        first, last = self.begin_timestamp, self.end_timestamp
+        return (begin < first and end > last) or first <= begin <= last or first <= end <= last
+
+
+class IndexEntry(NamedTuple):
+    """One key of one message. The newest of a slot is found first; `previous` is the one before."""
+
+    number: int
+    key_hash: int
+    physical_offset: int
+    time_diff: int  # whole seconds after the file's beginTimestamp
+    previous: int  # 0 for none
+
+
+class Hit(NamedTuple):
+    """A message whose key has the hash that was asked for."""
+
+    physical_offset: int
+    timestamp: int  # ms: its store time, rounded down to whole seconds after the file's begin
+    file: str
+
+
+class Found(NamedTuple):
+    """What a query found: newest first, as a broker finds them (it sends them sorted)."""
+
+    hits: list[Hit]
+    cut: bool  # the limit was reached: there may be older ones, found by a lower `end`
+    last_timestamp: int  # endTimestamp of the newest file, 0 for none
+    last_offset: int  # its endPhyOffset
+
+
+def key_hash(topic: str, key: str) -> int:
+    """What an entry has for this key (IndexFile.indexKeyHashMethod of topic#key)."""
+    hashed = hash_text(f"{topic}#{key}")
+    return 0 if hashed == -(1 << 31) else abs(hashed)
+
+
+class IndexFileReader:
+    """One index file of `slots` slots and room for `most` entries, the unused first one too."""
+
+    def __init__(
+        self, storage: Storage, path: str, slots: int, most: int, state: FileState | None = None
+    ) -> None:
+        """Opens it. Raises BadIndex where it has another length than these sizes make."""
+        self.path, self.slots, self.most = path, slots, most
+        self._reader: Reader = storage.open(path, state)
+        length, wanted = self._reader.state.size, file_bytes(slots, most)
+        if length != wanted:
+            self._reader.close()
+            raise BadIndex(
+                path, 0, "length", length, f"{slots} slots and {most} entries take {wanted} bytes"
+            )
+        values = np.frombuffer(self._bytes(0, INDEX_HEADER_BYTES), INDEX_HEADER)[0].item()
+        self.header = IndexHeader(*values)
+
+    def __enter__(self) -> "IndexFileReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of it. Raises StoreChanged where it was changed meanwhile."""
+        self._reader.close()
+
+    def slot(self, number: int) -> int:
+        """The newest entry's number in a slot, 0 for none."""
+        return int.from_bytes(self._bytes(self._slot_at(number), INDEX_SLOT_BYTES), signed=True)
+
+    def entry(self, number: int) -> IndexEntry:
+        """Entry `number`, from 1 on. Raises BadIndex where no entry can be."""
+        if not 0 < number < self.most:
+            at = self._entry_at(max(min(number, self.most - 1), 0))
+            raise BadIndex(self.path, at, "entry", number, f"not in 1..{self.most - 1}")
+        raw = self._bytes(self._entry_at(number), INDEX_ENTRY_BYTES)
+        return IndexEntry(number, *np.frombuffer(raw, INDEX_ENTRY)[0].item())
+
+    def chain(self, hashed: int) -> Iterator[IndexEntry]:
+        """The entries in the slot of a keyHash, newest to oldest, those of other keys too.
+
+        Ends as a broker's look-up does: at a number of 0 or below, or above indexCount. Raises
+        BadIndex where a chain does not lead back: it may be a cycle, in which a broker would turn
+        for ever.
+        """
+        slot = hashed % self.slots
+        number, field, at = self.slot(slot), "slot", self._slot_at(slot)
+        if self.header.next_entry <= 1:
+            return
+        before = self.most
+        while 0 < number <= self.header.next_entry:
+            if number >= before:
+                reason = f"not below {before}: the chain does not lead back"
+                raise BadIndex(self.path, at, field, number, reason)
+            entry = self.entry(number)
+            yield entry
+            if entry.previous == number:
+                return
+            at, field = self._entry_at(number), "previous"
+            before, number = number, entry.previous
+
+    def timestamp(self, entry: IndexEntry) -> int:
+        """An entry's store time in milliseconds, rounded down to whole seconds after begin."""
+        return self.header.begin_timestamp + entry.time_diff * 1000
+
+    def select(self, hashed: int, begin: int, end: int) -> Iterator[Hit]:
+        """The entries of a keyHash with a time in [begin, end], newest to oldest.
+
+        As IndexFile.selectPhyOffset: the first entry that is older than `begin` ends it.
+        """
+        for entry in self.chain(hashed):
+            if entry.time_diff < 0:
+                return
+            time = self.timestamp(entry)
+            if entry.key_hash == hashed and begin <= time <= end:
+                yield Hit(entry.physical_offset, time, self.path)
+            if time < begin:
+                return
+
+    def _slot_at(self, number: int) -> int:
+        return INDEX_HEADER_BYTES + number * INDEX_SLOT_BYTES
+
+    def _entry_at(self, number: int) -> int:
+        return self._slot_at(self.slots) + number * INDEX_ENTRY_BYTES
+
+    def _bytes(self, at: int, length: int) -> bytes:
+        buffer = np.empty(length, np.uint8)
+        self._reader.read_into(at, buffer)
+        return buffer.tobytes()
+
+
+class IndexReader:
+    """All index files of a store, newest first. They are listed once, when it is made."""
+
+    def __init__(self, storage: Storage, store: str, settings: Settings) -> None:
+        """settings: maxHashSlotNum and maxIndexNum. A store without index files has none."""
+        self.storage = storage
+        self.slots, self.most = settings.max_hash_slot_num, settings.max_index_num
+        folder = f"{store}/{INDEX}"
+        try:
+            listed = storage.list(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            listed = []
+        self.files: list[tuple[str, FileState]] = []
+        for name, state in reversed(listed):
+            path = f"{folder}/{name}"
+            try:
+                parse_index_name(name)
+            except ValueError as error:
+                raise BadIndex(path, 0, "name", 0, str(error)) from None
+            if state is None:
+                raise BadIndex(path, 0, "file", 0, "is not a regular file")
+            self.files.append((path, state))
+
+    def open(self, number: int) -> IndexFileReader:
+        """File `number`, 0 being the newest."""
+        path, state = self.files[number]
+        return IndexFileReader(self.storage, path, self.slots, self.most, state)
+
+    def query(
+        self, topic: str, key: str, limit: int, begin: int, end: int, most: int = MOST_HITS
+    ) -> Found:
+        """As IndexService.queryOffset: at most min(limit, most) hits with a time in [begin, end].
+
+        Whether a hit is of this key, and not of one with the same hash, its record tells. `most`:
+        maxMsgsNumBatch.
+        """
+        limit = min(limit, most)
+        hits: list[Hit] = []
+        last_timestamp = last_offset = 0
+        for number in range(len(self.files)):
+            with self.open(number) as file:
+                header = file.header
+                if number == 0:
+                    last_timestamp, last_offset = header.end_timestamp, header.end_offset
+                if header.matches(begin, end) and len(hits) < limit:
+                    for hit in file.select(key_hash(topic, key), begin, end):
+                        hits.append(hit)
+                        if len(hits) >= limit:
+                            break
+            if header.begin_timestamp < begin or len(hits) >= limit:
+                break
+        return Found(hits, len(hits) >= limit, last_timestamp, last_offset)
+
+    def all_hits(
+        self, topic: str, key: str, begin: int | None = None, end: int | None = None
+    ) -> Iterator[Hit]:
+        """Every hit of all files, newest to oldest, whatever a broker's limits would leave out.
+
+        begin, end: milliseconds. An entry counts if its message's second may lie within; the first
+        one of a file always does, for its time is measured against the file before.
+        """
+        hashed = key_hash(topic, key)
+        for number in range(len(self.files)):
+            with self.open(number) as file:
+                for entry in file.chain(hashed):
+                    if entry.key_hash != hashed:
+                        continue
+                    time = file.timestamp(entry)
+                    early = begin is not None and time + 999 < begin
+                    late = end is not None and time > end
+                    if entry.number == 1 or not (early or late):
+                        yield Hit(entry.physical_offset, time, file.path)

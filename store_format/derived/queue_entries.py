@@ -1,0 +1,53 @@
+"""Entries of ConsumeQueues, decoded: the one place that does."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
+
+Bytes = npt.NDArray[np.uint8]
+Entries = npt.NDArray[Any]  # QUEUE_ENTRY or BATCH_QUEUE_ENTRY
+
+
+class QueueEntry(NamedTuple):
+    """One entry. Of a batch queue it stands for `messages` positions from `position` on."""
+
+    position: int  # in the queue, in messages
+    physical_offset: int
+    size: int  # of the record
+    tags_code: int  # the tags' hash; on the schedule topic the time of delivery
+    messages: int = 1
+    store_timestamp: int | None = None  # milliseconds; only a batch queue has it
+
+
+def layout_of(batch: bool) -> np.dtype[Any]:
+    return BATCH_QUEUE_ENTRY if batch else QUEUE_ENTRY
+
+
+def decode_entries(raw: bytes | Bytes, batch: bool = False) -> Entries:
+    """The whole entries in `raw`, as an array of the layout; a rest at its end is left out."""
+    layout = layout_of(batch)
+    return np.frombuffer(raw, layout, len(raw) // layout.itemsize)
+
+
+def entry_of(fields: Any, position: int, batch: bool) -> QueueEntry:
+    """One entry of an array as a value; position: its own, where it is of no batch queue."""
+    place, size = int(fields["physicalOffset"]), int(fields["size"])
+    tags = int(fields["tagsCode"])
+    if not batch:
+        return QueueEntry(position, place, size, tags)
+    base, messages = int(fields["baseOffset"]), int(fields["batchSize"])
+    return QueueEntry(base, place, size, tags, messages, int(fields["storeTimestamp"]))
+
+
+def is_used(entries: Any) -> Any:
+    """Bool an entry: something was put there, if only pre-blanks (ConsumeQueue.recover)."""
+    return (entries["physicalOffset"] >= 0) & (entries["size"] > 0)
+
+
+def is_pre_blank(entries: Any) -> Any:
+    """Bool an entry: it fills a queue's first file up to its first entry."""
+    blank = PRE_BLANK.item()
+    return (entries["physicalOffset"] == blank[0]) & (entries["size"] == blank[1])

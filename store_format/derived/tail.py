@@ -1,0 +1,80 @@
+"""Where a set of derived files ends: what a catch-up goes on from, and a check compares."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from store_format.derived.index_reader import IndexHeader, IndexReader
+from store_format.derived.queue_reader import QueueReader
+from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
+from store_format.settings import Settings
+from store_format.store_files import Storage
+
+
+class QueueTail(NamedTuple):
+    """Where one queue ends. Offsets are physical; -1 where it has no entry."""
+
+    topic: str
+    queue_id: int
+    batch: bool
+    next_position: int  # of the next entry
+    greatest_offset: int  # where its last entry's record starts
+    end: int  # and where that record ends
+
+
+class IndexTail(NamedTuple):
+    """Where the newest index file ends."""
+
+    path: str
+    header: IndexHeader
+    full: bool  # the next message opens another file
+
+
+class Tail(NamedTuple):
+    """Where a set of derived files ends."""
+
+    queues: list[QueueTail]
+    newest_index: IndexTail | None
+
+    @property
+    def greatest_offset(self) -> int:
+        """Of the last record that any queue holds; -1 for none."""
+        return max((queue.greatest_offset for queue in self.queues), default=-1)
+
+
+def tail(storage: Storage, store: str, settings: Settings) -> Tail:
+    """The ends of all queues and of the index at `store`, a store or a rebuilt set.
+
+    Reads a few entries of each queue's last file, and one header. Raises BadQueue, BadIndex.
+    """
+    return Tail(list(queue_tails(storage, store)), index_tail(storage, store, settings))
+
+
+def queue_tails(storage: Storage, store: str) -> Iterator[QueueTail]:
+    """The ends of all queues, one after the other, by folder, topic and queue id as listed."""
+    for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
+        for topic in _folders(storage, f"{store}/{folder}"):
+            for queue_id in _folders(storage, f"{store}/{folder}/{topic}"):
+                if queue_id.isdigit():
+                    queue = QueueReader(storage, f"{store}/{folder}/{topic}/{queue_id}", batch)
+                    last, end = queue.last(), queue.maximum()
+                    if last is None:
+                        yield QueueTail(topic, int(queue_id), batch, end, -1, -1)
+                        continue
+                    place = last.physical_offset
+                    yield QueueTail(topic, int(queue_id), batch, end, place, place + last.size)
+
+
+def index_tail(storage: Storage, store: str, settings: Settings) -> IndexTail | None:
+    """The end of the newest index file; None where there is none."""
+    index = IndexReader(storage, store, settings)
+    if not index.files:
+        return None
+    with index.open(0) as file:
+        return IndexTail(file.path, file.header, file.header.next_entry >= file.most)
+
+
+def _folders(storage: Storage, folder: str) -> list[str]:
+    try:
+        return [name for name, state in storage.list(folder) if state is None]
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,0 +1,1 @@
+"""The CommitLog: the walk through its records, and what reads them one by one."""

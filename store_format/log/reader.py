@@ -1,0 +1,267 @@
+"""Records of a log as values: the one at a physical offset, or those from an offset on.
+
+Works on any storage, over all segments of one log, wherever their folders are. Memory is a window
+of the log; bodies are read when they are asked for, those of long records too.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from functools import partial
+from types import TracebackType
+from typing import NamedTuple
+
+import numpy as np
+
+from store_format.faults import REASONS, Fault, StoreError
+from store_format.javatext import decode
+from store_format.layouts import (
+    RECORD_AT,
+    RECORD_FIXED_BYTES,
+    RECORD_HEAD,
+    RECORD_HEAD_BYTES,
+    RECORD_MIDDLE,
+    SYS_TRANSACTION_MASK,
+    TIMESTAMP_BYTES,
+)
+from store_format.log.walk import NO_CHECKS, Checks, Step, Walk
+from store_format.records import Bytes, RecordRules, prefix_bytes, store_timestamp_at
+from store_format.segments import Segment
+from store_format.store_files import Reader, Storage
+
+_OPEN_FILES = 8
+_ONE_BYTES = 1 << 16  # read at first for one record
+
+
+class NoRecord(StoreError):
+    """No sound record stands where one was asked for, or where the log was to go on."""
+
+    def __init__(self, path: str, place: int, offset: int, fault: Fault, size: int) -> None:
+        """place: physical; offset: in the file; size: what stands there as totalSize."""
+        self.path, self.place, self.offset, self.fault, self.size = path, place, offset, fault, size
+        self.field, self.reason = REASONS.get(fault, ("totalSize", "a BLANK: the segment's end"))
+        super().__init__(
+            f"{path}: offset {offset} (physical {place}): {self.field}: {self.reason} "
+            f"(totalSize {size})"
+        )
+
+
+class NotInLog(StoreError):
+    """A physical offset that no segment holds: expired, or past the log's end."""
+
+    def __init__(self, place: int, start: int, end: int) -> None:
+        self.place, self.start, self.end = place, start, end
+        super().__init__(f"physical offset {place} is not in the log, [{start}, {end})")
+
+
+class Record(NamedTuple):
+    """One record's fields; times in milliseconds, hosts and texts as their bytes."""
+
+    topic_bytes: bytes
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    size: int
+    magic: int
+    body_crc: int
+    flag: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: bytes
+    store_timestamp: int
+    store_host: bytes
+    reconsume_times: int
+    prepared_offset: int
+    body_at: int  # physical
+    body_length: int
+    properties: bytes  # name 01 value 02, as it stands
+
+    @property
+    def topic(self) -> str:
+        """As Java decodes it."""
+        return decode(self.topic_bytes)
+
+    @property
+    def transaction(self) -> int:
+        return self.sys_flag & SYS_TRANSACTION_MASK
+
+
+def record_of(step: Step, number: int, rules: RecordRules) -> Record:
+    """Row `number` of a step as a value."""
+    row, window = step.rows[number], step.window
+    at, body_at = int(row["at"]), int(row["bodyAt"])
+    head = np.frombuffer(window, RECORD_HEAD, 1, at)[0]
+    sys_flag, place = int(head["sysFlag"]), int(row["physicalOffset"])
+    born_end = at + int(store_timestamp_at(sys_flag, rules))
+    middle_at = at + int(prefix_bytes(sys_flag, rules)) - RECORD_MIDDLE.itemsize
+    middle = np.frombuffer(window, RECORD_MIDDLE, 1, middle_at)[0]
+
+    def text(name: str) -> bytes:
+        start = int(row[f"{name}At"])
+        return window[start : start + int(row[f"{name}Length"])].tobytes()
+
+    return Record(
+        topic_bytes=text("topic"),
+        queue_id=int(head["queueId"]),
+        queue_offset=int(head["queueOffset"]),
+        physical_offset=place,
+        size=int(head["totalSize"]),
+        magic=int(head["magic"]),
+        body_crc=int(head["bodyCRC"]),
+        flag=int(head["flag"]),
+        sys_flag=sys_flag,
+        born_timestamp=int(head["bornTimestamp"]),
+        born_host=window[at + RECORD_HEAD_BYTES : born_end].tobytes(),
+        store_timestamp=int(row["storeTimestamp"]),
+        store_host=window[born_end + TIMESTAMP_BYTES : middle_at].tobytes(),
+        reconsume_times=int(middle["reconsumeTimes"]),
+        prepared_offset=int(middle["preparedTransactionOffset"]),
+        body_at=place + body_at - at,
+        body_length=int(row["bodyLength"]),
+        properties=text("properties"),
+    )
+
+
+class LogReader:
+    """Reads one log. Keeps a few segments open; `close` says whether one of them has changed."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        segments: list[Segment],
+        rules: RecordRules,
+        checks: Checks = NO_CHECKS,
+    ) -> None:
+        """segments: in order, as find_segments gives them; checks: the CRCs that are compared."""
+        self.storage, self.segments = storage, segments
+        self.rules, self.checks = rules, checks
+        self._starts = [segment.start for segment in segments]
+        self._open: OrderedDict[int, Reader] = OrderedDict()
+
+    def __enter__(self) -> "LogReader":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    @property
+    def start(self) -> int:
+        """The log's smallest physical offset."""
+        return self.segments[0].start
+
+    @property
+    def end(self) -> int:
+        """Where its last segment ends; records may end before."""
+        return self.segments[-1].end
+
+    def segment_at(self, place: int) -> Segment:
+        """The segment that holds a physical offset. Raises NotInLog."""
+        number = int(np.searchsorted(self._starts, place, side="right")) - 1
+        if number < 0 or place >= self.segments[number].end:
+            raise NotInLog(place, self.start, self.end)
+        return self.segments[number]
+
+    def read_into(self, place: int, buffer: Bytes) -> None:
+        """Fill the buffer from a physical offset; it may not reach past the segment's end."""
+        self._read(self.segment_at(place), place, buffer)
+
+    def record_at(self, place: int) -> Record:
+        """The record that stands at a physical offset. Raises NoRecord, NotInLog."""
+        segment = self.segment_at(place)
+        fault = Fault.ZEROS
+        for step in self._walk(segment, _ONE_BYTES).steps(place, place + 1):
+            if len(step.rows):
+                return record_of(step, 0, self.rules)
+            fault = step.fault
+        raise self._no_record(segment, place, fault)
+
+    def records(self, place: int, stop: int | None = None) -> Iterator[Record]:
+        """The records from the one at `place` on that start before `stop`; see `steps`."""
+        for step in self.steps(place, stop):
+            for number in range(len(step.rows)):
+                yield record_of(step, number, self.rules)
+
+    def steps(self, place: int, stop: int | None = None) -> Iterator[Step]:
+        """As `records`, a window at a time: for many records, whose fields are in `rows`.
+
+        Ends at `stop`, or where the log ends: at zeros with nothing in the segments after. Raises
+        NoRecord where it is broken off otherwise, NotInLog where `place` is not in it.
+        """
+        stop = self.end if stop is None else stop
+        segment = self.segment_at(place)
+        for number in range(self.segments.index(segment), len(self.segments)):
+            segment = self.segments[number]
+            fault, at = Fault.NONE, max(place, segment.start)
+            if at >= stop:
+                return
+            walk = self._walk(segment, self.storage.window_bytes)
+            for step in walk.steps(at, min(stop, segment.end)):
+                if len(step.rows):
+                    yield step
+                at, fault = step.next, step.fault
+            if fault == Fault.ZEROS and self._nothing_after(number):
+                return
+            if fault not in (Fault.NONE, Fault.BLANK):
+                raise self._no_record(segment, at, fault)
+
+    def body(self, record: Record) -> bytes:
+        """The record's body, as it stands in the log (it may be compressed)."""
+        body = np.empty(record.body_length, np.uint8)
+        if len(body):
+            self.read_into(record.body_at, body)
+        return body.tobytes()
+
+    def store_timestamp(self, place: int, size: int) -> int:
+        """StoreTimestamp (ms) of what an entry says to stand at [place, place + size); -1 where
+        the log does not hold that. Nothing else is read or checked (pickupStoreTimestamp).
+        """
+        try:
+            segment = self.segment_at(place)
+        except NotInLog:
+            return -1
+        if size < RECORD_FIXED_BYTES or place + size > segment.end:
+            return -1
+        head = np.empty(RECORD_FIXED_BYTES, np.uint8)
+        self.read_into(place, head)
+        raw = head.tobytes()
+        sys_flag = int.from_bytes(raw[RECORD_AT.sysFlag : RECORD_AT.sysFlag + 4], "big")
+        at = int(store_timestamp_at(sys_flag, self.rules))
+        return int.from_bytes(raw[at : at + TIMESTAMP_BYTES], "big", signed=True)
+
+    def close(self) -> None:
+        """Let go of all files. Raises StoreChanged where one was changed meanwhile."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _walk(self, segment: Segment, window_bytes: int) -> Walk:
+        read = partial(self._read, segment)
+        buffer = np.empty(min(window_bytes, segment.state.size), np.uint8)
+        return Walk(read, segment.end, self.rules, self.checks, buffer)
+
+    def _read(self, segment: Segment, place: int, buffer: Bytes) -> None:
+        self._reader(segment).read_into(place - segment.start, buffer)
+
+    def _reader(self, segment: Segment) -> Reader:
+        reader = self._open.get(segment.start)
+        if reader is None:
+            reader = self.storage.open(segment.path, segment.state)
+            self._open[segment.start] = reader
+            if len(self._open) > _OPEN_FILES:
+                self._open.popitem(last=False)[1].close()
+        return reader
+
+    def _nothing_after(self, number: int) -> bool:
+        head = np.zeros(RECORD_HEAD_BYTES, np.uint8)
+        for segment in self.segments[number + 1 :]:
+            self.read_into(segment.start, head[: segment.state.size])
+            if head.any():
+                return False
+        return True
+
+    def _no_record(self, segment: Segment, place: int, fault: Fault) -> NoRecord:
+        head = np.zeros(4, np.uint8)
+        self.read_into(place, head[: segment.end - place])
+        size = int.from_bytes(head.tobytes(), "big", signed=True)
+        return NoRecord(segment.path, place, place - segment.start, fault, size)

@@ -1,0 +1,244 @@
+"""The walk from record to record, a window at a time: all that reads a log goes by it.
+
+It is what leveldb's log::Reader is there: scan, salvage, recovery, dump and copying differ in
+what they do with sound records and with a fault, not in how they find either. The loop here turns
+once a window; what turns once a record is the kernel `records.walk`.
+
+A record longer than a window has one treatment for all: its body is never held. It is hashed in
+pieces where a CRC asks for it, and the record comes as a step of its own, whose window holds what
+stands around the body (`bodyElided` in its row).
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from store_format.faults import Fault
+from store_format.layouts import CRC_PROPERTY_BYTES, RECORD_FIXED_BYTES, RECORD_HEAD_BYTES
+from store_format.oversize import crc_of, read_oversize
+from store_format.properties import CRC_PROPERTY_NAME, NAMES
+from store_format.property_crc import bad_property_crcs
+from store_format.records import (
+    RECORD_ROW,
+    Bytes,
+    RecordRules,
+    Rows,
+    bad_bodies,
+    find_record,
+    frame,
+    walk,
+)
+
+# read(physical offset, buffer): fills the buffer from the segment; raises if it is too short.
+Read = Callable[[int, Bytes], None]
+Marks = npt.NDArray[np.uint8]
+
+
+class Checks(NamedTuple):
+    """What a walk compares besides lengths and places."""
+
+    body: bool = False  # each body with its bodyCRC
+    property: bool = False  # a `__CRC32#` with its record, where a record has one
+    split_properties: bool = False  # properties are told apart as up to 4.9.0
+    # give the row of a long record the CRC of all but its last 20 bytes as its bodyCRC, for those
+    # who compare each record's `__CRC32#` themselves (see property_crc)
+    seal: bool = False
+
+
+NO_CHECKS = Checks()
+
+
+class Step(NamedTuple):
+    """One window of a walk. The window and rows are valid until the walk goes on."""
+
+    at: int  # the physical offset of the window's first byte
+    window: Bytes
+    rows: Rows  # RECORD_ROW: records that are whole, and stand in their own place
+    wrong: Marks | None  # uint8 a row: the Fault of its CRC, or 0; None where all are right
+    next: int  # the physical offset at which the walk stands
+    fault: Fault  # what stands there; NONE: the walk goes on, or is where it was to stop
+
+    def until_wrong(self) -> "Step":
+        """The step up to its first row with a wrong CRC, which is then its fault."""
+        if self.wrong is None:
+            return self
+        good = int(np.argmax(self.wrong != 0))
+        place = int(self.rows["physicalOffset"][good])
+        fault = Fault(int(self.wrong[good]))
+        return Step(self.at, self.window, self.rows[:good], None, place, fault)
+
+
+class Walk:
+    """Walks the records of one segment, in one buffer that is read anew as the walk goes on."""
+
+    def __init__(
+        self,
+        read: Read,
+        end: int,
+        rules: RecordRules,
+        checks: Checks,
+        buffer: Bytes,
+        rows: Rows | None = None,
+        doubt: Callable[[int], Fault] | None = None,
+    ) -> None:
+        """end: where the segment ends; buffer: a window's room; rows: RECORD_ROW, that many as
+        may stand in a window.
+
+        doubt: asked of the place of a record that reaches past the window, before more is read
+        for it: the fault for which it is not worth that, else NONE. Without it, sizes that lie
+        can have the same megabytes read again and again: who goes on after a fault wants one.
+        """
+        self.read, self.end = read, end
+        self._rules, self._checks, self._doubt = rules, checks, doubt
+        self._buffer = buffer
+        self._rows = np.zeros(most_rows(len(buffer)), RECORD_ROW) if rows is None else rows
+        self._places = np.empty((len(NAMES), 2), np.int64) if checks.property else None
+        self._window = buffer[:0]
+        self._window_at = 0
+
+    def steps(self, at: int, stop: int) -> Iterator[Step]:
+        """Sound records from the record at `at` until one starts at or after `stop`.
+
+        Ends with the first fault, a wrong CRC too. Gives no step where `at` is not before `stop`.
+        """
+        for step in self.marked(at, stop):
+            if step.wrong is not None:
+                yield step.until_wrong()
+                return
+            yield step
+
+    def marked(self, at: int, stop: int) -> Iterator[Step]:
+        """As `steps`, but records that only fail a CRC are marked, and the walk goes on."""
+        while at < stop:
+            window = self.load(at)
+            count, stood, code = walk(
+                window, 0, len(window), stop - at, self.end - at, at, self._rules, self._rows
+            )
+            rows, fault = self._rows[:count], Fault(code)
+            if fault == Fault.NEED_MORE and stood == 0:
+                doubt = self._more_for(at, window)
+                if doubt == Fault.NEED_MORE:
+                    continue
+                if doubt != Fault.NONE:
+                    yield Step(at, window, rows, None, at, doubt)
+                    return
+                step = self._long(at, window)
+            else:
+                if fault == Fault.NEED_MORE:
+                    fault = Fault.NONE
+                    if self._doubt is None:
+                        self._window = self._window[:0]
+                step = Step(at, window, rows, self._marks(window, rows), at + stood, fault)
+            yield step
+            at = step.next
+            if step.fault != Fault.NONE:
+                return
+
+    def _more_for(self, at: int, window: Bytes) -> Fault:
+        """Of a record that reaches past the window: NEED_MORE where a new window is to be read,
+        NONE where it is longer than any, else why it is not worth reading.
+        """
+        partial = len(window) < min(len(self._buffer), self.end - at)
+        far = at - self._window_at > len(self._window) // 2  # a new window is half new at least
+        if self._doubt is not None and not (partial and far):
+            doubt = self._doubt(at)
+            if doubt != Fault.NONE:
+                return doubt
+        if partial:
+            self._window = self._window[:0]
+            return Fault.NEED_MORE
+        return Fault.NONE
+
+    def _long(self, at: int, window: Bytes) -> Step:
+        """The step of one record that is longer than a window."""
+        _, size = frame(window, 0, len(window), self.end - at, self._rules)
+        fault, around, row = read_oversize(self.read, at, size, self._rules)
+        if fault != Fault.NONE:
+            return Step(at, window, row[:0], None, at, fault)
+        wrong = self._mark_of_long(at, around, row)
+        marks = None if wrong == Fault.NONE else np.array([wrong], np.uint8)
+        return Step(at, around, row, marks, at + size, Fault.NONE)
+
+    def _mark_of_long(self, at: int, around: Bytes, rows: Rows) -> Fault:
+        checks, row = self._checks, rows[0]
+        body, body_crc = int(row["bodyLength"]), int(row["bodyCRC"])
+        properties = around[int(row["propertiesAt"]) :]
+        named = checks.property and CRC_PROPERTY_NAME in properties.tobytes()
+        if checks.seal or named:
+            row["bodyCRC"] = crc_of(self.read, at, int(row["size"]) - CRC_PROPERTY_BYTES)
+        bad_seal = named and self._bad_property_crcs(around, rows)[0]
+        if not checks.seal:
+            row["bodyCRC"] = body_crc
+        if checks.body and body:
+            body_at = at + int(row["bodyAt"]) - int(row["at"])
+            if crc_of(self.read, body_at, body) != body_crc:
+                return Fault.BODY_CRC
+        return Fault.PROPERTY_CRC if bad_seal else Fault.NONE
+
+    def _marks(self, window: Bytes, rows: Rows) -> Marks | None:
+        """Each row's fault in what a CRC covers; None where there is none."""
+        wrong: Marks | None = None
+        if self._checks.property:
+            bad = self._bad_property_crcs(window, rows)
+            if bad.any():
+                wrong = np.zeros(len(rows), np.uint8)
+                wrong[bad] = Fault.PROPERTY_CRC
+        if self._checks.body:
+            bad = bad_bodies(window, rows)
+            if bad.any():
+                wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
+                wrong[bad] = Fault.BODY_CRC
+        return wrong
+
+    def _bad_property_crcs(self, window: Bytes, rows: Rows) -> npt.NDArray[np.bool_]:
+        assert self._places is not None
+        return bad_property_crcs(window, rows, self._checks.split_properties, self._places)
+
+    def places(self, at: int, end: int) -> Iterator[int]:
+        """The places in [at, end) at which a magic number and its own physicalOffset stand.
+
+        The fields of both lie before `end`. Nothing else is asked of them.
+        """
+        while at + RECORD_HEAD_BYTES <= end:
+            window = self.load(at, RECORD_HEAD_BYTES, end)
+            found = -1
+            if at > self._window_at or window.any():
+                found = find_record(window, 0, len(window), at, self._rules)
+            if found < 0:
+                at += len(window) - RECORD_HEAD_BYTES + 1
+            else:
+                yield at + found
+                at += found + 1
+
+    def windows(self, at: int, end: int, overlap: int = 0) -> Iterator[tuple[int, Bytes]]:
+        """[at, end) in pieces, (physical offset, bytes), each `overlap` bytes into the one before.
+
+        A piece is valid until the next.
+        """
+        while at < end:
+            window = self.load(at, overlap + 1, end)
+            yield at, window
+            if at + len(window) >= end:
+                return
+            at += len(window) - overlap
+
+    def load(self, at: int, least: int = 1, end: int | None = None) -> Bytes:
+        """The bytes of [at, end) that are at hand; read anew where there are fewer than `least`.
+
+        end: the segment's, unless it is given. Nothing is read past it.
+        """
+        end = self.end if end is None else end
+        within = at - self._window_at
+        if not 0 <= within <= len(self._window) - min(least, end - at):
+            self._window = self._buffer[:0]  # a read that fails leaves nothing that can be used
+            window = self._buffer[: end - at]
+            self.read(at, window)
+            self._window, self._window_at, within = window, at, 0
+        return self._window[within : within + end - at]
+
+
+def most_rows(window_bytes: int) -> int:
+    """As many records as may stand in a window."""
+    return window_bytes // RECORD_FIXED_BYTES + 1

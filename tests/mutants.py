@@ -15,6 +15,7 @@ from tests.writer import planted_bugs as planted_writer_bugs
 
 _RECORDS = "store_format/records.py"
 _PROPERTIES = "store_format/properties.py"
+_WALK = "store_format/log/walk.py"
 _DISPATCH = "store_format/dispatch.py"
 _RUNS = "store_format/queue_runs.py"
 _INDEX = "store_format/index_file.py"
@@ -42,7 +43,7 @@ BUGS = (
         "return TOPIC_LENGTH_V1", ("tests/test_records.py",)),
     Bug("a BLANK ends the segment", _RECORDS, "if magic == MAGIC_BLANK:",
         "if magic == MAGIC_BLANK + 1:", golden("mixed_5.3.3")),
-    Bug("bodies are checked by CRC", _RECORDS, "if crc != row.bodyCRC:", "if crc == -1:",
+    Bug("bodies are checked by CRC", _RECORDS, "bad[i] = crc != row.bodyCRC", "bad[i] = crc == -1",
         golden("middle_crc")),
     Bug("the parts add up to totalSize", _RECORDS, "if properties_length != left:",
         "if properties_length > left:", ("tests/test_records.py",)),
@@ -102,8 +103,8 @@ BUGS = (
     Bug("one flipped bit costs no other message", "store_format/resync.py",
         "parts.place != at:", "parts.place != at or at > 700:",
         ("tests/test_reliability.py", "-k", "flipped_bits")),
-    Bug("a flip in a body is named", "store_format/tolerant.py",
-        "            wrong[bad_bodies(window, rows)] = Fault.BODY_CRC", "            pass",
+    Bug("a flip in a body is named", _WALK,
+        "                wrong[bad] = Fault.BODY_CRC", "                pass",
         ("tests/test_reliability.py", "-k", "flipped_bits")),
     Bug("verify names every flip of an index header", "store_format/compare.py",
         "    differs = np.flatnonzero(there != wanted)",
@@ -251,9 +252,20 @@ BUGS = (
         "            used[1:] = 0", "            used[1] = 0", ("tests/test_scan_outputs.py",)),
     Bug("a worker's buffers have its storage's window", "udfs/scan.py",
         " or kept.window_bytes != window_bytes", "", ("tests/test_scan_outputs.py",)),
-    Bug("records longer than a local window have their __CRC32# checked", "udfs/scan.py",
-        "least = WINDOW_BYTES if self.rules.check_property_crc else 0", "least = 0",
-        ("tests/test_check.py", "-k", "long_record")),
+    Bug("records longer than a window have their __CRC32# checked", _WALK,
+        "named = checks.property and", "named = False and",
+        ("tests/test_walk.py", "tests/test_check.py", "-k", "long_record")),
+    Bug("records longer than a window have their body checked", _WALK,
+        "        if checks.body and body:", "        if False:", ("tests/test_oversize.py",)),
+    Bug("of two wrong CRCs the first ends a walk", _WALK,
+        "good = int(np.argmax(self.wrong != 0))", "good = int(np.argmax(self.wrong))",
+        ("tests/test_walk.py",)),
+    Bug("a size that lies costs no window", _WALK,
+        "        if self._doubt is not None and not (partial and far):", "        if False:",
+        ("tests/test_walk.py",)),
+    Bug("a lost sector of a long record is where its file has it", "store_format/writer/torn.py",
+        "row.physicalOffset - segment - row.at + elided", "row.physicalOffset - segment - row.at",
+        ("tests/test_walk.py",)),
     Bug("full outputs are given before the next record", "store_format/scan.py",
         "yield from self._give_puts() if puts else self._give_runs()", "self.buffers.empty()",
         ("tests/test_scan_outputs.py",)),
@@ -306,8 +318,9 @@ BUGS = (
         "int(known is not None and", "int(known is None and", ("tests/test_salvage.py",)),
     Bug("a stale record is only in the last segment", "store_format/tolerant.py",
         "        if not self.before.is_last:", "        if False:", ("tests/test_salvage.py",)),
-    Bug("a wrong body keeps its place and queue", "store_format/tolerant.py",
-        "wrong[bad_bodies(window, rows)] = Fault.BODY_CRC", "pass", ("tests/test_salvage.py",)),
+    Bug("a wrong body keeps its place and queue", _WALK,
+        "                wrong[bad] = Fault.BODY_CRC", "                pass",
+        ("tests/test_salvage.py",)),
     Bug("a BLANK in the wrong place does not end a segment", "store_format/tolerant.py",
         "        if size != left:", "        if False:", ("tests/test_salvage.py",)),
     Bug("a missing position holds the next entry", "udfs/queues.py",

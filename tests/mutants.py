@@ -356,8 +356,6 @@ BUGS = (
     Bug("after a clean stop nothing may be missing", "jobs/verdict.py",
         "if own and (self.growing or ABORT in names_in(there, against)):", "if own:",
         quiet("clean_stop")),
-    Bug("a clock may have been set back", "jobs/log_end.py",
-        "stored > (last := max(last, _newest(job, linked)))", "True", quiet("clock")),
     Bug("a deleted topic is no fault", "jobs/verdict.py",
         'if row["folder"] != INDEX and self._deleted(topic):', "if False:", quiet("deleted")),
     Bug("a file of zeros has its queue's length", "jobs/verdict.py",

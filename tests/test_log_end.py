@@ -167,3 +167,13 @@ def test_a_nul_elsewhere_in_the_last_record_is_only_a_warning() -> None:
     assert "has a NUL in its topic or properties" in " ".join(report.warnings)
     log = ending_in({"properties": properties(("KEYS", "k"), ("p", "a\0b"))}, {})
     assert not any("NUL" in warning for warning in checked(log).warnings)
+
+
+def test_a_clock_that_was_set_back_is_no_lost_end() -> None:
+    """The newest message that the checkpoint knows of is there, and is not the last."""
+    log = ending_in({"store_timestamp": START + 9000}, {"store_timestamp": START})
+    storage = storage_of(log.log)
+    storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(START + 9000, START + 9000))
+    assert not lost(checked(log, storage=storage))
+    storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(START + 9001, START + 9001))
+    assert lost(checked(log, storage=storage))

@@ -178,3 +178,13 @@ def test_a_record_longer_than_a_window_does_not_end_the_look(
     log = ending_in({"body": bytes([1]) * 400}, {})
     place = tear(log, 11, True)
     assert [each["offset"] for each in checked(log).damage["ranges"]] == [place]
+
+
+def test_a_clock_that_was_set_back_is_no_lost_end() -> None:
+    """The newest message that the checkpoint knows of is there, and is not the last."""
+    log = ending_in({"store_timestamp": START + 9000}, {"store_timestamp": START})
+    storage = storage_of(log.log)
+    storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(START + 9000, START + 9000))
+    assert not lost(checked(log, storage=storage))
+    storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(START + 9001, START + 9001))
+    assert lost(checked(log, storage=storage))

@@ -224,8 +224,13 @@ def test_a_chain_leads_from_the_newest_to_the_oldest() -> None:
 def test_chains_that_lead_forward_or_round(previous: dict[int, int], newest: int) -> None:
     rows = [(*row[:3], previous.get(n, row[3])) for n, row in enumerate(ROWS, 1)]
     with index_file(index_of({SLOT: newest}, rows)) as file:
+        seen = []
         with pytest.raises(BadIndex) as caught:
-            list(file.chain(HASH))
+            seen += [entry.number for entry in file.chain(HASH)]
+        with pytest.raises(BadIndex):
+            for entry in file.chain(HASH):
+                assert entry.number not in seen
+                seen.append(entry.number)
         (at,) = (40 + 4 * SLOTS + 20 * number for number in previous)
         assert (caught.value.offset, caught.value.field) == (at, "previous")
         assert caught.value.value == next(iter(previous.values()))

@@ -138,10 +138,14 @@ class Asked:
         status, minimum, maximum, messages = theirs
         if (minimum, maximum) != (least, queue.maximum()):
             return False
-        ours = [entry.physical_offset for entry in queue.entries(position, position + 3)]
+        found = list(queue.entries(position, position + 3))
+        ours = [entry.physical_offset for entry in found]
         if status != "FOUND":
             return not ours or position < least
         places = [place for _, place in messages]
+        if not found or not found[0].position <= position < found[0].position + found[0].messages:
+            # from pre-blanks on it looks further, and passes over what is in the first segment
+            return set(places) <= {entry.physical_offset for entry in queue.entries(position)}
         return bool(places) and ours[: len(places)] == places[: len(ours)]
 
     def _look(self, place: int) -> list[Any]:

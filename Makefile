@@ -17,7 +17,7 @@ env:  ## Make .venv, with a Java runtime from PyPI if there is none here
 	@scripts/make_env.sh
 
 demo: env  ## Rebuild a bundled broker store and compare it with RocketMQ's own files
-	$(PY) -m jobs.demo
+	$(PY) -m reput.jobs.demo
 
 test: env  ## Run the tests (PYTEST_ARGS="-k name" for some of them)
 	$(PY) -m pytest -m "not long" $(PYTEST_ARGS)

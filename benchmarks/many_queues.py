@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.stores import cache_folder, ours
-from store_format.writer.options import writer_settings_from
-from store_format.writer.writer import CommitLogWriter
-from udfs.append import append_arrow
+from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.writer.writer import CommitLogWriter
+from reput.udfs.append import append_arrow
 
 QUEUES_A_TOPIC = 8
 QUEUE_FILE_BYTES = 6_000  # 300 entries

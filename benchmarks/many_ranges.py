@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tests.logs.encoder import Message, encode
-from tests.test_check import run_check
+from tests.jobs.test_check import run_check
 
 SEGMENT_BYTES = 64 << 20
 QUEUES = 3  # an odd number, so that each queue loses every second message

@@ -14,9 +14,9 @@ import sys
 from benchmarks.process_tree import run
 from benchmarks.rows import TINY
 from benchmarks.stores import RELEASE, cache_folder, checked, make_store, said
-from jobs.pipeline import Cut
-from jobs.rebuild import rebuild
-from jobs.session import local_session
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.rebuild import rebuild
+from reput.jobs.spark.session import local_session
 
 SEGMENT_BYTES = 1 << 30
 

@@ -9,7 +9,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from jobs.rebuild import rebuild
+from reput.jobs.rebuild import rebuild
 
 if __name__ == "__main__":
     store, output, release = sys.argv[1:]

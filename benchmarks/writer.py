@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store_format.writer.message import Message
-from store_format.writer.one_core import one_core
-from store_format.writer.options import writer_settings_from
-from store_format.writer.writer import CommitLogWriter
-from udfs.append import append_arrow
+from reput.store_format.message.message import Message
+from reput.store_format.writer.one_core import one_core
+from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.writer.writer import CommitLogWriter
+from reput.udfs.append import append_arrow
 
 BODY_BYTES = 300
 TOPICS, QUEUES, TAGS = 8, 8, 8

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from jobs.after_crash import read_checkpoint
-from jobs.damage import DamageMap, map_damage, write_ranges
-from jobs.log_end import add_torn, past_the_end
-from jobs.outputs import inputs_of
-from jobs.pipeline import Cut, Pipeline, spark_cores
-from jobs.plan import Plan, make_plan
-from jobs.progress import Progress
-from jobs.rebuild import check_unchanged
-from jobs.staging import temporary_folder
-from jobs.verdict import Difference, files_there, judge
-from store_format.segments import Finding
-from store_format.storage import storage_for
-from store_format.store_files import Storage
+from reput.jobs.engine.after_crash import read_checkpoint
+from reput.jobs.engine.damage import DamageMap, map_damage, write_ranges
+from reput.jobs.engine.log_end import add_torn, past_the_end
+from reput.jobs.engine.outputs import inputs_of
+from reput.jobs.engine.pipeline import Cut, Pipeline, spark_cores
+from reput.jobs.engine.plan import Plan, make_plan
+from reput.jobs.engine.progress import Progress
+from reput.jobs.rebuild import check_unchanged
+from reput.jobs.engine.staging import temporary_folder
+from reput.jobs.engine.verdict import Difference, files_there, judge
+from reput.store_format.log.segments import Finding
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.protocol import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ class CheckReport:
     segment_bytes: int
     segments: list[int]  # first offsets
     messages: int
-    damage: dict[str, Any]  # see jobs.damage.DamageMap.as_json
+    damage: dict[str, Any]  # see reput.jobs.engine.damage.DamageMap.as_json
     findings: list[Finding] = field(default_factory=list)
     derived_files: int | None = None  # compared; None: the store has none
     differences: list[Difference] = field(default_factory=list)

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from jobs.ending import ending, flush, open_streams
-from jobs.options import DAMAGE, DONE, add_store, told_to_jobs
-from jobs.session import command_session
-from jobs.signals import ending_by_signals
-from store_format.faults import StoreError
+from reput.jobs.console.ending import ending, flush, open_streams
+from reput.jobs.console.options import DAMAGE, DONE, add_store, told_to_jobs
+from reput.jobs.spark.session import command_session
+from reput.jobs.spark.signals import ending_by_signals
+from reput.store_format.faults import StoreError
 
 _EPILOG = """\
 exit codes:
@@ -186,8 +186,8 @@ def _new_file(arguments: argparse.Namespace, option: str, settings: dict[str, st
     path = getattr(arguments, option)
     if not path:
         return None
-    from jobs.outputs import NewFile, inputs_of
-    from store_format.storage import storage_for
+    from reput.jobs.engine.outputs import NewFile, inputs_of
+    from reput.store_format.storage import storage_for
 
     storage = storage_for(arguments.store)
     inputs = inputs_of(storage, storage.resolve(arguments.store), settings)
@@ -230,7 +230,7 @@ def _command(commands: Any, name: str, says: str, epilog: str = "") -> _Command:
 def _rebuild(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
     with _ranges(arguments, told["settings"]) as ranges, command_session(arguments.master) as spark:
-        from jobs.rebuild import rebuild
+        from reput.jobs.rebuild import rebuild
 
         summary = rebuild(
             spark,
@@ -249,7 +249,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
     with command_session(arguments.master) as spark:
-        from jobs.verify import verify
+        from reput.jobs.verify import verify
 
         report = verify(
             spark,
@@ -267,8 +267,8 @@ def _check(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
     picture = _new_file(arguments, "picture", told["settings"])
     with _ranges(arguments, told["settings"]) as ranges, command_session(arguments.master) as spark:
-        from jobs.check import check
-        from jobs.check_text import svg, text
+        from reput.jobs.check import check
+        from reput.jobs.console.check_text import svg, text
 
         report = check(
             spark,
@@ -286,7 +286,7 @@ def _check(arguments: argparse.Namespace) -> int:
 def _repair(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
     with command_session(arguments.master) as spark:
-        from jobs.repair import repair
+        from reput.jobs.repair import repair
 
         summary = repair(
             spark,

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from jobs.cli import main as reput
+from reput.jobs.cli import main as reput
 
 _ARCHIVE = Path(__file__).parent.parent / "tests" / "golden" / "broker_clean_5.3.3.tar.xz"
 _RELEASE = "5.3.3"

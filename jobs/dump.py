@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from jobs.dump_text import Item, TextTable
-from jobs.options import DAMAGE, DONE, broker_conf
-from store_format.consume_queue import entry_bytes
-from store_format.describe import (
+from reput.jobs.console.dump_text import Item, TextTable
+from reput.jobs.console.options import DAMAGE, DONE, broker_conf
+from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.describe.files import (
     Kind,
     describe_checkpoint,
     describe_queue,
@@ -25,16 +25,16 @@ from store_format.describe import (
     first_offset,
     kind_of,
 )
-from store_format.describe_index import IndexFileView, index_sizes
-from store_format.describe_log import Shown, describe_segment
-from store_format.faults import StoreError
-from store_format.layouts import RECORD_HEAD
-from store_format.names import parse_segment_name
-from store_format.profiles import RELEASES, profile
-from store_format.rules import scan_rules
-from store_format.settings import Settings, parse_assignments, settings_from
-from store_format.storage import storage_for
-from store_format.store_files import Reader, Storage
+from reput.store_format.describe.index import IndexFileView, index_sizes
+from reput.store_format.describe.log import Shown, describe_segment
+from reput.store_format.faults import StoreError
+from reput.store_format.layouts import RECORD_HEAD
+from reput.store_format.names import parse_segment_name
+from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.release.settings import Settings, parse_assignments, settings_from
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.protocol import Reader, Storage
 
 PARTS = ("header", "entries", "slots")
 _LISTED = ("record", "entry", "slot")  # what --limit counts

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from jobs.options import add_consent, consent
-from jobs.outputs import Input, refuse_overlap
-from jobs.plan import commit_log_folders, refuse_foreign_store, topic_attributes
-from jobs.sets import REBUILT, parse_manifest
-from store_format.faults import StoreChanged, StoreError
-from store_format.file_layer import DiskFiles, FixedFiles, StoreInUse
-from store_format.installing import (
+from reput.jobs.console.options import add_consent, consent
+from reput.jobs.engine.outputs import Input, refuse_overlap
+from reput.jobs.engine.plan import commit_log_folders, refuse_foreign_store, topic_attributes
+from reput.jobs.engine.sets import REBUILT, parse_manifest
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.disk.files import DiskFiles, FixedFiles, StoreInUse
+from reput.store_format.change.install import (
     NOTE,
     SetFile,
     check_can_change,
@@ -33,17 +33,17 @@ from store_format.installing import (
     unfinished,
     used_entries,
 )
-from store_format.layouts import RECORD_HEAD
-from store_format.locks import holder_text
-from store_format.names import ABORT, CONSUME_QUEUE, LOCK, MANIFEST
-from store_format.profiles import profile
-from store_format.rules import scan_rules
-from store_format.scan import End, Stretch, scan
-from store_format.segments import Segment, find_segments
-from store_format.settings import settings_from
-from store_format.storage import storage_for
-from store_format.storage.local import LocalStorage
-from store_format.storage.volumes import VolumeStorage
+from reput.store_format.layouts import RECORD_HEAD
+from reput.store_format.disk.locks import holder_text
+from reput.store_format.names import ABORT, CONSUME_QUEUE, LOCK, MANIFEST
+from reput.store_format.release.profiles import profile
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.derive.scan import End, Stretch, scan
+from reput.store_format.log.segments import Segment, find_segments
+from reput.store_format.release.settings import settings_from
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.volumes import VolumeStorage
 
 # What of a manifest a store's note keeps.
 NOTED = frozenset(("store", "rocketmq", "settings", "log_start", "log_end", "inputs"))

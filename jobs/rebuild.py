@@ -5,24 +5,25 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from jobs.after_crash import stored_at
-from jobs.damage import DamageMap, map_damage, write_ranges
-from jobs.link import Break, Linked
-from jobs.outputs import Output, inputs_of
-from jobs.pipeline import Cut, Pipeline, is_local, spark_cores
-from jobs.plan import Plan, make_plan
-from jobs.progress import Progress
-from jobs.publish import Built, name_files, publish, unnamed
-from jobs.sets import REBUILT
-from jobs.staging import beside, remove_leftovers, staging_folder
-from jobs.summary import InputFile, Summary
-from jobs.survey import first_live_record
-from store_format import checkpoint, faults
-from store_format.after_crash import was_durable
-from store_format.faults import REASONS, DamageFound, Fault, StoreChanged
-from store_format.names import INDEX
-from store_format.storage import storage_for
-from store_format.store_files import Storage
+from reput.jobs.engine.after_crash import stored_at
+from reput.jobs.engine.damage import DamageMap, map_damage, write_ranges
+from reput.jobs.engine.link import Break, Linked
+from reput.jobs.engine.outputs import Output, inputs_of
+from reput.jobs.engine.pipeline import Cut, Pipeline, is_local, spark_cores
+from reput.jobs.engine.plan import Plan, make_plan
+from reput.jobs.engine.progress import Progress
+from reput.jobs.engine.publish import Built, name_files, publish, unnamed
+from reput.jobs.engine.sets import REBUILT
+from reput.jobs.engine.staging import beside, remove_leftovers, staging_folder
+from reput.jobs.engine.summary import InputFile, Summary
+from reput.jobs.engine.survey import first_live_record
+from reput.store_format.derived import checkpoint
+from reput.store_format import faults
+from reput.store_format.derived.after_crash import was_durable
+from reput.store_format.faults import REASONS, DamageFound, Fault, StoreChanged
+from reput.store_format.names import INDEX
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.protocol import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +52,7 @@ def rebuild(
 
     store: a folder that holds `commitlog/`; output: a folder that is absent or empty, or with
     `replace` a set that was rebuilt before; each a path or a URL, of one file system or two
-    (store_format.storage); rocketmq: the release whose bytes are wanted; settings: by RocketMQ's
+    (reput.store_format.storage); rocketmq: the release whose bytes are wanted; settings: by RocketMQ's
     names, as text (`{"maxIndexNum": "400"}`); storage: what to read and write by instead of what
     the URLs say, output_storage: what to write by; on_damage: `refuse` raises DamageFound where
     live records follow damage, `truncate` ends the log there as RocketMQ's recovery does (but also

@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jobs.collect import collect, run_in_tasks
-from jobs.damage import DamageMap, map_damage, range_text, segment_of
-from jobs.outputs import Output, inputs_of
-from jobs.pipeline import Cut, Pipeline, is_local, spark_cores
-from jobs.plan import Plan, make_plan
-from jobs.progress import Done, Progress
-from jobs.rebuild import check_unchanged, rebuild
-from jobs.sets import REPAIR_FORMAT
-from jobs.sets import REPAIRED as REPAIRED_STORE
-from jobs.staging import beside, remove_leftovers, staging_folder
-from jobs.summary import OutputFile, damage_line
-from store_format.faults import Fault, StoreError
-from store_format.filler import Position, least_bytes
-from store_format.layouts import BLANK_BYTES
-from store_format.names import COMMIT_LOG, CONFIG, MANIFEST, segment_name
-from store_format.resync import Prover
-from store_format.rules import record_rules
-from store_format.storage import storage_for
-from store_format.store_files import Storage
-from udfs.damage import padded
-from udfs.lost import places_of
-from udfs.repair import REPAIRED, RepairSegments, SegmentRepair
-from udfs.staging import Staging
+from reput.jobs.engine.collect import collect, run_in_tasks
+from reput.jobs.engine.damage import DamageMap, map_damage, range_text, segment_of
+from reput.jobs.engine.outputs import Output, inputs_of
+from reput.jobs.engine.pipeline import Cut, Pipeline, is_local, spark_cores
+from reput.jobs.engine.plan import Plan, make_plan
+from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.rebuild import check_unchanged, rebuild
+from reput.jobs.engine.sets import REPAIR_FORMAT
+from reput.jobs.engine.sets import REPAIRED as REPAIRED_STORE
+from reput.jobs.engine.staging import beside, remove_leftovers, staging_folder
+from reput.jobs.engine.summary import OutputFile, damage_line
+from reput.store_format.faults import Fault, StoreError
+from reput.store_format.damage.filler import Position, least_bytes
+from reput.store_format.layouts import BLANK_BYTES
+from reput.store_format.names import COMMIT_LOG, CONFIG, MANIFEST, segment_name
+from reput.store_format.damage.resync import Prover
+from reput.store_format.derive.rules import record_rules
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.damage import padded
+from reput.udfs.lost import places_of
+from reput.udfs.repair import REPAIRED, RepairSegments, SegmentRepair
+from reput.udfs.staging import Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +52,7 @@ class RepairSummary:
     rocketmq: str
     log_start: int
     log_end: int
-    damage: dict[str, Any]  # see jobs.damage.DamageMap.as_json
+    damage: dict[str, Any]  # see reput.jobs.engine.damage.DamageMap.as_json
     messages: int = 0  # in the repaired log, fillers that a queue takes included
     fillers: int = 0
     corrected: int = 0  # records that only failed a CRC and keep their place

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jobs.damage import DamageMap
-from jobs.outputs import inputs_of
-from jobs.pipeline import Cut, Pipeline, spark_cores
-from jobs.plan import make_plan, names_in
-from jobs.progress import Progress
-from jobs.rebuild import REFUSE, SALVAGE, check_unchanged, read_log
-from jobs.staging import temporary_folder
-from jobs.verdict import Difference, judge
-from store_format.faults import StoreError
-from store_format.names import MANIFEST, UNFINISHED
-from store_format.storage import storage_for
-from store_format.store_files import Storage
+from reput.jobs.engine.damage import DamageMap
+from reput.jobs.engine.outputs import inputs_of
+from reput.jobs.engine.pipeline import Cut, Pipeline, spark_cores
+from reput.jobs.engine.plan import make_plan, names_in
+from reput.jobs.engine.progress import Progress
+from reput.jobs.rebuild import REFUSE, SALVAGE, check_unchanged, read_log
+from reput.jobs.engine.staging import temporary_folder
+from reput.jobs.engine.verdict import Difference, judge
+from reput.store_format.faults import StoreError
+from reput.store_format.names import MANIFEST, UNFINISHED
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.protocol import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,9 +20,9 @@ from pathlib import Path
 HERE = Path(globals().get("__file__", os.path.join(os.getcwd(), "notebook"))).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from jobs.picture import queue_chart
-from jobs.rebuild import rebuild
-from jobs.verify import verify
+from reput.jobs.console.picture import queue_chart
+from reput.jobs.rebuild import rebuild
+from reput.jobs.verify import verify
 
 # COMMAND ----------
 # MAGIC %md
@@ -33,7 +33,7 @@ from jobs.verify import verify
 if "spark" not in globals():
     from contextlib import ExitStack
 
-    from jobs.session import local_session
+    from reput.jobs.spark.session import local_session
 
     at_exit = ExitStack()
     spark = at_exit.enter_context(local_session("local[2]"))

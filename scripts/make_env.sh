@@ -61,11 +61,11 @@ if [ "$(cat .venv/reput-key-project 2>/dev/null)" != "$key" ]; then
     printf '%s\n' "$key" >.venv/reput-key-project
 fi
 
-if ! .venv/bin/python -m jobs.java >/dev/null 2>&1; then
+if ! .venv/bin/python -m reput.jobs.spark.java >/dev/null 2>&1; then
     say "no fitting Java runtime here; installing one from PyPI"
     .venv/bin/python -m pip install --quiet --require-hashes -r requirements/java.lock
-    .venv/bin/python -m jobs.java >/dev/null
+    .venv/bin/python -m reput.jobs.spark.java >/dev/null
 fi
 
 # Classes that Spark loads at start, ready to map: halves the start-up of a local session.
-.venv/bin/python -m jobs.rehearsal >/dev/null || say "local sessions will start slower"
+.venv/bin/python -m reput.jobs.spark.rehearsal >/dev/null || say "local sessions will start slower"

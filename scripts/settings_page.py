@@ -1,18 +1,18 @@
-"""Writes docs/settings.md from the one declaration of settings, store_format/setting_names.py.
+"""Writes docs/settings.md from the one declaration of settings, store_format/release/setting_names.py.
 
 .venv/bin/python -m scripts.settings_page          (make settings-page)
 """
 
 from pathlib import Path
 
-from store_format.setting_table import SETTINGS, Known, Status
+from reput.store_format.release.setting_table import SETTINGS, Known, Status
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 
 _HEAD = """\
 # Settings
 
-Made by `make settings-page` from `store_format/setting_names.py`; a test holds that it is what
+Made by `make settings-page` from `store_format/release/setting_names.py`; a test holds that it is what
 that declaration gives.
 
 A broker's file (`--broker-conf`) may hold every setting that a release from 4.1.0 to 5.5.0 takes;

@@ -204,6 +204,6 @@ INDEX_PUT = np.dtype(
 )
 assert INDEX_PUT.itemsize == 20
 
-# What the puts of one message have in common (store_format.packed_puts).
+# What the puts of one message have in common (reput.store_format.derive.packed_puts).
 INDEX_MESSAGE = np.dtype([("physicalOffset", "<i8"), ("storeTimestamp", "<i8")])
 assert INDEX_MESSAGE.itemsize == 16

@@ -24,7 +24,7 @@ hypothesis.settings.load_profile(
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """A session as the command starts it, on two cores."""
-    from jobs.session import local_session
+    from reput.jobs.spark.session import local_session
 
     with local_session("local[2]") as session:
         yield session
@@ -41,10 +41,10 @@ def commands_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def session(master: str | None = None, memory: str = "1g") -> Iterator[Session]:
         yield Session()
 
-    monkeypatch.setattr("jobs.cli.command_session", session)
+    monkeypatch.setattr("reput.jobs.cli.command_session", session)
     monkeypatch.setattr(pyspark.sql, "functions", functions)
     # Where kernels are still to be compiled, a stage is long enough for progress to be told.
-    monkeypatch.setattr("jobs.progress._LINE_SECONDS", 3600)
+    monkeypatch.setattr("reput.jobs.engine.progress._LINE_SECONDS", 3600)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.pipeline import Cut
-from jobs.rebuild import SALVAGE
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.rebuild import SALVAGE
 from tests.in_process import Rebuilt, Session, rebuild_log
 from tests.logs import Log
 from tests.logs.damage import record_places

@@ -21,9 +21,9 @@ import pyspark.sql
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from jobs.pipeline import Cut
-from jobs.rebuild import TRUNCATE, rebuild
-from jobs.summary import Summary
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.rebuild import TRUNCATE, rebuild
+from reput.jobs.engine.summary import Summary
 from tests.logs import Log
 from tests.memory_storage import MemoryStorage
 
@@ -236,7 +236,7 @@ def as_text(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def run(store: str, output: str, session: Session | None = None, **options: Any) -> Summary:
-    """jobs.rebuild.rebuild in this process."""
+    """reput.jobs.rebuild.rebuild in this process."""
     with mock.patch.object(pyspark.sql, "functions", functions):
         return rebuild(session or Session(), store, output, **options)  # type: ignore[arg-type]
 
@@ -248,7 +248,7 @@ def rebuild_log(
     on_damage: str = TRUNCATE,
     storage: MemoryStorage | None = None,
 ) -> Rebuilt:
-    """jobs.rebuild.rebuild of a drawn log; nothing but its output is left behind."""
+    """reput.jobs.rebuild.rebuild of a drawn log; nothing but its output is left behind."""
     storage = storage or storage_of(log)
     before = dict(storage.files)
     try:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from store_format.faults import StoreChanged
-from store_format.overlap import Whereabouts, by_key
-from store_format.store_files import Bytes, FileState, Listed, MayGo, Written, walk_lists
+from reput.store_format.faults import StoreChanged
+from reput.store_format.storage.overlap import Whereabouts, by_key
+from reput.store_format.storage.protocol import Bytes, FileState, Listed, MayGo, Written, walk_lists
 
 
 class Claims:

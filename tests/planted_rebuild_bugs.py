@@ -8,30 +8,30 @@ import sys
 
 from tests.planting import Bug, plant_all
 
-_PIPELINE = "jobs/pipeline.py"
-_PUBLISH = "jobs/publish.py"
+_PIPELINE = "jobs/engine/pipeline.py"
+_PUBLISH = "jobs/engine/publish.py"
 _REBUILD = "jobs/rebuild.py"
-_SEGMENTS = "store_format/segments.py"
+_SEGMENTS = "store_format/log/segments.py"
 _KINDS = "tests/test_kinds_of_log.py"
-_WRONG = "tests/test_wrong_input.py"
-_BOUNDS = "tests/test_bounds.py"
+_WRONG = "tests/attack/test_wrong_input.py"
+_BOUNDS = "tests/attack/test_bounds.py"
 
 
 def only(module: str, words: str) -> tuple[str, ...]:
     return (module, "-k", words)
 
 
-_PUBLISHING = "store_format/publishing.py"
-_CRASHES = "tests/test_publish_crashes.py"
-_LEFTOVERS = "tests/test_leftovers.py"
-_INSTALL = "tests/test_install.py"
-_RECOVER = "tests/test_recover.py"
+_PUBLISHING = "store_format/disk/exchange.py"
+_CRASHES = "tests/jobs/engine/test_publish_crashes.py"
+_LEFTOVERS = "tests/jobs/engine/test_leftovers.py"
+_INSTALL = "tests/jobs/test_install.py"
+_RECOVER = "tests/jobs/test_recover.py"
 _ATTACK = "tests/attack/test_outputs.py"
-_OUTPUTS = "jobs/outputs.py"
-_INSTALLING = "store_format/installing.py"
-_LIVE = "tests/test_live_store.py"
-_SHORT = "tests/test_short_writes.py"
-_WRITERS = "tests/test_local_writers.py"
+_OUTPUTS = "jobs/engine/outputs.py"
+_INSTALLING = "store_format/change/install.py"
+_LIVE = "tests/jobs/engine/test_live_store.py"
+_SHORT = "tests/faults/test_short_writes.py"
+_WRITERS = "tests/storage/test_local_writers.py"
 
 BUGS = (
     # Crashes
@@ -41,31 +41,31 @@ BUGS = (
         "        files.rename(to, folder + 'x')\n        files.rename(folder, to)", (_CRASHES,)),
     Bug("the name is made durable before the old set goes", _PUBLISHING,
         "        files.sync_folder(parent)", "        pass", (_CRASHES,)),
-    Bug("neither set is removed where the step may not last", "jobs/staging.py",
+    Bug("neither set is removed where the step may not last", "jobs/engine/staging.py",
         "    except NotDurable:\n        raise\n", "", only(_CRASHES, "fails")),
-    Bug("the next run cleans", "jobs/staging.py", "        storage.remove_tree(folder)\n    return removed",
+    Bug("the next run cleans", "jobs/engine/staging.py", "        storage.remove_tree(folder)\n    return removed",
         "        pass\n    return removed", (_CRASHES, _LEFTOVERS)),
-    Bug("what is in use is no leftover", "store_format/locks.py",
+    Bug("what is in use is no leftover", "store_format/disk/locks.py",
         "        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)", "        pass",
         only(_LEFTOVERS, "in_use")),
     Bug("clean keeps what is in use", "jobs/clean.py", "if gone or (gone is None and idle):",
-        "if True:", ("tests/test_clean.py",)),
-    Bug("clean asks first", "jobs/clean.py", "        confirm(f", "        str(f", ("tests/test_clean.py",)),
-    Bug("another attempt at a task may give other rows", "jobs/collect.py",
+        "if True:", ("tests/jobs/test_clean.py",)),
+    Bug("clean asks first", "jobs/clean.py", "        confirm(f", "        str(f", ("tests/jobs/test_clean.py",)),
+    Bug("another attempt at a task may give other rows", "jobs/engine/collect.py",
         '        spark.conf.set(_FULL_RETRY, "false")', "        pass",
-        only("tests/test_kills.py", "another_attempt")),
+        only("tests/attack/test_kills.py", "another_attempt")),
     Bug("late tasks find no folder", "store_format/storage/local.py",
         "            os.rename(folder, gone)\n        shutil.rmtree(gone, ignore_errors=True)",
         "            os.listdir(folder)", only(_LEFTOVERS, "zombie")),
-    Bug("a store in use has one end", "jobs/plan.py", "end.at if end.sure else None", "None",
+    Bug("a store in use has one end", "jobs/engine/plan.py", "end.at if end.sure else None", "None",
         only(_LIVE, "one_end")),
-    Bug("a log that changes fails the job", "store_format/store_files.py",
+    Bug("a log that changes fails the job", "store_format/storage/protocol.py",
         "now._replace(mtime=ANY_TIME) if self.mtime == ANY_TIME else now",
         "now._replace(mtime=self.mtime)", (_LIVE, _WRONG, "-k", "grows or changes")),
-    Bug("asking for a lock lets go of none", "store_format/locks.py",
+    Bug("asking for a lock lets go of none", "store_format/disk/locks.py",
         "if identity(os.stat(path)) in held_here:", "if False:", only(_LIVE, "who_holds")),
     # Disks that take a part of a write
-    Bug("the rest of a short write is written", "store_format/file_layer.py",
+    Bug("the rest of a short write is written", "store_format/disk/files.py",
         "        if done < len(data):", "        if False:", (_SHORT,)),
     Bug("the rest of a short write of a task is written", "store_format/storage/local_writers.py",
         "            while at < end:", "            if at < end:", (_SHORT,)),
@@ -83,7 +83,7 @@ BUGS = (
         (_WRITERS,)),
     Bug("the rest of a short write to a volume is written", "store_format/storage/volumes.py",
         "        while done < len(view):", "        if done < len(view):", only(_SHORT, "volume")),
-    Bug("a copy that was written in part is not installed", "store_format/installing.py",
+    Bug("a copy that was written in part is not installed", "store_format/change/install.py",
         "                copied.write_at(at, buffer)",
         "                with suppress(OSError):\n                    copied.write_at(at, buffer)",
         only(_INSTALL, "fails")),
@@ -92,36 +92,36 @@ BUGS = (
         "                    try:\n                        kept.write_at(start - at, window)\n                    except OSError:\n                        pass",
         only(_RECOVER, "fails")),
     # Installing
-    Bug("a store changes its set in one step", "store_format/installing.py",
+    Bug("a store changes its set in one step", "store_format/change/install.py",
         'put_in_place(files, f"{staging}/{_ROOT}", store, replace=True)',
         'files.rename(store, f"{staging}/x"); files.rename(f"{staging}/{_ROOT}", store); files.rename(f"{staging}/x", f"{staging}/{_ROOT}")',
         only(_INSTALL, "crash_leaves")),
-    Bug("what takes the kept set's name is that set", "store_format/installing.py",
+    Bug("what takes the kept set's name is that set", "store_format/change/install.py",
         '        files.sync_all("")  # so', '        pass  # so', only(_INSTALL, "crash")),
-    Bug("an installation that was killed is told by its root", "store_format/installing.py",
+    Bug("an installation that was killed is told by its root", "store_format/change/install.py",
         'files.inode(root) == note.get("root")', "True", only(_INSTALL, "crash_leaves")),
     Bug("not while the lock is held", "jobs/install.py", "    if holder is not None:",
         "    if False:", only(_INSTALL, "has_the_lock")),
     Bug("not when the log has grown", "jobs/install.py", "return part.records > 0", "return False",
         only(_INSTALL, "grown")),
-    Bug("not a file that the manifest does not name", "store_format/installing.py",
+    Bug("not a file that the manifest does not name", "store_format/change/install.py",
         "!= (wanted.length, wanted.sha256)", "== (0, '')", only(_INSTALL, "changed")),
-    Bug("a queue without messages keeps its position", "store_format/installing.py",
+    Bug("a queue without messages keeps its position", "store_format/change/install.py",
         "last < log_start", "False", only(_INSTALL, "expired")),
     # Recovering
-    Bug("what is cut is kept", "store_format/recovering.py", "log.cut(end, CUT)", "log.cut(end)",
+    Bug("what is cut is kept", "store_format/change/recover.py", "log.cut(end, CUT)", "log.cut(end)",
         only(_RECOVER, "crash_of or tail_becomes")),
     Bug("what is cut is durable before it goes", "store_format/writer/recovery.py",
         "            kept.sync()\n", "            pass\n", only(_RECOVER, "crash_of")),
     Bug("what is cut has a durable name before it goes", "store_format/writer/recovery.py",
         "        self.files.rename(part, self._new_name(folder, at))\n        self.files.sync_folder(folder)",
         "        self.files.rename(part, self._new_name(folder, at))", only(_RECOVER, "crash_of")),
-    Bug("abort goes last", "store_format/recovering.py",
+    Bug("abort goes last", "store_format/change/recover.py",
         "    log.cut(end, CUT)\n", "    files.remove(ABORT)\n    log.cut(end, CUT)\n    _write(files, ABORT, abort)\n",
         only(_RECOVER, "crash_of")),
-    Bug("abort goes when the rest is durable", "store_format/recovering.py",
+    Bug("abort goes when the rest is durable", "store_format/change/recover.py",
         '    if placed or removed:\n        files.sync_all("")\n', "", only(_RECOVER, "crash_of")),
-    Bug("derived files are durable before they have their names", "store_format/recovering.py",
+    Bug("derived files are durable before they have their names", "store_format/change/recover.py",
         '        files.sync_all("")  # what', "        pass  # what", only(_RECOVER, "crash_of")),
     Bug("what is sound is not written", "jobs/recover.py", "if path in wrong or", "if True or",
         only(_RECOVER, "only_what")),
@@ -148,10 +148,10 @@ BUGS = (
     # Damage
     Bug("damage before live records is refused", _REBUILD,
         "if on_damage == REFUSE:", "if on_damage == TRUNCATE:", only(_WRONG, "refused_or_cut")),
-    Bug("stale records are no lost data", "jobs/survey.py",
+    Bug("stale records are no lost data", "jobs/engine/survey.py",
         'f.col("greatest") > f.col("known")', 'f.col("known") > f.col("greatest")',
         only("tests/test_against_reference.py", "refused_where")),
-    Bug("what was stored before the log's last record is stale", "jobs/survey.py",
+    Bug("what was stored before the log's last record is stale", "jobs/engine/survey.py",
         "not_before=last[-1] if last else None", "not_before=None",
         only("tests/test_against_reference.py", "refused_where")),
     Bug("all that follows is looked at", "udfs/survey.py", "at = end.next + 1", "break",
@@ -159,7 +159,7 @@ BUGS = (
     Bug("damage is named by its place in the file", _REBUILD,
         "offset {broke.offset - segment.start} ", "offset {broke.offset} ",
         only("tests/test_golden.py", "refused_by_name")),
-    Bug("what a task says comes out as it was", "jobs/collect.py",
+    Bug("what a task says comes out as it was", "jobs/engine/collect.py",
         "if raised is None or kind is None:", "if True:", only("tests/test_golden.py", "task_says")),
     # Wrong input
     Bug("a segment of a wrong size", _SEGMENTS, "if segment.state.size != configured:", "if False:",
@@ -183,19 +183,19 @@ BUGS = (
     # Nothing destroyed
     Bug("no output over an input", _OUTPUTS, "if how is not None:", "if False:",
         only(_ATTACK, "test_rebuild or test_repair or staging or picture or append or install_from")),
-    Bug("an input is told by its inode", "store_format/overlap.py",
+    Bug("an input is told by its inode", "store_format/storage/overlap.py",
         "        above.add(_inode(folder))\n", "", only(_ATTACK, "not_there_yet or bind")),
-    Bug("an input is told by its place on its file system", "store_format/overlap.py",
+    Bug("an input is told by its place on its file system", "store_format/storage/overlap.py",
         "| _on_its_file_system(here, missing)", "", only(_ATTACK, "bind_mounts")),
     Bug("all paths of a log are inputs", _OUTPUTS, 'if "storepath" in name.lower():', "if False:",
         only(_ATTACK, "test_rebuild")),
     Bug("links of a store lead to inputs", _OUTPUTS,
         'paths = [store, *(f"{store}/{name}" for name in _IN_STORE)]', "paths = [store]",
         only(_ATTACK, "test_rebuild")),
-    Bug("only what the manifest lists goes", "jobs/sets.py",
+    Bug("only what the manifest lists goes", "jobs/engine/sets.py",
         '_refuse(name not in files, folder, name, kind, "is not in its manifest")', "pass",
         only(_ATTACK, "only_a_set")),
-    Bug("a manifest lists only names of a set", "jobs/sets.py",
+    Bug("a manifest lists only names of a set", "jobs/engine/sets.py",
         "not kind.files.fullmatch(below)", "False", only(_ATTACK, "only_a_set")),
     Bug("asked again before it goes", _PUBLISHING, "        approve(to)\n", "", only(_ATTACK, "last_moment or while_the_job")),
     Bug("what came at the last moment gets its place back", _PUBLISHING,
@@ -205,15 +205,15 @@ BUGS = (
     Bug("an object store removes only what it was told", "store_format/storage/manifest_last.py",
         'self.remove_all(f"{to}/{path}" for path in going if path[-1:] != "/")',
         "self.remove_tree(to)", only("tests/storage/test_volumes.py", "volume_to")),
-    Bug("a store within a leftover stays", "jobs/staging.py",
+    Bug("a store within a leftover stays", "jobs/engine/staging.py",
         "        refuse_overlap(storage, folder, inputs)\n", "        pass\n", only(_ATTACK, "killed_job")),
-    Bug("an install of another user is not believed", "store_format/locks.py",
+    Bug("an install of another user is not believed", "store_format/disk/locks.py",
         "return about.st_uid == os.geteuid() and not", "return not", only(_ATTACK, "not_ours or planted or leftovers")),
-    Bug("an install open to others is not believed", "store_format/locks.py",
+    Bug("an install open to others is not believed", "store_format/disk/locks.py",
         "(stat.S_IWGRP | stat.S_IWOTH)", "0", only(_ATTACK, "not_ours or planted or leftovers")),
     Bug("no link in the store, before anything changes", _INSTALLING,
         "    check_no_links(files, store)\n", "", only(_ATTACK, "link_in_the_store")),
-    Bug("no link on the way to a set's file", "store_format/file_layer.py",
+    Bug("no link on the way to a set's file", "store_format/disk/files.py",
         "        return self.open_below(path)", "        return super().open_read(path)",
         only(_ATTACK, "link_in_a_set")),
     Bug("what has the kept set's name stays", _INSTALLING, "    check_kept(files, store)\n\n\n", "\n\n",
@@ -222,23 +222,23 @@ BUGS = (
         "== [BATCH_CONSUME_QUEUE] else", "== [] else", only(_INSTALL, "layout")),
     Bug("what fills a queue up is no entry", _INSTALLING,
         ' & (entries["size"] != PRE_BLANK["size"])', "", only(_INSTALL, "layout")),
-    Bug("later runs remove what killed ones left", "jobs/staging.py",
+    Bug("later runs remove what killed ones left", "jobs/engine/staging.py",
         "    remove_abandoned(storage, base, prefix)\n", "", only(_ATTACK, "killed_verify")),
-    Bug("what is not built is refused", "jobs/plan.py", "refuse_unsupported(parsed)", "pass",
+    Bug("what is not built is refused", "jobs/engine/plan.py", "refuse_unsupported(parsed)", "pass",
         only(_WRONG, "not_built")),
-    Bug("topics from the backup", "jobs/plan.py", 'for name in ("topics.json", "topics.json.bak"):',
+    Bug("topics from the backup", "jobs/engine/plan.py", 'for name in ("topics.json", "topics.json.bak"):',
         'for name in ("topics.json",):', only(_WRONG, "backup")),
-    Bug("compacted topics are warned of", "jobs/plan.py",
+    Bug("compacted topics are warned of", "jobs/engine/plan.py",
         'if about.get("cleanup.policy") == "COMPACTION"', "if False", only(_WRONG, "compacted")),
     Bug("a log that changed after it was scanned", _REBUILD,
         "if state is None or not segment.state.admits(state):", "if False:", only(_WRONG, "changes_during")),
     # Nothing left behind
-    Bug("staging goes, whatever happens", "jobs/staging.py",
+    Bug("staging goes, whatever happens", "jobs/engine/staging.py",
         "    except BaseException:\n        storage.remove_tree(folder)", "    except BaseException:\n        pass",
         (_WRONG,)),
     Bug("files are made with our mode", "store_format/storage/local_writers.py",
         "os.open(path, flags, mode)", "os.open(path, flags, 0o644)", only(_WRONG, "users_alone")),
-    Bug("no folders are made on the way to an output that is not published", "jobs/staging.py",
+    Bug("no folders are made on the way to an output that is not published", "jobs/engine/staging.py",
         "while parent and not storage.has_folder(parent):", "while False:",
         only(_WRONG, "folders_made")),
     Bug("index names stay apart at the end of time", _PUBLISH,
@@ -250,36 +250,36 @@ BUGS = (
     # Bounds
     Bug("a task holds a window, not a segment", "store_format/storage/local.py",
         "window_bytes = 1 << 20", "window_bytes = 1 << 30", (_BOUNDS,)),
-    Bug("rows do not grow with messages", "store_format/scan.py",
+    Bug("rows do not grow with messages", "store_format/derive/scan.py",
         "most = min(most_puts, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))",
         "most = 1000", only(_BOUNDS, "grow")),
-    Bug("a split looks for its first record within itself", "store_format/scan.py",
+    Bug("a split looks for its first record within itself", "store_format/derive/scan.py",
         "limit = min(s.end + RECORD_HEAD_BYTES - 1, s.segment_end)", "limit = s.segment_end",
         only(_BOUNDS, "skipped")),
     # Where it runs
-    Bug("kernels are kept wherever their sources lie", "store_format/kernels.py",
+    Bug("kernels are kept wherever their sources lie", "store_format/kernels/jit.py",
         '"CACHE_LOCATOR_CLASSES": f"{SourcesLocator.__module__}.{SourcesLocator.__qualname__}",', "",
-        ("tests/test_kernels.py",)),
-    Bug("all folders of the sources are in the kernels' key", "store_format/kernels.py",
+        ("tests/kernels/test_cache.py",)),
+    Bug("all folders of the sources are in the kernels' key", "store_format/kernels/jit.py",
         'elif found.name != "__pycache__" and found.is_dir():', "elif False:",
         only("tests/attack/test_caches.py", "part_of_the_key")),
-    Bug("no cache below another user's folder", "store_format/private.py",
+    Bug("no cache below another user's folder", "store_format/disk/private.py",
         "if about.st_uid not in (0, os.geteuid()):", "if False:",
         only("tests/attack/test_caches.py", "another_user")),
-    Bug("ports of a session want its secret", "jobs/session.py",
+    Bug("ports of a session want its secret", "jobs/spark/session.py",
         '"spark.authenticate": "true",', "",
         only("tests/attack/test_session_ports.py", "authenticate")),
-    Bug("workers import nothing from the current folder", "jobs/jvm.py",
+    Bug("workers import nothing from the current folder", "jobs/spark/jvm.py",
         '"PYTHONSAFEPATH": "1"}', "}",
         only("tests/attack/test_planted_modules.py", "names or daemon")),
-    Bug("what could still write ends before staging goes", "jobs/signals.py",
+    Bug("what could still write ends before staging goes", "jobs/spark/signals.py",
         "        for each in list(_ended_first):\n            each()\n", "",
         only("tests/attack/test_signals.py", "ends_first")),
     Bug("a missing numba is named", "store_format/__init__.py",
         "has no module 'numba'", "cannot go on", only("tests/test_cluster.py", "numba")),
-    Bug("one JSON object on standard output", "jobs/options.py",
+    Bug("one JSON object on standard output", "jobs/console/options.py",
         "return Progress() if arguments.json and one_stream else ShownProgress()",
-        "return ShownProgress()", only("tests/test_cli.py", "share_a_stream")),
+        "return ShownProgress()", only("tests/jobs/test_cli.py", "share_a_stream")),
 )  # fmt: skip
 
 

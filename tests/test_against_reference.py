@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from jobs.pipeline import Cut
-from jobs.rebuild import REFUSE
-from store_format.faults import DamageFound
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.rebuild import REFUSE
+from reput.store_format.faults import DamageFound
 from tests.in_process import Rebuilt, Session, rebuild_log
 from tests.logs import Log, logs
 from tests.logs.packed import PackedLog, packed

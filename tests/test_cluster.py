@@ -18,11 +18,11 @@ from typing import NamedTuple
 import pyspark
 import pytest
 
-from jobs.java import find_java_home
+from reput.jobs.spark.java import find_java_home
 from tests import golden_stores
 from tests.golden_stores import GoldenStore
 from tests.rocketmq.judge import difference
-from tests.test_kills import in_cluster
+from tests.attack.test_kills import in_cluster
 
 # Each starts executors whose kernels are compiled anew, from the zip: half a minute and more.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -210,13 +210,13 @@ from pyspark.sql import SparkSession
 
 def origins(batches):
     import os, sys
-    import jobs, numba, pyarrow, store_format.kernels, udfs.scan
+    import jobs, numba, pyarrow, reput.store_format.kernels.jit, reput.udfs.scan
     for batch in batches:
-        modules = (udfs.scan, store_format.kernels, jobs)
+        modules = (reput.udfs.scan, reput.store_format.kernels.jit, jobs)
         yield pyarrow.RecordBatch.from_pydict({
             "python": [sys.executable], "cwd": [os.getcwd()], "process": [os.getppid()],
             "files": [[module.__file__ for module in modules]],
-            "cached": [store_format.kernels._CACHE_FOLDER],
+            "cached": [reput.store_format.kernels.jit._CACHE_FOLDER],
         })
 
 schema = "python string, cwd string, process long, files array<string>, cached string"

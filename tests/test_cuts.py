@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from jobs.link import Rescan, link
-from jobs.pipeline import Cut
-from jobs.rebuild import TRUNCATE, rebuild
+from reput.jobs.engine.link import Rescan, link
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.rebuild import TRUNCATE, rebuild
 from tests import golden_stores
 from tests.golden_stores import GoldenStore
 from tests.in_process import Session, as_text, rebuild_log
@@ -110,7 +110,7 @@ def rescans(monkeypatch: pytest.MonkeyPatch) -> list[Rescan]:
             seen.append(linked)
         return linked
 
-    monkeypatch.setattr("jobs.pipeline.link", watched)
+    monkeypatch.setattr("reput.jobs.engine.pipeline.link", watched)
     return seen
 
 
@@ -189,8 +189,8 @@ def test_cuts_through_spark(
 ON_ONE_CORE = """
 import sys
 from pathlib import Path
-from jobs.pipeline import Cut
-from jobs.session import local_session
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.spark.session import local_session
 from tests import golden_stores
 from tests.test_cuts import STORES, _spark_rebuild
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.rebuild import REFUSE, TRUNCATE, rebuild
-from jobs.summary import Summary
-from store_format.faults import DamageFound
+from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
+from reput.jobs.engine.summary import Summary
+from reput.store_format.faults import DamageFound
 from tests import golden_stores
 from tests.golden_stores import GoldenStore
 from tests.in_process import as_text

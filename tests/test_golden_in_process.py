@@ -6,8 +6,8 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
-from jobs.pipeline import Cut
-from jobs.rebuild import TRUNCATE, rebuild
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.rebuild import TRUNCATE, rebuild
 from tests import golden_stores
 from tests.in_process import Session, as_text, functions
 from tests.rocketmq.judge import difference

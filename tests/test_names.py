@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.publish import name_files
-from store_format.names import (
+from reput.jobs.engine.publish import name_files
+from reput.store_format.names import (
     QueuePath,
     UnsafeName,
     check_topic,

@@ -21,12 +21,12 @@ ALLOWED = {
 # While the JVM starts, the session imports what PySpark and the kernels will.
 # S3's client is imported when an s3:// URL is given.
 EXCEPTIONS = {
-    "jobs/session.py": {"pandas", "numba"},
+    "jobs/spark/session.py": {"pandas", "numba"},
     "store_format/storage/s3.py": {"botocore"},
     # what numba compiles with, and comes with
-    "store_format/binary.py": {"llvmlite"},
-    "store_format/blocks.py": {"llvmlite"},
-    "store_format/carryless.py": {"llvmlite"},
+    "store_format/kernels/ints.py": {"llvmlite"},
+    "store_format/kernels/blocks.py": {"llvmlite"},
+    "store_format/kernels/carryless.py": {"llvmlite"},
 }
 
 
@@ -83,7 +83,7 @@ def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
         metadata = archive.read(about["METADATA"]).decode()
         commands = archive.read(about["entry_points.txt"]).decode()
     assert names == shipped()
-    assert "reput = jobs.cli:main" in commands
+    assert "reput = reput.jobs.cli:main" in commands
     plain = [
         line
         for line in metadata.splitlines()
@@ -115,7 +115,7 @@ def test_code_is_importable_from_the_zip(tmp_path: Path) -> None:
     program = (
         f"import sys; sys.path[:0] = [{str(target)!r}]\n"
         f"sys.path += [{sysconfig.get_paths()['purelib']!r}]\n"
-        "import udfs, jobs, store_format.profiles as p; print(p.__file__)"
+        "import udfs, jobs, reput.store_format.release.profiles as p; print(p.__file__)"
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", program],

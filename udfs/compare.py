@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store_format.compare import field_at, first_difference
-from store_format.derived.queue_entries import decode_entries, is_pre_blank
-from store_format.expiry import entries_at, entry_layout, index_entries, index_header
-from store_format.index_file import chain
-from store_format.layouts import (
+from reput.store_format.derived.compare import field_at, first_difference
+from reput.store_format.derived.queue_entries import decode_entries, is_pre_blank
+from reput.store_format.derived.expiry import entries_at, entry_layout, index_entries, index_header
+from reput.store_format.derived.index_file import chain
+from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
     INDEX_HEADER_BYTES,
@@ -20,9 +20,9 @@ from store_format.layouts import (
     INDEX_SLOT_BYTES,
     QUEUE_ENTRY_BYTES,
 )
-from store_format.names import CONSUME_QUEUE, INDEX
-from store_format.store_files import Reader, Storage
-from udfs.schemas import schema
+from reput.store_format.names import CONSUME_QUEUE, INDEX
+from reput.store_format.storage.protocol import Reader, Storage
+from reput.udfs.schemas import schema
 
 PAST_END = "(points past the log's end)"
 NEVER = (1 << 63) - 1

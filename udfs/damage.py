@@ -7,19 +7,19 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from store_format.scan import End, IndexPuts, Read, Runs, ScanRules
-from store_format.segments import Segment
-from store_format.store_files import Reader, Storage
-from store_format.tolerant import (
+from reput.store_format.derive.scan import End, IndexPuts, Read, Runs, ScanRules
+from reput.store_format.log.segments import Segment
+from reput.store_format.storage.protocol import Reader, Storage
+from reput.store_format.damage.tolerant import (
     MOST_RANGES,
     Before,
     Damage,
     scan_past_damage,
 )
-from udfs.ranges import RangeFile
-from udfs.scan import RunFiles, scanned_row
-from udfs.schemas import SCANNED, ids_of
-from udfs.staging import RUNS, Staging, attempt_name
+from reput.udfs.ranges import RangeFile
+from reput.udfs.scan import RunFiles, scanned_row
+from reput.udfs.schemas import SCANNED, ids_of
+from reput.udfs.staging import RUNS, Staging, attempt_name
 
 # One row a segment.
 MAPPED = SCANNED.append(pa.field("segment", pa.int64()))

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store_format.derived.queue_entries import decode_entries
-from store_format.layouts import RECORD_FIXED_BYTES
-from udfs.lost import Lost, LostReader
-from udfs.queues import GAP_COUNT, QUEUE_KEY, QueueFiles, Row, key_of, opened
-from udfs.schemas import in_batches, rows_of, schema
-from udfs.staging import LineFile
+from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.layouts import RECORD_FIXED_BYTES
+from reput.udfs.lost import Lost, LostReader
+from reput.udfs.queues import GAP_COUNT, QUEUE_KEY, QueueFiles, Row, key_of, opened
+from reput.udfs.schemas import in_batches, rows_of, schema
+from reput.udfs.staging import LineFile
 
 _CREDIBLE = 1 << 62  # a queueOffset beyond it, or below 0, says nothing of what is lost
 
@@ -43,7 +43,7 @@ GAP_TOLD = ("topic", "queue_id", "batch", "first", "count", "after", "before")
 
 @dataclass(frozen=True)
 class RunGaps:
-    """The gaps in and before one run: arrays, one item each; see GAP and udfs.queues.GAP_COUNT."""
+    """The gaps in and before one run: arrays, one item each; see GAP and reput.udfs.queues.GAP_COUNT."""
 
     counts: Any  # GAP_COUNT
     first: Any

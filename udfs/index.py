@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store_format.index_file import (
+from reput.store_format.derived.index_file import (
     NOTHING_BEFORE,
     Before,
     capacity,
@@ -25,12 +25,12 @@ from store_format.index_file import (
     header,
     slot_range,
 )
-from store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_SLOT
-from store_format.names import INDEX
-from store_format.packed_puts import firsts, key_hashes, unpacked
-from store_format.store_files import Reader
-from udfs.schemas import BUILT, CHAINED, ids_of, rows_of
-from udfs.staging import HASHES, MESSAGES, Staging, attempt_name, read_range
+from reput.store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_SLOT
+from reput.store_format.names import INDEX
+from reput.store_format.derive.packed_puts import firsts, key_hashes, unpacked
+from reput.store_format.storage.protocol import Reader
+from reput.udfs.schemas import BUILT, CHAINED, ids_of, rows_of
+from reput.udfs.staging import HASHES, MESSAGES, Staging, attempt_name, read_range
 
 Row = dict[str, Any]
 Puts = np.ndarray

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from udfs.ranges import CONTENT, range_rows
-from udfs.staging import Staging
+from reput.udfs.ranges import CONTENT, range_rows
+from reput.udfs.staging import Staging
 
 Int64s = npt.NDArray[np.int64]
 

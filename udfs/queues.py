@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from store_format.consume_queue import entry_bytes, pre_blank, segment_bytes
-from store_format.derived.queue_entries import decode_entries
-from store_format.faults import REFUSE, SALVAGE, DamageFound
-from store_format.layouts import QUEUE_ENTRY_BYTES
-from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
-from store_format.openings import LOOKED_AT, can_be_first, opening
-from store_format.queue_runs import NO_POSITION, REPEATED, Beginning, PlaceRules, begin, fold
-from store_format.store_files import Writer
-from udfs.schemas import BUILT, PLACED, RUN, ids_of, in_batches, rows_of
-from udfs.staging import ENTRIES, RUNS, Staging, attempt_name, read_range
+from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
+from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
+from reput.store_format.layouts import QUEUE_ENTRY_BYTES
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
+from reput.store_format.damage.openings import LOOKED_AT, can_be_first, opening
+from reput.store_format.derive.queue_runs import NO_POSITION, REPEATED, Beginning, PlaceRules, begin, fold
+from reput.store_format.storage.protocol import Writer
+from reput.udfs.schemas import BUILT, PLACED, RUN, ids_of, in_batches, rows_of
+from reput.udfs.staging import ENTRIES, RUNS, Staging, attempt_name, read_range
 
 Row = dict[str, Any]
 
@@ -145,7 +145,7 @@ class NumberRuns:
     """RUN rows of whole queues, in order, to PLACED rows: one for each segment a run reaches."""
 
     files: QueueFiles
-    # called once a task, then once a queue: see udfs.gaps.queue_gaps
+    # called once a task, then once a queue: see reput.udfs.gaps.queue_gaps
     gaps: Callable[[], Callable[[], Callable[[Row], np.ndarray]]] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,16 +6,16 @@ from itertools import islice
 
 import numpy as np
 
-from store_format.faults import Fault
-from store_format.tolerant import Damage, Kind
-from udfs.staging import Staging
+from reput.store_format.faults import Fault
+from reput.store_format.damage.tolerant import Damage, Kind
+from reput.udfs.staging import Staging
 
 DAMAGE = ".damage"
 _ROWS_A_PIECE = 1 << 14
 _KINDS = tuple(Kind)
 FOLLOWS = ("record", "stale record", "BLANK", "zeros", "segment's end", "the log's end")
 
-# One row a range; see store_format.tolerant.Damage. kind and follows: numbers in the tuples above.
+# One row a range; see reput.store_format.damage.tolerant.Damage. kind and follows: numbers in the tuples above.
 RANGE = np.dtype(
     [
         ("offset", "<i8"),

@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from store_format.faults import REASONS, Fault, StoreError
-from store_format.filler import Position, Stamp, fill
-from store_format.layouts import BLANK_BYTES, CRC_PROPERTY_BYTES, RECORD_AT
-from store_format.records import RecordRules
-from store_format.resync import Prover
-from store_format.scan import Read
-from store_format.segments import Segment
-from store_format.store_files import Storage, Writer
-from store_format.tolerant import Damage, Kind
-from store_format.writer.encode import crc_property_of
-from udfs.damage import padded
-from udfs.ranges import read_ranges
-from udfs.schemas import ids_of, schema
-from udfs.staging import Staging, attempt_name
+from reput.store_format.faults import REASONS, Fault, StoreError
+from reput.store_format.damage.filler import Position, Stamp, fill
+from reput.store_format.layouts import BLANK_BYTES, CRC_PROPERTY_BYTES, RECORD_AT
+from reput.store_format.log.records import RecordRules
+from reput.store_format.damage.resync import Prover
+from reput.store_format.derive.scan import Read
+from reput.store_format.log.segments import Segment
+from reput.store_format.storage.protocol import Storage, Writer
+from reput.store_format.damage.tolerant import Damage, Kind
+from reput.store_format.message.encode import crc_property_of
+from reput.udfs.damage import padded
+from reput.udfs.ranges import read_ranges
+from reput.udfs.schemas import ids_of, schema
+from reput.udfs.staging import Staging, attempt_name
 
 _PIECE_BYTES = 1 << 20
 

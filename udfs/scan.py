@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from store_format.names import UnsafeName, check_topic
-from store_format.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
-from store_format.segments import Splits
-from store_format.store_files import Storage
-from udfs.schemas import RUN, SCANNED, ids_of
-from udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, Staging, attempt_name
+from reput.store_format.names import UnsafeName, check_topic
+from reput.store_format.derive.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
+from reput.store_format.log.segments import Splits
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.schemas import RUN, SCANNED, ids_of
+from reput.udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, Staging, attempt_name
 
 _UNSAFE_SHOWN = 5
 

@@ -36,7 +36,7 @@ def ids_of(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column("id").to_pylist()
 
 
-# One row a stretch scanned; see store_format.scan.End.
+# One row a stretch scanned; see reput.store_format.derive.scan.End.
 SCANNED = schema(
     split=pa.int64(),
     run=pa.string(),  # the name of its run files in staging
@@ -71,7 +71,7 @@ RUN = schema(
 
 # One row for each run and ConsumeQueue segment that it reaches into.
 PLACED = RUN.append(pa.field("position", pa.int64()))  # the queue's next position before the run
-# The run's first entries count as these queueOffsets, one after the other (store_format.openings).
+# The run's first entries count as these queueOffsets, one after the other (reput.store_format.damage.openings).
 PLACED = PLACED.append(pa.field("decided", pa.int64()))  # so many
 PLACED = PLACED.append(pa.field("decided_from", pa.int64()))
 # Positions whose messages are lost, before entries of the run: GAP_COUNT rows in a file.
@@ -81,7 +81,7 @@ PLACED = PLACED.append(pa.field("gaps", pa.int64()))
 PLACED = PLACED.append(pa.field("start", pa.int64()))  # the queue's first position
 PLACED = PLACED.append(pa.field("segment", pa.int64()))  # number of the segment
 
-# One row for each index file and range of slots: see store_format.index_file.chain.
+# One row for each index file and range of slots: see reput.store_format.derived.index_file.chain.
 CHAINED = schema(
     file=pa.int64(),  # number of the index file, from 0
     range=pa.int64(),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store_format.store_files import Storage, Writer
+from reput.store_format.storage.protocol import Storage, Writer
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from store_format.consume_queue import entry_bytes
-from store_format.derived.queue_entries import decode_entries
-from store_format.faults import Fault
-from store_format.names import UnsafeName, check_topic
-from store_format.resync import NOT_FOUND, Prover
-from store_format.scan import FIND_FIRST, Buffers, End, Runs, ScanRules, Stretch, scan
-from store_format.segments import Splits
-from store_format.store_files import Storage
-from udfs.schemas import ids_of, schema
+from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.faults import Fault
+from reput.store_format.names import UnsafeName, check_topic
+from reput.store_format.damage.resync import NOT_FOUND, Prover
+from reput.store_format.derive.scan import FIND_FIRST, Buffers, End, Runs, ScanRules, Stretch, scan
+from reput.store_format.log.segments import Splits
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.schemas import ids_of, schema
 
 _BUFFERED_BYTES = 1 << 16  # a scan may be of one record: little is read ahead
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from store_format.log.walk import NO_CHECKS, Walk
-from store_format.records import Bytes, RecordRules, Rows
-from store_format.segments import Segment
-from store_format.store_files import Storage
-from store_format.writer.torn import first_torn
-from udfs.damage import padded
-from udfs.schemas import ids_of, schema
+from reput.store_format.log.walk import NO_CHECKS, Walk
+from reput.store_format.log.records import Bytes, RecordRules, Rows
+from reput.store_format.log.segments import Segment
+from reput.store_format.storage.protocol import Storage
+from reput.store_format.writer.torn import first_torn
+from reput.udfs.damage import padded
+from reput.udfs.schemas import ids_of, schema
 
 _WINDOW_BYTES = 8 << 20
 _MOST = 1000

@@ -6,18 +6,21 @@ numba reads a kernel's machine code at its first call, so each is called once, w
 import numpy as np
 import pyarrow as pa
 
-from store_format.faults import Fault
-from store_format.index_file import chain, fill_entries
-from store_format.layouts import INDEX_MESSAGE, QUEUE_PUT
-from store_format.packed_puts import unpacked
-from store_format.profiles import RELEASES, profile
-from store_format.queue_runs import fold, group_by_queue
-from store_format.records import prefix_bytes, store_timestamp_at, topic_length_bytes
-from store_format.rules import place_rules, scan_rules
-from store_format.scan import FIND_FIRST, End, Stretch, scan
-from store_format.settings import Settings
-from udfs import compare, index, queues, survey  # noqa: F401 (tasks are unpickled from them)
-from udfs import scan as _scan  # noqa: F401
+from reput.store_format.faults import Fault
+from reput.store_format.derived.index_file import chain, fill_entries
+from reput.store_format.layouts import INDEX_MESSAGE, QUEUE_PUT
+from reput.store_format.derive.packed_puts import unpacked
+from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.derive.queue_runs import fold, group_by_queue
+from reput.store_format.log.records import prefix_bytes, store_timestamp_at, topic_length_bytes
+from reput.store_format.derive.rules import place_rules, scan_rules
+from reput.store_format.derive.scan import FIND_FIRST, End, Stretch, scan
+from reput.store_format.release.settings import Settings
+from reput.udfs import compare
+from reput.udfs import index
+from reput.udfs import queues
+from reput.udfs import survey
+from reput.udfs import scan as _scan
 
 _BYTES = 1 << 10
 

@@ -10,19 +10,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from store_format.faults import StoreError
-from store_format.index_file import file_bytes
-from store_format.javatext import hash_text
-from store_format.layouts import (
+from reput.store_format.faults import StoreError
+from reput.store_format.derived.index_file import file_bytes
+from reput.store_format.java.strings import hash_text
+from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
     INDEX_HEADER,
     INDEX_HEADER_BYTES,
     INDEX_SLOT_BYTES,
 )
-from store_format.names import INDEX, parse_index_name
-from store_format.settings import Settings
-from store_format.store_files import FileState, Reader, Storage
+from reput.store_format.names import INDEX, parse_index_name
+from reput.store_format.release.settings import Settings
+from reput.store_format.storage.protocol import FileState, Reader, Storage
 
 MOST_HITS = 64  # maxMsgsNumBatch: no query of a broker gives more
 

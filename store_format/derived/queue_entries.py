@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
+from reput.store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
 
 Bytes = npt.NDArray[np.uint8]
 Entries = npt.NDArray[Any]  # QUEUE_ENTRY or BATCH_QUEUE_ENTRY

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from store_format.consume_queue import entry_bytes
-from store_format.derived.queue_entries import (
+from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.queue_entries import (
     Bytes,
     QueueEntry,
     decode_entries,
@@ -20,17 +20,17 @@ from store_format.derived.queue_entries import (
     is_pre_blank,
     is_used,
 )
-from store_format.faults import StoreError
-from store_format.log.reader import LogReader
-from store_format.names import (
+from reput.store_format.faults import StoreError
+from reput.store_format.log.reader import LogReader
+from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
     QueuePath,
     check_topic,
     parse_segment_name,
 )
-from store_format.profiles import Profile
-from store_format.store_files import FileState, Reader, Storage
+from reput.store_format.release.profiles import Profile
+from reput.store_format.storage.protocol import FileState, Reader, Storage
 
 _RANGE_ENTRIES = 1 << 12  # read at a time
 

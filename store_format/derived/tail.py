@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from store_format.derived.index_reader import IndexHeader, IndexReader
-from store_format.derived.queue_reader import QueueReader
-from store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
-from store_format.settings import Settings
-from store_format.store_files import Storage
+from reput.store_format.derived.index_reader import IndexHeader, IndexReader
+from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
+from reput.store_format.release.settings import Settings
+from reput.store_format.storage.protocol import Storage
 
 
 class QueueTail(NamedTuple):

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from store_format.faults import REASONS, Fault, StoreError
-from store_format.javatext import decode
-from store_format.layouts import (
+from reput.store_format.faults import REASONS, Fault, StoreError
+from reput.store_format.java.strings import decode
+from reput.store_format.layouts import (
     RECORD_AT,
     RECORD_FIXED_BYTES,
     RECORD_HEAD,
@@ -23,10 +23,10 @@ from store_format.layouts import (
     SYS_TRANSACTION_MASK,
     TIMESTAMP_BYTES,
 )
-from store_format.log.walk import NO_CHECKS, Checks, Step, Walk
-from store_format.records import Bytes, RecordRules, prefix_bytes, store_timestamp_at
-from store_format.segments import Segment
-from store_format.store_files import Reader, Storage
+from reput.store_format.log.walk import NO_CHECKS, Checks, Step, Walk
+from reput.store_format.log.records import Bytes, RecordRules, prefix_bytes, store_timestamp_at
+from reput.store_format.log.segments import Segment
+from reput.store_format.storage.protocol import Reader, Storage
 
 _OPEN_FILES = 8
 _ONE_BYTES = 1 << 16  # read at first for one record

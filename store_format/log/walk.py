@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from store_format.faults import Fault
-from store_format.layouts import CRC_PROPERTY_BYTES, RECORD_FIXED_BYTES, RECORD_HEAD_BYTES
-from store_format.oversize import crc_of, read_oversize
-from store_format.properties import CRC_PROPERTY_NAME, NAMES
-from store_format.property_crc import bad_property_crcs
-from store_format.records import (
+from reput.store_format.faults import Fault
+from reput.store_format.layouts import CRC_PROPERTY_BYTES, RECORD_FIXED_BYTES, RECORD_HEAD_BYTES
+from reput.store_format.log.oversize import crc_of, read_oversize
+from reput.store_format.log.properties import CRC_PROPERTY_NAME, NAMES
+from reput.store_format.log.property_crc import bad_property_crcs
+from reput.store_format.log.records import (
     RECORD_ROW,
     Bytes,
     RecordRules,

@@ -6,10 +6,10 @@ asked for.
 
 import re
 
-from store_format.faults import StoreError
-from store_format.storage.local import LocalStorage
-from store_format.storage.volumes import VolumeStorage
-from store_format.store_files import Storage
+from reput.store_format.faults import StoreError
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.volumes import VolumeStorage
+from reput.store_format.storage.protocol import Storage
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _KNOWN = "a path, file:, s3://, webhdfs://, swebhdfs:// and dbfs:/ are known"
@@ -26,11 +26,11 @@ def storage_for(url: str, shared: bool = False) -> Storage:
     found = _SCHEME.match(url)
     scheme = found[1].lower() if found else "file"
     if scheme in ("s3", "s3a", "s3n"):
-        from store_format.storage.s3 import S3Storage
+        from reput.store_format.storage.s3 import S3Storage
 
         return S3Storage()
     if scheme in ("webhdfs", "swebhdfs"):
-        from store_format.storage.webhdfs import WebHdfsStorage
+        from reput.store_format.storage.webhdfs import WebHdfsStorage
 
         return WebHdfsStorage()
     if scheme == "dbfs" or (scheme == "file" and VolumeStorage.is_for(url)):

@@ -11,14 +11,14 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from store_format.faults import StoreChanged, StoreError
-from store_format.file_layer import DiskFiles, fill_from
-from store_format.locks import claim_folder, is_abandoned, lock_holder
-from store_format.names import LOCK
-from store_format.overlap import Whereabouts, on_this_machine
-from store_format.publishing import put_in_place
-from store_format.storage.local_writers import LocalWriter, PublishedWriter
-from store_format.store_files import Bytes, FileState, Listed, MayGo, Writer
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.disk.files import DiskFiles, fill_from
+from reput.store_format.disk.locks import claim_folder, is_abandoned, lock_holder
+from reput.store_format.names import LOCK
+from reput.store_format.storage.overlap import Whereabouts, on_this_machine
+from reput.store_format.disk.exchange import put_in_place
+from reput.store_format.storage.local_writers import LocalWriter, PublishedWriter
+from reput.store_format.storage.protocol import Bytes, FileState, Listed, MayGo, Writer
 
 _FETCH_BYTES = 1 << 20
 _AHEAD_BYTES = 8 << 20

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from store_format.store_files import Written
+from reput.store_format.storage.protocol import Written
 
 _ZEROS = bytes(1 << 20)
 _SPARSE_BLOCK = 1 << 16

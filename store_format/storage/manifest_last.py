@@ -16,9 +16,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-from store_format.faults import StoreError
-from store_format.names import MANIFEST, UNFINISHED
-from store_format.store_files import Listed, MayGo, Storage, Written, walk_lists
+from reput.store_format.faults import StoreError
+from reput.store_format.names import MANIFEST, UNFINISHED
+from reput.store_format.storage.protocol import Listed, MayGo, Storage, Written, walk_lists
 
 _ZEROS = bytes(1 << 20)
 

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from store_format.faults import StoreChanged, StoreError
-from store_format.overlap import Whereabouts, by_key
-from store_format.storage.manifest_last import ManifestLast, SequentialWriter
-from store_format.store_files import Bytes, FileState, Listed
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.storage.overlap import Whereabouts, by_key
+from reput.store_format.storage.manifest_last import ManifestLast, SequentialWriter
+from reput.store_format.storage.protocol import Bytes, FileState, Listed
 
 try:
     import botocore.config

@@ -9,9 +9,9 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 
-from store_format.storage.local import LocalReader, LocalStorage
-from store_format.storage.manifest_last import ManifestLast, SequentialWriter
-from store_format.store_files import FileState, Listed
+from reput.store_format.storage.local import LocalReader, LocalStorage
+from reput.store_format.storage.manifest_last import ManifestLast, SequentialWriter
+from reput.store_format.storage.protocol import FileState, Listed
 
 _DBFS = re.compile(r"^(dbfs|file):/+", re.IGNORECASE)
 _MOUNTS = ("Volumes", "dbfs")

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from store_format.faults import StoreChanged, StoreError
-from store_format.overlap import Whereabouts, by_key, by_parts
-from store_format.storage.manifest_last import ManifestLast, SequentialWriter
-from store_format.store_files import Bytes, FileState, Listed
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.storage.overlap import Whereabouts, by_key, by_parts
+from reput.store_format.storage.manifest_last import ManifestLast, SequentialWriter
+from reput.store_format.storage.protocol import Bytes, FileState, Listed
 
 _SECONDS = 60  # without a byte from the other side
 _SEND_BYTES = 1 << 20

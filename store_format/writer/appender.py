@@ -4,12 +4,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from store_format.faults import StoreError
-from store_format.layouts import BLANK_BYTES
-from store_format.writer.encode import Draft, finish
-from store_format.writer.errors import BatchQueueTopic, MessageTooLarge, Refused
-from store_format.writer.store import OpenStore
-from store_format.writer.unique_ids import Clock
+from reput.store_format.faults import StoreError
+from reput.store_format.layouts import BLANK_BYTES
+from reput.store_format.message.encode import Draft, finish
+from reput.store_format.message.refusals import BatchQueueTopic, MessageTooLarge, Refused
+from reput.store_format.writer.store import OpenStore
+from reput.store_format.message.unique_ids import Clock
 
 
 class Request:

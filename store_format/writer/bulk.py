@@ -1,7 +1,7 @@
 """Many messages at once, from columns: the same records as `append` makes, by one kernel.
 
 Columns are numpy arrays: a text or binary column is its bytes one after the other and where each
-value ends, as Arrow has it (`udfs.append` makes them from a table).
+value ends, as Arrow has it (`reput.udfs.append` makes them from a table).
 """
 
 import itertools
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from store_format.layouts import (
+from reput.store_format.layouts import (
     BLANK_BYTES,
     CRC_PROPERTY_BYTES,
     IPV6_HOST,
@@ -19,8 +19,8 @@ from store_format.layouts import (
     SYS_BORN_HOST_V6,
     SYS_STORE_HOST_V6,
 )
-from store_format.records import needs_v2, record_bytes
-from store_format.writer.bulk_records import (
+from reput.store_format.log.records import needs_v2, record_bytes
+from reput.store_format.message.bulk_records import (
     NAMES,
     Alike,
     Int32s,
@@ -30,8 +30,8 @@ from store_format.writer.bulk_records import (
     Texts,
     encode_rows,
 )
-from store_format.writer.encode import Encoder
-from store_format.writer.errors import (
+from reput.store_format.message.encode import Encoder
+from reput.store_format.message.refusals import (
     BodyTooLarge,
     FieldRange,
     MessageTooLarge,
@@ -39,16 +39,16 @@ from store_format.writer.errors import (
     Refused,
     TopicTooLong,
 )
-from store_format.writer.hooks import check_multi_dispatch
-from store_format.writer.java_map import hash_map_order
-from store_format.writer.message import (
+from reput.store_format.message.hooks import check_multi_dispatch
+from reput.store_format.java.hash_map import hash_map_order
+from reput.store_format.message.message import (
     QUEUE_ID_MAX,
     check_property,
     check_sendable,
     check_topic,
     encode_host,
 )
-from store_format.writer.writer import CommitLogWriter
+from reput.store_format.writer.writer import CommitLogWriter
 
 CHUNK_BYTES = 1 << 20  # written at once, under one storeTimestamp
 _PROPERTIES_MAX = 0x7FFF

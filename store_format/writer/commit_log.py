@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from store_format.file_layer import Bytes, Data, Files, OpenFile
-from store_format.layouts import BLANK_BYTES
-from store_format.names import COMMIT_LOG, segment_name
-from store_format.writer.encode import blank
+from reput.store_format.disk.files import Bytes, Data, Files, OpenFile
+from reput.store_format.layouts import BLANK_BYTES
+from reput.store_format.names import COMMIT_LOG, segment_name
+from reput.store_format.message.encode import blank
 
 ZEROS_AHEAD_BYTES = 256 << 10
 _WARM_BYTES = 1 << 20

@@ -6,19 +6,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from store_format.faults import Fault
-from store_format.kernels import allocating
-from store_format.layouts import (
+from reput.store_format.faults import Fault
+from reput.store_format.kernels.jit import allocating
+from reput.store_format.layouts import (
     CRC_PROPERTY_BYTES,
     SYS_BORN_HOST_V6,
     SYS_STORE_HOST_V6,
     SYS_TRANSACTION_MASK,
 )
-from store_format.log.walk import Checks, Read, Step, Walk
-from store_format.records import Bytes, RecordRules, Rows
-from store_format.writer.message import Message
-from store_format.writer.stored import Stored, parse_stored
-from store_format.writer.writer import CommitLogWriter
+from reput.store_format.log.walk import Checks, Read, Step, Walk
+from reput.store_format.log.records import Bytes, RecordRules, Rows
+from reput.store_format.message.message import Message
+from reput.store_format.writer.stored import Stored, parse_stored
+from reput.store_format.writer.writer import CommitLogWriter
 
 _WINDOW_BYTES = 8 << 20
 _CRC_NAME = b"__CRC32#\x01"

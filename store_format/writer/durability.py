@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from store_format.writer.appender import Appender, Request
-from store_format.writer.commit_log import CommitLog
-from store_format.writer.errors import PUT_OK
-from store_format.writer.flush import Due, GroupCommit, Periodic
-from store_format.writer.options import WriterSettings
-from store_format.writer.unique_ids import Clock
+from reput.store_format.writer.appender import Appender, Request
+from reput.store_format.writer.commit_log import CommitLog
+from reput.store_format.message.refusals import PUT_OK
+from reput.store_format.writer.flush import Due, GroupCommit, Periodic
+from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.message.unique_ids import Clock
 
 # What runs in the background: a name, every so many seconds, and what is called.
 Service = tuple[str, float, Callable[[], None]]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from store_format.file_layer import Bytes, Files, OpenFile
-from store_format.index_file import (
+from reput.store_format.disk.files import Bytes, Files, OpenFile
+from reput.store_format.derived.index_file import (
     NOTHING_BEFORE,
     Before,
     capacity,
@@ -20,17 +20,17 @@ from store_format.index_file import (
     fill_entries,
     header,
 )
-from store_format.layouts import (
+from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
     INDEX_HEADER_BYTES,
     INDEX_SLOT,
     INDEX_SLOT_BYTES,
 )
-from store_format.names import INDEX, index_name, next_index_time, parse_index_name
-from store_format.profiles import Profile
-from store_format.settings import Settings
-from store_format.writer.index_folder import Header, IndexFolder
+from reput.store_format.names import INDEX, index_name, next_index_time, parse_index_name
+from reput.store_format.release.profiles import Profile
+from reput.store_format.release.settings import Settings
+from reput.store_format.writer.index_folder import Header, IndexFolder
 
 _COPY_BYTES = 1 << 20
 

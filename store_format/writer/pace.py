@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from store_format.writer.commit_log import CommitLog
-from store_format.writer.reput import Reput
+from reput.store_format.writer.commit_log import CommitLog
+from reput.store_format.writer.reput import Reput
 
 LOOK_SECONDS = 0.05  # how often the thread looks
 BEHIND_BYTES = 4 << 20  # one who appends dispatches so much at once

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from store_format.consume_queue import entry_bytes, pre_blank, segment_bytes
-from store_format.derived.queue_entries import decode_entries
-from store_format.file_layer import Bytes, Files, OpenFile
-from store_format.names import (
+from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
+from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.disk.files import Bytes, Files, OpenFile
+from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
     QueuePath,
@@ -17,9 +17,9 @@ from store_format.names import (
     parse_segment_name,
     segment_name,
 )
-from store_format.queue_runs import NO_POSITION, PlaceRules, QueueRuns, fold, start_position
-from store_format.scan import QueueKey
-from store_format.settings import Settings
+from reput.store_format.derive.queue_runs import NO_POSITION, PlaceRules, QueueRuns, fold, start_position
+from reput.store_format.derive.scan import QueueKey
+from reput.store_format.release.settings import Settings
 
 _OPEN_FILES = 256
 _NO_OFFSETS = np.empty(0, np.int64)

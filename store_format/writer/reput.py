@@ -6,12 +6,12 @@ that what is derived here is what a rebuild derives.
 
 from dataclasses import replace
 
-from store_format.faults import REASONS, DamageFound, Fault
-from store_format.names import COMMIT_LOG, segment_name
-from store_format.packed_puts import unpacked
-from store_format.scan import Buffers, End, IndexPuts, Read, Runs, ScanRules, Stretch, scan
-from store_format.writer.index_files import IndexFiles
-from store_format.writer.queue_files import QueueFiles
+from reput.store_format.faults import REASONS, DamageFound, Fault
+from reput.store_format.names import COMMIT_LOG, segment_name
+from reput.store_format.derive.packed_puts import unpacked
+from reput.store_format.derive.scan import Buffers, End, IndexPuts, Read, Runs, ScanRules, Stretch, scan
+from reput.store_format.writer.index_files import IndexFiles
+from reput.store_format.writer.queue_files import QueueFiles
 
 _STRETCH_BYTES = 4 << 20  # what is dispatched at once
 _BEYOND_BYTES = 64 << 10  # what is read past a stretch, for its last record's sake

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from store_format.faults import Fault
-from store_format.layouts import (
+from reput.store_format.faults import Fault
+from reput.store_format.layouts import (
     RECORD_HEAD,
     RECORD_HEAD_BYTES,
     RECORD_MIDDLE,
@@ -13,7 +13,7 @@ from store_format.layouts import (
     SYS_TRANSACTION_MASK,
     TIMESTAMP_BYTES,
 )
-from store_format.records import (
+from reput.store_format.log.records import (
     RECORD_ROW,
     Bytes,
     RecordRules,
@@ -22,7 +22,7 @@ from store_format.records import (
     read_record,
     store_timestamp_at,
 )
-from store_format.scan import Read
+from reput.store_format.derive.scan import Read
 
 
 class Stored(NamedTuple):

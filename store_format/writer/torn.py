@@ -1,8 +1,8 @@
 """Telling a record of which a crash has lost a sector."""
 
-from store_format.file_layer import SECTOR_BYTES, Bytes
-from store_format.kernels import allocating
-from store_format.records import Rows
+from reput.store_format.disk.files import SECTOR_BYTES, Bytes
+from reput.store_format.kernels.jit import allocating
+from reput.store_format.log.records import Rows
 
 
 @allocating

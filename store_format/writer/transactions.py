@@ -5,24 +5,24 @@ TransactionalMessageServiceImpl.deletePrepareMessage. A half message that is not
 broker's to check back.
 """
 
-from store_format.layouts import (
+from reput.store_format.layouts import (
     SYS_BORN_HOST_V6,
     SYS_STORE_HOST_V6,
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_MASK,
 )
-from store_format.rules import record_rules
-from store_format.writer.errors import NotPrepared
-from store_format.writer.message import (
+from reput.store_format.derive.rules import record_rules
+from reput.store_format.message.refusals import NotPrepared
+from reput.store_format.message.message import (
     HALF_TOPIC,
     OP_TOPIC,
     Message,
     check_sendable,
     check_topic,
 )
-from store_format.writer.property_text import encode_properties, parse_properties
-from store_format.writer.stored import Stored, read_stored
-from store_format.writer.writer import AppendResult, CommitLogWriter
+from reput.store_format.message.property_text import encode_properties, parse_properties
+from reput.store_format.writer.stored import Stored, read_stored
+from reput.store_format.writer.writer import AppendResult, CommitLogWriter
 
 _OP_MAP_CAPACITY = 16  # Message's own map: an op message never was a client's
 _REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG

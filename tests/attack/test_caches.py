@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.archive import archive_path
-from jobs.java import Java
-from store_format.private import NotPrivate, private_folder, safe_parent
+from reput.jobs.spark.archive import archive_path
+from reput.jobs.spark.java import Java
+from reput.store_format.disk.private import NotPrivate, private_folder, safe_parent
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -19,7 +19,7 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can play two us
 CUTS = (("nbi", 0.5), ("nbc", 0), ("nbc", 0.5))
 
 KERNEL = """
-import numpy as np, store_format.crc as crc, store_format.kernels as kernels
+import numpy as np, reput.store_format.kernels.crc32 as crc, reput.store_format.kernels.jit as kernels
 print(kernels._CACHE_FOLDER)
 print(crc.crc32(np.frombuffer(b"123456789", np.uint8), 0, 9) & 0xFFFFFFFF)
 """
@@ -161,7 +161,7 @@ def test_kernels_in_a_new_folder_of_the_package_are_part_of_the_key(tmp_path: Pa
     shutil.copytree(ROOT / "store_format", copy / "store_format", ignore=ignored)
     deep = copy / "store_format" / "log" / "deep"
     deep.mkdir(parents=True)
-    program = "import store_format.kernels as kernels; print(kernels._sources_hash())"
+    program = "import reput.store_format.kernels.jit as kernels; print(kernels._sources_hash())"
 
     def key(place: Path) -> str:
         done = subprocess.run(

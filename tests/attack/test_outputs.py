@@ -19,23 +19,23 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
-from jobs.check import check
-from jobs.clean import clean
-from jobs.cli import main
-from jobs.install import install_set, undo_install
-from jobs.outputs import NewFile, OutputInUse, OverlapsInput, inputs_of
-from jobs.recover import recover
-from jobs.repair import repair
-from jobs.staging import staging_folder
-from jobs.verify import verify
-from store_format.faults import StoreChanged, StoreError
-from store_format.overlap import relation, where_mounted
-from store_format.storage.local import LocalStorage
-from store_format.writer.message import Message
+from reput.jobs.check import check
+from reput.jobs.clean import clean
+from reput.jobs.cli import main
+from reput.jobs.install import install_set, undo_install
+from reput.jobs.engine.outputs import NewFile, OutputInUse, OverlapsInput, inputs_of
+from reput.jobs.recover import recover
+from reput.jobs.repair import repair
+from reput.jobs.engine.staging import staging_folder
+from reput.jobs.verify import verify
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.storage.overlap import relation, where_mounted
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.message.message import Message
 from tests.in_process import Session, functions, run
 from tests.logs.encoder import build_log
-from tests.test_wrong_input import SEGMENT, messages
-from tests.test_wrong_input import SETTINGS as LOG_SETTINGS
+from tests.attack.test_wrong_input import SEGMENT, messages
+from tests.attack.test_wrong_input import SETTINGS as LOG_SETTINGS
 from tests.writer.stores import open_writer
 
 SETTINGS = {**LOG_SETTINGS, "mappedFileSizeConsumeQueue": "400"}
@@ -400,7 +400,7 @@ def test_what_came_at_the_last_moment_gets_its_place_back(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Between the last look and the exchange of the names."""
-    from store_format.file_layer import DiskFiles
+    from reput.store_format.disk.files import DiskFiles
 
     out, aside = world.root / "work" / "out", world.root / "work" / "aside"
     rebuild(world, out)
@@ -731,8 +731,8 @@ def test_where_a_path_is_on_its_file_system(path: str, place: tuple[str, str]) -
 
 _BOUND = """
 import os, subprocess, sys
-from store_format.storage.local import LocalStorage
-from store_format.overlap import relation
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.overlap import relation
 top = sys.argv[1]
 for name in ("store", "store/commitlog", "mnt", "sub", "up/er"):
     os.makedirs(f"{top}/{name}")

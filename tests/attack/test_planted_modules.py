@@ -82,7 +82,7 @@ def test_other_ways_to_start_a_session(planted: Path, tmp_path: Path, how: str) 
         done = run(planted, ROOT / "spark-submit.sh", "--master", "local[2]", *words)
     else:
         cache = str(tmp_path / "cache")
-        program = "import jobs.rehearsal as r; print(r.make_archive())"
+        program = "import reput.jobs.spark.rehearsal as r; print(r.make_archive())"
         words = [sys.executable, "-P", "-c", program]
         done = run(planted, *words, REPUT_CACHE=cache, PYTHONSAFEPATH="1")
     assert done.returncode == 0, done.stderr
@@ -102,7 +102,7 @@ def test_python_m_drops_the_folder_once_ours_runs(planted: Path) -> None:
 
 def test_modules_that_the_user_names_are_found(tmp_path: Path) -> None:
     """PYTHONPATH goes on: in the environment that a JVM, the daemon and workers get."""
-    from jobs.jvm import python_environment
+    from reput.jobs.spark.jvm import python_environment
 
     env = python_environment({"PYTHONPATH": f"/a{os.pathsep}/b", "HOME": "/h"})
     assert env["PYTHONPATH"].split(os.pathsep) == [str(ROOT), "/a", "/b"]

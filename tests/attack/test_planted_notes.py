@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs import cli
-from jobs.cli import main
+from reput.jobs import cli
+from reput.jobs.cli import main
 from tests import golden_stores
 
 pytestmark = pytest.mark.long
@@ -183,7 +183,7 @@ def test_what_is_planted_is_named_or_passed_by(
     place: str, shape: str, tmp_path: Path, commands_in_process: None,
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("jobs.session.command_session", cli.command_session)  # no Spark there too
+    monkeypatch.setattr("reput.jobs.spark.session.command_session", cli.command_session)  # no Spark there too
     store, words, stands = _store(tmp_path)
     planted = store / place.format(**stands)
     _plant(planted, {**SHAPES, **NOTE_SHAPES}[shape])

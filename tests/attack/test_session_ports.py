@@ -20,8 +20,8 @@ LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 
 REBUILD = """
 import sys, time
-from jobs.session import local_session
-from jobs.rebuild import rebuild
+from reput.jobs.spark.session import local_session
+from reput.jobs.rebuild import rebuild
 store, output, *over = sys.argv[1:]
 with local_session("local[2]", settings=dict(pair.split("=") for pair in over)) as spark:
     print("ready", spark.conf.get("spark.driver.port"), flush=True)
@@ -164,7 +164,7 @@ def test_nobody_without_the_secret_is_obeyed(tmp_path: Path) -> None:
 def test_no_secret_stands_in_a_list_of_processes(tmp_path: Path) -> None:
     program = """
 import os, pathlib
-from jobs.session import local_session
+from reput.jobs.spark.session import local_session
 with local_session("local[1]") as spark:
     secret = spark.sparkContext.getConf().get("spark.authenticate.secret")
     folder = spark.conf.get("spark.local.dir")
@@ -183,6 +183,6 @@ with local_session("local[1]") as spark:
 
 @pytest.mark.parametrize("master", ["local[2]", "local[*,4]"])
 def test_sessions_of_ours_authenticate(master: str) -> None:
-    from jobs.session import local_settings
+    from reput.jobs.spark.session import local_settings
 
     assert local_settings(master)["spark.authenticate"] == "true"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs import session_folder
-from jobs.signals import Ended, ended_first, ending_by_signals
+from reput.jobs.spark import session_folder
+from reput.jobs.spark.signals import Ended, ended_first, ending_by_signals
 from tests.attack.test_session_ports import tree
 from tests.golden_stores import unpack
 
@@ -159,7 +159,7 @@ def test_an_abandoned_folder_is_found_and_a_held_one_is_not(temporary: Path) -> 
 
 
 def test_clean_removes_folders_of_killed_sessions(temporary: Path, tmp_path: Path) -> None:
-    from jobs.clean import clean
+    from reput.jobs.clean import clean
 
     left, let_go = session_folder.make_session_folder()
     let_go()

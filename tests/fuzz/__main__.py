@@ -20,14 +20,14 @@ from pathlib import Path
 import atheris
 
 # numba cannot compile what atheris has instrumented: what has kernels is imported before
-with atheris.instrument_imports(include=["store_format.names"]):
-    import store_format.names
-import store_format.index_file
-import store_format.scan
+with atheris.instrument_imports(include=["reput.store_format.names"]):
+    import reput.store_format.names
+import reput.store_format.derived.index_file
+import reput.store_format.derive.scan
 
 with atheris.instrument_imports(include=["store_format", "tests.reference"]):
-    import store_format.describe
-    import store_format.describe_index
+    import reput.store_format.describe.files
+    import reput.store_format.describe.index
     import tests.reference
 
 from tests.fuzz.targets import TARGETS, seeds

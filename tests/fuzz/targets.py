@@ -14,21 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from store_format.describe import describe_checkpoint, describe_queue
-from store_format.describe_index import IndexFileView, index_sizes
-from store_format.faults import DamageFound, Fault
-from store_format.names import (
+from reput.store_format.describe.files import describe_checkpoint, describe_queue
+from reput.store_format.describe.index import IndexFileView, index_sizes
+from reput.store_format.faults import DamageFound, Fault
+from reput.store_format.names import (
     UnsafeName,
     check_topic,
     parse_index_name,
     parse_segment_name,
 )
-from store_format.packed_puts import unpacked
-from store_format.profiles import profile
-from store_format.rules import scan_rules
-from store_format.scan import Buffers, End, IndexPuts, Stretch, scan
-from store_format.settings import settings_from
-from store_format.storage import storage_for
+from reput.store_format.derive.packed_puts import unpacked
+from reput.store_format.release.profiles import profile
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.derive.scan import Buffers, End, IndexPuts, Stretch, scan
+from reput.store_format.release.settings import settings_from
+from reput.store_format.storage import storage_for
 from tests.in_process import as_text, rebuild_log
 from tests.logs.encoder import Message, build_log
 from tests.reference import derive

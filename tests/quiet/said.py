@@ -9,10 +9,10 @@ from unittest import mock
 
 import pyspark.sql
 
-from jobs.check import CheckReport, check
-from jobs.pipeline import Cut
-from jobs.recover import Recovered, recover
-from jobs.verify import Report, verify
+from reput.jobs.check import CheckReport, check
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.recover import Recovered, recover
+from reput.jobs.verify import Report, verify
 from tests.in_process import Session, as_text, functions
 
 CUT = Cut(100_000, 3, 3)  # more splits than one a segment, and an index in ranges

@@ -10,18 +10,18 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
-from jobs.install import install_set
-from jobs.repair import repair
-from store_format.checkpoint import Checkpoint, encode
-from store_format.faults import DamageFound, StoreError
-from store_format.layouts import INDEX_ENTRY_BYTES, QUEUE_ENTRY_BYTES
-from store_format.writer.message import Message
+from reput.jobs.install import install_set
+from reput.jobs.repair import repair
+from reput.store_format.derived.checkpoint import Checkpoint, encode
+from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.layouts import INDEX_ENTRY_BYTES, QUEUE_ENTRY_BYTES
+from reput.store_format.message.message import Message
 from tests import golden_stores
 from tests.in_process import Session, as_text, functions
 from tests.in_process import run as rebuild
 from tests.quiet.said import run_check, run_recover, run_verify, said
-from tests.test_live_store import SEGMENT, SETTINGS
-from tests.test_recover import copy, crash, tree
+from tests.jobs.engine.test_live_store import SEGMENT, SETTINGS
+from tests.jobs.test_recover import copy, crash, tree
 from tests.writer.stores import Clock, open_writer, stored_records
 
 VERSION = "5.3.3"

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from jobs.pipeline import Cut
-from jobs.rebuild import REFUSE, SALVAGE
-from store_format.faults import StoreError
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.rebuild import REFUSE, SALVAGE
+from reput.store_format.faults import StoreError
 from tests.in_process import Session, rebuild_log
 from tests.reliability.inputs import Input, Small
 

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from jobs.rebuild import rebuild
-from jobs.session import local_session
+from reput.jobs.rebuild import rebuild
+from reput.jobs.spark.session import local_session
 from tests.reference import derive
 from tests.rocketmq.case import Case
 from tests.rocketmq.judge import Rebuild
@@ -38,7 +38,7 @@ def _padded(name: str) -> str:
 
 
 class Reput:
-    """`jobs.rebuild.rebuild` in this process, on one SparkSession for all cases."""
+    """`reput.jobs.rebuild.rebuild` in this process, on one SparkSession for all cases."""
 
     def __init__(self, spark: Any) -> None:
         self.spark = spark

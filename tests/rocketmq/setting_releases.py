@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from store_format.profiles import RELEASES, release_key
+from reput.store_format.release.profiles import RELEASES, release_key
 from tests.rocketmq.build import build, cache_folder, java
 
 FOLDER = Path(__file__).parent / "settings"

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from store_format import checkpoint
+from reput.store_format.derived import checkpoint
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.engines import Reput

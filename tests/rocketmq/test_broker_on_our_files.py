@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.verify import verify
+from reput.jobs.verify import verify
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.engines import Reput

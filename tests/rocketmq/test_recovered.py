@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs.install import install_set
-from store_format.faults import StoreChanged
-from store_format.file_layer import StoreInUse
-from store_format.names import COMMIT_LOG
+from reput.jobs.install import install_set
+from reput.store_format.faults import StoreChanged
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.names import COMMIT_LOG
 from tests import golden_stores, in_process
 from tests.in_process import as_text
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, Broker, Client, contents, messages, snapshot
-from tests.test_recover import copy, run
+from tests.jobs.test_recover import copy, run
 
 pytestmark = [pytest.mark.rocketmq]
 

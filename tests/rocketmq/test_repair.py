@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.repair import repair
+from reput.jobs.repair import repair
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.engines import Reput

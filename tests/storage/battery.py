@@ -14,12 +14,12 @@ import numpy as np
 import pyspark.sql
 import pytest
 
-from jobs.pipeline import Cut
-from jobs.verify import Report, verify
-from store_format.faults import StoreChanged, StoreError
-from store_format.names import MANIFEST, UNFINISHED
-from store_format.storage import storage_for
-from store_format.store_files import FileState, Storage
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.verify import Report, verify
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.names import MANIFEST, UNFINISHED
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.protocol import FileState, Storage
 from tests import golden_stores
 from tests.golden_stores import GoldenStore
 from tests.in_process import Session, as_text, functions, run
@@ -187,7 +187,7 @@ def check_output(output: str, tmp_path: Path) -> None:
 _KILLED = """
 import os, signal, sys
 from tests.storage import battery
-from store_format.storage import storage_for
+from reput.store_format.storage import storage_for
 
 where, store, output = sys.argv[1:]
 kind = type(storage_for(output))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from moto.server import ThreadedMotoServer
 
-from store_format.storage import s3
+from reput.store_format.storage import s3
 
 BUCKET = "bucket"
 

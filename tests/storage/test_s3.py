@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs import cli
-from jobs.progress import Done, Progress
-from store_format.faults import StoreChanged, StoreError
-from store_format.names import MANIFEST, UNFINISHED
-from store_format.storage import s3
-from store_format.storage.s3 import S3Storage
-from store_format.store_files import FileState, MayGo
+from reput.jobs import cli
+from reput.jobs.engine.progress import Done, Progress
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.names import MANIFEST, UNFINISHED
+from reput.store_format.storage import s3
+from reput.store_format.storage.s3 import S3Storage
+from reput.store_format.storage.protocol import FileState, MayGo
 from tests.in_process import as_text
 from tests.storage import battery, cutting_proxy, s3_server
 from tests.storage.s3_server import BUCKET
@@ -308,7 +308,7 @@ def test_through_spark_by_the_command(output: str, tmp_path: Path) -> None:
 def test_a_missing_library_is_named(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['botocore'] = None\n"
-        "from store_format.storage import storage_for\n"
+        "from reput.store_format.storage import storage_for\n"
         "storage_for('s3://bucket/x').list('s3://bucket/x')"
     )
     done = subprocess.run(

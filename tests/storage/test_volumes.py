@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from store_format.file_layer import DiskFiles
-from store_format.storage import storage_for
-from store_format.storage.local import LocalStorage
-from store_format.storage.volumes import VolumeStorage
+from reput.store_format.disk.files import DiskFiles
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.volumes import VolumeStorage
 from tests.storage import battery
 
 # Anything but reading, and writing a new file from start to end.

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs import cli
-from store_format.faults import StoreError
-from store_format.storage import storage_for
-from store_format.storage.webhdfs import WebHdfsStorage
+from reput.jobs import cli
+from reput.store_format.faults import StoreError
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.webhdfs import WebHdfsStorage
 from tests.storage import battery, hdfs_cluster
 
 pytestmark = [

@@ -11,9 +11,9 @@ from collections import Counter
 
 import numpy as np
 
-from store_format.checkpoint import Checkpoint, decode
-from store_format.layouts import CHECKPOINT, INDEX_ENTRY, INDEX_HEADER, INDEX_HEADER_BYTES
-from store_format.writer.options import WriterSettings
+from reput.store_format.derived.checkpoint import Checkpoint, decode
+from reput.store_format.layouts import CHECKPOINT, INDEX_ENTRY, INDEX_HEADER, INDEX_HEADER_BYTES
+from reput.store_format.release.writer_settings import WriterSettings
 
 Keys = Counter[tuple[int, int]]  # how often (keyHash, physicalOffset) is found
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from store_format.layouts import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, SYS_TRANSACTION_MASK
-from store_format.records import RecordRules
-from store_format.writer.message import Message
-from store_format.writer.options import WriterSettings, writer_settings_from
-from store_format.writer.stored import Stored, read_stored
-from store_format.writer.writer import CommitLogWriter
+from reput.store_format.layouts import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, SYS_TRANSACTION_MASK
+from reput.store_format.log.records import RecordRules
+from reput.store_format.message.message import Message
+from reput.store_format.release.writer_settings import WriterSettings, writer_settings_from
+from reput.store_format.writer.stored import Stored, read_stored
+from reput.store_format.writer.writer import CommitLogWriter
 
 RULES = RecordRules(True, True)
 TINY = {

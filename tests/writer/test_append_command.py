@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import append as command
+from reput.jobs import append as command
 from tests.planting import ROOT
 from tests.writer.stores import stored_records
 from tests.writer.test_bulk import run_append
@@ -51,7 +51,7 @@ def test_a_refused_row_is_named_with_how_many_were_appended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     suffix: str, more: dict[str, Any], column: str, value: object, appended: int,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("jobs.append_sources._BATCH_ROWS", 40)
+    monkeypatch.setattr("reput.jobs.engine.append_sources._BATCH_ROWS", 40)
     bad = rows(200, **more)
     bad[97] = {**bad[97], column: value}
     table = pa.Table.from_pylist(bad)
@@ -98,7 +98,7 @@ def test_a_signal_within_a_batch_ends_it_between_two_writes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     more: dict[str, Any],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("store_format.writer.bulk.CHUNK_BYTES", 4096)
+    monkeypatch.setattr("reput.store_format.writer.bulk.CHUNK_BYTES", 4096)
     pq.write_table(pa.Table.from_pylist(rows(500, **more)), tmp_path / "m.parquet")
     appended = command.append_arrow
 

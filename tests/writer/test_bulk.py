@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import append
-from store_format.faults import StoreError
-from store_format.layouts import SYS_TRANSACTION_MASK
-from store_format.writer import errors
-from store_format.writer.message import Message
-from store_format.writer.writer import DEFAULT_RELEASE
+from reput.jobs import append
+from reput.store_format.faults import StoreError
+from reput.store_format.layouts import SYS_TRANSACTION_MASK
+from reput.store_format.message import refusals as errors
+from reput.store_format.message.message import Message
+from reput.store_format.writer.writer import DEFAULT_RELEASE
 from tests import golden_stores
 from tests.writer.stores import open_writer, stored_records
-from udfs.append import BadRow, append_arrow, message_from
+from reput.udfs.append import BadRow, append_arrow, message_from
 
 
 def run_append(words: list[str]) -> int:

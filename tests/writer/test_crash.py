@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from store_format.writer.errors import WriterFailed
-from store_format.writer.message import Message
+from reput.store_format.message.refusals import WriterFailed
+from reput.store_format.message.message import Message
 from tests.faults.memory_files import Crash, MemoryFiles, Op
 from tests.writer.crashes import Judge, check_all, open_memory, work
 from tests.writer.stores import Clock, open_writer, settings, stored_records
@@ -117,9 +117,9 @@ def _lost(files: MemoryFiles) -> MemoryFiles:
 _WORKER = """
 import os, sys, threading, time
 sys.path.insert(0, sys.argv[3])
-from store_format.writer.message import Message
-from store_format.writer.options import writer_settings_from
-from store_format.writer.writer import CommitLogWriter
+from reput.store_format.message.message import Message
+from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.writer.writer import CommitLogWriter
 given = writer_settings_from({
     "flushDiskType": "SYNC_FLUSH", "mappedFileSizeCommitLog": "65536", "maxHashSlotNum": "50",
     "maxIndexNum": "200", "mappedFileSizeConsumeQueue": "2000",

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from store_format.file_layer import DiskFile, DiskFiles
-from store_format.writer import flush, store
-from store_format.writer.appender import Request
-from store_format.writer.errors import WriterClosed, WriterFailed
-from store_format.writer.flush import Due, GroupCommit
-from store_format.writer.message import Message
-from store_format.writer.one_core import one_core
-from store_format.writer.writer import CommitLogWriter
+from reput.store_format.disk.files import DiskFile, DiskFiles
+from reput.store_format.writer import flush
+from reput.store_format.writer import store
+from reput.store_format.writer.appender import Request
+from reput.store_format.message.refusals import WriterClosed, WriterFailed
+from reput.store_format.writer.flush import Due, GroupCommit
+from reput.store_format.message.message import Message
+from reput.store_format.writer.one_core import one_core
+from reput.store_format.writer.writer import CommitLogWriter
 from tests.faults.memory_files import MemoryFiles, Op
 from tests.writer.stores import Clock, open_writer, settings, stored_records
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from store_format.file_layer import StoreInUse
-from store_format.writer.errors import ForkedWriter
-from store_format.writer.message import Message
-from store_format.writer.transactions import Transactions
-from store_format.writer.writer import CommitLogWriter
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.message.refusals import ForkedWriter
+from reput.store_format.message.message import Message
+from reput.store_format.writer.transactions import Transactions
+from reput.store_format.writer.writer import CommitLogWriter
 from tests.writer.stores import Clock, open_writer, stored_records
 
 Use = Callable[[CommitLogWriter], object]

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from store_format.writer.options import writer_settings_from
-from store_format.writer.writer import CommitLogWriter
+from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.writer.writer import CommitLogWriter
 from tests import golden_stores
 from tests.writer.stores import Clock, as_message, stored_records
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from store_format.writer.property_text import parse_properties
+from reput.store_format.message.property_text import parse_properties
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.writer.rocketmq_load import Keys, entries

@@ -4,8 +4,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from store_format.writer.message import Message
-from store_format.writer.stored import Stored, read_stored
+from reput.store_format.message.message import Message
+from reput.store_format.writer.stored import Stored, read_stored
 from tests.faults.memory_files import MemoryFiles
 from tests.writer.crashes import log_bytes, open_memory
 from tests.writer.stores import RULES, Clock, settings

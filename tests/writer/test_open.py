@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from store_format.checkpoint import decode
-from store_format.faults import DamageFound
-from store_format.file_layer import StoreInUse
-from store_format.writer.errors import WriterClosed
-from store_format.writer.message import Message
+from reput.store_format.derived.checkpoint import decode
+from reput.store_format.faults import DamageFound
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.message.refusals import WriterClosed
+from reput.store_format.message.message import Message
 from tests import golden_stores
 from tests.writer.stores import Clock, open_writer, stored_records
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from store_format.writer.message import Message
-from store_format.writer.transactions import Transactions
-from store_format.writer.writer import CommitLogWriter
+from reput.store_format.message.message import Message
+from reput.store_format.writer.transactions import Transactions
+from reput.store_format.writer.writer import CommitLogWriter
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver, remove_derived
 from tests.writer.stores import open_writer, stored_records

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from store_format.layouts import SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK
-from store_format.profiles import Profile, profile
-from store_format.writer.message import Message
-from store_format.writer.writer import CommitLogWriter
+from reput.store_format.layouts import SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK
+from reput.store_format.release.profiles import Profile, profile
+from reput.store_format.message.message import Message
+from reput.store_format.writer.writer import CommitLogWriter
 from tests.rocketmq import build
 from tests.rocketmq.case import NO_DELIVERY
 from tests.rocketmq.driver import Driver
@@ -138,9 +138,9 @@ def test_a_record_is_the_real_put_messages_byte_for_byte(
     for message in given:
         if isinstance(message, list):
             shared = as_job(message[0])
-            jobs.append(shared | {"p": {}, "batch": [as_job(one) for one in message]})
+            reput.jobs.append(shared | {"p": {}, "batch": [as_job(one) for one in message]})
         else:
-            jobs.append(as_job(message))
+            reput.jobs.append(as_job(message))
     theirs = tmp_path / "theirs"
     answer = driver.ask("put", store=str(theirs), settings=settings, messages=jobs, as_broker=True)
     assert answer["statuses"] == {"PUT_OK": len(given)}

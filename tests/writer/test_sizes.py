@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from store_format.settings import SettingError
-from store_format.told_sizes import SizeDisagrees
-from store_format.writer.message import Message
-from store_format.writer.options import writer_settings_from
-from store_format.writer.writer import CommitLogWriter
+from reput.store_format.release.settings import SettingError
+from reput.store_format.derived.told_sizes import SizeDisagrees
+from reput.store_format.message.message import Message
+from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.writer.writer import CommitLogWriter
 from tests.writer.stores import TINY, Clock, tree
 
 OTHER = {

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from store_format.layouts import SYS_TRANSACTION_COMMIT
-from store_format.writer.errors import NotPrepared, TopicForbidden
-from store_format.writer.message import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, Message
-from store_format.writer.property_text import parse_properties
-from store_format.writer.stored import Stored
-from store_format.writer.transactions import Transactions
+from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
+from reput.store_format.message.refusals import NotPrepared, TopicForbidden
+from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, Message
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.writer.stored import Stored
+from reput.store_format.writer.transactions import Transactions
 from tests import golden_stores
 from tests.writer.stores import as_message, open_writer, stored_records
 

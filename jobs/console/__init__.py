@@ -1,0 +1,1 @@
+"""What a person sees of a command: options, progress, texts and pictures."""

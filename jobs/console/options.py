@@ -1,0 +1,138 @@
+"""What commands share: options and what they mean, exit codes, asking before a change."""
+
+import argparse
+import os
+import stat
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from reput.jobs.engine.progress import Progress, ShownProgress
+from reput.store_format.faults import StoreError
+from reput.store_format.release.profiles import RELEASES
+from reput.store_format.release.settings import (
+    SettingError,
+    merge_layers,
+    parse_assignments,
+    parse_properties,
+)
+
+DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
+
+_CONF_BYTES_MAX = 1 << 20
+_ANY_DAMAGE = ("refuse", "truncate", "salvage")
+
+
+def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY_DAMAGE) -> None:
+    """A store, its release and settings, and where to run; on_damage: what may be chosen."""
+    parser.add_argument(
+        "store", metavar="STORE", help="a store's root, path or URL: it holds commitlog/"
+    )
+    parser.add_argument(
+        "--rocketmq", required=True, metavar="VERSION", help=f"{RELEASES[0]} .. {RELEASES[-1]}"
+    )
+    parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="assignments",
+        help="one setting by RocketMQ's name, over the broker's file; may be repeated; "
+        "docs/settings.md lists them, with what is done of each",
+    )
+    if on_damage:
+        parser.add_argument(
+            "--on-damage",
+            choices=on_damage,
+            help="damage with live records after it: refuse (default; verify: as the manifest "
+            "says), end the log there as RocketMQ does (but also at a physicalOffset that is not "
+            "its place, which RocketMQ dispatches), or go on at the next record that proves itself",
+        )
+        parser.add_argument(
+            "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
+        )
+    parser.add_argument(
+        "--master", metavar="MASTER", help="Spark master (default: local[*], or spark-submit's)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
+
+
+def setting_layers(arguments: argparse.Namespace) -> list[dict[str, str]]:
+    """What the broker's file sets, and what --set does over it. Raises SettingError."""
+    layers = []
+    if arguments.broker_conf:
+        layers.append(broker_conf(arguments.broker_conf))
+    return [*layers, parse_assignments(arguments.assignments)]
+
+
+def broker_conf(path: str) -> dict[str, str]:
+    """What a broker's properties file sets, in the encoding in which Java reads one.
+
+    BrokerStartup gives Properties.load a stream of bytes, which it takes for Latin-1. Raises
+    SettingError.
+    """
+    try:
+        # O_NONBLOCK: opening a FIFO must not wait for a writer
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise SettingError(f"--broker-conf {path}: is not a regular file")
+            if about.st_size > _CONF_BYTES_MAX:
+                raise SettingError(
+                    f"--broker-conf {path}: {about.st_size} bytes are too many for a broker's "
+                    f"configuration: {_CONF_BYTES_MAX} at most"
+                )
+            return parse_properties(file.read(_CONF_BYTES_MAX).decode("latin-1"))
+    except OSError as error:
+        raise SettingError(f"--broker-conf {path}: {error.strerror}") from None
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """The broker's settings: its file's, and --set over them. Raises SettingError."""
+    settings = merge_layers(*setting_layers(arguments))
+    if getattr(arguments, "no_check_crc", False):
+        settings["checkCRCOnRecover"] = "false"
+    return settings
+
+
+def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What every job is told. Raises SettingError."""
+    return {
+        "rocketmq": arguments.rocketmq,
+        "settings": _settings(arguments),
+        "progress": _progress(arguments),
+    }
+
+
+def _progress(arguments: argparse.Namespace) -> Progress:
+    """Progress on standard error; none with --json where that is standard output too.
+
+    spark-submit gives the driver one stream for both (PythonRunner).
+    """
+    one_stream = os.path.sameopenfile(1, 2)
+    return Progress() if arguments.json and one_stream else ShownProgress()
+
+
+def add_consent(parser: argparse.ArgumentParser) -> None:
+    """Options of commands that change a store in place."""
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+
+
+def consent(yes: bool) -> Callable[[str], None]:
+    """Ask at the terminal before a store is changed. Raises StoreError without --yes or one."""
+
+    def ask(what: str) -> None:
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise StoreError(f"would {what}; --yes does it without a terminal to ask at")
+        sys.stderr.write(f"reput: {what}? [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise StoreError("nothing was done")
+
+    return ask

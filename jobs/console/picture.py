@@ -1,0 +1,39 @@
+"""Pictures of what a job found, as SVG text for notebooks and reports."""
+
+from html import escape
+
+from reput.jobs.engine.summary import Summary
+from reput.store_format.names import INDEX
+
+_ROW, _LEFT, _BAR, _TOP = 20, 380, 400, 50
+
+
+def queue_chart(summary: Summary) -> str:
+    """One bar a queue, its length the number of the queue's entries."""
+    entries: dict[str, int] = {}
+    for file in summary.files:
+        folder, _, queue_path = file.path.partition("/")
+        if queue_path and folder != INDEX:
+            queue = queue_path.rsplit("/", 1)[0]
+            entries[queue] = entries.get(queue, 0) + file.entries
+    most = max(entries.values(), default=1)
+    rows = [
+        f'<text x="{_LEFT - 10}" y="{y}" text-anchor="end">{escape(queue)}</text>'
+        f'<rect x="{_LEFT}" y="{y - 11}" width="{max(1, _BAR * count // most)}" height="13" '
+        f'fill="#3b6ea5"/>'
+        f'<text x="{_LEFT + 10 + _BAR * count // most}" y="{y}">{count:,}</text>'
+        for y, (queue, count) in _placed(sorted(entries.items()))
+    ]
+    height = _TOP + _ROW * len(rows)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _BAR + 90}" height="{height}" '
+        f'font-family="sans-serif" font-size="12">'
+        f'<text x="{_LEFT}" y="24" font-size="15">Entries a queue</text>{"".join(rows)}</svg>'
+    )
+
+
+def _placed(
+    items: list[tuple[str, int]],
+) -> list[tuple[int, tuple[str, int]]]:
+    """Each item with the height at which its row stands, in pixels."""
+    return [(_TOP + _ROW * i, item) for i, item in enumerate(items)]

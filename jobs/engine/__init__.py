@@ -1,0 +1,1 @@
+"""What commands share: plan, the Spark queries, link, damage, publish, staging."""

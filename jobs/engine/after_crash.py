@@ -1,0 +1,63 @@
+"""What a store's broker does by itself when it starts after a crash."""
+
+import numpy as np
+
+from reput.jobs.engine.plan import Plan
+from reput.store_format.derived.after_crash import vouched_for
+from reput.store_format.derived.checkpoint import Checkpoint, decode
+from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
+from reput.store_format.layouts import (
+    IPV4_HOST,
+    IPV6_HOST,
+    RECORD_HEAD,
+    SYS_BORN_HOST_V6,
+    TIMESTAMP_BYTES,
+)
+from reput.store_format.names import CHECKPOINT
+from reput.store_format.log.segments import Segment
+from reput.store_format.storage.protocol import ANY_TIME, Storage
+
+_HEAD_BYTES = RECORD_HEAD.itemsize + IPV6_HOST + TIMESTAMP_BYTES
+
+
+def read_checkpoint(storage: Storage, store: str) -> Checkpoint | None:
+    """What a store's checkpoint says; None where there is none, or it is too short."""
+    try:
+        raw = storage.read_bytes(f"{store}/{CHECKPOINT}")
+    except FileNotFoundError:
+        return None
+    return decode(raw) if len(raw) >= CHECKPOINT_LAYOUT.itemsize else None
+
+
+def dispatched_again_from(plan: Plan) -> int:
+    """The physical offset from which on the broker's recovery dispatches again.
+
+    The last segment whose first record the checkpoint vouches for; else the log's start
+    (CommitLog.recoverAbnormally, isMappedFileMatchedRecover).
+    """
+    checkpoint = read_checkpoint(plan.storage, plan.store)
+    if checkpoint is not None:
+        for number in range(len(plan.segments) - 1, 0, -1):
+            segment = plan.segments[number]
+            timestamp = 0 if number in plan.odd else _first_timestamp(plan.storage, segment)
+            if 0 < timestamp <= vouched_for(checkpoint):
+                return segment.start
+    return plan.segments[0].start
+
+
+def stored_at(storage: Storage, segment: Segment, at: int) -> int:
+    """StoreTimestamp of the record at a physical offset of this segment; it is not checked."""
+    raw = np.zeros(_HEAD_BYTES, np.uint8)
+    file = storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))
+    try:
+        file.read_into(at - segment.start, raw[: segment.end - at])
+    finally:
+        file.close()
+    head = raw[: RECORD_HEAD.itemsize].view(RECORD_HEAD)[0]
+    host = IPV6_HOST if head["sysFlag"] & SYS_BORN_HOST_V6 else IPV4_HOST
+    start = RECORD_HEAD.itemsize + host
+    return int(raw[start : start + TIMESTAMP_BYTES].view(">i8")[0])
+
+
+def _first_timestamp(storage: Storage, segment: Segment) -> int:
+    return stored_at(storage, segment, segment.start)

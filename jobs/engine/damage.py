@@ -1,0 +1,372 @@
+"""The damage map: what of a log is sound, what is damaged, stale or missing, and what is lost.
+
+The ordinary scan walks each segment for itself; those that do not end as they should are
+scanned again, one task each, past their damage (reput.store_format.damage.tolerant).
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from reput.jobs.engine.link import Linked, Scanned, SegmentWalk
+from reput.store_format.faults import REASONS, SALVAGE, Fault
+from reput.store_format.log.segments import Finding, Segment
+from reput.store_format.damage.tolerant import MOST_RANGES, Damage, Kind
+from reput.udfs.damage import DamagedSegment, MapSegments
+from reput.udfs.gaps import GAP_TOLD, gap_order
+from reput.udfs.lost import Lost, LostPiece
+from reput.udfs.ranges import read_ranges
+from reput.udfs.staging import Staging, pieces_of
+
+if TYPE_CHECKING:
+    from reput.jobs.engine.pipeline import Pipeline
+
+RANGES_LISTED = 1000  # the report names so many, and sums up the rest by cause
+RANGES_SHOWN = 20
+GAPS_LISTED = 1000  # likewise
+OPENINGS_LISTED = 100
+MISSING_SHOWN = 20  # gaps named at each range that they may belong to
+
+
+@dataclass
+class DamageMap:
+    """What was found. Offsets are physical, lengths in bytes.
+
+    linked: the live log, in pieces, and its end; mapped: the MAPPED rows of damaged segments.
+    """
+
+    linked: Linked
+    mapped: dict[int, Scanned]
+    segments: list[Segment]
+    segment_bytes: int
+    findings: list[Finding]
+    in_use: int  # segments before those of zeros only, with which a log may end
+    ranges: list[Damage] = field(default_factory=list)  # the first RANGES_LISTED
+    more: list[Damage] = field(default_factory=list)  # those in no file: holes, zeros, torn ones
+    count: int = 0
+    bytes_lost: int = 0
+    causes: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # -> ranges, bytes
+    gaps: list[dict[str, Any]] = field(default_factory=list)
+    gaps_unlisted: int = 0
+    gap_lines: list[str] = field(default_factory=list)  # files of staging that have all of them
+    messages_missing: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def all_warnings(self) -> list[str]:
+        """What a person must read of it: findings, and the first ranges in a line each."""
+        lines = [f"{each.path}: {each.reason}" for each in self.findings]
+        lines += [range_text(describe(damage, self)) for damage in self.ranges[:RANGES_SHOWN]]
+        if self.count > RANGES_SHOWN:
+            lines.append(f"... and {self.count - RANGES_SHOWN:,} more ranges")
+        return lines + self.warnings
+
+    def as_json(self) -> dict[str, Any]:
+        """What a manifest and --json have of it: ranges and gaps listed up to a bound."""
+        return {
+            "ranges": [describe(damage, self) for damage in self.ranges],
+            "range_count": self.count,
+            "bytes_lost": self.bytes_lost,
+            "causes": [
+                {
+                    "kind": kind,
+                    "field": field_of(kind, fault)[0],
+                    "reason": field_of(kind, fault)[1],
+                    "ranges": count,
+                    "bytes": length,
+                }
+                for (kind, fault), (count, length) in sorted(self.causes.items())
+            ],
+            "missing": self.gaps,
+            "missing_unlisted": self.gaps_unlisted,
+            "messages_missing": self.messages_missing,
+        }
+
+
+def map_damage(
+    job: "Pipeline",
+    ranges_a_segment: int = MOST_RANGES,
+    gaps_listed: int = GAPS_LISTED,
+    gap_lines: bool = False,
+) -> DamageMap:
+    """Scan a whole log, past all its damage.
+
+    The driver keeps the first ranges and gaps, and sums by cause, however many there are; what is
+    behind ranges_a_segment in a segment counts as damaged, with a warning. gap_lines: all gaps
+    are kept in staging, for `write_ranges`.
+    """
+    walks, scanned = job.scan_segments()
+    in_use = _in_use(job, walks, scanned)
+    broken = [n for n in range(in_use) if n not in walks or _is_broken(job, walks, scanned, n)]
+    if _ends_in_zeros(job, scanned, walks.get(in_use - 1), in_use - 1):
+        broken.remove(in_use - 1)
+    mapped = _map_segments(job, walks, broken, in_use, ranges_a_segment)
+    accepted: list[Scanned] = []
+    end = job.plan.segments[0].start
+    for n in range(in_use):
+        rows = [mapped[n]] if n in mapped else walks[n].accepted
+        accepted += rows
+        if n not in mapped:
+            end = walks[n].end if any(row["records"] for row in rows) else end
+        elif mapped[n]["records"]:
+            end = mapped[n]["live_end"]
+    splits = job.plan.splits
+    found = DamageMap(
+        Linked(accepted, end, firsts=SALVAGE),
+        mapped,
+        splits.segments,
+        splits.segment_bytes,
+        job.plan.findings,
+        in_use,
+    )
+    _add_ranges(job, found)
+    _add_gaps(job, found, gaps_listed, gap_lines)
+    return found
+
+
+def _in_use(job: "Pipeline", walks: dict[int, SegmentWalk], scanned: dict[int, Scanned]) -> int:
+    """How many segments there are before those of zeros only, with which a log may end."""
+    segments, limit = job.plan.segments, job.plan.splits.limit
+    n = len(segments)
+    while n > 1 and limit is not None and segments[n - 1].start >= limit:
+        n -= 1  # written to while the job runs
+    while n > 1 and n - 1 in walks and walks[n - 1].end == segments[n - 1].start:
+        if not _ends_in_zeros(job, scanned, walks[n - 1], n - 1):
+            break
+        n -= 1
+    return n
+
+
+def _ends_in_zeros(
+    job: "Pipeline", scanned: dict[int, Scanned], walk: SegmentWalk | None, number: int
+) -> bool:
+    """Whether nothing but zeros follows the segment's walk."""
+    if walk is None or walk.fault != Fault.ZEROS or not walk.accepted[-1]["rest_is_zero"]:
+        return False
+    last = walk.accepted[-1]["split"]
+    after = min((number + 1) * job.plan.splits.in_segment, job.plan.splits.total)
+    return all(
+        scanned[split]["first"] < 0 and scanned[split]["rest_is_zero"]
+        for split in range(last + 1, after)
+    )
+
+
+def _is_broken(
+    job: "Pipeline", walks: dict[int, SegmentWalk], scanned: dict[int, Scanned], number: int
+) -> bool:
+    walk = walks[number]
+    if walk.fault not in (Fault.NONE, Fault.BLANK):
+        return True
+    return bool(walk.accepted and walk.accepted[-1]["wrong_blank"] >= 0)
+
+
+def _map_segments(
+    job: "Pipeline", walks: dict[int, SegmentWalk], broken: list[int], in_use: int, most: int
+) -> dict[int, Scanned]:
+    if not broken:
+        return {}
+    segments = []
+    damaged = set(broken)
+    last: int | None = None  # storeTimestamp of the last record before the segment
+    for number in range(in_use):
+        if number in damaged:
+            segment = job.plan.segments[number]
+            segments.append(DamagedSegment(number, segment, last, number == in_use - 1))
+        accepted = walks[number].accepted if number in walks else []
+        last = next((r["last_timestamp"] for r in reversed(accepted) if r["records"]), last)
+    runs = tuple((row["split"], row["run"]) for walk in walks.values() for row in walk.accepted)
+    splits = job.plan.splits
+    task = MapSegments(
+        job.plan.storage,
+        job.staging,
+        tuple(segments),
+        splits.segment_bytes,
+        splits.in_segment,
+        job.rules,
+        runs,
+        most,
+    )
+    return {row["segment"]: row for row in job.map_segments(task)}
+
+
+def _add_ranges(job: "Pipeline", found: DamageMap) -> None:
+    """Fill in the ranges, and what is lost; one after the live log's end loses nothing."""
+    segments = job.plan.segments
+    pieces: list[LostPiece] = []
+    for n in range(found.in_use):
+        for damage in _hole(segments, n, found.segment_bytes):
+            _add_piece(found, pieces, damage.offset, None, [damage])
+        row = found.mapped.get(n)
+        if row is not None:
+            rest = _zeros(segments[n], row, found)
+            _add_piece(found, pieces, segments[n].start, row, rest)
+            if row["given_up"]:
+                found.warnings.append(f"{segments[n].path}: too much damage: its rest was left out")
+    found.ranges = list(islice(all_ranges(job.staging, found), RANGES_LISTED))
+    found.linked.lost = Lost(tuple(pieces), segments[0].start == 0) if pieces else None
+
+
+def _add_piece(
+    found: DamageMap, pieces: list[LostPiece], start: int, row: Scanned | None, more: list[Damage]
+) -> None:
+    """Count a segment's ranges by cause, and note what is lost in it."""
+    end = found.linked.end
+    lost = 0
+    live_end = row["live_end"] if row else -1
+    for kind, fault, in_tail, count, length in json.loads(row["causes"]) if row else ():
+        _count(found, Kind(kind), fault, count, length)
+        if kind != Kind.CONTENT and start < end and not (in_tail and live_end >= end):
+            lost += length
+    for damage in more:
+        _count(found, damage.kind, int(damage.fault), 1, damage.length)
+        found.more.append(damage)
+        lost += damage.length if damage.offset < end else 0
+    if lost:
+        found.bytes_lost += lost
+        places = tuple((d.offset, d.length) for d in more if d.offset < end)
+        pieces.append(LostPiece(start, end, row["run"] if row else "", places, lost))
+
+
+def _count(found: DamageMap, kind: Kind, fault: int, count: int, length: int) -> None:
+    counted = found.causes.setdefault((str(kind), fault), [0, 0])
+    counted[0] += count
+    counted[1] += length
+    found.count += count
+
+
+def add_range(found: DamageMap, damage: Damage) -> None:
+    """Add a range that no segment's scan has found, and that loses nothing."""
+    _count(found, damage.kind, int(damage.fault), 1, damage.length)
+    found.more.append(damage)
+    found.ranges = sorted([*found.ranges, damage])[:RANGES_LISTED]
+
+
+def all_ranges(staging: Staging, found: DamageMap) -> Iterator[Damage]:
+    """Every range, in the log's order; read from staging bit by bit."""
+    more = sorted(found.more)
+    for n in range(found.in_use):
+        run = found.mapped[n]["run"] if n in found.mapped else None
+        for damage in read_ranges(staging, run) if run else ():
+            while more and more[0].offset < damage.offset:
+                yield more.pop(0)
+            yield damage
+    yield from more
+
+
+def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> None:
+    """Fill in the lost positions of queues, and the findings of queues that cannot begin so."""
+    rows = job.find_gaps(found.linked, listed, lines)
+    found.gap_lines = [row["lines"] for row in rows if row["lines"]]
+    gaps = sorted(
+        (row for row in rows if not row["decided"]),
+        key=gap_order,
+    )
+    more = sum(row["more"] for row in rows)
+    found.messages_missing = sum(gap["count"] for gap in gaps)
+    found.messages_missing += sum(row["more_positions"] for row in rows)
+    found.gaps = [{name: gap[name] for name in GAP_TOLD} for gap in gaps[:listed]]
+    found.gaps_unlisted = more + len(gaps) - len(found.gaps)
+    openings = sorted((row for row in rows if row["decided"]), key=lambda row: row["before"])
+    found.findings = found.findings + [_opening(found, row) for row in openings[:OPENINGS_LISTED]]
+
+
+def _opening(found: DamageMap, row: dict[str, Any]) -> Finding:
+    segment = segment_of(found.segments, found.segment_bytes, row["before"])
+    assert segment is not None
+    left_out = min(max(-row["first"], 0), row["count"])
+    kept = row["count"] - left_out
+    told = [f"{kept:,} kept from position {row['first'] + left_out}"] if kept else []
+    told += [f"{left_out:,} without a position"] if left_out else []
+    return Finding(
+        segment.path,
+        f"offset {row['before'] - segment.start} (physical {row['before']}): queueOffset "
+        f"{row['value']} cannot begin topic {row['topic']!r}, queue {row['queue_id']}: by those "
+        f"that follow, of its first {row['count']:,} messages {', '.join(told)}",
+    )
+
+
+def _zeros(segment: Segment, row: Scanned, found: DamageMap) -> list[Damage]:
+    """The zeros to a segment's end that live records in a later one follow."""
+    start, end = row["next"], min(segment.start + found.segment_bytes, segment.end)
+    if Fault(row["fault"]) != Fault.ZEROS or start >= min(end, found.linked.end):
+        return []
+    return [Damage(start, end, Kind.DAMAGED, Fault.ZEROS, 0, None, "segment's end")]
+
+
+def _hole(segments: list[Segment], n: int, segment_bytes: int) -> list[Damage]:
+    """The segments that are missing before number `n`, as one range."""
+    if n == 0:
+        return []
+    start, end = segments[n - 1].start + segment_bytes, segments[n].start
+    return (
+        [Damage(start, end, Kind.MISSING, Fault.MISSING, 0, None, "record")] if start < end else []
+    )
+
+
+def field_of(kind: str, fault: int) -> tuple[str, str]:
+    """The field at fault, and what is wrong with it."""
+    if kind == Kind.STALE and fault == Fault.NONE:
+        return "storeTimestamp/queueOffset", "is of an earlier time: stale"
+    return REASONS.get(Fault(fault), ("", ""))
+
+
+def describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
+    """A range with the names that reports use: where it is, what is wrong, what follows."""
+    missing = (g for g in found.gaps if g["after"] < damage.offset < g["before"])
+    return {**_describe(damage, found), "missing": list(islice(missing, MISSING_SHOWN))}
+
+
+def write_ranges(job: "Pipeline", found: DamageMap, output: BinaryIO) -> None:
+    """Every range and every gap as JSON lines, for `--ranges`: a bounded part of them at a time."""
+    for damage in all_ranges(job.staging, found):
+        output.write(json.dumps({"type": "range", **_describe(damage, found)}).encode() + b"\n")
+    for name in found.gap_lines:
+        output.writelines(pieces_of(job.staging, name))
+
+
+def _describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
+    segment = segment_of(found.segments, found.segment_bytes, damage.offset)
+    field_name, reason = field_of(damage.kind, damage.fault)
+    return {
+        "file": segment.path if segment else None,
+        "offset": damage.offset - segment.start if segment else 0,
+        "physical_offset": damage.offset,
+        "length": damage.length,
+        "kind": str(damage.kind),
+        "field": field_name,
+        "value": damage.value,
+        "reason": reason,
+        "follows": "nothing live" if is_tail(damage, found) else damage.follows,
+    }
+
+
+def range_text(told: dict[str, Any]) -> str:
+    """One line about a range: file, offset, length, field, reason, and what comes after."""
+    where = f"{told['file']}: offset {told['offset']}, " if told["file"] else ""
+    value = f" (it says {told['value']})" if told["value"] is not None else ""
+    missing = ", ".join(
+        f"{gap['topic']}/{gap['queue_id']}: {_positions(gap)}" for gap in told["missing"]
+    )
+    return (
+        f"{where}physical {told['physical_offset']}, {told['length']:,} bytes {told['kind']}: "
+        f"{told['field']} {told['reason']}{value}; then {told['follows']}"
+        + (f"; missing {missing}" if missing else "")
+    )
+
+
+def _positions(gap: dict[str, Any]) -> str:
+    last = gap["first"] + gap["count"] - 1
+    return str(last) if gap["count"] == 1 else f"{gap['first']}..{last}"
+
+
+def segment_of(segments: list[Segment], segment_bytes: int, offset: int) -> Segment | None:
+    """The segment that holds a physical offset, None in a hole."""
+    at = bisect_right([segment.start for segment in segments], offset) - 1
+    return segments[at] if offset < segments[at].start + segment_bytes else None
+
+
+def is_tail(damage: Damage, found: DamageMap) -> bool:
+    """Whether nothing live follows: the log ends before it."""
+    return damage.offset >= found.linked.end

@@ -1,0 +1,77 @@
+"""A store that a broker is writing to: where its log ended when a job began.
+
+RocketMQ only appends: what stands before that end stays as it is. The files that hold the end,
+and those after it, may change while the job runs; no other may.
+"""
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.store_format.faults import Fault
+from reput.store_format.derive.scan import End, ScanRules, Stretch, scan
+from reput.store_format.log.segments import Segment
+from reput.store_format.storage.protocol import ANY_TIME, Reader, Storage
+
+_TRIES = 20
+_PAUSE = 0.05  # seconds: a record is copied into the log in microseconds
+
+
+class LiveEnd(NamedTuple):
+    """Where a growing log ended. sure: what stands there is not damage, but about to be written."""
+
+    at: int  # physical offset
+    sure: bool
+
+
+def log_end_now(storage: Storage, segments: list[Segment], rules: ScanRules) -> LiveEnd:
+    """Walk the last segment that is written to, up to its end.
+
+    A record that is being written looks damaged for a moment, and so do stale bytes that the
+    next record will cover: it is looked at again, and an end that moves on is one.
+    """
+    segment = _last_written(storage, segments)
+    if segment is None:
+        return LiveEnd(segments[0].start, True)
+    first = end = _walk(storage, segment, segment.start, rules)
+    for _ in range(_TRIES):
+        if end.fault in (Fault.ZEROS, Fault.BLANK) or end.next > first.next:
+            return LiveEnd(end.next, True)
+        time.sleep(_PAUSE)
+        end = _walk(storage, segment, end.next, rules)
+    return LiveEnd(end.next, False)
+
+
+def may_grow(segments: list[Segment], end: int) -> list[Segment]:
+    """The segments, with the times forgotten of those that are written to from `end` on."""
+    return [
+        s._replace(state=s.state._replace(mtime=ANY_TIME)) if s.end > end else s for s in segments
+    ]
+
+
+def _open(storage: Storage, segment: Segment) -> Reader:
+    return storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))
+
+
+def _last_written(storage: Storage, segments: list[Segment]) -> Segment | None:
+    """The last segment that holds anything: one that is prepared for later is all zeros."""
+    for segment in reversed(segments):
+        reader = _open(storage, segment)
+        head = np.empty(8, np.uint8)
+        reader.read_into(0, head)
+        reader.close()
+        if head.any():
+            return segment
+    return None
+
+
+def _walk(storage: Storage, segment: Segment, at: int, rules: ScanRules) -> End:
+    end = End()
+    reader = _open(storage, segment)
+    stretch = Stretch(segment.start, segment.end, at, segment.end, at)
+    for part in scan(segment.read_by(reader), stretch, rules):
+        if isinstance(part, End):
+            end = part
+    reader.close()
+    return end

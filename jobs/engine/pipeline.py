@@ -1,0 +1,325 @@
+"""The Spark queries of a rebuild: scan the log; then number, chain and build from what it wrote.
+
+DataFrame API only, so that the same queries run by spark-submit, on Spark Connect and on
+serverless. Only references cross the shuffle; the bytes are in staging.
+"""
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from reput.jobs.engine.collect import collect, run_in_tasks
+from reput.jobs.engine.link import Linked, Rescan, Scanned, SegmentWalk, link, link_segment
+from reput.jobs.engine.plan import Plan
+from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.engine.publish import Built
+from reput.store_format.derived.consume_queue import segment_bytes
+from reput.store_format.derived.index_file import capacity
+from reput.store_format.derive.rules import place_rules, scan_rules
+from reput.udfs.damage import MAPPED, MapSegments
+from reput.udfs.gaps import GAP, FindGaps, queue_gaps
+from reput.udfs.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
+from reput.udfs.lost import Lost
+from reput.udfs.queues import (
+    LOG_ORDER,
+    QUEUE_KEY,
+    SEGMENT_KEY,
+    BuildQueueFiles,
+    ListRuns,
+    NumberRuns,
+    QueueFiles,
+)
+from reput.udfs.scan import ScanSplits
+from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED
+from reput.udfs.staging import RUNS, Staging, records_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the work is cut; the bytes do not depend on it. None: chosen from the cores."""
+
+    split_bytes: int | None = None
+    index_ranges: int | None = None
+    partitions: int | None = None
+
+
+class PutsBefore(NamedTuple):
+    """Index puts that come before those of the log: the name of their run in staging, how many."""
+
+    run: str
+    puts: int
+
+
+NO_PUTS = PutsBefore("", 0)
+
+
+class Pipeline:
+    """The two Spark queries of a rebuild: scan the log; number and build from what it wrote."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        plan: Plan,
+        staging: Staging,
+        cores: int,
+        cut: Cut,
+        progress: Progress,
+    ) -> None:
+        self.spark, self.plan, self.staging = spark, plan, staging
+        self.cores, self.cut, self.progress = cores, cut, progress
+        self._finished: dict[str, int] = {}  # .runs files seen, with their records
+        self.rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
+
+    def check_every_crc(self) -> None:
+        """Check body CRCs and `__CRC32#` properties, whatever the settings say."""
+        self.rules = replace(
+            self.rules, check_body_crc=True, check_property_crc=self.plan.profile.property_crc
+        )
+
+    def scan(self) -> Linked:
+        """Scan all splits, and again those whose first record turns out to be another."""
+        numbers: range | tuple[int, ...] = range(self.plan.splits.total)
+        scanned: dict[int, Scanned] = {}
+        firsts: dict[int, int] = {}
+        while True:
+            self._scan(scanned, numbers, firsts)
+            linked = link(self.plan.splits, scanned)
+            if isinstance(linked, Linked):
+                return linked
+            firsts, numbers = {linked.split: linked.first}, (linked.split,)
+
+    def scan_segments(self) -> tuple[dict[int, SegmentWalk], dict[int, Scanned]]:
+        """Each segment's own walk by its number, those of a wrong size left out; and all rows."""
+        splits = self.plan.splits
+        limit = splits.segments[-1].end if splits.limit is None else splits.limit
+        segments = [
+            n
+            for n, segment in enumerate(splits.segments)
+            if n not in self.plan.odd and (n == 0 or segment.start < limit)
+        ]
+        walks: dict[int, SegmentWalk] = {}
+        scanned: dict[int, Scanned] = {}
+        firsts: dict[int, int] = {}
+        numbers = tuple(
+            split
+            for n in segments
+            for split in range(
+                n * splits.in_segment, min((n + 1) * splits.in_segment, splits.total)
+            )
+        )
+        while numbers:
+            self._scan(scanned, numbers, firsts)
+            firsts = {}
+            for n in segments:
+                if n not in walks:
+                    walk = link_segment(splits, scanned, n)
+                    if isinstance(walk, Rescan):
+                        firsts[walk.split] = walk.first
+                    else:
+                        walks[n] = walk
+            numbers = tuple(firsts)
+        return walks, scanned
+
+    def _scan(
+        self, scanned: dict[int, Scanned], numbers: range | tuple[int, ...], firsts: dict[int, int]
+    ) -> None:
+        task = ScanSplits(
+            self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, firsts
+        )
+        rows = run_in_tasks(self._ids(len(numbers)), task, SCANNED)
+        with self.progress.stage("scanned", self._scanned):
+            scanned.update((row["split"], row) for row in collect(rows))
+
+    def map_segments(self, task: MapSegments) -> list[Scanned]:
+        """Scan damaged segments past their damage; one MAPPED row each."""
+        frame = run_in_tasks(self._ids(len(task.segments)), task, MAPPED)
+        with self.progress.stage("looked past damage", self._scanned):
+            return collect(frame)
+
+    def find_gaps(self, linked: Linked, most: int, lines: bool) -> list[dict[str, Any]]:
+        """GAP rows, at most so many a task: lost positions of queues, and how queues begin."""
+        task = FindGaps(self._queue_files(linked), linked.lost or Lost((), False), most, lines)
+        with self.progress.stage("asked what is missing", lambda: Done(None, "queues")):
+            return collect(run_in_tasks(self._runs_by_queue(linked), task, GAP))
+
+    def build(self, linked: Linked, before: PutsBefore = NO_PUTS) -> list[Built]:
+        """Build all queue and index files in staging; one BUILT row each.
+
+        before: puts of expired messages with which the first index file begins.
+        """
+        frames = [self.queue_frame(linked)]
+        if self.plan.settings.builds_index:
+            index = index_files(self.plan, self.staging, linked, self._ranges(linked), before)
+            files = index_file_count(self.plan, linked, before.puts)
+            if files:
+                frames.insert(0, self._index_frame(index, files))
+        frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        with self.progress.stage("built", self._built):
+            return collect(frame)
+
+    def runs_frame(self, linked: Linked) -> "DataFrame":
+        """The RUN rows of the accepted splits."""
+        runs = {row["split"]: row["run"] for row in linked.accepted}
+        ids = self._ids(self.plan.splits.total, self.cores)
+        return run_in_tasks(ids, ListRuns(self.staging, runs), RUN)
+
+    def _queue_files(self, linked: Linked) -> QueueFiles:
+        settings = self.plan.settings
+        return QueueFiles(
+            self.staging,
+            {row["split"]: row["run"] for row in linked.accepted},
+            place_rules(self.plan.profile),
+            settings.mapped_file_size_consume_queue,
+            settings.mapper_file_size_batch_consume_queue,
+            linked.firsts,
+        )
+
+    def _runs_by_queue(self, linked: Linked) -> "DataFrame":
+        """Whole queues, each in the log's order."""
+        partitions = self.cut.partitions or self.cores
+        runs = self.runs_frame(linked).repartition(partitions, *QUEUE_KEY)
+        return runs.sortWithinPartitions(*QUEUE_KEY, *LOG_ORDER)
+
+    def queue_frame(self, linked: Linked) -> "DataFrame":
+        """BUILT rows of the queues' segments."""
+        files = self._queue_files(linked)
+        gaps = partial(queue_gaps, files, linked.lost) if linked.lost else None
+        placed = run_in_tasks(self._runs_by_queue(linked), NumberRuns(files, gaps), PLACED)
+        placed = placed.repartition((self.cut.partitions or self.cores) * 2, *SEGMENT_KEY)
+        placed = placed.sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER)
+        return run_in_tasks(placed, BuildQueueFiles(files), BUILT)
+
+    def queue_bytes(self, folder: str) -> int:
+        """Bytes of a file in this queue's folder."""
+        batch = folder.startswith("batch")
+        settings = self.plan.settings
+        configured = (
+            settings.mapper_file_size_batch_consume_queue
+            if batch
+            else settings.mapped_file_size_consume_queue
+        )
+        return segment_bytes(configured, batch)
+
+    def _index_frame(self, index: IndexFiles, files: int) -> "DataFrame":
+        """BUILT rows of the index files."""
+        if index.ranges == 1:
+            return run_in_tasks(self._ids(files), BuildWhole(index), BUILT)
+        chained = run_in_tasks(self._ids(files * index.ranges), ChainRanges(index), CHAINED)
+        chained = chained.repartition(min(files, self.cores * 4), "file")
+        chained = chained.sortWithinPartitions("file", "range")
+        return run_in_tasks(chained, MergeRanges(index), BUILT)
+
+    def _ranges(self, linked: Linked) -> int:
+        """Slot ranges a file: one where there are files enough for all cores."""
+        if self.cut.index_ranges:
+            return self.cut.index_ranges
+        files = index_file_count(self.plan, linked)
+        return max(1, -(-self.cores // max(files, 1)))
+
+    def ids_from(self, first: int) -> "DataFrame":
+        """The splits from number `first` on, in the column `id`."""
+        count = self.plan.splits.total
+        return self.spark.range(first, count, 1, max(1, count - first))
+
+    def _ids(self, count: int, partitions: int | None = None) -> "DataFrame":
+        """Rows 0 .. count - 1 in the column `id`, each in a partition of its own if it can be."""
+        return self.spark.range(0, count, 1, max(1, min(count, partitions or count)))
+
+    def _staged(self) -> list[str]:
+        """What is there now; a look must not fail the job, and S3 has no empty folders."""
+        try:
+            return [listed.name for listed in self.staging.storage.list(self.staging.folder)]
+        except OSError:
+            return []
+
+    def _scanned(self) -> Done:
+        """How much of the log has been scanned, told by the run files that are finished."""
+        for name in self._staged():
+            if name.endswith(RUNS) and name not in self._finished:
+                records = records_in(self.staging, name)
+                if records is not None:
+                    self._finished[name] = records
+        splits = {name.split("-")[1] for name in self._finished}
+        total = self.plan.log_bytes
+        done = min(len(splits) * self.plan.splits.split_bytes, total)
+        messages = sum(self._finished.values())
+        return Done(done / total, f"{done:,} of {total:,} bytes, {messages:,} messages")
+
+    def _built(self) -> Done:
+        files = sum(name.startswith(("queue-", "index-")) for name in self._staged())
+        return Done(None, f"{files:,} files written")
+
+
+def index_files(
+    plan: Plan, staging: Staging, linked: Linked, ranges: int, before: PutsBefore = NO_PUTS
+) -> IndexFiles:
+    """Where the puts of the accepted splits are: a running total over them."""
+    ends, total = [before.puts], before.puts
+    for row in linked.accepted:
+        total += row["index_puts"]
+        ends.append(total)
+    return IndexFiles(
+        staging=staging,
+        runs=(before.run, *(row["run"] for row in linked.accepted)),
+        ends=tuple(ends),
+        slots=plan.settings.max_hash_slot_num,
+        index_num=plan.settings.max_index_num,
+        ranges=ranges,
+        count_every_put=plan.profile.count_every_put,
+        empty_index_count=plan.profile.empty_index_count,
+    )
+
+
+def index_file_count(plan: Plan, linked: Linked, before: int = 0) -> int:
+    """Index files of the log. Opening is lazy and by message, with or without keys.
+
+    (IndexService.retryGetAndCreateIndexFile, called before a message's keys are looked at.)
+    """
+    puts: int = before + sum(row["index_puts"] for row in linked.accepted)
+    last_record = max((row["last_record"] for row in linked.accepted), default=-1)
+    last_put = max((row["last_put"] for row in linked.accepted), default=-1)
+    a_file = capacity(plan.settings.max_index_num)
+    files = -(-puts // a_file)
+    if last_record < 0:
+        return files
+    last_is_full = puts % a_file == 0
+    return files + 1 if last_is_full and last_record > last_put else files
+
+
+def spark_cores(spark: "SparkSession") -> int:
+    """How many tasks run at once, as far as the session's settings tell; 16 where they don't."""
+    conf = {
+        name: spark.conf.get(name, "") or ""
+        for name in (
+            "spark.default.parallelism",
+            "spark.master",
+            "spark.cores.max",
+            "spark.executor.instances",
+            "spark.executor.cores",
+        )
+    }
+    for name in ("spark.default.parallelism", "spark.cores.max"):
+        if conf[name]:
+            return int(conf[name])
+    master = conf["spark.master"]
+    if master.startswith("local["):
+        threads = master[6:].split("]")[0].split(",")[0]
+        return _machine_cores() if threads == "*" else int(threads)
+    if master == "local":
+        return 1
+    if conf["spark.executor.instances"]:
+        return int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"] or "1")
+    return 16
+
+
+def is_local(spark: "SparkSession") -> bool:
+    """Whether all tasks run on the driver's own machine, as far as the session tells."""
+    return (spark.conf.get("spark.master", "") or "").startswith("local")
+
+
+def _machine_cores() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,168 @@
+"""The plan: what a store is, which rules its files follow, and how its log is cut."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from reput.jobs.engine.live import log_end_now, may_grow
+from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
+from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
+from reput.store_format.disk.locks import holder_text
+from reput.store_format.names import COMMIT_LOG, CONFIG, CONSUME_QUEUE
+from reput.store_format.release.profiles import Profile, profile
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.log.segments import Finding, Segment, Splits, find_segments, list_segments
+from reput.store_format.release.setting_warnings import setting_warnings
+from reput.store_format.release.settings import SettingError, Settings, refuse_unsupported, settings_from
+from reput.store_format.storage.protocol import Storage
+
+_PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
+SPLIT_BYTES = 256 << 20
+_SPLIT_BYTES_LEAST = 16 << 20
+_SPLITS_A_CORE = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A store as found, before any of its log is read."""
+
+    store: str
+    storage: Storage  # that the store is on
+    profile: Profile
+    settings: Settings
+    segments: list[Segment]
+    splits: Splits
+    batch_topics: tuple[str, ...]
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what a rebuild leaves out, and is no fault
+    in_use: bool = False  # a broker holds the store's lock
+    odd: frozenset[int] = frozenset()  # segments of a wrong size, where those are taken at all
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def log_bytes(self) -> int:
+        return self.segments[-1].end - self.segments[0].start
+
+
+def make_plan(
+    storage: Storage,
+    store: str,
+    rocketmq: str,
+    settings: Mapping[str, str],
+    cores: int,
+    split_bytes: int | None,
+    tolerant: bool = False,
+) -> Plan:
+    """List and check a store. Raises StoreError, SettingError, UnknownRelease.
+
+    tolerant: what is wrong with the segments is in the plan's `findings`, and not refused.
+    """
+    rules = profile(rocketmq)
+    parsed = settings_from(settings, release=rules.release)
+    refuse_unsupported(parsed)
+    refuse_foreign_store(storage, store)
+    segment_bytes = parsed.mapped_file_size_commit_log
+    folders = commit_log_folders(store, parsed)
+    if tolerant:
+        segments, odd, findings = list_segments(storage, folders, segment_bytes)
+    else:
+        segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
+    warnings = setting_warnings(settings, rules.release, "derive")
+    topics = topic_attributes(storage, store, warnings)
+    notes = [
+        f"topic {name!r} is compacted; its compacted files are not derived"
+        for name, about in topics.items()
+        if about.get("cleanup.policy") == "COMPACTION"
+    ]
+    batch_topics = tuple(
+        name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
+    )
+    if batch_topics and parsed.mapper_file_size_batch_consume_queue % BATCH_QUEUE_ENTRY_BYTES:
+        raise SettingError(
+            f"mapperFileSizeBatchConsumeQueue={parsed.mapper_file_size_batch_consume_queue} is no "
+            f"multiple of {BATCH_QUEUE_ENTRY_BYTES}: RocketMQ does not round it, and its batch "
+            f"queues fail at the end of their first file"
+        )
+    if split_bytes is None:
+        split_bytes = _split_bytes(segments, cores)
+    limit = None
+    holder = storage.lock_holder(store)
+    if holder is not None and len(odd) < len(segments):
+        whole = [each for n, each in enumerate(segments) if n not in odd]
+        end = log_end_now(storage, whole, scan_rules(rules, parsed, batch_topics))
+        segments, limit = may_grow(segments, end.at), end.at if end.sure else None
+        notes.insert(
+            0,
+            f"{store}: is in use, {holder_text(holder)} holds its lock; its log is read up to "
+            f"{end.at}, where it ended when this began",
+        )
+    return Plan(
+        store=store,
+        storage=storage,
+        profile=rules,
+        settings=parsed,
+        segments=segments,
+        splits=Splits(segments, min(split_bytes, segment_bytes), segment_bytes, limit),
+        batch_topics=batch_topics,
+        warnings=warnings,
+        notes=notes,
+        in_use=holder is not None,
+        odd=odd,
+        findings=findings,
+    )
+
+
+def refuse_foreign_store(storage: Storage, store: str) -> None:
+    """Raise StoreError where a store's queues are of a kind that reput does not build."""
+    found = (names_in(storage, f"{store}/{name}") for name in (QUEUE_EXT, CONSUME_QUEUE))
+    refuse_foreign(store, *found)
+
+
+def names_in(storage: Storage, folder: str) -> list[str]:
+    """The names in a folder; none where there is no such folder."""
+    try:
+        return [listed.name for listed in storage.list(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def commit_log_folders(store: str, settings: Settings) -> list[str]:
+    """The folders that hold segments: the broker's own, if its configuration names them."""
+    named = ",".join((settings.store_path_commit_log, settings.read_only_commit_log_store_paths))
+    folders = [folder.strip().rstrip("/") for folder in named.split(_PATH_SEPARATOR)]
+    folders = list(dict.fromkeys(folder for folder in folders if folder))
+    return folders if settings.store_path_commit_log else [f"{store}/{COMMIT_LOG}", *folders]
+
+
+def _split_bytes(segments: list[Segment], cores: int) -> int:
+    """Large splits cost least; a small log is still cut so that every core has work."""
+    total = segments[-1].end - segments[0].start
+    wanted = total // (cores * _SPLITS_A_CORE)
+    return max(_SPLIT_BYTES_LEAST, min(SPLIT_BYTES, wanted))
+
+
+def topic_names(storage: Storage, store: str) -> frozenset[str] | None:
+    """The topics in config/topics.json; None where there is no such file, or it cannot be read."""
+    path = f"{store}/{CONFIG}/topics.json"
+    try:
+        return frozenset(json.loads(storage.read_bytes(path))["topicConfigTable"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return None
+
+
+def topic_attributes(
+    storage: Storage, store: str, warnings: list[str]
+) -> dict[str, dict[str, str]]:
+    """Each topic's attributes from config/topics.json, or from its .bak (ConfigManager.load)."""
+    for name in ("topics.json", "topics.json.bak"):
+        path = f"{store}/{CONFIG}/{name}"
+        try:
+            table = json.loads(storage.read_bytes(path))["topicConfigTable"]
+            topics = {topic: dict(about.get("attributes") or {}) for topic, about in table.items()}
+        except FileNotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            warnings.append(f"{path}: cannot be read ({error}); its .bak is tried")
+            continue
+        return topics
+    return {}

@@ -1,0 +1,389 @@
+"""The verdict on a store's derived files: what is wrong with them, and what only looks so.
+
+All commands that judge a store ask here, so that they say the same of it. Not wrong are
+
+- files of messages that have expired, or that begin with some: RocketMQ deletes the log's first
+  segments, and the other files later and only whole (reput.store_format.derived.expiry);
+- files that end before the log does, where the store's broker runs or was killed: it dispatches
+  the rest as it goes on, or when it starts (CommitLog.recoverAbnormally);
+- the next file of a queue, prepared and not written to;
+- a topic without files that was deleted (AdminBrokerProcessor.deleteTopic).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from reput.jobs.engine.after_crash import dispatched_again_from
+from reput.jobs.engine.collect import collect, run_in_tasks
+from reput.jobs.engine.link import Linked
+from reput.jobs.engine.pipeline import NO_PUTS, Pipeline, PutsBefore
+from reput.jobs.engine.plan import names_in, topic_names
+from reput.jobs.engine.publish import Built, name_files
+from reput.store_format.derived.expiry import begins_expired, entry_layout, expired_puts, index_header
+from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, parse_segment_name
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.compare import (
+    DIFFERENCE,
+    LOOK,
+    LOOKED,
+    NEVER,
+    PAIR,
+    CompareFiles,
+    LookAtFiles,
+)
+from reput.udfs.staging import HASHES, MESSAGES, attempt_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NO_SUCH_FILE = "the log gives no such file"
+MISSING = "the file is missing"
+FILE_LENGTH = "file length"
+_LMQ = "%LMQ%"
+Row = dict[str, Any]
+
+
+@dataclass
+class Difference:
+    """The first difference of one file: where, which field, what is there and should be."""
+
+    path: str
+    offset: int
+    field: str
+    there: int | None
+    wanted: int | None
+
+    def text(self) -> str:
+        if self.there is None or self.wanted is None:
+            return f"{self.path}: {self.field}"
+        return (
+            f"{self.path}: offset {self.offset}: {self.field}: "
+            f"is {self.there}, should be {self.wanted}"
+        )
+
+
+@dataclass
+class Verdict:
+    """What was found. Paths have the folder that was judged before them."""
+
+    named: list[Built]  # the derived files, each with its path below a store
+    differences: list[Difference] = field(default_factory=list)
+    behind: list[Difference] = field(default_factory=list)  # where the store's broker goes on
+    expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
+    deleted_topics: list[str] = field(default_factory=list)  # the log has messages of them
+    expired_index: int = 0  # index files before the first that was derived
+
+    def notes(self) -> list[str]:
+        """What is no fault, for people: neutral lines."""
+        lines = []
+        if self.behind:
+            lines.append(
+                f"{len(self.behind):,} derived files end before the log: the broker goes on with "
+                f"them when it starts (or has by now, where it runs)"
+            )
+        if self.expired:
+            lines.append(
+                f"{len(self.expired):,} files hold expired messages only: RocketMQ's cleaning "
+                f"removes them next"
+            )
+        if self.deleted_topics:
+            lines.append(f"{len(self.deleted_topics):,} topics of the log were deleted")
+        return lines
+
+
+def judge(
+    spark: "SparkSession", job: Pipeline, linked: Linked, there: Storage, against: str
+) -> Verdict:
+    """Derive all files from the log and compare them with those in the folder `against`.
+
+    there: the storage that it is on. Raises StoreError.
+    """
+    judging = _Judging(spark, job, linked, there, against)
+    return judging.verdict()
+
+
+class _Judging:
+    def __init__(
+        self, spark: "SparkSession", job: Pipeline, linked: Linked, there: Storage, against: str
+    ) -> None:
+        self.spark, self.job, self.linked = spark, job, linked
+        self.there, self.against = there, against
+        self.slots = job.plan.settings.max_hash_slot_num
+        self.log_start, self.log_end = job.plan.segments[0].start, linked.end
+        own = against == job.plan.store
+        self.growing = own and job.plan.in_use
+        self.again_from = NEVER
+        if own and (self.growing or ABORT in names_in(there, against)):
+            self.again_from = dispatched_again_from(job.plan)
+        self.topics = topic_names(job.plan.storage, job.plan.store) if own else None
+
+    def verdict(self) -> Verdict:
+        files = set(files_there(self.there, self.against))
+        index = sorted(path for path in files if path.startswith(f"{INDEX}/"))
+        expired_index, before = self._expired_index(index)
+        built = self.job.build(self.linked, before)
+        verdict = Verdict(name_files(built, self.job.queue_bytes, None))
+        verdict.expired_index = expired_index
+        verdict.expired = [self._path(path) for path in index[:expired_index]]
+        index = index[expired_index:]
+        wanted = [row for row in verdict.named if row["folder"] == INDEX]
+        partner = dict(zip((row["path"] for row in wanted), index, strict=False))
+        for path in index[len(wanted) :]:
+            if not self._written_since(path):
+                verdict.differences.append(
+                    Difference(self._path(path), 0, NO_SUCH_FILE, None, None)
+                )
+        queues = {path for path in files if not path.startswith(f"{INDEX}/")}
+        streams, pairs = self._streams(verdict.named, queues), []
+        for row in verdict.named:
+            if row["folder"] in streams:
+                continue
+            of_queue = row["path"] if row["path"] in queues else None
+            there = partner.get(row["path"]) if row["folder"] == INDEX else of_queue
+            if there is None:
+                self._missing(verdict, row)
+                continue
+            queues.discard(there)
+            pairs.append(self._pair(row, there))
+        self._compare(verdict, pairs)
+        for folder in sorted(streams):
+            rows = [row for row in verdict.named if row["folder"] == folder]
+            self._compare_batches(verdict, folder, rows, queues)
+        self._left(verdict, queues)
+        verdict.differences.sort(key=lambda difference: difference.path)
+        verdict.expired.sort()
+        return verdict
+
+    def _path(self, path: str) -> str:
+        return f"{self.against}/{path}"
+
+    def _pair(self, row: Built, path: str) -> Row:
+        return {
+            "folder": row["folder"],
+            "there": self._path(path),
+            "derived": self.job.staging.path(row["name"]),
+            "used": row["used"],
+            "unknown_before": bool(row["folder"] == INDEX and self.log_start and not row["number"]),
+        }
+
+    def _compare(self, verdict: Verdict, pairs: list[Row]) -> None:
+        if not pairs:
+            return
+        task = CompareFiles(
+            self.there, self.job.staging.storage, self.slots, self.log_end, self.log_start,
+            self.again_from, self.growing, self.job.plan.profile.count_every_put,
+        )  # fmt: skip
+        frame = self.spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
+        for row in collect(run_in_tasks(frame.repartition(self.job.cores * 4), task, DIFFERENCE)):
+            found = verdict.behind if row.pop("behind") else verdict.differences
+            found.append(Difference(**row))
+
+    # --- the index ---------------------------------------------------------------------------
+
+    def _expired_index(self, index: list[str]) -> tuple[int, PutsBefore]:
+        """How many index files hold expired messages only; with which the next one begins.
+
+        A file that begins with an expired message is followed by ones that do not, or by none.
+        """
+        if not self.log_start or not self.job.plan.settings.message_index_enable:
+            return 0, NO_PUTS
+        partly = -1
+        for number, path in enumerate(index):
+            file = self.there.open(self._path(path))
+            if begins_expired(file, self.slots, self.log_start):
+                partly = number
+            file.close()
+        if partly < 0:
+            return 0, NO_PUTS
+        staging, run, count = self.job.staging, attempt_name("expired"), 0
+        file = self.there.open(self._path(index[partly]))
+        hashes = staging.storage.create(staging.path(run + HASHES))
+        messages = staging.storage.create(staging.path(run + MESSAGES))
+        for puts in expired_puts(file, self.slots, self.log_start):
+            hashes.write(puts.hashes)
+            messages.write(puts.messages.view(np.uint8))
+            count += len(puts.hashes)
+        file.close()
+        hashes.finish(4 * count)
+        messages.finish(puts.messages.itemsize * count)
+        return partly, PutsBefore(run, count)
+
+    def _written_since(self, path: str) -> bool:
+        """Whether a file was begun by a broker after the job was."""
+        if not self.growing:
+            return False
+        file = self.there.open(self._path(path))
+        begin = int(index_header(file)["beginPhyOffset"])
+        file.close()
+        return begin >= self.log_end
+
+    # --- queues ------------------------------------------------------------------------------
+
+    def _missing(self, verdict: Verdict, row: Built) -> None:
+        """A file that is not there: deleted with its topic, not made yet, or lost."""
+        path = row["path"]
+        topic = path.split("/")[1]
+        if row["folder"] != INDEX and self._deleted(topic):
+            if topic not in verdict.deleted_topics:
+                verdict.deleted_topics.append(topic)
+            return
+        found = Difference(self._path(path), 0, MISSING, None, None)
+        behind = self.again_from < NEVER and self._first_place(row) >= self.again_from
+        (verdict.behind if behind else verdict.differences).append(found)
+
+    def _deleted(self, topic: str) -> bool:
+        """Whether the store has a list of its topics without this one, and no file of it."""
+        if not self.topics or topic in self.topics or topic.startswith(_LMQ):
+            return False
+        return not any(
+            names_in(self.there, self._path(f"{kind}/{topic}"))
+            for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
+        )
+
+    def _first_place(self, row: Built) -> int:
+        """The first physicalOffset in a derived file; the log's end where it has none."""
+        file = self.job.staging.storage.open(self.job.staging.path(row["name"]))
+        try:
+            if row["folder"] == INDEX:
+                head = index_header(file)
+                return int(head["beginPhyOffset"]) if head["indexCount"] > 1 else self.log_end
+            layout = entry_layout(row["folder"])
+            at = row["used"] - row["entries"] * layout.itemsize
+            if not row["entries"]:
+                return self.log_end
+            raw = np.empty(layout.itemsize, np.uint8)
+            file.read_into(at, raw)
+            return int(raw.view(layout)[0]["physicalOffset"])
+        finally:
+            file.close()
+
+    def _streams(self, named: Iterable[Built], there: set[str]) -> set[str]:
+        """Batch queues to be compared entry by entry, not place by place.
+
+        Their entries say their own positions, and a rebuilt queue begins in file 0: where the
+        first ones have expired, the same entries stand at other places.
+        """
+        if not self.log_start:
+            return set()
+        batch = f"{BATCH_CONSUME_QUEUE}/"
+        have = {path.rpartition("/")[0] for path in there if path.startswith(batch)}
+        return {row["folder"] for row in named if row["folder"].startswith(batch)} & have
+
+    def _compare_batches(
+        self, verdict: Verdict, folder: str, rows: list[Built], queues: set[str]
+    ) -> None:
+        """Compare a batch queue's entries, from the first of a live message on."""
+        paths = sorted(path for path in queues if path.rpartition("/")[0] == folder)
+        queues.difference_update(paths)
+        size = self.job.queue_bytes(folder)
+        lengths = {path: _size(self.there, self._path(path)) for path in paths}
+        wrong = [path for path in paths if lengths[path] != size]
+        for path in wrong:
+            verdict.differences.append(
+                Difference(self._path(path), 0, FILE_LENGTH, lengths[path], size)
+            )
+        if wrong:
+            return
+        staging = self.job.staging
+        wanted = _entries(staging.storage, [(staging.path(r["name"]), r["used"]) for r in rows])
+        found = _entries(self.there, [(self._path(path), size) for path in paths])
+        live = ((at, entry) for at, entry in found
+                if entry["size"] > 0 and entry["physicalOffset"] >= self.log_start)  # fmt: skip
+        for _, entry in wanted:
+            at, other = next(live, (("", 0), None))
+            if other is None:
+                behind = int(entry["physicalOffset"]) >= self.again_from
+                row = Difference(self._path(paths[-1]), 0, "entries are missing at its end", None,
+                                 None)  # fmt: skip
+                (verdict.behind if behind else verdict.differences).append(row)
+                return
+            if other.tobytes() != entry.tobytes():
+                name = next(n for n in entry.dtype.names if other[n] != entry[n])
+                verdict.differences.append(
+                    Difference(at[0], at[1], name, int(other[name]), int(entry[name]))
+                )
+                return
+        more = next(live, None)
+        if more is not None and not (self.growing and more[1]["physicalOffset"] >= self.log_end):
+            (path, place), entry = more
+            verdict.differences.append(
+                Difference(path, place, "one entry too many", int(entry["physicalOffset"]), 0)
+            )
+
+    def _left(self, verdict: Verdict, paths: set[str]) -> None:
+        """Queue files that the log gives none of."""
+        if not paths:
+            return
+        rows = [{"path": p, "folder": p.rpartition("/")[0]} for p in sorted(paths)]
+        asked = [{**row, "path": self._path(row["path"])} for row in rows]
+        frame = self.spark.createDataFrame(pa.Table.from_pylist(asked, LOOK))
+        looked = collect(
+            run_in_tasks(frame.repartition(self.job.cores * 4), LookAtFiles(self.there), LOOKED)
+        )
+        newest: dict[str, str] = {}
+        for row in looked:  # the last file of a queue with an entry is never removed
+            if not row["zeros"]:
+                newest[row["folder"]] = max(row["path"], newest.get(row["folder"], ""))
+        for row in verdict.named:
+            newest[row["folder"]] = max(self._path(row["path"]), newest.get(row["folder"], ""))
+        for row in looked:
+            self._left_file(verdict, row, newest)
+
+    def _left_file(self, verdict: Verdict, row: Row, newest: dict[str, str]) -> None:
+        path, size = row["path"], self.job.queue_bytes(row["folder"])
+        last = newest.get(row["folder"])
+        if row["size"] != size:
+            verdict.differences.append(Difference(path, 0, FILE_LENGTH, row["size"], size))
+        elif row["zeros"]:
+            if not _prepared(path, last, size):
+                verdict.differences.append(Difference(path, 0, NO_SUCH_FILE, None, None))
+        elif row["greatest"] is not None and row["greatest"] < self.log_start:
+            if path != last:
+                verdict.expired.append(path)
+        elif not (self.growing and row["least"] is not None and row["least"] >= self.log_end):
+            verdict.differences.append(Difference(path, 0, NO_SUCH_FILE, None, None))
+
+
+def _prepared(path: str, last: str | None, size: int) -> bool:
+    """Whether a file of zeros is the one that follows a queue's last file with entries."""
+    try:
+        start = parse_segment_name(path.rpartition("/")[2])
+        return last is None or start == parse_segment_name(last.rpartition("/")[2]) + size
+    except ValueError:
+        return False
+
+
+def _size(storage: Storage, path: str) -> int:
+    file = storage.open(path)
+    size = file.state.size
+    file.close()
+    return size
+
+
+def _entries(
+    storage: Storage, files: Iterable[tuple[str, int]]
+) -> Iterator[tuple[tuple[str, int], Any]]:
+    """((path, place), entry) of batch queue files, of each the first so many bytes."""
+    layout = entry_layout(BATCH_CONSUME_QUEUE)
+    for path, used in files:
+        raw = np.empty(used // layout.itemsize * layout.itemsize, np.uint8)
+        file = storage.open(path)
+        file.read_into(0, raw)
+        file.close()
+        for number, entry in enumerate(raw.view(layout)):
+            yield (path, number * layout.itemsize), entry
+
+
+def files_there(storage: Storage, root: str) -> Iterable[str]:
+    """The derived files below a folder: queue files, then index files."""
+    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
+        for topic in names_in(storage, f"{root}/{kind}"):
+            for queue in names_in(storage, f"{root}/{kind}/{topic}"):
+                for name in names_in(storage, f"{root}/{kind}/{topic}/{queue}"):
+                    yield f"{kind}/{topic}/{queue}/{name}"
+    for name in names_in(storage, f"{root}/{INDEX}"):
+        yield f"{INDEX}/{name}"

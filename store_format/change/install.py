@@ -1,0 +1,319 @@
+"""Putting a set of derived files in the place of a store's own, in one atomic step.
+
+No system call swaps several folders at once, but one swaps two. So a new store root is built
+beside the old one: the set's files, and a second name (a hard link) of every other file of the
+store; then the two roots exchange their names. At every moment the store's path names a whole
+store, with the old files or the new ones. What is left of the old root is the set that was there,
+and is kept as `STORE.reput-old`.
+
+All paths are below the folder that holds the store.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.derived.queue_entries import decode_entries, is_pre_blank, layout_of
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.disk.files import Files
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CHECKPOINT, CONSUME_QUEUE, INDEX
+from reput.store_format.disk.exchange import NotDurable, put_in_place
+
+DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX, CHECKPOINT)
+NOTE = "reput-install.json"
+
+_ROOT = "root"
+_OLDER = "older"
+_CHUNK = 1 << 20
+
+
+class SetFile(NamedTuple):
+    """One file of a set, as its manifest has it; `source`: where it is, below the set's folder."""
+
+    path: str
+    length: int
+    sha256: str
+
+
+def kept_name(store: str) -> str:
+    """Where the set goes that was replaced."""
+    return f"{store}.reput-old"
+
+
+def staging_prefix(store: str) -> str:
+    return f".{store}.reput-install-"
+
+
+def install(
+    files: Files, store: str, attempt: str, note: dict[str, Any], source: Files,
+    wanted: Iterable[SetFile], log_start: int,
+) -> None:  # fmt: skip
+    """Install the files of a set that is below `source`'s root. attempt: a name of its own.
+
+    The store's lock is held. note: what is to be known of the set when it is replaced in turn.
+    Queues that the set does not have because all their messages have expired (those before
+    log_start) are kept: without them a broker would number their next messages from 0.
+    Raises StoreChanged where a file is not what the manifest says; StoreError where the store
+    holds a link, or something has the kept set's name that no install has put there; OSError;
+    NotDurable.
+    """
+    check_can_change(files, store)
+    staging = f"{staging_prefix(store)}{attempt}"
+    with _removing(files, store, staging):
+        root = _begin(files, store, staging)
+        copied = [file for file in wanted if file.path.split("/")[0] in DERIVED]
+        _copy_set(files, source, root, copied)
+        queues = {file.path.rpartition("/")[0] for file in copied}
+        for queue in expired_queues(files, store, queues, log_start):
+            _ensure(files, root, queue.rpartition("/")[0])
+            _link_tree(files, f"{store}/{queue}", f"{root}/{queue}")
+        _swap(files, store, staging, note)
+
+
+def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
+    """Put the kept set back; the one that is replaced is kept in turn. Raises as install does."""
+    kept = kept_name(store)
+    check_can_change(files, store)
+    check_no_links(files, kept)
+    staging = f"{staging_prefix(store)}{attempt}"
+    with _removing(files, store, staging):
+        root = _begin(files, store, staging)
+        for name in files.names(kept):
+            if name in DERIVED:
+                _link_tree(files, f"{kept}/{name}", f"{root}/{name}")
+        _swap(files, store, staging, note)
+
+
+@contextmanager
+def _removing(files: Files, store: str, staging: str) -> Iterator[None]:
+    """Leave nothing of an installation that was refused. After NotDurable all stays."""
+    try:
+        yield
+    except NotDurable:
+        raise
+    except BaseException:
+        with suppress(OSError, StoreError):
+            _finish(files, store, staging)
+        raise
+
+
+def check_can_change(files: Files, store: str) -> None:
+    """Raise StoreError for whatever an install, or its undoing later, could not bring to its end.
+
+    Before anything is changed: a link to a queue's folder would be kept, and could not be put back.
+    """
+    check_no_links(files, store)
+    check_kept(files, store)
+
+
+def check_no_links(files: Files, path: str) -> None:
+    """Raise StoreError where anything below a folder is neither a file nor a folder."""
+    if files.is_folder(path):
+        for name in files.names(path):
+            check_no_links(files, f"{path}/{name}")
+
+
+def check_kept(files: Files, store: str) -> None:
+    """Raise StoreError where what has the kept set's name, and would go, is no kept set of ours."""
+    kept = kept_name(store)
+    if not files.exists(kept):
+        return
+    if not files.is_folder(kept):
+        raise StoreError(f"{kept}: is no folder; install keeps the old set there: move it away")
+    names = files.names(kept)
+    for name in names:
+        if name not in (*DERIVED, NOTE):
+            raise StoreError(
+                f"{kept}/{name}: is of no set that an install has kept; it stays: move it away"
+            )
+    if names and not (NOTE in names and files.is_ours(f"{kept}/{NOTE}")):
+        raise StoreError(
+            f"{kept}: has no {NOTE} that this user's install has written; it stays: move it away"
+        )
+
+
+def unfinished(files: Files, store: str) -> list[str]:
+    """Staging folders of this user's installations that did not come to their end."""
+    return [name for name in _staging(files, store) if _is_our_folder(files, name)]
+
+
+def foreign(files: Files, store: str) -> list[str]:
+    """What is named like one, and is another user's, or a link, or open to others: not touched."""
+    return [name for name in _staging(files, store) if not _is_our_folder(files, name)]
+
+
+def _staging(files: Files, store: str) -> list[str]:
+    return [name for name in files.names("") if name.startswith(staging_prefix(store))]
+
+
+def _is_our_folder(files: Files, name: str) -> bool:
+    return files.is_ours(name) and files.is_folder(name)
+
+
+def clean_up(files: Files, store: str) -> list[str]:
+    """Finish what a killed installation left, if the roots were exchanged, else remove it."""
+    found = unfinished(files, store)
+    for staging in found:
+        _finish(files, store, staging)
+    return found
+
+
+def read_note(files: Files, path: str) -> dict[str, Any] | None:
+    """What this user's installation noted; None where there is no such note, or no whole one."""
+    if not (files.exists(path) and files.is_ours(path)):
+        return None
+    file = files.open_read(path)
+    try:
+        raw = np.empty(file.length(), np.uint8)
+        file.read_at(0, raw)
+    finally:
+        file.close()
+    try:
+        note: dict[str, Any] = json.loads(raw.tobytes())
+    except (ValueError, RecursionError):
+        return None
+    return note if isinstance(note, dict) else None
+
+
+def expired_queues(files: Files, store: str, wanted: set[str], log_start: int) -> list[str]:
+    """Queues of the store that are not wanted, and whose entries all lie before the log."""
+    found = []
+    above = f"{store}/" if store else ""
+    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
+        for topic in files.names(f"{above}{kind}"):
+            if not files.is_folder(f"{above}{kind}/{topic}"):
+                continue  # what somebody left there: RocketMQ passes over it
+            for queue_id in files.names(f"{above}{kind}/{topic}"):
+                queue = f"{kind}/{topic}/{queue_id}"
+                if queue not in wanted:
+                    paths = [f"{above}{queue}/{name}" for name in files.names(f"{above}{queue}")]
+                    ends = (last_offset(files, path) for path in reversed(paths))
+                    last = next((end for end in ends if end is not None), None)
+                    if last is not None and last < log_start:
+                        found.append(queue)
+    return found
+
+
+def last_offset(files: Files, path: str) -> int | None:
+    """The greatest physicalOffset in a queue's file, None where it has no message's entry."""
+    used = used_entries(files, path)
+    return int(used["physicalOffset"].max()) if len(used) else None
+
+
+def used_entries(files: Files, path: str) -> npt.NDArray[np.void]:
+    """The entries of messages in a queue's file, as QUEUE_ENTRY or BATCH_QUEUE_ENTRY.
+
+    path: ends in FOLDER/TOPIC/QUEUE/FILE, whose folder says which. What fills a queue up to its
+    first entry (PRE_BLANK) is of no message.
+    """
+    batch = path.split("/")[-4:-3] == [BATCH_CONSUME_QUEUE]
+    layout = layout_of(batch)
+    file = files.open_read(path)
+    try:
+        raw = np.empty(file.length() // layout.itemsize * layout.itemsize, np.uint8)
+        file.read_at(0, raw)
+    finally:
+        file.close()
+    entries = decode_entries(raw, batch)
+    used: npt.NDArray[np.void] = entries[(entries["size"] > 0) & ~is_pre_blank(entries)]
+    return used
+
+
+def _begin(files: Files, store: str, staging: str) -> str:
+    """A new root with all that is not derived, each file by a second name."""
+    root = f"{staging}/{_ROOT}"
+    files.add_own_folder(staging)
+    files.add_folder(root, like=store)
+    for name in files.names(store):
+        if name not in DERIVED:
+            _link_tree(files, f"{store}/{name}", f"{root}/{name}")
+    return root
+
+
+def _link_tree(files: Files, path: str, to: str) -> None:
+    if not files.is_folder(path):
+        files.link(path, to)
+        return
+    files.add_folder(to, like=path)
+    for name in files.names(path):
+        _link_tree(files, f"{path}/{name}", f"{to}/{name}")
+
+
+def _copy_set(files: Files, source: Files, root: str, wanted: Iterable[SetFile]) -> None:
+    for file in wanted:
+        _ensure(files, root, file.path.rpartition("/")[0])
+        _copy(source, file, files, f"{root}/{file.path}")
+
+
+def _ensure(files: Files, root: str, folder: str) -> None:
+    """Make a folder below the root; nothing is durable before the roots are exchanged."""
+    parts = folder.split("/") if folder else []
+    for depth in range(1, len(parts) + 1):
+        path = f"{root}/{'/'.join(parts[:depth])}"
+        if not files.exists(path):
+            files.add_folder(path)
+
+
+def _copy(source: Files, wanted: SetFile, files: Files, to: str) -> None:
+    """Copy a file, leaving holes for zeros, and compare it with what the manifest says."""
+    there, copied = source.open_read(wanted.path), files.create(to)
+    try:
+        length, found = there.length(), hashlib.sha256()
+        for at in range(0, length, _CHUNK):
+            buffer = np.empty(min(_CHUNK, length - at), np.uint8)
+            there.read_at(at, buffer)
+            found.update(buffer)
+            if buffer.any():
+                copied.write_at(at, buffer)
+        copied.set_length(length)
+    finally:
+        there.close()
+        copied.close()
+    if (length, found.hexdigest()) != (wanted.length, wanted.sha256):
+        raise StoreChanged(f"{wanted.path}: is not the file that the manifest names")
+
+
+def _swap(files: Files, store: str, staging: str, note: dict[str, Any]) -> None:
+    noted = {**note, "root": files.inode(store)}
+    file = files.create_own(f"{staging}/{NOTE}")
+    file.write_at(0, json.dumps(noted).encode())
+    file.close()
+    put_in_place(files, f"{staging}/{_ROOT}", store, replace=True)
+    _finish(files, store, staging)
+
+
+def _finish(files: Files, store: str, staging: str) -> None:
+    """After the exchange: keep the old root's set, without the names that the new root has too."""
+    root, kept = f"{staging}/{_ROOT}", kept_name(store)
+    note = read_note(files, f"{staging}/{NOTE}")
+    if note is not None and files.exists(root) and files.inode(root) == note.get("root"):
+        if not files.exists(store):
+            raise StoreError(f"{store}: is gone; {root} holds what it was")
+        check_kept(files, store)
+        files.sync_folder("")  # the exchange, before anything of the old root goes
+        for name in files.names(root):
+            if name not in DERIVED:
+                _remove_tree(files, f"{root}/{name}")
+        if not files.exists(f"{root}/{NOTE}"):
+            files.link(f"{staging}/{NOTE}", f"{root}/{NOTE}")
+        if files.exists(kept):
+            _remove_tree(files, f"{staging}/{_OLDER}")
+            files.rename(kept, f"{staging}/{_OLDER}")
+        files.sync_all("")  # so that what takes the kept set's name is that set and no more
+        files.rename(root, kept)
+        files.sync_folder("")
+    _remove_tree(files, staging)
+
+
+def _remove_tree(files: Files, path: str) -> None:
+    if not files.exists(path):
+        return
+    if files.is_folder(path):
+        for name in files.names(path):
+            _remove_tree(files, f"{path}/{name}")
+    files.remove(path)

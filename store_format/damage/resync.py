@@ -1,0 +1,258 @@
+"""After damage: the next record that proves itself.
+
+A record does where its magic number and its own place stand, its parts add up, its body has its
+CRC, a `__CRC32#` property the record's, and where it ends another record begins, or a BLANK, or
+nothing is written. Where what follows is damaged beyond recognition, a CRC has to be there.
+Whether it is stale is asked later, of what the log holds before: see tolerant.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.layouts import (
+    BLANK,
+    BLANK_BYTES,
+    CRC_PROPERTY_BYTES,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    PROPERTIES_LENGTH,
+    RECORD_FIXED_BYTES,
+    RECORD_HEAD,
+    RECORD_HEAD_BYTES,
+    RECORD_MIDDLE,
+    RECORD_PREFIX_MAX,
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    TIMESTAMP_BYTES,
+    as_struct,
+)
+from reput.store_format.kernels.prefix_crc import PrefixCrc, Read, shift
+from reput.store_format.log.records import (
+    RecordRules,
+    find_record,
+    prefix_bytes,
+    store_timestamp_at,
+    topic_length_bytes,
+)
+
+Bytes = npt.NDArray[np.uint8]
+
+NOT_FOUND = -1
+_WINDOW_BYTES = 1 << 20
+_HEAD, _MIDDLE, _BLANK = as_struct(RECORD_HEAD), as_struct(RECORD_MIDDLE), as_struct(BLANK)
+_PLACE = (RECORD_HEAD.names or ()).index("physicalOffset")
+_HOST_FLAGS = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
+_CRC_START, _CRC_END = b"__CRC32#\x01", b"\x02"
+
+
+class Parts(NamedTuple):
+    """A record whose lengths add up: its size, and where its body and properties stand."""
+
+    size: int
+    magic: int
+    place: int  # what physicalOffset says
+    body_crc: int
+    body_at: int
+    body_length: int
+    properties_length: int
+    store_timestamp: int
+
+
+class Prover:
+    """Looks for records in one segment, [start, end) of the log, without trusting any length.
+
+    read: fills a buffer from a physical offset. Reads each byte a bounded number of times,
+    however many places look like records, as long as searches go forward. It may begin in the
+    middle of the segment.
+    """
+
+    def __init__(self, read: Read, start: int, end: int, rules: RecordRules) -> None:
+        self._read, self._end, self._rules = read, end, rules
+        self._start = start
+        self._window = np.empty(0, np.uint8)
+        self._window_at = 0
+        self._crcs: PrefixCrc | None = None
+        flags = (0, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, _HOST_FLAGS)
+        # asked at each of a million ranges: a kernel's call from Python costs more than its work
+        self._prefixes = {each: int(prefix_bytes(each, rules)) for each in flags}
+        self._stored = {each: int(store_timestamp_at(each, rules)) for each in flags}
+        self._topic_bytes = {m: int(topic_length_bytes(m)) for m in (MAGIC_V1, MAGIC_V2)}
+        self._magics = (MAGIC_V1, MAGIC_V2) if rules.long_topics else (MAGIC_V1,)
+
+    @property
+    def hashed(self) -> int:
+        """Bytes put through CRC-32 so far."""
+        return self._crcs.hashed if self._crcs else 0
+
+    def next_record(self, at: int) -> int:
+        """The first place from `at` on whose record proves itself; NOT_FOUND."""
+        return self._next(at, self.proves)
+
+    def next_sound(self, at: int, check_body: bool) -> int:
+        """The first place from `at` on where a walk would take a record; NOT_FOUND."""
+
+        def sound(place: int) -> bool:
+            parts = self.lengths(place)
+            return parts is not None and (not check_body or self._has_body(parts))
+
+        return self._next(at, sound)
+
+    def _next(self, at: int, takes: Callable[[int], bool]) -> int:
+        while at + RECORD_HEAD_BYTES <= self._end:
+            window = self._load(at)
+            found = int(find_record(window, 0, len(window), at, self._rules))
+            if found < 0:
+                at += len(window) - RECORD_HEAD_BYTES + 1
+                continue
+            at += found
+            if takes(at):
+                return at
+            at += 1
+        return NOT_FOUND
+
+    def next_blank(self, at: int) -> int:
+        """The first place from `at` on of a BLANK that is as long as what is left; NOT_FOUND."""
+        magic = MAGIC_BLANK.to_bytes(4, "big", signed=True)
+        while at + BLANK_BYTES <= self._end:
+            raw = self._load(at).tobytes()
+            found = raw.find(magic, 4)
+            while found >= 0:
+                place = at + found - 4
+                if int.from_bytes(raw[found - 4 : found], "big") == self._end - place:
+                    return place
+                found = raw.find(magic, found + 1)
+            at += len(raw) - BLANK_BYTES + 1
+        return NOT_FOUND
+
+    def proves(self, at: int) -> bool:
+        """Whether a record stands at `at` that proves itself."""
+        parts = self.lengths(at)
+        if parts is None or parts.magic not in self._magics or parts.place != at:
+            return False
+        chained = self.ends_well(at + parts.size)
+        sealed = self._crc_of_all(at, parts)
+        if sealed is False or not (chained or sealed or parts.body_length):
+            return False
+        return self._has_body(parts)
+
+    def _has_body(self, parts: Parts) -> bool:
+        body = parts.body_at, parts.body_at + parts.body_length
+        return not parts.body_length or self._crc(*body) == parts.body_crc
+
+    def lengths(self, at: int) -> Parts | None:
+        """The parts of what stands at `at`, if they add up; whatever magic number and place."""
+        head = self._peek(at, RECORD_PREFIX_MAX).tobytes()
+        if len(head) < RECORD_FIXED_BYTES:
+            return None
+        size, magic, crc, _, _, _, place, flags, _ = _HEAD.unpack_from(head)
+        prefix = self._prefixes[flags & _HOST_FLAGS]
+        topic_bytes = self._topic_bytes.get(magic, self._topic_bytes[MAGIC_V1])
+        least = prefix + topic_bytes + PROPERTIES_LENGTH
+        if not least <= size <= self._end - at or prefix > len(head):
+            return None
+        *_, body = _MIDDLE.unpack_from(head, prefix - _MIDDLE.size)
+        body = max(body, 0)
+        left = size - least - body
+        if left < 0:
+            return None
+        topic = _signed(self._peek(at + prefix + body, topic_bytes).tobytes())
+        if not 0 <= topic <= left:
+            return None
+        after_topic = at + prefix + body + topic_bytes + topic
+        properties = max(_signed(self._peek(after_topic, PROPERTIES_LENGTH).tobytes()), 0)
+        if properties != left - topic:
+            return None
+        stored = self._stored[flags & _HOST_FLAGS]
+        timestamp = _signed(head[stored : stored + TIMESTAMP_BYTES])
+        return Parts(size, magic, place, crc, at + prefix, body, properties, timestamp)
+
+    def ends_well(self, at: int) -> bool:
+        """Whether a record may end at `at`: another's first fields, BLANK, zeros, the end."""
+        if at == self._end:
+            return True
+        head = self._peek(at, RECORD_HEAD_BYTES)
+        if len(head) < BLANK_BYTES:
+            return False
+        if not head[:BLANK_BYTES].any() or self.starts_surely(at):
+            return True
+        fields = np.zeros(RECORD_HEAD_BYTES, np.uint8)
+        fields[: len(head)] = head
+        first = np.frombuffer(fields, RECORD_HEAD, 1)[0]
+        whole = len(head) == RECORD_HEAD_BYTES
+        return first["magic"] in self._magics or (whole and int(first["physicalOffset"]) == at)
+
+    def starts_surely(self, at: int) -> bool:
+        """A magic number with its own place, or a BLANK of the right size."""
+        head = self._peek(at, RECORD_HEAD_BYTES).tobytes()
+        if len(head) < BLANK_BYTES:
+            return False
+        size, magic = _BLANK.unpack_from(head)
+        if magic == MAGIC_BLANK:
+            return bool(size == self._end - at)
+        if len(head) < RECORD_HEAD_BYTES:
+            return False
+        place: int = _HEAD.unpack_from(head)[_PLACE]
+        return magic in self._magics and place == at
+
+    def property_crc(self, at: int, parts: Parts) -> bool | None:
+        """Whether a `__CRC32#` at the record's end is right; None where there is none."""
+        return self._crc_of_all(at, parts)
+
+    def bytes_at(self, at: int, length: int) -> bytes:
+        """At most `length` bytes: fewer where the segment ends."""
+        return self._peek(at, length).tobytes()
+
+    def crc_of(self, at: int, end: int) -> int:
+        """CRC-32 of the bytes at [at, end), less its highest bit, as RocketMQ keeps it."""
+        return self._crc(at, end)
+
+    def crc_of_changed(self, at: int, end: int, head: bytes) -> int:
+        """As crc_of, of bytes that begin with `head` instead of what stands there."""
+        rest = PrefixCrc(self._read, self._start, self._end) if self._crcs is None else self._crcs
+        self._crcs = rest
+        length = end - at - len(head)
+        return (shift(zlib.crc32(head), length) ^ rest.crc(end - length, end)) & 0x7FFFFFFF
+
+    def _crc_of_all(self, at: int, parts: Parts) -> bool | None:
+        if parts.properties_length < CRC_PROPERTY_BYTES:
+            return None
+        end = at + parts.size - CRC_PROPERTY_BYTES
+        raw = self._peek(end, CRC_PROPERTY_BYTES).tobytes()
+        if not (raw.startswith(_CRC_START) and raw.endswith(_CRC_END)):
+            return None
+        digits = raw[len(_CRC_START) : -len(_CRC_END)][::-1]
+        return digits.isdigit() and int(digits) == self._crc(at, end)
+
+    def _crc(self, at: int, end: int) -> int:
+        if self._crcs is None:
+            self._crcs = PrefixCrc(self._read, self._start, self._end)
+        return self._crcs.crc(at, end) & 0x7FFFFFFF
+
+    def _load(self, at: int) -> Bytes:
+        """Bytes from `at` on: at least a record's first fields, unless the segment ends."""
+        within = at - self._window_at
+        wanted = min(RECORD_HEAD_BYTES, self._end - at)
+        if not 0 <= within <= len(self._window) - wanted:
+            self._window = np.empty(min(_WINDOW_BYTES, self._end - at), np.uint8)
+            self._read(at, self._window)
+            self._window_at, within = at, 0
+        return self._window[within:]
+
+    def _peek(self, at: int, length: int) -> Bytes:
+        """At most `length` bytes at `at`: fewer where the segment ends."""
+        within, length = at - self._window_at, max(min(length, self._end - at), 0)
+        if within >= 0 and within + length <= len(self._window):
+            return self._window[within : within + length]
+        buffer = np.empty(length, np.uint8)
+        if length:
+            self._read(at, buffer)
+        return buffer
+
+
+def _signed(raw: bytes) -> int:
+    return int.from_bytes(raw, "big", signed=True)

@@ -1,0 +1,353 @@
+"""Scan one segment past its damage: what is sound is dispatched, what is not is reported.
+
+Each range of the segment is sound, damaged or stale. A record that fails a CRC but whose
+lengths add up, in its own place and with another after it, is reported and walked over: it
+keeps its place in its queue. After anything worse the scan goes on at the next record that
+proves itself (resync); from there on records are stale while they were stored before the last
+sound one, or while their queue has their queueOffset already.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reput.store_format.faults import REASONS, Fault
+from reput.store_format.java.strings import decode
+from reput.store_format.layouts import (
+    BLANK,
+    RECORD_HEAD,
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_MASK,
+    as_struct,
+)
+from reput.store_format.log.walk import Marks, Read, Walk
+from reput.store_format.log.records import Bytes, Rows
+from reput.store_format.damage.resync import NOT_FOUND, Prover
+from reput.store_format.derive.scan import Buffers, End, Outputs, Runs, ScanRules
+
+MOST_RANGES = 1_000_000  # a segment: after so many its rest counts as damaged
+_PUTS = 1 << 16
+_HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
+_WHOLE = (Fault.BODY_CRC, Fault.PROPERTY_CRC)
+
+
+class Kind(StrEnum):
+    """What a range of the log is, if not sound."""
+
+    DAMAGED = "damaged"
+    STALE = "stale"  # records of an earlier time, or of another place
+    CONTENT = "content"  # one record that only fails a CRC; it is dispatched
+    MISSING = "missing"  # no file, or it ends before
+
+
+class Damage(NamedTuple):
+    """One range [offset, end) of the log, in physical offsets, and what was wrong first."""
+
+    offset: int
+    end: int
+    kind: Kind
+    fault: Fault
+    size: int  # what totalSize says at `offset`
+    value: int | None  # what the field at fault says, where it is one of the record's first
+    follows: str  # what stands at `end`: record, stale record, BLANK, zeros, segment's end
+
+    @property
+    def length(self) -> int:
+        return self.end - self.offset
+
+
+class Before(NamedTuple):
+    """What the log holds before a segment: what tells a stale record from a live one.
+
+    known: (topic, queue id) -> the greatest queueOffset, or None. is_last: no later segment has
+    anything: only then stale records can be. RocketMQ deletes the segments after a truncation,
+    and has written over all that was stale in one when it begins the next.
+    """
+
+    timestamp: int | None
+    known: Callable[[str, int], int | None]
+    is_last: bool = True
+
+
+_NEVER = -(1 << 63)  # below every queueOffset but the least, which is as good
+NOTHING_BEFORE = Before(None, lambda topic, queue_id: None)
+
+
+def scan_past_damage(
+    read: Read, start: int, end: int, rules: ScanRules, before: Before
+) -> "TolerantScan":
+    """Scan the segment [start, end); see TolerantScan.run. Raises nothing for what it reads."""
+    return TolerantScan(read, start, end, rules, before)
+
+
+class TolerantScan:
+    """A scan of a whole segment, [start, end) of the log, that goes on after damage.
+
+    Reads each byte a bounded number of times; memory does not depend on what is read.
+    """
+
+    def __init__(self, read: Read, start: int, end: int, rules: ScanRules, before: Before) -> None:
+        self.read, self.segment, self.segment_end = read, start, end
+        self.rules, self.before = rules, before
+        buffers = Buffers(end - start, _PUTS)
+        self.end = End()
+        self.outputs = Outputs(rules, buffers, self.end)
+        self.prover = Prover(read, start, end, rules.records)
+        self.walk = Walk(
+            read, end, rules.records, rules.checks, buffers.window, buffers.rows, self._doubt
+        )
+        self.live_end = start  # where the last live record ends
+        self.ranges = 0
+        self.most_ranges = MOST_RANGES
+        self._dispatched = Dispatched(buffers)
+        self._known: dict[tuple[str, int], int] = {}
+        self._suspect = False  # stale records may follow
+        self._held: Damage | None = None  # it may go on
+
+    def run(self) -> Iterator[Any]:
+        """Yields IndexPuts, Runs and Damage, each in the log's order, and last one End.
+
+        End.fault: BLANK where the segment ends as it should, ZEROS where only zeros follow
+        from End.next on, else NONE: it is damaged up to its end.
+        """
+        for part in self._parts():
+            if isinstance(part, Runs):
+                self._note(part)
+            yield part
+
+    def _note(self, part: Runs) -> None:
+        """Keep what the queues hold by now: it tells stale records."""
+        for i in np.flatnonzero(part.runs.count).tolist():
+            key = part.queues[i].topic, part.queues[i].queue_id
+            greatest = int(part.runs.greatest[i])
+            self._known[key] = max(self._known.get(key, greatest), greatest)
+
+    def _parts(self) -> Iterator[Any]:
+        end = self.end
+        end.first = at = self.segment
+        while at < self.segment_end and end.fault == Fault.NONE:
+            at, fault = yield from self._sound(at)
+            if fault == Fault.BLANK:
+                at = yield from self._blank(at)
+            elif fault != Fault.NONE:
+                at = yield from self._damaged(at, fault)
+        end.next = at
+        yield from self.outputs.empty()
+        yield from self._let_go()
+        yield end
+
+    def _sound(self, at: int) -> Generator[Any, None, tuple[int, Fault]]:
+        """Walk and dispatch while records are whole; (where that ends, why)."""
+        for step in self.walk.marked(at, self.segment_end):
+            rows, wrong, at, fault = step.rows, step.wrong, step.next, step.fault
+            if wrong is not None and wrong[-1] and not self.prover.ends_well(at):
+                at, fault = int(rows["physicalOffset"][-1]), Fault(int(wrong[-1]))
+                rows, wrong = rows[:-1], wrong[:-1]
+            yield from self._rows(step.window, rows, wrong)
+            if fault != Fault.NONE:
+                return at, fault
+        return at, Fault.NONE if at < self.segment_end else Fault.SHORT_TAIL
+
+    def _doubt(self, at: int) -> Fault:
+        """Why a record longer than what is at hand is not worth reading; NONE: it is.
+
+        Without this, sizes that lie would have the same megabytes read again and again.
+        """
+        parts = self.prover.lengths(at)
+        if parts is None:
+            return Fault.LENGTHS
+        if parts.place != at:
+            return Fault.PLACE
+        whole = self.prover.ends_well(at + parts.size) or self.prover.proves(at)
+        return Fault.NONE if whole else Fault.BODY_CRC
+
+    def _rows(self, window: Bytes, rows: Rows, wrong: Marks | None) -> Generator[Any, None, None]:
+        """Dispatch rows; report what is stale, what fails a CRC, and what is malformed."""
+        wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
+        while len(rows):
+            if self._suspect:
+                stale = self._stale(window, rows)
+                if stale:
+                    yield from self._stale_range(rows[:stale])
+                    rows, wrong = rows[stale:], wrong[stale:]
+                    continue
+                self._suspect = False
+            good, fault = yield from self.outputs.dispatch(window, rows)
+            for i in np.flatnonzero(wrong[:good]).tolist():
+                place = int(rows["physicalOffset"][i])
+                of_crc = Fault(int(wrong[i]))
+                yield from self._report(
+                    Kind.CONTENT, place, place + int(rows["size"][i]), of_crc, "record"
+                )
+            if good:
+                last = rows[good - 1]
+                self.live_end = int(last["physicalOffset"]) + int(last["size"])
+            if good < len(rows):
+                place = int(rows["physicalOffset"][good])
+                yield from self._report(
+                    Kind.DAMAGED, place, place + int(rows["size"][good]), fault, "record"
+                )
+                good += 1
+            rows, wrong = rows[good:], wrong[good:]
+
+    def _stale(self, window: Bytes, rows: Rows) -> int:
+        """How many rows from the first on are stale."""
+        if not self.before.is_last:
+            return 0
+        last = self.end.last_timestamp if self.end.records else self.before.timestamp
+        if last is not None:
+            young = np.flatnonzero(rows["storeTimestamp"] >= last)
+            if len(young) == 0 or young[0] > 0:
+                return int(young[0]) if len(young) else len(rows)
+        row = rows[0]
+        if int(row["sysFlag"]) & SYS_TRANSACTION_MASK not in (0, SYS_TRANSACTION_COMMIT):
+            return 0
+        at = int(row["topicAt"])
+        topic = decode(window[at : at + int(row["topicLength"])].tobytes())
+        key = topic, int(row["queueId"])
+        here = max(self._known.get(key, _NEVER), self._dispatched.greatest(key))
+        known = here if here != _NEVER else self.before.known(*key)
+        return int(known is not None and int(row["queueOffset"]) <= known)
+
+    def _stale_range(self, rows: Rows) -> Generator[Any, None, None]:
+        start, last = int(rows["physicalOffset"][0]), rows[-1]
+        end = int(last["physicalOffset"]) + int(last["size"])
+        yield from self._report(Kind.STALE, start, end, Fault.NONE, "record")
+
+    def _blank(self, at: int) -> Generator[Any, None, int]:
+        """A BLANK ends the segment, unless its size is wrong and a live record follows."""
+        head = np.empty(BLANK.itemsize, np.uint8)
+        self.read(at, head)
+        size, left = int(np.frombuffer(head, BLANK)[0]["size"]), self.segment_end - at
+        if size != left:
+            found = self._search(at + 1)
+            following = found if found != NOT_FOUND else self.segment_end
+            yield from self._report(
+                Kind.DAMAGED, at, following, Fault.BLANK_SIZE,
+                "record" if found != NOT_FOUND else "segment's end",
+            )  # fmt: skip
+            if found != NOT_FOUND:
+                self._suspect = True
+                return found
+        self.end.fault = Fault.BLANK
+        return self.segment_end
+
+    def _damaged(self, at: int, fault: Fault) -> Generator[Any, None, int]:
+        """Report the damage at `at`; where the scan goes on."""
+        kind = Kind.DAMAGED
+        found = NOT_FOUND
+        parts = self.prover.lengths(at)
+        if parts and fault in (Fault.BAD_MAGIC, Fault.PLACE, *_WHOLE):
+            if fault == Fault.PLACE:
+                kind = Kind.STALE
+            if self.prover.starts_surely(at + parts.size):
+                found = at + parts.size  # one record, whatever its body holds
+        if found == NOT_FOUND:
+            found = self._search(at + 1)
+        if found != NOT_FOUND:
+            self._suspect = True
+            yield from self._report(kind, at, found, fault, "record")
+            return found
+        blank = self.prover.next_blank(at + 1)
+        if blank != NOT_FOUND:
+            yield from self._report(kind, at, blank, fault, "BLANK")
+            return blank
+        last = self._last_byte(at)
+        if last >= at:
+            zeros = last + 1 < self.segment_end
+            yield from self._report(
+                kind, at, last + 1, fault, "zeros" if zeros else "segment's end"
+            )
+        if last + 1 < self.segment_end:
+            self.end.fault = Fault.ZEROS
+            return max(last + 1, at)
+        return self.segment_end
+
+    def _search(self, at: int) -> int:
+        return self.prover.next_record(at) if self.ranges < self.most_ranges else NOT_FOUND
+
+    def _last_byte(self, at: int) -> int:
+        """The last place from `at` on that is not zero; at - 1 where there is none."""
+        last = at - 1
+        for start, window in self.walk.windows(at, self.segment_end):
+            written = np.flatnonzero(window)
+            if len(written):
+                last = start + int(written[-1])
+        return last
+
+    def _report(
+        self, kind: Kind, at: int, end: int, fault: Fault, follows: str
+    ) -> Generator[Any, None, None]:
+        held = self._held
+        if held and held.end == at and held.kind == kind != Kind.CONTENT:
+            self._held = held._replace(end=end, follows=follows)
+            return
+        if held and held.end == at and kind == Kind.STALE:
+            held = held._replace(follows="stale record")
+        self._held = held
+        yield from self._let_go()
+        self._held = Damage(at, end, kind, fault, *self._values_at(at, fault), follows)
+        self.ranges += 1
+
+    def _values_at(self, at: int, fault: Fault) -> tuple[int, int | None]:
+        """The size there, and the field at fault where that is one of the first."""
+        raw = self.prover.bytes_at(at, RECORD_HEAD.itemsize).ljust(RECORD_HEAD.itemsize, b"\0")
+        fields = _HEAD.unpack(raw)
+        size, name = fields[0], REASONS.get(fault, ("", ""))[0]
+        if name in _HEAD_NAMES:
+            return size, fields[_HEAD_NAMES.index(name)]
+        return size, size if name == "size" else None
+
+    def _let_go(self) -> Generator[Any, None, None]:
+        if self._held:
+            yield self._held
+        self._held = None
+
+
+class Dispatched:
+    """What the puts that are still in the buffers say of their queues' greatest queueOffsets.
+
+    Each put is looked at once, when a record after damage is judged; asked at each of a million
+    ranges, so that the outputs need not be emptied there.
+    """
+
+    def __init__(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+        self._emptied = buffers.emptied
+        self._seen = 0
+        self._numbers: dict[tuple[str, int], list[int]] = {}  # spellings that Java decodes alike
+        self._named = 0
+        self._greatest = np.full(64, _NEVER, np.int64)
+
+    def _clear(self) -> None:
+        """The buffers have been emptied."""
+        self._emptied = self._buffers.emptied
+        self._seen = self._named = 0
+        self._numbers.clear()
+        self._greatest.fill(_NEVER)
+
+    def greatest(self, key: tuple[str, int]) -> int:
+        """The greatest queueOffset of a queue, _NEVER where it has none here."""
+        self._look()
+        return max((int(self._greatest[n]) for n in self._numbers.get(key, ())), default=_NEVER)
+
+    def _look(self) -> None:
+        if self._emptied != self._buffers.emptied:
+            self._clear()
+        puts = self._buffers.puts.queue[self._seen : int(self._buffers.puts.used[0])]
+        if len(puts) == 0:
+            return
+        self._seen += len(puts)
+        table = self._buffers.table
+        known = int(table.used[0])
+        if known > len(self._greatest):
+            more = np.full(2 * known - len(self._greatest), _NEVER, np.int64)
+            self._greatest = np.append(self._greatest, more)
+        for number in range(self._named, known):
+            row = table.rows[number]
+            name = table.names[int(row["nameAt"]) : int(row["nameEnd"])].tobytes()
+            self._numbers.setdefault((decode(name), int(row["queueId"])), []).append(number)
+        self._named = known
+        np.maximum.at(self._greatest, puts["queue"], puts["queueOffset"])

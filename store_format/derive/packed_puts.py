@@ -1,0 +1,44 @@
+"""Index puts as a scan gives them: a message's place and time once, however many keys it has.
+
+hashes: int32, keyHash of each put, in order; that of a message's first put is inverted, and so
+negative. messages: INDEX_MESSAGE, one for each message that has puts, in order.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.kernels.jit import kernel
+from reput.store_format.layouts import INDEX_PUT
+
+Int32s = npt.NDArray[np.int32]
+
+
+def unpacked(hashes: Int32s, messages: Any) -> Any:
+    """INDEX_PUT rows, one for each hash; messages: from that of the first hash on. Copies."""
+    puts = np.empty(len(hashes), INDEX_PUT)
+    _unpack(hashes, messages, puts)
+    return puts
+
+
+@kernel
+def _unpack(hashes: Int32s, messages: Any, puts: Any) -> None:
+    number = -1 if len(hashes) and hashes[0] < 0 else 0
+    for i in range(len(hashes)):
+        puts[i].keyHash = hashes[i]
+        if hashes[i] < 0:
+            puts[i].keyHash = ~hashes[i]
+            number += 1
+        puts[i].physicalOffset = messages[number].physicalOffset
+        puts[i].storeTimestamp = messages[number].storeTimestamp
+
+
+def key_hashes(hashes: Int32s) -> Int32s:
+    """Each put's keyHash. Copies."""
+    return hashes ^ (hashes >> 31)
+
+
+def firsts(hashes: Int32s) -> int:
+    """How many of the puts are their message's first."""
+    return int(np.count_nonzero(hashes < 0))

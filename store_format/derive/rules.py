@@ -1,0 +1,46 @@
+"""From a release and its settings to the rules that kernels take."""
+
+from collections.abc import Iterable
+
+from reput.store_format.derive.dispatch import DispatchRules
+from reput.store_format.release.profiles import Profile
+from reput.store_format.derive.queue_runs import PlaceRules
+from reput.store_format.log.records import RecordRules
+from reput.store_format.derive.scan import ScanRules
+from reput.store_format.release.settings import Settings
+
+
+def record_rules(profile: Profile) -> RecordRules:
+    return RecordRules(profile.ipv6_hosts, profile.long_topics, profile.any_blank_size)
+
+
+def scan_rules(profile: Profile, settings: Settings, batch_topics: Iterable[str]) -> ScanRules:
+    """What a scan does under these settings; batch_topics: those with queue.type BatchCQ."""
+    return ScanRules(
+        records=record_rules(profile),
+        dispatch=DispatchRules(
+            split_properties=profile.split_properties,
+            index=settings.builds_index,
+            index_tags=profile.index_tags,
+            batch_queues=profile.batch_queues,
+            multi_dispatch=profile.multi_dispatch and settings.enable_multi_dispatch,
+            lmq=settings.enable_lmq,
+            skips_retry=profile.multi_dispatch_skips_retry,
+            skips_slash=profile.multi_dispatch_skips_slash,
+            skips_delays=profile.multi_dispatch_skips_delays,
+            skips_system=profile.multi_dispatch_skips_system,
+            property_crc=(
+                profile.property_crc
+                and settings.force_verify_prop_crc
+                and settings.check_crc_on_recover
+            ),
+            zero_property_crc=profile.zero_property_crc,
+        ),
+        delays=settings.delays,
+        batch_topics=tuple(sorted(batch_topics)) if profile.batch_queues else (),
+        check_body_crc=settings.check_crc_on_recover,
+    )
+
+
+def place_rules(profile: Profile) -> PlaceRules:
+    return PlaceRules(profile.skip_lower_offsets, profile.skip_by_end)

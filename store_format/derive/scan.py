@@ -1,0 +1,305 @@
+"""Scan a stretch of the CommitLog: walk, check and dispatch its records in bounded windows.
+
+A stretch starts at a known record, or looks for the first one that stands in its own place; it
+owns the records that start in it. What comes out is in the order of the log: index puts and
+queue runs as they fill up, and last how the stretch ended.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.derive.dispatch import DispatchRules, Puts, dispatch
+from reput.store_format.faults import Fault
+from reput.store_format.java.strings import decode
+from reput.store_format.layouts import (
+    INDEX_MESSAGE,
+    QUEUE_PUT,
+    RECORD_FIXED_BYTES,
+    RECORD_HEAD,
+    RECORD_HEAD_BYTES,
+)
+from reput.store_format.log.walk import Checks, Read, Walk, most_rows
+from reput.store_format.log.properties import NAMES
+from reput.store_format.derive.queue_runs import QueueRuns, group_by_queue
+from reput.store_format.derive.queue_table import (
+    BATCH_TOPIC,
+    Queue,
+    batch_topics,
+    clear,
+    new_table,
+    queues,
+)
+from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, Rows, find_record
+
+__all__ = ["Bytes", "Read", "Rows"]  # others take these from here
+
+WINDOW_BYTES = 8 << 20
+QUEUE_PUTS = 1 << 20
+INDEX_PUTS = 1 << 17  # they stay in the second-level cache until they are written
+NAME_BYTES = 8 << 20
+FIND_FIRST = -1
+NONE_FOUND = -1
+
+
+@dataclass(frozen=True)
+class ScanRules:
+    """All that a scan's outcome depends on besides the bytes."""
+
+    records: RecordRules
+    dispatch: DispatchRules
+    delays: tuple[int, ...]  # milliseconds of delay levels 1, 2, ...
+    batch_topics: tuple[str, ...]
+    check_body_crc: bool
+    check_property_crc: bool = False  # a `__CRC32#` too, where a record has one
+    not_before: int | None = None  # leave out of the runs what was stored before this time
+
+    @property
+    def checks(self) -> Checks:
+        """What a walk compares; what is asked of every record's `__CRC32#`, dispatch compares."""
+        sealed = self.dispatch.property_crc
+        return Checks(
+            body=self.check_body_crc and not sealed,
+            property=self.check_property_crc,
+            split_properties=self.dispatch.split_properties,
+            seal=sealed,
+        )
+
+
+class Stretch(NamedTuple):
+    """A part of one segment, in physical offsets."""
+
+    segment: int  # where the segment starts
+    segment_end: int
+    start: int  # where the stretch starts
+    end: int
+    first: int  # its first record if that is known, else FIND_FIRST
+
+
+class IndexPuts(NamedTuple):
+    """The next index puts, packed. Views: valid until the scan goes on."""
+
+    hashes: npt.NDArray[np.int32]
+    messages: npt.NDArray[Any]  # INDEX_MESSAGE
+
+
+class QueueKey(NamedTuple):
+    """A queue by its name as Java decodes it; `batch`: it is a batch queue."""
+
+    topic: str
+    queue_id: int
+    batch: bool
+
+
+class Runs(NamedTuple):
+    """Runs of the queues met since the last ones, with the queues they belong to."""
+
+    queues: list[QueueKey]
+    runs: QueueRuns
+
+
+@dataclass
+class End:
+    """How a stretch ended. Offsets are physical; -1 where there is none."""
+
+    first: int = -1  # the first record
+    next: int = -1  # where the walk stood: the next stretch's first record, or the fault
+    fault: Fault = Fault.NONE  # NONE: went on past its end; BLANK: to the segment's end
+    size: int = 0  # what stands in totalSize there
+    rest_is_zero: bool = True  # nothing but zeros from `next` to the stretch's end
+    wrong_blank: int = -1  # the place of a BLANK of the wrong size, at which the scan ended
+    records: int = 0
+    index_puts: int = 0
+    last_record: int = -1
+    last_put: int = -1  # the last record that has a key
+    last_timestamp: int = 0  # milliseconds: storeTimestamp of the last record
+    last_dispatched_timestamp: int = -1
+    warnings: list[str] = field(default_factory=list)
+
+
+class Buffers:
+    """What one scan needs of memory, however long the stretch is.
+
+    May serve one scan after another of stretches of at most `stretch_bytes`: memory that is new
+    to a process costs a tenth of a scan.
+    """
+
+    def __init__(
+        self, stretch_bytes: int, most_puts: int = QUEUE_PUTS, window_bytes: int | None = None
+    ) -> None:
+        """window_bytes: how much is read at a time (WINDOW_BYTES)."""
+        self.stretch_bytes = stretch_bytes
+        self.window_bytes = window_bytes = window_bytes or WINDOW_BYTES
+        # a short stretch needs no full-size tables: tests and tiny stores start at once
+        most = min(most_puts, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))
+        self.window = np.empty(min(window_bytes, max(stretch_bytes, 1 << 16) + (1 << 16)), np.uint8)
+        self.rows = np.zeros(most_rows(len(self.window)), RECORD_ROW)
+        self.table = new_table(most, min(NAME_BYTES, stretch_bytes + (1 << 17)))
+        most_hashes = min(INDEX_PUTS, stretch_bytes // 2 + (1 << 16))
+        self.puts = Puts(
+            np.zeros(most, QUEUE_PUT),
+            np.zeros(most_hashes, np.int32),
+            np.zeros(most_hashes, INDEX_MESSAGE),
+            np.zeros(3, np.int64),
+        )
+        self.places = np.empty((len(NAMES), 2), np.int64)
+        self.emptied = 0  # how often: whoever looks into what is held sees when it has gone
+
+    def empty(self) -> None:
+        """Forget what was put in, also by a scan that was given up."""
+        self.puts.used[:] = 0
+        clear(self.table)
+        self.emptied += 1
+
+
+def scan(
+    read: Read, stretch: Stretch, rules: ScanRules, buffers: Buffers | None = None
+) -> Iterator[IndexPuts | Runs | End]:
+    """Walk a stretch; yields IndexPuts and Runs, in order, and last one End.
+
+    Reads each byte of the stretch once, and past its end only what its last record needs.
+    Memory does not depend on the stretch's length, nor on what any length field says.
+    """
+    return Scan(read, stretch, rules, buffers or Buffers(stretch.end - stretch.start)).run()
+
+
+class Outputs:
+    """Where records are dispatched to, and what comes of them, given as it fills up."""
+
+    def __init__(self, rules: ScanRules, buffers: Buffers, end: End) -> None:
+        """end: counts what is dispatched and given."""
+        self.rules, self.buffers, self.end = rules, buffers, end
+        buffers.empty()
+        self.delays = np.array(rules.delays, np.int64)
+        self.batches = batch_topics(list(rules.batch_topics))
+
+    def dispatch(
+        self, window: Bytes, rows: Rows
+    ) -> Generator[IndexPuts | Runs, None, tuple[int, Fault]]:
+        """Dispatch rows, emptying the outputs as they fill; (how many went well, why not more)."""
+        done = 0
+        fault = int(Fault.NEED_MORE)
+        while fault == Fault.NEED_MORE:
+            more, fault = dispatch(
+                window, rows[done:], self.rules.dispatch, self.delays, self.batches,
+                self.buffers.table, self.buffers.puts, self.buffers.places,
+            )  # fmt: skip
+            done += more
+            if fault == Fault.NEED_MORE:
+                puts = self.buffers.puts.used[1]
+                yield from self._give_puts() if puts else self._give_runs()
+        self._count(rows[:done])
+        return done, Fault(fault)
+
+    def _count(self, rows: Any) -> None:
+        if len(rows) == 0:
+            return
+        self.end.records += len(rows)
+        self.end.last_record = int(rows["physicalOffset"][-1])
+        self.end.last_timestamp = int(rows["storeTimestamp"][-1])
+
+    def empty(self) -> Iterator[IndexPuts | Runs]:
+        yield from self._give_puts()
+        yield from self._give_runs()
+
+    def _give_puts(self) -> Iterator[IndexPuts]:
+        used = self.buffers.puts.used
+        if used[1]:
+            puts = IndexPuts(
+                self.buffers.puts.hashes[: used[1]], self.buffers.puts.messages[: used[2]]
+            )
+            self.end.index_puts += len(puts.hashes)
+            self.end.last_put = int(puts.messages["physicalOffset"][-1])
+            yield puts
+            used[1:] = 0
+
+    def _give_runs(self) -> Iterator[Runs]:
+        count = self.buffers.puts.used[0]
+        if count:
+            puts = self.buffers.puts.queue[:count]
+            self.end.last_dispatched_timestamp = int(puts["storeTimestamp"][-1])
+            if self.rules.not_before is not None:
+                puts = puts[puts["storeTimestamp"] >= self.rules.not_before]
+            yield _runs(queues(self.buffers.table), puts)
+        self.buffers.empty()
+
+
+class Scan:
+    """One scan of one stretch; see `scan`."""
+
+    def __init__(self, read: Read, stretch: Stretch, rules: ScanRules, buffers: Buffers) -> None:
+        self.read, self.stretch, self.rules = read, stretch, rules
+        self.end = End()
+        self.outputs = Outputs(rules, buffers, self.end)
+        self.walk = Walk(
+            read, stretch.segment_end, rules.records, rules.checks, buffers.window, buffers.rows
+        )
+
+    def run(self) -> Iterator[IndexPuts | Runs | End]:
+        s, end = self.stretch, self.end
+        at = self._find_first() if s.first == FIND_FIRST else s.first
+        end.first = end.next = at
+        if at == NONE_FOUND:
+            yield end
+            return
+        for step in self.walk.steps(at, s.end):
+            good, end.fault = yield from self.outputs.dispatch(step.window, step.rows)
+            if end.fault != Fault.NONE:
+                at = int(step.rows["physicalOffset"][good])
+                break
+            at, end.fault = step.next, step.fault
+        if end.fault == Fault.NONE and at == s.segment_end:
+            end.fault = Fault.SHORT_TAIL  # RocketMQ ends every segment in a BLANK, or the log
+        if end.fault == Fault.BLANK:
+            size = self._size_at(at)
+            if size != s.segment_end - at:
+                end.wrong_blank, end.size = at, size
+        end.next = s.segment_end if end.fault == Fault.BLANK else at
+        if end.fault not in (Fault.NONE, Fault.BLANK):
+            self._look_past(at)
+        yield from self.outputs.empty()
+        yield end
+
+    def _find_first(self) -> int:
+        """The first record that stands in its own place; NONE_FOUND if none does."""
+        s = self.stretch
+        # a record that starts in the stretch may have its first fields past the end
+        limit = min(s.end + RECORD_HEAD_BYTES - 1, s.segment_end)
+        for at, window in self.walk.windows(s.start, limit, RECORD_HEAD_BYTES - 1):
+            if window.any():
+                found = find_record(window, 0, len(window), at, self.rules.records)
+                if found >= 0:
+                    self.end.rest_is_zero = True  # of what follows a break, see _look_past
+                    return at + int(found)
+                self.end.rest_is_zero = False
+        return NONE_FOUND
+
+    def _look_past(self, at: int) -> None:
+        """Note what stands at the fault, and whether anything is written after it."""
+        self.end.size = self._size_at(at)
+        pieces = self.walk.windows(at, self.stretch.end)
+        self.end.rest_is_zero = not any(window.any() for _, window in pieces)
+
+    def _size_at(self, at: int) -> int:
+        head = np.zeros(RECORD_HEAD.itemsize, np.uint8)
+        self.read(at, head[: self.stretch.segment_end - at])
+        return int(np.frombuffer(head, RECORD_HEAD)[0]["totalSize"])
+
+
+def _runs(met: list[Queue], puts: Rows) -> Runs:
+    """Group puts by queue. Two spellings that Java decodes alike are one queue."""
+    numbers: dict[QueueKey, int] = {}
+    of_met = np.array(
+        [
+            numbers.setdefault(
+                QueueKey(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)), len(numbers)
+            )
+            for q in met
+        ],
+        np.int64,
+    )
+    batch = np.array([key.batch for key in numbers], np.bool_)
+    return Runs(list(numbers), group_by_queue(puts, of_met, batch))

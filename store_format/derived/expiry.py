@@ -1,0 +1,102 @@
+"""What is left in derived files of messages that have expired, and what RocketMQ cleans next.
+
+A broker past its retention deletes the log's first segments, and queue and index files only when
+all of a file's messages are gone, never a queue's last file (CleanCommitLogService,
+CleanConsumeQueueService, ConsumeQueue.deleteExpiredFile, IndexService.deleteExpiredFile). Until
+then such files hold entries whose physicalOffset is below the log's first offset.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.layouts import (
+    BATCH_QUEUE_ENTRY,
+    INDEX_ENTRY,
+    INDEX_ENTRY_BYTES,
+    INDEX_HEADER,
+    INDEX_HEADER_BYTES,
+    INDEX_MESSAGE,
+    INDEX_SLOT_BYTES,
+    QUEUE_ENTRY,
+)
+from reput.store_format.names import BATCH_CONSUME_QUEUE
+from reput.store_format.storage.protocol import Reader
+
+_CHUNK_ENTRIES = 1 << 16
+_MILLISECONDS = 1000
+
+
+class ExpiredPuts(NamedTuple):
+    """The entries of expired messages with which an index file begins, as puts.
+
+    hashes and messages: as reput.store_format.derive.packed_puts has them, one message a put. Its time is
+    what the entry's seconds say: a file built of these puts has the same timeDiffs again.
+    """
+
+    hashes: npt.NDArray[np.int32]
+    messages: npt.NDArray[Any]  # INDEX_MESSAGE
+
+
+def entry_layout(folder: str) -> np.dtype[Any]:
+    """The layout of an entry in this queue's folder, below the store."""
+    return BATCH_QUEUE_ENTRY if folder.split("/")[0] == BATCH_CONSUME_QUEUE else QUEUE_ENTRY
+
+
+def entries_at(slots: int) -> int:
+    """Where entry 0 of an index file stands; slots: maxHashSlotNum."""
+    return INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
+
+
+def index_header(file: Reader) -> np.void:
+    """An index file's header; of a shorter file, zeros."""
+    raw = np.zeros(INDEX_HEADER_BYTES, np.uint8)
+    if file.state.size >= len(raw):
+        file.read_into(0, raw)
+    header: np.void = raw.view(INDEX_HEADER)[0]
+    return header
+
+
+def index_entries(file: Reader, slots: int, first: int, count: int) -> npt.NDArray[Any]:
+    """INDEX_ENTRY rows `first` to `first + count` of an index file, as many as it has room for."""
+    at = entries_at(slots) + first * INDEX_ENTRY_BYTES
+    room = (file.state.size - at) // INDEX_ENTRY_BYTES
+    raw = np.empty(max(min(count, room), 0) * INDEX_ENTRY_BYTES, np.uint8)
+    if len(raw):
+        file.read_into(at, raw)
+    return raw.view(INDEX_ENTRY)
+
+
+def begins_expired(file: Reader, slots: int, log_start: int) -> bool:
+    """Whether an index file's first entry is of a message before the log's start."""
+    if index_header(file)["indexCount"] <= 1:
+        return False
+    first = index_entries(file, slots, 1, 1)
+    return bool(len(first) and first[0]["physicalOffset"] < log_start)
+
+
+def expired_puts(file: Reader, slots: int, log_start: int) -> Iterator[ExpiredPuts]:
+    """The entries with which an index file begins whose messages are before the log's start."""
+    header = index_header(file)
+    begin, count = int(header["beginTimestamp"]), int(header["indexCount"]) - 1
+    done = 0
+    while done < count:
+        entries = index_entries(file, slots, 1 + done, min(count - done, _CHUNK_ENTRIES))
+        live = np.flatnonzero(entries["physicalOffset"] >= log_start)
+        expired = entries[: int(live[0])] if len(live) else entries
+        if not len(expired):
+            return
+        messages = np.empty(len(expired), INDEX_MESSAGE)
+        messages["physicalOffset"] = expired["physicalOffset"]
+        messages["storeTimestamp"] = begin + expired["timeDiff"].astype(np.int64) * _MILLISECONDS
+        if not done:
+            messages["storeTimestamp"][0] = begin
+        done += len(expired)
+        if done == count and done > 1:  # the header knows the last one's time to the millisecond
+            messages["storeTimestamp"][-1] = header["endTimestamp"]
+        # each is its message's first put: inverted, as packed_puts wants it
+        yield ExpiredPuts(~expired["keyHash"].astype(np.int32), messages)
+        if len(live):
+            return

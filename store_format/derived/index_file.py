@@ -1,0 +1,131 @@
+"""IndexFiles: a header, slots by key hash, and entries chained within a slot.
+
+Puts are global and in the order of the log: put number g (from 0) is entry 1 + g % C of file
+g // C, where a file holds C = maxIndexNum - 1 entries. A file's chains are found slot range by
+slot range (`chain`), each from all of the file's puts, and come together in `fill_entries`:
+any number of ranges gives the same bytes.
+"""
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.kernels.ints import put_i32, put_i64
+from reput.store_format.kernels.jit import kernel
+from reput.store_format.layouts import (
+    INDEX_AT,
+    INDEX_ENTRY_BYTES,
+    INDEX_HEADER,
+    INDEX_HEADER_BYTES,
+    INDEX_SLOT_BYTES,
+)
+
+Bytes = npt.NDArray[np.uint8]
+Int32s = npt.NDArray[np.int32]
+
+# The last entry of the file before, whose values a new file's header starts with.
+Before = namedtuple("Before", "timestamp physical_offset")
+NOTHING_BEFORE = Before(0, 0)
+
+
+def capacity(max_index_num: int) -> int:
+    """Entries that a file holds: entry 0 is never used."""
+    return max_index_num - 1
+
+
+def file_bytes(max_hash_slot_num: int, max_index_num: int) -> int:
+    return (
+        INDEX_HEADER_BYTES
+        + max_hash_slot_num * INDEX_SLOT_BYTES
+        + max_index_num * INDEX_ENTRY_BYTES
+    )
+
+
+def slot_range(number: int, ranges: int, slots: int) -> tuple[int, int]:
+    """The slots [low, high) of range `number` of `ranges`."""
+    return number * slots // ranges, (number + 1) * slots // ranges
+
+
+@kernel
+def chain(
+    hashes: Int32s, first_entry: int, slots: int, low: int, newest: Int32s, out: Int32s
+) -> int:
+    """Chain the puts whose slot is in [low, low + len(newest)) to the entry before in their slot.
+
+    hashes: keyHash of puts that become entries first_entry, first_entry + 1, ...; newest: int32,
+    each slot's newest entry so far, updated; out: int32, filled with the previous entry of each
+    put in range, in order. Returns how many there were. (IndexFile.putKey)
+    """
+    count = 0
+    high = low + len(newest)
+    for i in range(len(hashes)):
+        slot = hashes[i] % slots
+        if low <= slot < high:
+            out[count] = newest[slot - low]
+            newest[slot - low] = first_entry + i
+            count += 1
+    return count
+
+
+@kernel
+def fill_entries(
+    puts: Any,
+    slots: int,
+    lows: npt.NDArray[np.int64],
+    previous: Int32s,
+    cursors: npt.NDArray[np.int64],
+    begin_timestamp: int,
+    out: Bytes,
+) -> None:
+    """Write the entries of `puts` to out, as on disk, with the chains of all ranges merged.
+
+    lows: the first slot of each range; previous: int32, the ranges' chains one after the other;
+    cursors: int64, where each range stands in `previous`, advanced. out: len(puts) * 20 bytes.
+    """
+    for i in range(len(puts)):
+        key_hash = puts[i].keyHash
+        number = 0
+        if len(lows) > 1:
+            slot = key_hash % slots
+            number = np.searchsorted(lows, slot, side="right") - 1
+        at = i * INDEX_ENTRY_BYTES
+        put_i32(out, at + INDEX_AT.keyHash, key_hash)
+        put_i64(out, at + INDEX_AT.physicalOffset, puts[i].physicalOffset)
+        put_i32(out, at + INDEX_AT.timeDiff, time_diff(puts[i].storeTimestamp, begin_timestamp))
+        put_i32(out, at + INDEX_AT.previous, previous[cursors[number]])
+        cursors[number] += 1
+
+
+@kernel
+def time_diff(store_timestamp: int, begin_timestamp: int) -> int:
+    """Whole seconds from begin to store time, within 0..2^31-1; 0 while begin is not positive."""
+    if begin_timestamp <= 0:
+        return 0
+    seconds: Any = (np.int64(store_timestamp) - np.int64(begin_timestamp)) // 1000
+    return int(min(max(seconds, 0), 0x7FFFFFFF))
+
+
+def header(
+    first: Before | None, last: Before | None, before: Before, slots_used: int, count: int
+) -> bytes:
+    """The 40 bytes of a file's header after a clean stop.
+
+    first, last: the file's first and last entry, None where it has none: then the values are
+    those of the file `before`, as when it was opened (IndexFile's constructor takes only
+    positive ones). count: indexCount.
+    """
+    opened = Before(max(before.timestamp, 0), max(before.physical_offset, 0))
+    begin, end = first or opened, last or opened
+    return np.array(
+        (
+            begin.timestamp,
+            end.timestamp,
+            begin.physical_offset,
+            end.physical_offset,
+            slots_used,
+            count,
+        ),
+        INDEX_HEADER,
+    ).tobytes()

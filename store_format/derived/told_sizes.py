@@ -1,0 +1,278 @@
+"""What a store's own files tell about its settings: sizes of segments, queue and index files.
+
+A broker knows them from its configuration; the files show them as well, so that none is ever
+continued with another size. Pure but for `read`, which fills a buffer from an index file.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.store_format.derived.consume_queue import segment_bytes
+from reput.store_format.disk.files import Bytes, Files
+from reput.store_format.derived.index_file import file_bytes
+from reput.store_format.layouts import (
+    INDEX_ENTRY,
+    INDEX_ENTRY_BYTES,
+    INDEX_HEADER,
+    INDEX_HEADER_BYTES,
+    INDEX_SLOT_BYTES,
+)
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    COMMIT_LOG,
+    CONSUME_QUEUE,
+    INDEX,
+    parse_index_name,
+    parse_segment_name,
+)
+from reput.store_format.release.settings import SettingError
+
+SEGMENT = "mappedFileSizeCommitLog"
+QUEUE = "mappedFileSizeConsumeQueue"
+BATCH_QUEUE = "mapperFileSizeBatchConsumeQueue"
+SLOTS, ENTRIES = "maxHashSlotNum", "maxIndexNum"
+SIZES = (SEGMENT, QUEUE, BATCH_QUEUE, SLOTS, ENTRIES)
+
+Read = Callable[[int, Bytes], None]  # fill a buffer from a place in a file
+_WINDOW_ENTRIES = 1 << 20
+
+
+class SizeDisagrees(SettingError):
+    """A file of the store has another size than a setting says; nothing was changed."""
+
+
+class Seen(NamedTuple):
+    """A file: its path below the store, its length in bytes, and how it is read."""
+
+    path: str
+    length: int
+    read: Read
+
+
+class SeenIndex(NamedTuple):
+    """An index file, with what its header says."""
+
+    file: Seen
+    begin: int  # beginPhyOffset
+    end: int  # endPhyOffset
+    next_entry: int  # indexCount
+
+
+def told_sizes(
+    segments: Sequence[Seen], queues: Iterable[Seen], batch_queues: Iterable[Seen],
+    indexes: Sequence[Seen], given: Mapping[str, int], otherwise: Mapping[str, int],
+) -> dict[str, int]:  # fmt: skip
+    """The sizes that the files tell, by RocketMQ's names; those of nothing are left out.
+
+    given: what the user has set; otherwise: RocketMQ's defaults. Files without a byte tell
+    nothing: a crash may leave such. Raises SizeDisagrees, which names a file, both sizes and the
+    option to give.
+    """
+    told = {}
+    for name, files in ((SEGMENT, segments), (QUEUE, queues), (BATCH_QUEUE, batch_queues)):
+        length = _one_length(name, files, given)
+        if length is not None:
+            told[name] = length
+    return told | _index_sizes(indexes, given, otherwise)
+
+
+def _one_length(name: str, files: Iterable[Seen], given: Mapping[str, int]) -> int | None:
+    """The length that all files have; where one is given, all must have that."""
+    first: Seen | None = None
+    for file in files:
+        if not file.length:
+            continue
+        if name in given and file.length != _rounded(name, given[name]):
+            # a segment that a crash left unfinished is given its length: recovery sees to it
+            if name == SEGMENT and first is not None and file.length < given[name]:
+                continue
+            raise SizeDisagrees(
+                f"{file.path}: has {file.length} bytes, and {name} is {given[name]}; "
+                f"give --set {name}={file.length}"
+            )
+        if first is not None and file.length != first.length:
+            if name == SEGMENT and file.length < first.length:
+                continue
+            raise SizeDisagrees(
+                f"{file.path}: has {file.length} bytes, and {first.path} has {first.length}; one "
+                f"of them is damaged: give --set {name}=... and use `reput recover`"
+            )
+        first = first or file
+    return first.length if first else None
+
+
+def _rounded(name: str, size: int) -> int:
+    return segment_bytes(size, False) if name == QUEUE else size
+
+
+# --- index files ---------------------------------------------------------------------------
+
+
+def _index_sizes(
+    files: Sequence[Seen], given: Mapping[str, int], otherwise: Mapping[str, int]
+) -> dict[str, int]:
+    """Slots and entries: by the header of a full file, or by where the first entry stands.
+
+    A file's length alone is that of many pairs of both.
+    """
+    seen = [_header(file) for file in files if file.length >= INDEX_HEADER_BYTES]
+    if not seen:
+        return {}
+    first = seen[0].file
+    for each in seen:
+        if each.file.length != first.length:
+            raise SizeDisagrees(
+                f"{each.file.path}: has {each.file.length} bytes, and {first.path} has "
+                f"{first.length}: the store was written with two sizes of {SLOTS} and {ENTRIES}"
+            )
+    pair = _pair(seen, given, otherwise)
+    if pair is None:
+        asked = given.get(SLOTS, otherwise[SLOTS]), given.get(ENTRIES, otherwise[ENTRIES])
+        if first.length == file_bytes(*asked) and not any(_has_entries(each) for each in seen):
+            return {SLOTS: asked[0], ENTRIES: asked[1]}
+        raise SizeDisagrees(
+            f"{first.path}: has {first.length} bytes, and {SLOTS}={asked[0]} with "
+            f"{ENTRIES}={asked[1]} makes {file_bytes(*asked)}; its content does not tell them: "
+            f"give --set {SLOTS}=... --set {ENTRIES}=... as the broker has them"
+        )
+    told = {SLOTS: pair[0], ENTRIES: pair[1]}
+    for name, size in told.items():
+        if given.get(name, size) != size:
+            raise SizeDisagrees(
+                f"{first.path}: has {first.length} bytes and was made with {name}={size}, "
+                f"and {name} is {given[name]}; give --set {SLOTS}={pair[0]} "
+                f"--set {ENTRIES}={pair[1]}"
+            )
+    return told
+
+
+def _header(file: Seen) -> SeenIndex:
+    raw = np.empty(INDEX_HEADER_BYTES, np.uint8)
+    file.read(0, raw)
+    h = np.frombuffer(raw, INDEX_HEADER, 1)[0]
+    return SeenIndex(file, int(h["beginPhyOffset"]), int(h["endPhyOffset"]), int(h["indexCount"]))
+
+
+def _has_entries(seen: SeenIndex) -> bool:
+    return seen.next_entry > 1
+
+
+def _pair(
+    seen: Sequence[SeenIndex], given: Mapping[str, int], otherwise: Mapping[str, int]
+) -> tuple[int, int] | None:
+    """(slots, entries) that a file's content shows, None where none does."""
+    wanted = given.get(ENTRIES, otherwise[ENTRIES])
+    with_entries = [each for each in seen if _has_entries(each)]
+    for each in with_entries:  # the size that is most likely, or that of a full file
+        for entries in (wanted, each.next_entry):
+            slots = _slots(each.file.length, entries)
+            if slots is not None and _fits(each, slots):
+                return slots, entries
+    for each in with_entries:
+        for entries in _places(each):
+            slots = _slots(each.file.length, entries)
+            if slots is not None and _fits(each, slots):
+                return slots, entries
+    return None
+
+
+def _slots(length: int, entries: int) -> int | None:
+    """How many slots leave room for so many entries, None where no number does."""
+    rest = length - INDEX_HEADER_BYTES - entries * INDEX_ENTRY_BYTES
+    return rest // INDEX_SLOT_BYTES if rest > 0 and rest % INDEX_SLOT_BYTES == 0 else None
+
+
+def _places(seen: SeenIndex) -> Iterator[int]:
+    """Numbers of entries, by where a first one of that place and hash stands.
+
+    Entries end with the file, so that each stands a multiple of its size before the end.
+    """
+    length = seen.file.length
+    whole = (length - INDEX_HEADER_BYTES) // INDEX_ENTRY_BYTES
+    for left in range(whole, 0, -_WINDOW_ENTRIES):
+        many = min(left, _WINDOW_ENTRIES)
+        buffer = np.empty(many * INDEX_ENTRY_BYTES, np.uint8)
+        seen.file.read(length - left * INDEX_ENTRY_BYTES, buffer)
+        rows = np.frombuffer(buffer, INDEX_ENTRY)
+        starts = (rows["physicalOffset"] == seen.begin) & (rows["previous"] == 0)
+        for row in np.flatnonzero(starts & (rows["keyHash"] > 0)):
+            yield left - int(row) + 1  # entry 0 is before it, and never used
+
+
+def _fits(seen: SeenIndex, slots: int) -> bool:
+    """Whether first and last entry stand where so many slots put them, and a slot has the last.
+
+    The last one's place may be one less than the header's: a writer's mark.
+    """
+    at = INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
+    last = at + (seen.next_entry - 1) * INDEX_ENTRY_BYTES
+    if last + INDEX_ENTRY_BYTES > seen.file.length:
+        return False
+    rows = [_entry(seen.file, at + INDEX_ENTRY_BYTES), _entry(seen.file, last)]
+    slot = np.empty(INDEX_SLOT_BYTES, np.uint8)
+    if min(int(row["keyHash"]) for row in rows) < 0:
+        return False
+    seen.file.read(INDEX_HEADER_BYTES + int(rows[1]["keyHash"]) % slots * INDEX_SLOT_BYTES, slot)
+    return (
+        int(rows[0]["physicalOffset"]) == seen.begin
+        and int(rows[1]["physicalOffset"]) in (seen.end, seen.end - 1)
+        and int.from_bytes(slot.tobytes(), "big") == seen.next_entry - 1
+    )
+
+
+def _entry(file: Seen, at: int) -> np.void:
+    raw = np.empty(INDEX_ENTRY_BYTES, np.uint8)
+    file.read(at, raw)
+    entry: np.void = np.frombuffer(raw, INDEX_ENTRY, 1)[0]
+    return entry
+
+
+# --- the files of a store -------------------------------------------------------------------
+
+
+def sizes_of_store(
+    files: Files, given: Mapping[str, int], otherwise: Mapping[str, int]
+) -> dict[str, int]:
+    """`told_sizes` of the store below `files`. Only reads. Raises SizeDisagrees, OSError."""
+    opened: list[Callable[[], None]] = []
+
+    def see(path: str) -> Seen:
+        file = files.open_read(path)
+        length = file.length()
+        if path.startswith(f"{INDEX}/"):
+            opened.append(file.close)
+        else:
+            file.close()
+        return Seen(path, length, file.read_at)
+
+    def queue_files(folder: str) -> Iterator[Seen]:
+        for topic in files.names(folder):
+            for queue_id in files.names(f"{folder}/{topic}"):
+                if queue_id.isdigit():
+                    for name in files.names(f"{folder}/{topic}/{queue_id}"):
+                        parse_segment_name(name)
+                        yield see(f"{folder}/{topic}/{queue_id}/{name}")
+
+    try:
+        segments = [see(f"{COMMIT_LOG}/{n}") for n in files.names(COMMIT_LOG) if _is_segment(n)]
+        indexes = []
+        for name in files.names(INDEX):
+            parse_index_name(name)
+            indexes.append(see(f"{INDEX}/{name}"))
+        return told_sizes(
+            segments, queue_files(CONSUME_QUEUE), queue_files(BATCH_CONSUME_QUEUE), indexes,
+            given, otherwise,
+        )  # fmt: skip
+    finally:
+        for close in opened:
+            close()
+
+
+def _is_segment(name: str) -> bool:
+    try:
+        parse_segment_name(name)
+    except ValueError:
+        return False  # recovery says what is wrong with it
+    return True

@@ -1,0 +1,1 @@
+"""Store files as text and values: what `reput dump` shows."""

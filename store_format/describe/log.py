@@ -1,0 +1,219 @@
+"""A CommitLog segment described for a reader: records, its end, and what is damaged or stale.
+
+Where the chain of records breaks, the description says why, looks for the next record that stands
+in its own place, and goes on: what follows a break is marked, and doubted where it looks stale.
+"""
+
+from collections.abc import Generator, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reput.store_format.describe.record import (
+    Item,
+    describe_body,
+    describe_properties,
+    describe_record,
+    fields_at,
+)
+from reput.store_format.derive.dispatch import Puts, dispatch
+from reput.store_format.faults import REASONS, Fault
+from reput.store_format.layouts import (
+    BLANK,
+    BLANK_BYTES,
+    INDEX_MESSAGE,
+    QUEUE_PUT,
+    RECORD_HEAD,
+    RECORD_HEAD_BYTES,
+)
+from reput.store_format.log.walk import Read, Walk
+from reput.store_format.derive.packed_puts import unpacked
+from reput.store_format.log.properties import NAMES
+from reput.store_format.derive.queue_table import batch_topics, clear, new_table
+from reput.store_format.log.records import Bytes
+from reput.store_format.derive.scan import ScanRules
+
+WINDOW_BYTES = 8 << 20
+BODY_SHOWN_MAX = 1 << 20
+# How many records are dispatched at a time, and room for what even one of them may put.
+_SLICE = 256
+_ROOM = 1 << 16
+
+
+class Shown(NamedTuple):
+    """What a message carries of its sender's own, shown only where asked for."""
+
+    bodies: bool = False
+    properties: bool = False
+
+
+def describe_segment(
+    read: Read, start: int, end: int, first: int, rules: ScanRules, shown: Shown
+) -> Iterator[Item]:
+    """What stands in a segment [start, end), from physical offset `first` on, in order.
+
+    read(physical offset, buffer) fills the buffer. If `first` is not the segment's start, the
+    description begins at the first record there or after it. Items, by "kind":
+
+    - record: its fields, tagsCode (None: it goes to no queue) and the keyHashes it is indexed by;
+      afterBreak and doubts (a list of reasons why it is stale) where a break is before it;
+    - damage: fault, field, value and reason; skipped: bytes up to the next record;
+    - blank: the segment's end (restIsZero: nothing stale behind it); zeros: nothing was written.
+
+    Memory does not depend on the segment's length, only on its number of queues.
+    """
+    return _Segment(read, start, end, rules, shown).run(first)
+
+
+class _Segment:
+    def __init__(self, read: Read, start: int, end: int, rules: ScanRules, shown: Shown) -> None:
+        self.read, self.start, self.end = read, start, end
+        self.rules, self.shown = rules, shown
+        buffer = np.empty(min(WINDOW_BYTES, end - start), np.uint8)
+        self.walk = Walk(read, end, rules.records, rules.checks, buffer)
+        self.delays = np.array(rules.delays, np.int64)
+        self.places = np.empty((len(NAMES), 2), np.int64)
+        self.batches = batch_topics(list(rules.batch_topics))
+        self.table = new_table(_ROOM, 4 * _ROOM)
+        self.puts = Puts(
+            np.zeros(_ROOM, QUEUE_PUT),
+            np.zeros(_ROOM, np.int32),
+            np.zeros(_ROOM, INDEX_MESSAGE),
+            np.zeros(3, np.int64),
+        )
+        self.broken = False
+        self.last_timestamp: int | None = None  # of the last live record
+        self.next_offset: dict[tuple[str, int], int] = {}
+
+    def run(self, first: int) -> Iterator[Item]:
+        at = max(first, self.start)
+        if at > self.start:
+            at = next(self.walk.places(at, self.end), self.end)
+        while at < self.end:
+            at, fault = yield from self._chain(at)
+            if fault == Fault.BLANK:
+                at = yield from self._blank(at)
+            elif fault != Fault.NONE:
+                at = yield from self._break(at, fault)
+
+    def _chain(self, at: int) -> Generator[Item, None, tuple[int, Fault]]:
+        """The records from `at` on; returns where the chain stops, and why."""
+        for step in self.walk.steps(at, self.end):
+            told, refused = yield from self._records(step.window, step.rows)
+            if refused != Fault.NONE:
+                return int(step.rows["physicalOffset"][told]), refused
+            at = step.next
+            if step.fault != Fault.NONE:
+                return at, step.fault
+        return at, Fault.NONE
+
+    def _records(self, window: Bytes, rows: Any) -> Generator[Item, None, tuple[int, Fault]]:
+        """Describe checked rows; returns (rows described, the dispatch rules' fault)."""
+        done = 0
+        while done < len(rows):
+            some = rows[done : done + _SLICE]
+            count, code = dispatch(
+                window, some, self.rules.dispatch, self.delays, self.batches, self.table, self.puts,
+                self.places,
+            )  # fmt: skip
+            used = self.puts.used.tolist()
+            index_puts = unpacked(self.puts.hashes[: used[1]], self.puts.messages[: used[2]])
+            tags, keys = _by_place(self.puts.queue[: used[0]], index_puts)
+            self.puts.used[:] = 0
+            clear(self.table)
+            for row in some[:count]:
+                place = int(row["physicalOffset"])
+                item = describe_record(window, row, self.start, self.rules)
+                item |= {"tagsCode": tags.get(place), "keyHashes": keys.get(place, [])}
+                yield self._judge(item) | self._sent(window, row)
+            done += count
+            if code not in (Fault.NONE, Fault.NEED_MORE):
+                return done, Fault(code)
+        return done, Fault.NONE
+
+    def _judge(self, item: Item) -> Item:
+        """The item, marked where it stands behind a break: with reasons to doubt that it lives."""
+        queue = item["topic"], item["queueId"]
+        queued = item["transaction"] in ("none", "commit")
+        if self.broken:
+            doubts = []
+            if self.last_timestamp is not None and item["storeTimestamp"] < self.last_timestamp:
+                doubts.append("storeTimestamp is before the last live record's")
+            if queued and item["queueOffset"] < self.next_offset.get(queue, 0):
+                doubts.append("queueOffset is below its queue's next")
+            item |= {"afterBreak": True, "doubts": doubts}
+            if doubts:
+                return item
+        self.last_timestamp = item["storeTimestamp"]
+        if queued:
+            self.next_offset[queue] = item["queueOffset"] + 1
+        return item
+
+    def _sent(self, window: Bytes, row: Any) -> Item:
+        """What the sender put in, as far as it is asked for."""
+        item: Item = {}
+        if self.shown.properties:
+            item |= describe_properties(window, row, self.rules.dispatch.split_properties)
+        if self.shown.bodies:
+            piece = np.empty(min(int(row["bodyLength"]), BODY_SHOWN_MAX), np.uint8)
+            self.read(int(row["physicalOffset"]) + int(row["bodyAt"] - row["at"]), piece)
+            item |= describe_body(piece.tobytes(), int(row["bodyLength"]))
+        return item
+
+    def _blank(self, at: int) -> Generator[Item, None, int]:
+        size = fields_at(self.walk.load(at, BLANK_BYTES), BLANK, 0)["size"]
+        behind = at + BLANK_BYTES
+        rest_is_zero = self._zeros_end(behind) == self.end
+        where = {"at": at - self.start, "physicalOffset": at}
+        yield {"kind": "blank"} | where | {"size": size, "restIsZero": rest_is_zero}
+        if size != self.end - at:
+            reason = "a BLANK's size is not the rest of the segment"
+            yield {"kind": "damage"} | where | {
+                "fault": "BLANK", "field": "size", "value": size, "reason": reason
+            }  # fmt: skip
+        return self.end
+
+    def _break(self, at: int, fault: Fault) -> Generator[Item, None, int]:
+        """Say what stands at `at`, where no record is, and find the next one."""
+        where = {"at": at - self.start, "physicalOffset": at}
+        self.broken = True
+        search_from = at + 1
+        if fault == Fault.ZEROS:
+            zeros_end = self._zeros_end(at)
+            if zeros_end == self.end:
+                yield {"kind": "zeros"} | where | {"bytes": zeros_end - at}
+                return zeros_end
+            # the last of the zeros may be the first bytes of a record's size
+            search_from = max(at + 1, zeros_end - 3)
+        name, reason = REASONS[fault]
+        yield {"kind": "damage"} | where | {
+            "fault": fault.name, "field": name, "value": self._value(at, name), "reason": reason
+        }  # fmt: skip
+        next_at = next(self.walk.places(search_from, self.end), self.end)
+        yield {"kind": "skipped"} | where | {"bytes": next_at - at}
+        return next_at
+
+    def _value(self, at: int, name: str) -> int | None:
+        """The value of a field at fault, where its place is known."""
+        head = np.zeros(RECORD_HEAD_BYTES, np.uint8)
+        self.read(at, head[: self.end - at])
+        return fields_at(head, RECORD_HEAD, 0).get(name)
+
+    def _zeros_end(self, at: int) -> int:
+        """Where the zeros that start at `at` end."""
+        for start, window in self.walk.windows(at, self.end):
+            set_bytes = window.view(np.bool_)
+            if set_bytes.any():
+                return start + int(set_bytes.argmax())
+        return max(at, self.end)
+
+
+def _by_place(queue_puts: Any, index_puts: Any) -> tuple[dict[int, int], dict[int, list[int]]]:
+    """Of each record by its place: the tagsCode, and the key hashes in order."""
+    tags: dict[int, int] = {}
+    for place, code in queue_puts[["physicalOffset", "tagsCode"]].tolist():
+        tags.setdefault(place, code)
+    keys: dict[int, list[int]] = {}
+    for place, key in index_puts[["physicalOffset", "keyHash"]].tolist():
+        keys.setdefault(place, []).append(key)
+    return tags, keys

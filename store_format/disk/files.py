@@ -1,0 +1,370 @@
+"""The file layer of whatever writes to a store: the few operations that can fail or be lost.
+
+The writer, recovery and publishing are given a `Files`, so that tests can put one in its place
+that fails an operation, or shows what a crash would have left.
+
+What is assumed of a disk (docs/writer.md has it at length):
+
+- What was written and not synced may be there, in part, in any order, or not at all; a write
+  within one aligned sector of 512 bytes is there or is not. What was never written reads as zeros.
+- `OpenFile.sync` makes a file's bytes and length durable, but not its name.
+- `sync_folder` makes names durable: those created, renamed and removed in that folder.
+- A killed process loses nothing that was written.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.disk.locks import held_here, identity, is_ours
+
+Bytes = npt.NDArray[np.uint8]
+# What can be written: bytes, bytearray, memoryview, or a contiguous array of uint8.
+Data = Any
+
+SECTOR_BYTES = 512
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+class StoreInUse(StoreError):
+    """Another process (or another writer in this one) holds the store's lock."""
+
+
+class OpenFile(Protocol):
+    """An open file; places and lengths in bytes. OSError where the disk refuses."""
+
+    def write_at(self, at: int, data: Data) -> None:
+        """Write all of data at a place."""
+
+    def read_at(self, at: int, buffer: Bytes) -> None:
+        """Fill the buffer from a place. Raises StoreChanged where the file is too short."""
+
+    def sync(self) -> None:
+        """Return when all bytes written, and the length, are durable."""
+
+    def set_length(self, length: int) -> None:
+        """Cut, or extend with zeros."""
+
+    def length(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """A folder tree. Paths are below its root, joined with '/'; '' is the root."""
+
+    def open(self, path: str) -> OpenFile:
+        """Open for reading and writing. Raises FileNotFoundError."""
+
+    def open_read(self, path: str) -> OpenFile:
+        """Open for reading only. Raises FileNotFoundError."""
+
+    def create(self, path: str) -> OpenFile:
+        """A new, empty file. Raises FileExistsError."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder of that name."""
+
+    def is_folder(self, path: str) -> bool:
+        """Whether it is a folder, or else a regular file. Raises StoreError for anything else:
+        a link, a device, or what another file system is mounted on.
+        """
+
+    def is_ours(self, path: str) -> bool:
+        """Whether this user made the file or folder, nobody else may write to it, and it is no
+        link.
+        """
+
+    def inode(self, path: str) -> int:
+        """What tells a file or folder from another that takes its name."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted; empty where there is no such folder."""
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder with those above it that are missing; their names are made durable."""
+
+    def add_folder(self, path: str, like: str | None = None) -> None:
+        """Make a folder in one that is there, with the mode and owner of `like`. Its name is not
+        durable yet. Raises FileExistsError.
+        """
+
+    def add_own_folder(self, path: str) -> None:
+        """Make a folder that is this user's alone (`is_ours`). Raises FileExistsError."""
+
+    def create_own(self, path: str) -> OpenFile:
+        """A new, empty file that is this user's alone. Raises FileExistsError."""
+
+    def rename(self, path: str, to: str) -> None:
+        """Give a file or folder another name; a file or empty folder of that name goes."""
+
+    def exchange(self, path: str, to: str) -> None:
+        """Swap two names in one atomic step."""
+
+    def link(self, path: str, to: str) -> None:
+        """Give a file a second name."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or an empty folder."""
+
+    def sync_folder(self, path: str) -> None: ...
+
+    def sync_all(self, path: str) -> None:
+        """Return when all bytes and names of the file system that holds `path` are durable."""
+
+    def lock(self, path: str) -> Callable[[], None]:
+        """Lock as RocketMQ does; returns what lets go of it. Raises StoreInUse."""
+
+
+def fill_from(descriptor: int, path: str, at: int, buffer: Bytes) -> None:
+    """Fill the buffer from a place in an open file. Raises StoreChanged where it is too short."""
+    view = memoryview(buffer).cast("B")
+    done = 0
+    while done < len(view):
+        count = os.preadv(descriptor, [view[done:]], at + done)
+        if count == 0:
+            raise StoreChanged(f"{path}: ends before offset {at + len(view)}")
+        done += count
+
+
+class DiskFile:
+    """An open file of this machine."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path, self._descriptor = path, descriptor
+
+    def write_at(self, at: int, data: Data) -> None:
+        done = os.pwrite(self._descriptor, data, at)
+        if done < len(data):  # a signal, or a disk that is filling up
+            view = memoryview(data).cast("B")
+            while done < len(view):
+                done += os.pwrite(self._descriptor, view[done:], at + done)
+
+    def read_at(self, at: int, buffer: Bytes) -> None:
+        fill_from(self._descriptor, self.path, at, buffer)
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def set_length(self, length: int) -> None:
+        os.ftruncate(self._descriptor, length)
+
+    def length(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class DiskFiles:
+    """The files below a folder of this machine. Links are not followed.
+
+    root: its path without a slash at the end, so '' for all of the machine's. owner: the user
+    and group that new files and folders get, where they are not to be ours.
+    """
+
+    def __init__(
+        self, root: str, file_mode: int = 0o644, folder_mode: int = 0o755,
+        owner: tuple[int, int] | None = None,
+    ) -> None:  # fmt: skip
+        self.root = root
+        self.file_mode, self.folder_mode, self.owner = file_mode, folder_mode, owner
+
+    @classmethod
+    def as_owned_by(cls, store: os.stat_result, root: str) -> "DiskFiles":
+        """New files get a store's mode and owner: its broker has to read and write them."""
+        mode = stat.S_IMODE(store.st_mode)
+        owner = (store.st_uid, store.st_gid) if os.geteuid() == 0 else None
+        return cls(root, mode & 0o666, mode, owner)
+
+    def _at(self, path: str) -> str:
+        return f"{self.root}/{path}" if path else self.root or "/"
+
+    def open(self, path: str) -> DiskFile:
+        return self._open(path, os.O_RDWR)
+
+    def open_read(self, path: str) -> DiskFile:
+        return self._open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def create(self, path: str) -> DiskFile:
+        file = self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        self._give(path)
+        return file
+
+    def _give(self, path: str) -> None:
+        if self.owner is not None:
+            os.chown(self._at(path), *self.owner, follow_symlinks=False)
+
+    def _open(self, path: str, flags: int, mode: int | None = None) -> DiskFile:
+        at, mode = self._at(path), self.file_mode if mode is None else mode
+        try:
+            return DiskFile(at, os.open(at, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode))
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise StoreError(f"{at}: is a link") from None
+            raise
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(self._at(path))
+
+    def is_folder(self, path: str) -> bool:
+        at = self._at(path)
+        about = os.lstat(at)
+        if stat.S_ISDIR(about.st_mode):
+            if path and about.st_dev != os.stat(self._at(path.rpartition("/")[0])).st_dev:
+                raise StoreError(f"{at}: another file system is mounted there")
+            return True
+        if not stat.S_ISREG(about.st_mode):
+            kind = "a link" if stat.S_ISLNK(about.st_mode) else "neither a file nor a folder"
+            raise StoreError(f"{at}: is {kind}")
+        return False
+
+    def is_ours(self, path: str) -> bool:
+        about = os.lstat(self._at(path))
+        kind = stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)
+        return kind and is_ours(about)
+
+    def inode(self, path: str) -> int:
+        return os.lstat(self._at(path)).st_ino
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._at(folder)))
+        except FileNotFoundError:
+            return []
+
+    def make_folder(self, path: str) -> None:
+        parts = path.split("/") if path else []
+        if not os.path.isdir(self.root):
+            os.makedirs(self.root, self.folder_mode)
+        for depth in range(1, len(parts) + 1):
+            here = self._at("/".join(parts[:depth]))
+            if not os.path.isdir(here):
+                os.mkdir(here, self.folder_mode)
+                self._give("/".join(parts[:depth]))
+                self.sync_folder("/".join(parts[: depth - 1]))
+
+    def add_folder(self, path: str, like: str | None = None) -> None:
+        at = self._at(path)
+        os.mkdir(at, self.folder_mode)
+        if like is None:
+            self._give(path)
+            return
+        about = os.lstat(self._at(like))
+        if self.owner is not None:
+            os.chown(at, about.st_uid, about.st_gid, follow_symlinks=False)
+        os.chmod(at, stat.S_IMODE(about.st_mode))
+
+    def add_own_folder(self, path: str) -> None:
+        os.mkdir(self._at(path), 0o700)
+
+    def create_own(self, path: str) -> DiskFile:
+        return self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+
+    def rename(self, path: str, to: str) -> None:
+        os.rename(self._at(path), self._at(to))
+
+    def exchange(self, path: str, to: str) -> None:
+        """Linux's renameat2 with RENAME_EXCHANGE."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        names = os.fsencode(self._at(path)), os.fsencode(self._at(to))
+        if libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), self._at(path), None, self._at(to))
+
+    def link(self, path: str, to: str) -> None:
+        os.link(self._at(path), self._at(to), follow_symlinks=False)
+
+    def remove(self, path: str) -> None:
+        at = self._at(path)
+        if os.path.isdir(at) and not os.path.islink(at):
+            os.rmdir(at)
+        else:
+            os.unlink(at)
+
+    def sync_folder(self, path: str) -> None:
+        descriptor = os.open(self._at(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def sync_all(self, path: str) -> None:
+        """Linux's syncfs; it tells of write errors since Linux 5.8."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        descriptor = os.open(self._at(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if libc.syncfs(descriptor):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), self._at(path))
+        finally:
+            os.close(descriptor)
+
+    def open_below(self, path: str) -> DiskFile:
+        """open_read where no folder on the way from the root may be a link either."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        *folders, name = path.split("/")
+        here = os.open(self._at(""), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for folder in folders:
+                below = os.open(folder, flags | os.O_DIRECTORY, dir_fd=here)
+                os.close(here)
+                here = below
+            file = os.open(name, flags, dir_fd=here)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise StoreError(f"{self._at(path)}: a link is on the way to it") from None
+            raise
+        finally:
+            os.close(here)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise StoreError(f"{self._at(path)}: is not a regular file")
+        return DiskFile(self._at(path), file)
+
+    def lock(self, path: str) -> Callable[[], None]:
+        """FileChannel.tryLock(0, 1, false): a POSIX lock on the first byte.
+
+        The file stays, and holds the word `lock` (DefaultMessageStore.start).
+        """
+        at = self._at(path)
+        # Looked at before it is opened: POSIX locks go with the first descriptor closed.
+        if os.path.exists(at) and identity(os.stat(at)) in held_here:
+            raise StoreInUse(f"{at}: this process has the store open already")
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(at, flags, self.file_mode)
+        key = identity(os.fstat(descriptor))
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise StoreInUse(f"{at}: another process has the store open") from None
+            raise
+        held_here.add(key)
+        if os.pread(descriptor, 5, 0) != b"lock":
+            os.pwrite(descriptor, b"lock", 0)
+            os.fsync(descriptor)
+
+        def release() -> None:
+            os.close(descriptor)
+            held_here.discard(key)
+
+        return release
+
+
+class FixedFiles(DiskFiles):
+    """The files below a folder that others may have filled: read without following any link."""
+
+    def open_read(self, path: str) -> DiskFile:
+        return self.open_below(path)

@@ -1,0 +1,1 @@
+"""Strings, hash codes and maps as Java has them."""

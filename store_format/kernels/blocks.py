@@ -1,0 +1,118 @@
+"""Texts in uint8 arrays, looked at a block at a time by kernels: to find, to compare, to hash.
+
+A block is one of LLVM's vectors, which it makes of what vectors the processor has. It may reach
+past the text, not past the buffer: there the text is gone through byte by byte.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba.core import types
+
+from reput.store_format.kernels.ints import intrinsic, pointer
+from reput.store_format.kernels.jit import inlined
+
+Bytes = npt.NDArray[np.uint8]
+
+BLOCK = 32  # bytes
+_FLAGS = ir.IntType(BLOCK)
+_BYTE, _HALF, _WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_BYTES, _HALVES = ir.VectorType(_BYTE, BLOCK), ir.VectorType(_HALF, BLOCK)
+_ZEROS = ir.Constant(_BYTES, [0] * BLOCK)
+
+
+def _load_block(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
+    place = pointer(context, builder, kinds, values, _BYTES)
+    return builder.load(place, align=1)
+
+
+def _in_all(builder: Any, byte: Any) -> Any:
+    """A block of one byte, the lowest of a word."""
+    one = ir.Constant(_BYTES, ir.Undefined)
+    one = builder.insert_element(one, builder.trunc(byte, _BYTE), _HALF(0))
+    return builder.shuffle_vector(one, one, ir.Constant(_HALVES, [0] * BLOCK))
+
+
+def _first(builder: Any, sign: str, one: Any, other: Any) -> Any:
+    """The first byte at which two blocks compare so; BLOCK if none does."""
+    flags = builder.bitcast(builder.icmp_unsigned(sign, one, other), _FLAGS)
+    may_be_zero = ir.IntType(1)(0)
+    return builder.zext(builder.cttz(flags, may_be_zero), _WORD)
+
+
+@intrinsic
+def _first_of(_context: Any, buf: Any, _at: Any, _byte: Any) -> Any:
+    """(buf, at, byte): how many bytes of the block at `at` stand before the first `byte`."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        found = _load_block(context, builder, signature.args[:2], values[:2])
+        return _first(builder, "==", found, _in_all(builder, values[2]))
+
+    return types.int64(buf, types.int64, types.int64), build
+
+
+@intrinsic
+def _first_unlike(_context: Any, buf: Any, _at: Any, other: Any, _other_at: Any) -> Any:
+    """(buf, at, other, other_at): with how many equal bytes the two blocks begin."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        one = _load_block(context, builder, signature.args[:2], values[:2])
+        two = _load_block(context, builder, signature.args[2:], values[2:])
+        return _first(builder, "!=", one, two)
+
+    return types.int64(buf, types.int64, other, types.int64), build
+
+
+@intrinsic
+def ascii_sum(_context: Any, buf: Any, _at: Any, _skipped: Any) -> Any:
+    """(buf, at, skipped): the bytes of a block times 31 to the power of how many follow each.
+
+    As a uint32 in an int64; -1 if a byte is above 7F. The `skipped` first bytes count as zeros.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        block = _load_block(context, builder, signature.args[:2], values[:2])
+        places = ir.Constant(_BYTES, list(range(BLOCK)))
+        kept = builder.icmp_unsigned(">=", places, _in_all(builder, values[2]))
+        units = builder.select(kept, block, _ZEROS)
+        powers = ir.Constant(_HALVES, [31**i & 0xFFFFFFFF for i in reversed(range(BLOCK))])
+        terms = builder.mul(builder.zext(units, _HALVES), powers)
+        kind = ir.FunctionType(_HALF, [_HALVES])
+        add_up = builder.module.declare_intrinsic(f"llvm.vector.reduce.add.v{BLOCK}i32", fnty=kind)
+        total = builder.zext(builder.call(add_up, [terms]), _WORD)
+        above = builder.icmp_signed("<", units, _ZEROS)
+        some = builder.icmp_unsigned("!=", builder.bitcast(above, _FLAGS), _FLAGS(0))
+        return builder.select(some, _WORD(-1), total)
+
+    return types.int64(buf, types.int64, types.int64), build
+
+
+@inlined
+def find_byte(buf: Bytes, at: int, end: int, byte: int) -> int:
+    """The first place in buf[at:end] that holds `byte`; `end` if none does."""
+    while at < end and at + BLOCK <= len(buf):
+        before = _first_of(buf, at, byte)
+        at += before
+        if before < BLOCK:
+            return min(at, end)
+    while at < end and buf[at] != byte:
+        at += 1
+    return min(at, end)
+
+
+@inlined
+def same_bytes(buf: Bytes, at: int, other: Bytes, other_at: int, length: int) -> bool:
+    """buf[at:] and other[other_at:] begin with the same `length` bytes."""
+    i = 0
+    while i < length and at + i + BLOCK <= len(buf) and other_at + i + BLOCK <= len(other):
+        alike = _first_unlike(buf, at + i, other, other_at + i)
+        if alike < BLOCK:
+            return bool(i + alike >= length)
+        i += BLOCK
+    while i < length:
+        if buf[at + i] != other[other_at + i]:
+            return False
+        i += 1
+    return True

@@ -1,0 +1,161 @@
+"""How kernels are compiled, and where what was compiled is kept.
+
+Kernels fill arrays that they are given and allocate none, so numba need not count references
+to arrays (`_nrt=False`): counting cost more than half of a dispatch. What must allocate, and is
+called once for thousands of records, is `allocating`.
+
+numba's own cache sees a change of a kernel's file, but not of a kernel that it calls from
+another file: it would go on with the old rule. So the cache folder is named by a hash of all of
+this package's sources.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any, TypeVar
+
+from numba import njit
+from numba.core import config
+from numba.core.caching import FunctionCache, _CacheLocator
+from numba.core.dispatcher import Dispatcher
+
+import store_format
+from reput.store_format.disk.private import private_folder
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_njit: Any = njit  # its stub does not know _nrt
+_config: Any = config  # nor that the settings are attributes
+
+if _config.DISABLE_JIT:
+    raise RuntimeError("NUMBA_DISABLE_JIT is set, but kernels read numbers by LLVM: unset it")
+
+
+def _sources_hash() -> str:
+    """A hash of the package's modules, in all its folders; works from a zip as well."""
+    digest = hashlib.sha256()
+    for name, source in sorted(_modules(resources.files(store_format), "")):
+        digest.update(f"{name} {len(source)}\n".encode() + source)
+    return digest.hexdigest()[:16]
+
+
+def _modules(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
+    """Each module below a folder: its path from there, and its source."""
+    for found in folder.iterdir():
+        name = f"{above}{found.name}"
+        if found.name.endswith(".py"):
+            yield name, found.read_bytes()
+        elif found.name != "__pycache__" and found.is_dir():
+            yield from _modules(found, f"{name}/")
+
+
+def _cache_folder() -> str | None:
+    """A folder for compiled kernels; None where there is none that others cannot change.
+
+    Compiled code is loaded from there. Without one, kernels are compiled in memory.
+    """
+    roots = [
+        os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("REPUT_CACHE"),
+        os.path.join(os.path.expanduser("~"), ".cache", "reput"),
+        os.path.join(tempfile.gettempdir(), f"reput-{os.geteuid()}"),
+    ]
+    for root in filter(None, roots):
+        with suppress(OSError):
+            return private_folder(os.path.join(root, "kernels", _sources_hash()))
+    return None
+
+
+_CACHE_FOLDER = _cache_folder()
+
+
+_FunctionCache: Any = FunctionCache  # numba's is untyped
+
+
+class _MendingCache(_FunctionCache):  # type: ignore[misc]
+    """numba's cache of one kernel, which takes a cut or emptied file for none.
+
+    A machine that stopped can leave one; numba's own cache fails of it, at each start anew.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # noqa: BLE001 (unpickling what is no pickle raises anything)
+            with suppress(OSError):
+                self.flush()  # or it could not be saved anew
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):  # a full disk: it is compiled, and will be again
+            super().save_overload(sig, data)
+
+
+class SourcesLocator(_CacheLocator):
+    """Finds what was compiled from these sources, wherever they lie: a checkout, a wheel, a zip.
+
+    numba's own locators go by a module's path, and each application on a cluster has its zip in
+    another folder: every one of them would compile all anew.
+    """
+
+    def __init__(self, function: Any, file: str) -> None:
+        self._py_file = file  # numba's messages name it
+        self._name = f"{function.__module__}-{function.__code__.co_firstlineno}"
+
+    def get_cache_path(self) -> str:
+        return str(_CACHE_FOLDER)
+
+    def get_source_stamp(self) -> str:
+        return ""  # the folder's name has a hash of all sources
+
+    def get_disambiguator(self) -> str:
+        return self._name
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> "SourcesLocator":
+        return cls(function, file)
+
+
+def _compiled(function: Function, **options: Any) -> Function:
+    if _CACHE_FOLDER is None:
+        return _njit(**options)(function)  # type: ignore[no-any-return]
+    # numba decides where a function's cache is when it is decorated; releases that know no
+    # locator classes take the folder, and part it by paths
+    ours = {
+        "CACHE_DIR": _CACHE_FOLDER,
+        "CACHE_LOCATOR_CLASSES": f"{SourcesLocator.__module__}.{SourcesLocator.__qualname__}",
+    }
+    before = {name: getattr(_config, name, "") for name in ours}
+    try:
+        for name, value in ours.items():
+            setattr(_config, name, value)
+        compiled = _njit(cache=True, **options)(function)
+        if isinstance(compiled, Dispatcher):
+            setattr(compiled, "_cache", _MendingCache(function))  # noqa: B010 (not in its stub)
+        return compiled  # type: ignore[no-any-return]
+    finally:
+        for name, value in before.items():
+            setattr(_config, name, value)
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function that allocates nothing."""
+    return _compiled(function, _nrt=False)
+
+
+def inlined(function: Function) -> Function:
+    """A kernel so small that a call would cost more than its work."""
+    return _compiled(function, _nrt=False, inline="always")
+
+
+def allocating(function: Function) -> Function:
+    """Compile a function that makes arrays."""
+    return _compiled(function)
+
+
+def unlocked(function: Function) -> Function:
+    """As `allocating`; other threads run meanwhile."""
+    return _compiled(function, nogil=True)

@@ -1,0 +1,64 @@
+"""Records longer than a walk's window: read without ever holding their body."""
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.faults import Fault
+from reput.store_format.layouts import (
+    PROPERTIES_LENGTH,
+    RECORD_HEAD,
+    RECORD_MIDDLE,
+    RECORD_PREFIX_MAX,
+    TOPIC_LENGTH_V1,
+    TOPIC_LENGTH_V2,
+)
+from reput.store_format.log.records import RECORD_ROW, RecordRules, prefix_bytes, read_record
+
+Bytes = npt.NDArray[np.uint8]
+Read = Callable[[int, Bytes], None]
+
+# The most that follows a body: both lengths, a topic and properties of 32,767 bytes.
+_TAIL_MAX = TOPIC_LENGTH_V2 + PROPERTIES_LENGTH + 2 * 0x7FFF
+_PIECE_BYTES = 1 << 20
+
+
+def read_oversize(
+    read: Read, place: int, size: int, rules: RecordRules
+) -> tuple[Fault, Bytes, Any]:
+    """(fault, bytes around the body, RECORD_ROW of shape (1,)) of a framed record at `place`.
+
+    Nothing is read of the body: its CRC is for the caller to compare (see crc_of).
+    """
+    row = np.zeros(1, RECORD_ROW)
+    head = np.empty(RECORD_PREFIX_MAX, np.uint8)
+    read(place, head)
+    first = np.frombuffer(head, RECORD_HEAD, 1)[0]
+    prefix = prefix_bytes(int(first["sysFlag"]), rules)
+    middle = np.frombuffer(head, RECORD_MIDDLE, 1, prefix - RECORD_MIDDLE.itemsize)[0]
+    body = max(int(middle["bodyLength"]), 0)
+    tail = size - prefix - body
+    if tail < TOPIC_LENGTH_V1 + PROPERTIES_LENGTH:
+        return Fault.BODY_LENGTH, head, row
+    # where more than a tail can have is left, these bytes still tell which length is wrong
+    around = np.empty(prefix + min(tail, _TAIL_MAX), np.uint8)
+    around[:prefix] = head[:prefix]
+    read(place + prefix + body, around[prefix:])
+    fault = Fault(read_record(around, 0, size, place, body, rules, row[0]))
+    return fault, around, row
+
+
+def crc_of(read: Read, at: int, length: int) -> int:
+    """CRC-32 of the bytes at [at, at + length), less its highest bit; read a piece at a time."""
+    piece = np.empty(min(_PIECE_BYTES, length), np.uint8)
+    crc = 0
+    end = at + length
+    while at < end:
+        part = piece[: min(len(piece), end - at)]
+        read(at, part)
+        crc = zlib.crc32(part.data, crc)
+        at += len(part)
+    return crc & 0x7FFFFFFF

@@ -1,0 +1,101 @@
+"""A message's properties: `name 01 value 02`, repeated (MessageDecoder.string2messageProperties).
+
+One pass finds the values that the dispatch rules need. Which pairs count differs by release.
+"""
+
+from collections import namedtuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.kernels.ints import get_i32
+from reput.store_format.kernels.blocks import find_byte, same_bytes
+from reput.store_format.kernels.jit import inlined, kernel
+from reput.store_format.layouts import PROPERTY_END, PROPERTY_NAME_END
+
+Bytes = npt.NDArray[np.uint8]
+
+# The properties that decide where a message is found (MessageConst), in the order of the places
+# that `find_properties` fills.
+NAMES = (
+    b"KEYS",
+    b"TAGS",
+    b"UNIQ_KEY",
+    b"DELAY",
+    b"INNER_NUM",
+    b"INNER_BASE",
+    b"INNER_MULTI_DISPATCH",
+    b"INNER_MULTI_QUEUE_OFFSET",
+    b"__CRC32#",
+)
+CRC_PROPERTY_NAME = NAMES[-1]
+KEYS, TAGS, UNIQ_KEY, DELAY, INNER_NUM, INNER_BASE, MULTI_DISPATCH, MULTI_OFFSETS, CRC32 = range(9)
+
+Pair = namedtuple("Pair", "counts name_end value_at value_end")
+
+_NAME_BYTES = np.frombuffer(b"".join(NAMES), np.uint8)
+_NAME_ENDS = np.cumsum([len(name) for name in NAMES])
+# Each name's first four bytes and its last four: enough to tell ours apart.
+_NAME_SIGNS = np.array([int.from_bytes(name[:4] + name[-4:]) for name in NAMES])
+
+
+@inlined
+def _which(buf: Bytes, at: int, end: int) -> int:
+    """The number in NAMES of the name at buf[at:end], or -1."""
+    if end - at < 4:
+        return -1
+    sign = get_i32(buf, at) << 32 | get_i32(buf, end - 4) & 0xFFFFFFFF
+    start = 0
+    for number in range(len(_NAME_ENDS)):
+        stop = _NAME_ENDS[number]
+        if sign == _NAME_SIGNS[number] and stop - start == end - at:
+            same = end - at <= 8 or same_bytes(buf, at + 4, _NAME_BYTES, start + 4, end - at - 8)
+            return number if same else -1
+        start = stop
+    return -1
+
+
+@kernel
+def _pair_by_first(buf: Bytes, at: int, end: int) -> Pair:
+    """From 4.9.1: split at the first 01; name and value must not be empty."""
+    middle = find_byte(buf, at, end, PROPERTY_NAME_END)
+    return Pair(at < middle < end - 1, middle, middle + 1, end)
+
+
+@kernel
+def _pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
+    """Up to 4.9.0: Java's split at 01, which drops trailing empty parts, must yield two parts."""
+    while end > at and buf[end - 1] == PROPERTY_NAME_END:
+        end -= 1
+    middle = -1
+    for i in range(at, end):
+        if buf[i] == PROPERTY_NAME_END:
+            if middle >= 0:
+                return Pair(False, 0, 0, 0)
+            middle = i
+    return Pair(middle >= 0, middle, middle + 1, end)
+
+
+@inlined
+def find_properties(
+    buf: Bytes, at: int, end: int, split_properties: bool, places: npt.NDArray[np.int64]
+) -> None:
+    """Fill places[number] with (start, end) of each value in NAMES; start -1 where it is absent.
+
+    places: int64, shape (len(NAMES), 2). Of duplicates the last counts.
+    """
+    for number in range(len(_NAME_ENDS)):
+        places[number, 0] = -1
+    while at < end:
+        stop = find_byte(buf, at, end, PROPERTY_END)
+        if stop - at >= 3:  # a name, 01 and a value
+            if split_properties:
+                pair = _pair_by_split(buf, at, stop)
+            else:
+                pair = _pair_by_first(buf, at, stop)
+            if pair.counts and pair.name_end > at:
+                number = _which(buf, at, pair.name_end)
+                if number >= 0:
+                    places[number, 0] = pair.value_at
+                    places[number, 1] = pair.value_end
+        at = stop + 1

@@ -1,0 +1,78 @@
+"""The `__CRC32#` property, which forceVerifyPropCRC has checked in place of the body's CRC."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.kernels.crc32 import crc32
+from reput.store_format.java.strings import decode_at
+from reput.store_format.kernels.jit import allocating, kernel
+from reput.store_format.layouts import CRC_PROPERTY_BYTES
+from reput.store_format.log.properties import CRC32, NAMES, find_properties
+
+Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[Any]
+Row = Any  # one RECORD_ROW, as a kernel sees it
+Places = npt.NDArray[np.int64]
+
+_NAMES = len(NAMES)
+
+
+@kernel
+def property_crc_matches(buf: Bytes, row: Row, places: Places, zero_counts: bool) -> bool:
+    """With forceVerifyPropCRC: `__CRC32#` holds the record's CRC, its lowest digit first."""
+    if places[CRC32, 0] < 0:
+        return False
+    expected, power = np.int32(0), np.int32(1)
+    at, end = places[CRC32]
+    while at < end:
+        point, at = decode_at(buf, at, end)
+        expected = np.int32(expected + np.int32(point - 0x30) * power)
+        power = np.int32(power * np.int32(10))
+    actual: int
+    if row.bodyElided:  # then the record's CRC is known: see log.walk
+        actual = row.bodyCRC
+    else:
+        actual = crc32(buf, row.at, row.at + row.size - CRC_PROPERTY_BYTES) & 0x7FFFFFFF
+    return bool((expected > 0 or (expected == 0 and zero_counts)) and actual == expected)
+
+
+@allocating
+def first_bad_property_crc(
+    buf: Bytes, rows: Rows, split_properties: bool, zero_counts: bool
+) -> int:
+    """The first row whose `__CRC32#` is missing or wrong; len(rows) if none is."""
+    places = np.empty((_NAMES, 2), np.int64)
+    for i in range(len(rows)):
+        row = rows[i]
+        end = row.propertiesAt + row.propertiesLength
+        find_properties(buf, row.propertiesAt, end, split_properties, places)
+        if not property_crc_matches(buf, row, places, zero_counts):
+            return i
+    return len(rows)
+
+
+@kernel
+def _mark_bad_property_crcs(
+    buf: Bytes, rows: Rows, split_properties: bool, places: Places, bad: Any
+) -> None:
+    for i in range(len(rows)):
+        row = rows[i]
+        if row.propertiesLength >= CRC_PROPERTY_BYTES:
+            end = row.propertiesAt + row.propertiesLength
+            find_properties(buf, row.propertiesAt, end, split_properties, places)
+            if places[CRC32, 0] >= 0:
+                bad[i] = not property_crc_matches(buf, row, places, True)
+
+
+def bad_property_crcs(
+    buf: Bytes, rows: Rows, split_properties: bool, places: Places
+) -> npt.NDArray[np.bool_]:
+    """Bool a row: it has a `__CRC32#` that is not the record's.
+
+    Where a row's body is elided, its bodyCRC has to be the CRC of what `__CRC32#` covers.
+    """
+    bad = np.zeros(len(rows), np.bool_)
+    _mark_bad_property_crcs(buf, rows, split_properties, places, bad)
+    return bad

@@ -1,0 +1,186 @@
+"""The segments of a CommitLog: found, checked, and cut into stretches for a scan."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from reput.store_format.faults import StoreError
+from reput.store_format.names import parse_segment_name
+from reput.store_format.derive.scan import FIND_FIRST, Read, Stretch
+from reput.store_format.storage.protocol import FileState, Reader, Storage
+
+
+class Segment(NamedTuple):
+    """One CommitLog file: its path, first physical offset, and what it was when listed."""
+
+    path: str
+    start: int
+    state: FileState
+
+    @property
+    def end(self) -> int:
+        return self.start + self.state.size
+
+    def read_by(self, reader: Reader) -> Read:
+        """Reads this segment by physical offsets."""
+        return lambda offset, buffer: reader.read_into(offset - self.start, buffer)
+
+
+def find_segments(storage: Storage, folders: Sequence[str], configured: int) -> list[Segment]:
+    """The segments in one or more commitlog folders, in order, checked for name, size and holes.
+
+    configured: mappedFileSizeCommitLog. A zero-length last file is left out (MappedFileQueue
+    deletes it). Raises StoreError, naming file and reason.
+    """
+    segments = []
+    for folder in folders:
+        try:
+            listed = storage.list(folder)
+        except FileNotFoundError:
+            raise StoreError(f"{folder}: no such folder") from None
+        except NotADirectoryError:
+            raise StoreError(f"{folder}: is not a folder") from None
+        for name, state in listed:
+            path = f"{folder}/{name}"
+            if state is None:
+                raise StoreError(f"{path}: is not a regular file; a commitlog holds only segments")
+            try:
+                start = parse_segment_name(name)
+            except ValueError as error:
+                raise StoreError(f"{path}: {error}") from None
+            segments.append(Segment(path, start, state))
+    segments.sort(key=lambda segment: segment.start)
+    if segments and segments[-1].state.size == 0:
+        segments.pop()
+    if not segments:
+        raise StoreError(f"{', '.join(folders)}: no segments")
+    _check_sizes(segments, configured)
+    return segments
+
+
+class Finding(NamedTuple):
+    """What is wrong with a file or folder of a store."""
+
+    path: str
+    reason: str
+
+
+class Listing(NamedTuple):
+    """The segments as they are; `odd` are those of a wrong size, by their numbers in the list."""
+
+    segments: list[Segment]
+    odd: frozenset[int]
+    findings: list[Finding]
+
+
+def list_segments(storage: Storage, folders: Sequence[str], configured: int) -> Listing:
+    """As find_segments, but what is wrong is a finding, and what cannot be used is left out.
+
+    Raises StoreError where there is no segment at all.
+    """
+    findings: list[Finding] = []
+    by_start: dict[int, Segment] = {}
+    for folder in folders:
+        try:
+            listed = storage.list(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            findings.append(Finding(folder, "no such folder"))
+            continue
+        for name, state in listed:
+            path = f"{folder}/{name}"
+            reason = None
+            try:
+                start = parse_segment_name(name)
+            except ValueError as error:
+                findings.append(Finding(path, f"{error}; left out"))
+                continue
+            if state is None:
+                reason = "is not a regular file"
+            elif start % configured:
+                reason = f"its name is no multiple of mappedFileSizeCommitLog {configured}"
+            elif start in by_start:
+                reason = f"is there twice, also as {by_start[start].path}"
+            if reason or state is None:
+                findings.append(Finding(path, f"{reason}; left out"))
+            else:
+                by_start[start] = Segment(path, start, state)
+    segments = [by_start[start] for start in sorted(by_start)]
+    if segments and segments[-1].state.size == 0:
+        segments.pop()
+    if not segments:
+        raise StoreError(f"{', '.join(folders)}: no segments")
+    odd = frozenset(i for i, each in enumerate(segments) if each.state.size != configured)
+    findings += [
+        Finding(
+            segments[i].path,
+            f"has {segments[i].state.size} bytes, but mappedFileSizeCommitLog is {configured}",
+        )
+        for i in sorted(odd)
+    ]
+    for before, after in pairwise(segments):
+        missing = (after.start - before.start) // configured - 1
+        if missing:
+            findings.append(
+                Finding(after.path, f"a hole before it: {missing} segments are missing")
+            )
+    return Listing(segments, odd, findings)
+
+
+def _check_sizes(segments: list[Segment], configured: int) -> None:
+    for segment in segments:
+        if segment.state.size != configured:
+            raise StoreError(
+                f"{segment.path}: has {segment.state.size} bytes, but mappedFileSizeCommitLog "
+                f"is {configured}"
+            )
+        if segment.start % configured:
+            raise StoreError(
+                f"{segment.path}: its name is no multiple of mappedFileSizeCommitLog {configured}"
+            )
+    for before, after in pairwise(segments):
+        if before.start == after.start:
+            raise StoreError(f"{after.path}: is there twice, also as {before.path}")
+        if before.end != after.start:
+            raise StoreError(
+                f"{after.path}: a hole before it; {before.path} ends at {before.end}, so "
+                f"{(after.start - before.end) // configured} segments are missing"
+            )
+
+
+class Splits(NamedTuple):
+    """A log cut into stretches of at most `split_bytes`, numbered from 0; by arithmetic only.
+
+    Works for any number of stretches: nothing is listed. limit: where a record starts, or the
+    log ends; nothing from there on belongs to the stretches.
+    """
+
+    segments: list[Segment]
+    split_bytes: int
+    segment_bytes: int  # of each segment: mappedFileSizeCommitLog
+    limit: int | None = None
+
+    @property
+    def in_segment(self) -> int:
+        return -(-self.segment_bytes // self.split_bytes)
+
+    @property
+    def total(self) -> int:
+        if self.limit is None:
+            return len(self.segments) * self.in_segment
+        number = sum(segment.start <= self.limit for segment in self.segments) - 1
+        rest = min(self.limit - self.segments[number].start, self.segment_bytes)
+        return max(number * self.in_segment + -(-rest // self.split_bytes), 1)
+
+    def segment(self, number: int) -> Segment:
+        return self.segments[number // self.in_segment]
+
+    def stretch(self, number: int, first: int | None = None) -> Stretch:
+        """Stretch `number`; `first` is its first record where that is known."""
+        segment = self.segment(number)
+        start = segment.start + number % self.in_segment * self.split_bytes
+        end = min(start + self.split_bytes, segment.end)
+        if self.limit is not None:
+            end = min(end, max(self.limit, start))
+        if first is None:
+            first = start if start == segment.start else FIND_FIRST
+        return Stretch(segment.start, segment.end, start, end, first)

@@ -1,0 +1,311 @@
+"""Records from messages (MessageExtEncoder, CommitLog.DefaultAppendMessageCallback).
+
+A `Draft` is a record but for what is known only at its place in the log: queue offset, physical
+offset and store time. `finish` fills them in.
+"""
+
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from reput.store_format.layouts import (
+    BLANK,
+    BLANK_BYTES,
+    CRC_PROPERTY_BYTES,
+    IPV6_HOST,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    PROPERTIES_LENGTH,
+    RECORD_HEAD,
+    RECORD_HEAD_BYTES,
+    RECORD_MIDDLE,
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_MASK,
+    TIMESTAMP_BYTES,
+    TOPIC_LENGTH_V1,
+    TOPIC_LENGTH_V2,
+)
+from reput.store_format.release.profiles import Profile
+from reput.store_format.log.records import needs_v2
+from reput.store_format.message.refusals import (
+    HostFamily,
+    MessageTooLarge,
+    PropertiesTooLarge,
+    TopicTooLong,
+)
+from reput.store_format.message.hooks import check_multi_dispatch, delay_level, place_delayed
+from reput.store_format.message.message import (
+    NAME_END,
+    SCHEDULE_TOPIC,
+    VALUE_END,
+    Message,
+    check_body,
+    check_property,
+    check_topic,
+    encode_host,
+    joined_keys,
+)
+from reput.store_format.message.message_types import check_keys, check_types, wrong_type
+from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.message.packing import packer
+from reput.store_format.message.property_text import encode_properties, parse_properties
+from reput.store_format.message.unique_ids import Clock, UniqueIds
+
+START = packer(RECORD_HEAD, "totalSize", "flag")
+BORN = packer(RECORD_HEAD, "sysFlag", "bornTimestamp")
+_PLACE = packer(RECORD_HEAD, "queueOffset", "physicalOffset")
+_MIDDLE = packer(RECORD_MIDDLE)
+_BLANK = packer(BLANK)
+_PROPERTIES_MAX = 0x7FFF  # Short.MAX_VALUE
+_SPARE_BYTES = 64 << 10  # MessageExtEncoder: a record may be so much over maxMessageSize
+# what Python raises where a field's value is of a wrong type, or does not fit
+_WRONG_TYPE = (TypeError, AttributeError, struct.error)
+_BATCH_MAP_CAPACITY = 16  # the client's own map: a batch's properties are not read again
+# MessageDecoder.encodeMessage: what a batch has of a message besides body and properties
+_BATCH_FIXED_BYTES = 4 + 4 + 4 + 4 + 4 + 2
+
+
+class Draft(NamedTuple):
+    """A record but for its place. Made by `Encoder`."""
+
+    topic: str
+    queue_id: int
+    size: int  # bytes
+    start: bytes  # up to queueOffset
+    born: bytes  # from sysFlag to bornHost
+    tail: bytes  # from storeHost to the properties
+    store_host: bytes
+    crc_property: bool
+    wait: bool
+    counted: bool  # it takes a position in its queue: neither prepared nor rolled back
+
+
+def finish(draft: Draft, queue_offset: int, physical_offset: int, store_timestamp: int) -> bytes:
+    """The record's bytes at its place."""
+    record = b"".join(
+        (
+            draft.start,
+            _PLACE.pack(queue_offset, physical_offset),
+            draft.born,
+            store_timestamp.to_bytes(TIMESTAMP_BYTES, "big"),
+            draft.tail,
+        )
+    )
+    return record + crc_property(record) if draft.crc_property else record
+
+
+def record_tail(
+    store_host: bytes, reconsume_times: int, prepared_offset: int, body: bytes, magic: int,
+    topic: bytes, properties: bytes, reserved: int,
+) -> bytes:  # fmt: skip
+    """A record from storeHost to its properties; reserved: bytes of properties still to come."""
+    return b"".join(
+        (
+            store_host,
+            _MIDDLE.pack(reconsume_times, prepared_offset, len(body)),
+            body,
+            len(topic).to_bytes(TOPIC_LENGTH_V1 if magic == MAGIC_V1 else TOPIC_LENGTH_V2, "big"),
+            topic,
+            (len(properties) + reserved).to_bytes(PROPERTIES_LENGTH, "big"),
+            properties,
+        )
+    )
+
+
+def crc_property(record: bytes) -> bytes:
+    """`__CRC32#` of all that stands before it (MessageDecoder.createCrc32)."""
+    return crc_property_of(zlib.crc32(record) & 0x7FFFFFFF)
+
+
+def crc_property_of(crc: int) -> bytes:
+    """The property that says this CRC, less its highest bit, its lowest digit first."""
+    digits = f"{crc:010d}"[::-1]
+    return f"__CRC32#{NAME_END}{digits}{VALUE_END}".encode()
+
+
+def blank(size: int) -> bytes:
+    """The eight bytes that end a segment with `size` bytes left."""
+    return _BLANK.pack(size, MAGIC_BLANK)
+
+
+def message_id(store_host: bytes, physical_offset: int) -> str:
+    """The offsetMsgId: store host and physical offset in hexadecimal (MessageDecoder)."""
+    return (store_host + physical_offset.to_bytes(8, "big")).hex().upper()
+
+
+@dataclass
+class Encoder:
+    """Checks messages and makes drafts of them, under one store's settings."""
+
+    settings: WriterSettings
+    profile: Profile
+    clock: Clock
+    unique_ids: UniqueIds
+    host: str  # the writer's own, where a message names none
+
+    def __post_init__(self) -> None:
+        self._delay_levels = len(self.settings.delays)
+        self._crc = self.profile.property_crc and self.settings.enabled_append_prop_crc
+        self._body_max = self.settings.max_message_size
+        self._topic_max = self.settings.max_topic_length
+        self._capacity = self.profile.property_map_capacity
+        self._text_ends = self.profile.property_text_ends
+        self.multi_dispatch = self.profile.multi_dispatch and self.settings.enable_multi_dispatch
+        self._record_max = self.settings.mapped_file_size_commit_log - BLANK_BYTES
+        self._host = encode_host(self.host)
+
+    def draft(
+        self, message: Message, born_host: bytes | None = None, store_host: bytes | None = None
+    ) -> Draft:
+        """The record to be of a message, after RocketMQ's checks. Raises Refused.
+
+        born_host, store_host: as in a record, in place of the message's.
+        """
+        try:
+            return self._single(message, born_host, store_host)
+        except _WRONG_TYPE:
+            check_types(message)
+            raise
+
+    def _single(self, message: Message, born_host: bytes | None, store_host: bytes | None) -> Draft:
+        hosts = (
+            born_host or (encode_host(message.born_host) if message.born_host else self._host),
+            store_host or (encode_host(message.store_host) if message.store_host else self._host),
+        )
+        given = message.properties
+        if isinstance(given, bytes) and not message.delay_level:
+            return self._draft(message, message.topic, message.queue_id, given, hosts)
+        properties = self.properties(message)
+        topic, queue_id = message.topic, message.queue_id
+        if message.transaction in (0, SYS_TRANSACTION_COMMIT):
+            check_topic(topic, self._topic_max)
+            level = place_delayed(topic, queue_id, properties, self.profile, self._delay_levels)
+            if level > 0:
+                topic, queue_id = SCHEDULE_TOPIC, level - 1
+        raw = encode_properties(properties, self._capacity, self._text_ends)
+        return self._draft(message, topic, queue_id, raw, hosts)
+
+    def is_delayed(self, message: Message) -> bool:
+        """Whether a message goes through the schedule topic. Raises DelayInvalid."""
+        given = message.properties
+        if isinstance(given, bytes) or not given:
+            return message.delay_level > 0
+        return message.delay_level > 0 or delay_level(given) > 0
+
+    def batch(self, messages: list[Message]) -> list[Draft]:
+        """Drafts of one topic and queue (MessageExtBatch). Raises Refused."""
+        try:
+            return self._batch(messages)
+        except _WRONG_TYPE:
+            for message in messages:
+                check_types(message)
+            raise
+
+    def _batch(self, messages: list[Message]) -> list[Draft]:
+        drafts = []
+        total = 0
+        for message in messages:
+            given = message.properties
+            if not isinstance(given, bytes):
+                given = encode_properties(
+                    self.properties(message), _BATCH_MAP_CAPACITY, self._text_ends
+                )
+            hosts = (
+                encode_host(message.born_host or self.host),
+                encode_host(message.store_host or self.host),
+            )
+            drafts.append(self._draft(message, message.topic, message.queue_id, given, hosts))
+            total += _BATCH_FIXED_BYTES + len(message.body) + len(given)
+        if total > self._body_max:
+            raise MessageTooLarge(f"a batch of {total} bytes; maxMessageSize is {self._body_max}")
+        return drafts
+
+    def properties(self, message: Message) -> dict[str, str]:
+        """All of a message's properties by name, UNIQ_KEY made where there is none."""
+        given = message.properties
+        if not given:
+            properties = {}
+        elif isinstance(given, bytes):
+            properties = parse_properties(given, self.profile.split_properties)
+        elif not isinstance(given, Mapping):
+            raise wrong_type("properties", "a mapping or bytes", given)
+        else:
+            properties = dict(given)
+            if self._crc:
+                properties.pop("__CRC32#", None)  # CommitLog.asyncPutMessage: it is made anew
+            for name, value in properties.items():
+                check_property(name, value)
+        if message.keys:
+            check_keys(message.keys)
+            properties["KEYS"] = joined_keys(message.keys)
+        if message.tags:
+            if not isinstance(message.tags, str):
+                raise wrong_type("tags", "text", message.tags)
+            properties["TAGS"] = message.tags
+        if not message.wait:
+            properties["WAIT"] = "false"
+        if message.delay_level > 0:
+            properties["DELAY"] = str(message.delay_level)
+        if message.unique_key is not None:
+            if not isinstance(message.unique_key, str):
+                raise wrong_type("unique_key", "text", message.unique_key)
+            properties["UNIQ_KEY"] = message.unique_key
+        elif "UNIQ_KEY" not in properties:
+            properties["UNIQ_KEY"] = self.unique_ids.next()
+        return properties
+
+    def _draft(
+        self, message: Message, topic: str, queue_id: int, properties: bytes,
+        hosts: tuple[bytes, bytes],
+    ) -> Draft:  # fmt: skip
+        body = message.body
+        topic_bytes = check_topic(topic, self._topic_max)
+        check_body(body, self._body_max)
+        magic = MAGIC_V1
+        if needs_v2(len(topic_bytes)):
+            if not (self.profile.long_topics and self.settings.auto_message_version_on_topic_len):
+                raise TopicTooLong(f"topic {topic[:40]!r}...: over 127 characters needs V2 (5.1.0)")
+            magic = MAGIC_V2
+        if self._crc and properties and properties[-1] != 2:
+            properties += VALUE_END.encode()
+        reserved = CRC_PROPERTY_BYTES if self._crc else 0
+        if len(properties) + reserved > _PROPERTIES_MAX:
+            raise PropertiesTooLarge(
+                f"{len(properties) + reserved} bytes of properties; at most {_PROPERTIES_MAX}"
+            )
+        if b"\0" in properties:
+            check_property("raw", "\0")
+        if self.multi_dispatch:
+            check_multi_dispatch(properties)
+        born_host, store_host = hosts
+        sys_flag = message.sys_flag | message.transaction
+        if len(born_host) == IPV6_HOST:
+            sys_flag |= SYS_BORN_HOST_V6
+        if len(store_host) == IPV6_HOST:
+            sys_flag |= SYS_STORE_HOST_V6
+        if sys_flag & (SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6) and not self.profile.ipv6_hosts:
+            raise HostFamily(f"RocketMQ {self.profile.release} has no IPv6 hosts")
+        born = message.born_timestamp
+        tail = record_tail(
+            store_host, message.reconsume_times, message.prepared_offset, body, magic,
+            topic_bytes, properties, reserved,
+        )  # fmt: skip
+        size = RECORD_HEAD_BYTES + len(born_host) + TIMESTAMP_BYTES + len(tail) + reserved
+        draft = Draft(
+            topic, queue_id, size,
+            START.pack(size, magic, zlib.crc32(body) & 0x7FFFFFFF, queue_id, message.flag),
+            BORN.pack(sys_flag, self.clock() if born is None else born) + born_host,
+            tail, store_host, self._crc, message.wait,
+            sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT),
+        )  # fmt: skip
+        if size > min(self._record_max, self._body_max + _SPARE_BYTES):
+            raise MessageTooLarge(
+                f"a record of {size} bytes; a segment takes {self._record_max}, "
+                f"maxMessageSize allows {self._body_max + _SPARE_BYTES}"
+            )
+        return draft

@@ -1,0 +1,150 @@
+"""A message as a producer hands it over, and RocketMQ's checks of it."""
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from reput.store_format.message.refusals import (
+    BodyMissing,
+    BodyTooLarge,
+    FieldRange,
+    FieldType,
+    HostInvalid,
+    PropertyBlank,
+    SeparatorInProperty,
+    TopicBlank,
+    TopicCharacters,
+    TopicForbidden,
+    TopicTooLong,
+)
+
+# TopicValidator; MixAll.RETRY_GROUP_TOPIC_PREFIX
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+_FORBIDDEN = frozenset(
+    {
+        SCHEDULE_TOPIC,
+        HALF_TOPIC,
+        OP_TOPIC,
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    }
+)
+QUEUE_ID_MAX = 0x7FFFFFFF
+_RETRY_PREFIX = "%RETRY%"
+_RETRY_TOPIC_MAX = 255  # HookUtils.MAX_TOPIC_LENGTH
+_TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
+
+NAME_END = "\x01"
+VALUE_END = "\x02"
+_NUL = "\0"  # how a sector that a crash lost reads: no text may hold it (see recovery)
+
+# What a message's properties are as a mapping; bytes are taken as they are.
+Properties = Mapping[str, str] | bytes | None
+
+
+@dataclass(slots=True)
+class Message:
+    """One message. Times in milliseconds; hosts are `address:port`, IPv6 as `[address]:port`.
+
+    properties: a mapping is written in the order of the broker's HashMap, with KEYS, TAGS, DELAY,
+    WAIT and UNIQ_KEY from their own fields; bytes (`name 01 value 02`, repeated) are written as
+    they are, and then nothing is added.
+    """
+
+    topic: str
+    body: bytes
+    queue_id: int = 0
+    tags: str = ""
+    keys: str | Sequence[str] = ""
+    properties: Properties = None
+    flag: int = 0
+    delay_level: int = 0  # 1, 2, ...: through SCHEDULE_TOPIC_XXXX; 0: not delayed
+    transaction: int = 0  # layouts.SYS_TRANSACTION_*
+    prepared_offset: int = 0  # of the half message that a commit ends
+    wait: bool = True  # False: WAIT=false, a synchronous writer does not wait for the disk
+    sys_flag: int = 0  # further bits: compression, multi-tags
+    born_timestamp: int | None = None  # None: now
+    born_host: str | None = None  # None: the writer's own
+    store_host: str | None = None
+    reconsume_times: int = 0
+    unique_key: str | None = None  # None: made as the client makes it
+
+
+@lru_cache(maxsize=8192)
+def check_topic(topic: str, longest: int) -> bytes:
+    """The topic's bytes if a broker takes it. Raises TopicBlank, TopicCharacters, TopicTooLong.
+
+    longest: maxTopicLength; %RETRY% topics may have 255.
+    """
+    if not topic.strip():
+        raise TopicBlank("the topic is blank")
+    if not _TOPIC(topic):
+        raise TopicCharacters(f"topic {topic[:80]!r}: only ^[%|a-zA-Z0-9_-]+$ is allowed")
+    most = _RETRY_TOPIC_MAX if topic.startswith(_RETRY_PREFIX) else min(longest, _RETRY_TOPIC_MAX)
+    if len(topic) > most:
+        raise TopicTooLong(f"topic {topic[:40]!r}...: {len(topic)} characters; at most {most}")
+    return topic.encode("ascii")
+
+
+def check_sendable(topic: str, queue_id: int = 0) -> None:
+    """Raise TopicForbidden for what only the broker itself may write to; FieldRange, FieldType.
+
+    A queue_id below 0 asks a broker for any queue (SendMessageProcessor.randomQueueId); here it
+    has to be named.
+    """
+    if not isinstance(topic, str):
+        raise FieldType(f"topic: text is wanted, not {type(topic).__name__}")
+    if topic in _FORBIDDEN:
+        raise TopicForbidden(f"topic {topic}: only the broker writes to it")
+    try:
+        if not 0 <= queue_id <= QUEUE_ID_MAX:
+            raise FieldRange(f"queue_id={queue_id}: 0 to {QUEUE_ID_MAX} is wanted")
+    except TypeError:
+        kind = type(queue_id).__name__
+        raise FieldType(f"queue_id: a whole number is wanted, not {kind}") from None
+
+
+def check_body(body: bytes | None, most: int) -> None:
+    """Raise BodyMissing or BodyTooLarge. An empty body passes, as in the broker."""
+    if body is None:
+        raise BodyMissing("the message has no body")
+    if len(body) > most:
+        raise BodyTooLarge(f"a body of {len(body)} bytes; maxMessageSize is {most}")
+
+
+def check_property(name: str, value: str) -> None:
+    """Raise SeparatorInProperty or PropertyBlank."""
+    for text, what in ((name, "name"), (value, "value")):
+        if NAME_END in text or VALUE_END in text or _NUL in text:
+            raise SeparatorInProperty(
+                f"property {name[:80]!r}: its {what} holds 0x01, 0x02 or a NUL"
+            )
+    if not name.strip() or not value.strip():
+        raise PropertyBlank(f"property {name[:80]!r}: its name or value is blank")
+
+
+@lru_cache(maxsize=4096)
+def encode_host(host: str) -> bytes:
+    """8 bytes for IPv4, 20 for IPv6: the address, then the port as an int.
+
+    Raises HostInvalid.
+    """
+    address, colon, port = host.rpartition(":")
+    try:
+        packed = ipaddress.ip_address(address.removeprefix("[").removesuffix("]")).packed
+        number = int(port)
+    except ValueError:
+        number = -1
+    if not colon or not 0 <= number <= 0xFFFF:
+        raise HostInvalid(f"host {host!r} is not address:port")
+    return packed + number.to_bytes(4, "big")
+
+
+def joined_keys(keys: str | Sequence[str]) -> str:
+    """Message.setKeys: several keys are separated by a space."""
+    return keys if isinstance(keys, str) else " ".join(keys)

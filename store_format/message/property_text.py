@@ -1,0 +1,54 @@
+"""A message's properties as text, as the broker writes and reads it (MessageDecoder)."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from reput.store_format.java.strings import decode
+from reput.store_format.java.hash_map import hash_map_order
+from reput.store_format.message.message import NAME_END, VALUE_END, check_property
+
+
+def parse_properties(raw: bytes, split: bool = False) -> dict[str, str]:
+    """MessageDecoder.string2messageProperties: what a broker reads of them.
+
+    split: up to 4.9.0 a pair is split by Java's `split`, and counts if that yields two parts
+    (Profile.split_properties); from 4.9.1 at its first 01.
+    """
+    found = {}
+    for pair in decode(raw).split(VALUE_END):
+        if split:
+            parts = pair.rstrip(NAME_END).split(NAME_END)
+            if len(parts) == 2:
+                found[parts[0]] = parts[1]
+        else:
+            name, _, value = pair.partition(NAME_END)
+            if name and value:
+                found[name] = value
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _template(names: tuple[str, ...], capacity: int, ended: bool) -> tuple[tuple[int, ...], str]:
+    """In which order the values go into the text, and the text with `%s` for each."""
+    order = hash_map_order(names, capacity)
+    pairs = [names[i].replace("%", "%%") + NAME_END + "%s" for i in order]
+    return order, VALUE_END.join(pairs) + (VALUE_END if pairs and ended else "")
+
+
+def encode_properties(properties: Mapping[str, str], capacity: int, ended: bool) -> bytes:
+    """messageProperties2String of a HashMap of that initial capacity, as UTF-8.
+
+    ended: an 02 stands after the last property too (Profile.property_text_ends).
+
+    Raises SeparatorInProperty, PropertyBlank.
+    """
+    values = list(properties.values())
+    order, template = _template(tuple(properties), capacity, ended)
+    text = template % tuple([values[i] for i in order])
+    many = len(values)
+    ends = many if ended or not many else many - 1
+    if text.count(NAME_END) != many or text.count(VALUE_END) != ends or "\0" in text:
+        for name, value in properties.items():
+            check_property(name, value)
+    # Java writes a lone surrogate as `?`, and so does this
+    return text.encode("utf-8", "replace")

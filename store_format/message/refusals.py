@@ -1,0 +1,130 @@
+"""What a writer refuses, and how it ends: each refusal has its own error.
+
+`status` is the name that RocketMQ's PutMessageStatus has for it.
+"""
+
+from reput.store_format.faults import StoreError
+
+PUT_OK = "PUT_OK"
+FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+UNKNOWN_ERROR = "UNKNOWN_ERROR"
+
+
+class Refused(ValueError):
+    """A message is not appended; nothing was written."""
+
+    status = MESSAGE_ILLEGAL
+    row: int | None = None  # of many messages the one that is refused, from 0; None: none by itself
+
+
+class TopicBlank(Refused):
+    """TopicValidator.validateTopic: the topic is blank."""
+
+
+class TopicCharacters(Refused):
+    """TopicValidator.validateTopic: only ^[%|a-zA-Z0-9_-]+$ is allowed."""
+
+
+class TopicTooLong(Refused):
+    """HookUtils.checkBeforePutMessage: over 127 bytes, or over 255 for a %RETRY% topic."""
+
+
+class TopicForbidden(Refused):
+    """TopicValidator.isNotAllowedSendTopic: a topic that only the broker itself writes to."""
+
+
+class BodyMissing(Refused):
+    """HookUtils.checkBeforePutMessage: the body is None."""
+
+
+class BodyTooLarge(Refused):
+    """MessageExtEncoder.encode: the body is over maxMessageSize."""
+
+
+class MessageTooLarge(Refused):
+    """The record does not fit into an empty segment, with the 8 bytes of a BLANK after it."""
+
+
+class PropertiesTooLarge(Refused):
+    """MessageExtEncoder.encode: over 32,767 bytes."""
+
+    status = PROPERTIES_SIZE_EXCEEDED
+
+
+class SeparatorInProperty(Refused):
+    """A name or value holds 0x01 or 0x02, which separate them, or a NUL, which no text has."""
+
+
+class PropertyBlank(Refused):
+    """Message.putUserProperty: a name or a value is blank."""
+
+
+class HostInvalid(Refused):
+    """A host is not `address:port` with an address of IPv4 or IPv6 and a port 0..65535."""
+
+
+class HostFamily(Refused):
+    """The release that is written for has no IPv6 hosts (before 4.6.0)."""
+
+
+class FieldRange(Refused):
+    """A number is out of its field's range."""
+
+
+class FieldType(Refused):
+    """A field's value is of a wrong type."""
+
+
+class DelayInvalid(Refused):
+    """Message.getDelayTimeLevel: the property DELAY is no number, on which a broker fails."""
+
+
+class TimerMessage(Refused):
+    """HookUtils.transformTimerMessage, 5.0.0 on: a message for the timer wheel."""
+
+
+class BatchIllegal(Refused):
+    """CommitLog.asyncPutMessages: a batch is of one topic and queue, not delayed, no half."""
+
+
+class BatchQueueTopic(Refused):
+    """A topic whose queue.type is BatchCQ: its positions are not kept here."""
+
+
+class MultiDispatch(Refused):
+    """INNER_MULTI_DISPATCH where enableMultiDispatch is on: further queues are not numbered here.
+
+    Without INNER_MULTI_QUEUE_OFFSET, which the broker adds, no builder would dispatch to them.
+    """
+
+
+class NotPrepared(Refused):
+    """There is no half message at that offset (EndTransactionProcessor)."""
+
+
+class WriterClosed(StoreError):
+    """The writer was closed."""
+
+    status = SERVICE_NOT_AVAILABLE
+
+
+class ForkedWriter(StoreError):
+    """The writer was opened by another process, of which this one is a fork.
+
+    The store's lock and the threads stayed there; both would give a message the same place.
+    """
+
+    status = SERVICE_NOT_AVAILABLE
+
+
+class WriterFailed(StoreError):
+    """A write or an fsync failed: what is durable is not known, so the writer has ended.
+
+    Nothing is tried again: after a failed fsync the kernel may have dropped the pages, and a
+    second one would succeed without them. The next open recovers.
+    """
+
+    status = UNKNOWN_ERROR

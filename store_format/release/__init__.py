@@ -1,0 +1,1 @@
+"""What a release of RocketMQ and its settings decide."""

@@ -1,0 +1,146 @@
+"""The table of settings: what each is called, since when, and what reput does of it."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from reput.store_format.release.profiles import RELEASES, release_key
+from reput.store_format.release.setting_names import TABLE
+
+_HEADING = re.compile(r"\[(\w+) (\w+)\] (.*)")
+_LINE = re.compile(
+    r"(?P<name>\w+) (?P<kind>\S+) (?P<since>[-\d.]+?)(?:-(?P<until>[\d.]+))?"
+    r"(?: also:(?P<also>\S+))?(?: = (?P<default>.*))?"
+)
+_INT = re.compile(r"[+-]?[0-9]+")
+_BITS = {"int": 32, "long": 64}
+_MACHINE = "*"
+
+
+class SettingError(ValueError):
+    """A setting is unknown, malformed, or asks for what reput does not do."""
+
+
+class Status(StrEnum):
+    """What reput does of a setting; see `setting_names`."""
+
+    OBEYED = "obeyed"
+    HARMLESS = "harmless"
+    WARNED = "warned"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A name, and the releases whose classes have it: none where `since` is empty."""
+
+    name: str
+    since: str
+    until: str  # the last one; empty: up to now
+
+    def known_to(self, release: str) -> bool:
+        """Whether this release's broker takes the name from its file."""
+        if not self.since:
+            return False
+        last = release_key(self.until or RELEASES[-1])
+        return release_key(self.since) <= release_key(release) <= last
+
+
+@dataclass(frozen=True)
+class Known(Spelling):
+    """One setting: its newest spelling, its older ones, and what is done of it.
+
+    kind: int, long, double, boolean, text, or the values that there are, with | between.
+    default: as a broker's file would have it; None where it depends on the machine.
+    """
+
+    older: tuple[Spelling, ...]
+    kind: str
+    default: str | None
+    derive: Status
+    append: Status
+    reason: str
+
+    @property
+    def in_any(self) -> tuple[Spelling, ...]:
+        """All spellings, the newest first."""
+        return (self, *self.older)
+
+    def value(self, text: str, name: str = "") -> bool | int | str:
+        """What a text means, as MixAll.properties2Object reads it.
+
+        Where RocketMQ would keep its default without a word (a number with a blank after it) or
+        read false (yes, 1, on) it is a SettingError, under the name that was given.
+        """
+        name = name or self.name
+        if self.kind == "boolean":
+            if text.lower() not in ("true", "false"):
+                raise SettingError(
+                    f"{name}={text!r}: true or false is wanted (RocketMQ reads all else as false)"
+                )
+            return text.lower() == "true"
+        if self.kind in _BITS:
+            return self._number(text, name)
+        text = text.strip()  # of texts alone RocketMQ drops blanks
+        if "|" in self.kind and text not in self.kind.split("|"):
+            raise SettingError(f"{name}={text}: one of {self.kind.replace('|', ', ')} is wanted")
+        return text
+
+    def _number(self, text: str, name: str) -> int:
+        """Integer.parseInt: digits of ASCII after at most one sign, and no blank."""
+        if not _INT.fullmatch(text):
+            raise SettingError(
+                f"{name}={text!r}: a whole number is wanted, without blanks or other characters "
+                f"(RocketMQ would keep its default{self._default_text})"
+            )
+        value, limit = int(text[:40]), 1 << (_BITS[self.kind] - 1)
+        if len(text) > 40 or not -limit <= value < limit:
+            raise SettingError(
+                f"{name}={text[:40]}: out of range {-limit}..{limit - 1} of a Java {self.kind} "
+                f"(RocketMQ would keep its default{self._default_text})"
+            )
+        return value
+
+    @property
+    def _default_text(self) -> str:
+        return f", {self.default}" if self.default else ""
+
+    def differs(self, text: str, name: str) -> bool:
+        """Whether a text means another value than the default."""
+        value = self.value(text, name)
+        return self.default is None or value != self.value(self.default)
+
+
+def _read(table: str) -> tuple[Known, ...]:
+    rows: list[Known] = []
+    derive = append = Status.HARMLESS
+    reason = ""
+    for line in table.strip().splitlines():
+        heading = _HEADING.fullmatch(line)
+        if heading:
+            derive, append, reason = Status(heading[1]), Status(heading[2]), heading[3]
+            continue
+        found = _LINE.fullmatch(line)
+        assert found is not None, line
+        since = found["since"].strip("-")
+        default = found["default"] or ""
+        rows.append(
+            Known(
+                found["name"], since, found["until"] or "", _older(found["also"] or ""),
+                found["kind"], None if default == _MACHINE else default, derive, append, reason,
+            )
+        )  # fmt: skip
+    return tuple(rows)
+
+
+def _older(text: str) -> tuple[Spelling, ...]:
+    spellings = []
+    for part in filter(None, text.split(",")):
+        name, _, releases = part.partition("@")
+        since, _, until = releases.partition("-")
+        spellings.append(Spelling(name, since, until))
+    return tuple(spellings)
+
+
+SETTINGS = _read(TABLE)
+BY_NAME = {spelling.name: known for known in SETTINGS for spelling in known.in_any}

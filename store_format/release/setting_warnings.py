@@ -1,0 +1,87 @@
+"""What is said of settings that a command does not do as RocketMQ would, by the table."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from reput.store_format.release.profiles import release_key
+from reput.store_format.release.setting_table import BY_NAME, Known, SettingError, Status
+from reput.store_format.release.settings import ignored_by
+
+Doing = Literal["derive", "append"]
+
+
+def setting_warnings(given: Mapping[str, str], release: str, doing: Doing) -> list[str]:
+    """A line for each setting given that RocketMQ would do, and this command does not.
+
+    given: name -> text of known names. doing: "derive" for every command that derives files from
+    a log, "append" for the writer. A default that is given changes nothing, and no line speaks of
+    it. Raises SettingError for a malformed value, and for what the command refuses.
+    """
+    return [
+        line
+        for name, text in given.items()
+        for line in _SAID[_status(name, doing)](BY_NAME[name], name, text, release, doing)
+    ]
+
+
+def _status(name: str, doing: Doing) -> Status:
+    return BY_NAME[name].derive if doing == "derive" else BY_NAME[name].append
+
+
+def _obeyed(known: Known, name: str, text: str, release: str, doing: Doing) -> list[str]:
+    if ignored_by(name, release):
+        if not known.differs(text, name):
+            return []
+        return [
+            f"{name}={text}: RocketMQ {release} has no such setting (since {known.since}) and "
+            f"takes no notice of it: nor is it done here"
+        ]
+    spelling = next(each for each in known.in_any if each.name == name)
+    newer = name != known.name and not spelling.known_to(release)
+    if newer and release_key(release) >= release_key(known.since):
+        return [
+            f"{name}={text}: RocketMQ {release} calls it {known.name} and takes no notice of "
+            f"{name}; here it counts as {known.name}"
+        ]
+    return []
+
+
+def _warned(known: Known, name: str, text: str, release: str, doing: Doing) -> list[str]:
+    there = any(spelling.known_to(release) for spelling in known.in_any)
+    if not there or not known.differs(text, name):
+        return []
+    return [f"{name}={text}: not done: {known.reason}"]
+
+
+def _refused(known: Known, name: str, text: str, release: str, doing: Doing) -> list[str]:
+    if known.name == "brokerRole":
+        return _role(known, name, text)
+    # what no command takes is refused by `refuse_unsupported`, folders where they are compared
+    return []
+
+
+def _role(known: Known, name: str, text: str) -> list[str]:
+    """HookUtils.checkBeforePutMessage: a slave answers SERVICE_NOT_AVAILABLE to every put."""
+    role = known.value(text, name)
+    if role == "SLAVE":
+        raise SettingError(
+            f"{name}=SLAVE: a slave's log is a copy of its master's, and takes no messages: append "
+            f"to the master's store"
+        )
+    if role == "SYNC_MASTER":
+        return [
+            f"{name}=SYNC_MASTER: not done: nothing is replicated: PUT_OK speaks of this disk alone"
+        ]
+    return []
+
+
+def _harmless(known: Known, name: str, text: str, release: str, doing: Doing) -> list[str]:
+    return []
+
+
+_SAID: dict[Status, Callable[[Known, str, str, str, Doing], list[str]]] = {
+    Status.OBEYED: _obeyed,
+    Status.HARMLESS: _harmless,
+    Status.WARNED: _warned,
+    Status.REFUSED: _refused,
+}

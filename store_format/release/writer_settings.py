@@ -1,0 +1,118 @@
+"""The broker's settings that decide how a log is written and flushed, by RocketMQ's own names."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import InitVar, dataclass, fields, replace
+from ipaddress import ip_address
+from typing import Any
+
+from reput.store_format.disk.files import Files
+from reput.store_format.names import COMMIT_LOG
+from reput.store_format.release.setting_table import BY_NAME
+from reput.store_format.release.settings import SettingError, Settings, parse_settings, setting
+from reput.store_format.derived.told_sizes import SIZES, sizes_of_store
+
+SYNC_FLUSH = "SYNC_FLUSH"
+ASYNC_FLUSH = "ASYNC_FLUSH"
+_PORT_MAX = 65_535
+OS_PAGE_BYTES = 4096  # MappedFile.OS_PAGE_SIZE, whatever the machine's pages are
+
+
+@dataclass(frozen=True)
+class WriterSettings(Settings):
+    """Defaults are RocketMQ's; times in milliseconds, sizes in bytes.
+
+    given_names: RocketMQ's names of what the user has set; where that is not known, of all that
+    differs from the defaults. The others may be told from a store's files.
+    """
+
+    given: InitVar[frozenset[str] | None] = None
+
+    max_topic_length: int = setting("maxTopicLength", least=1)
+    auto_message_version_on_topic_len: bool = setting("autoMessageVersionOnTopicLen")
+    sync_flush_timeout: int = setting("syncFlushTimeout", least=1)
+    flush_interval_commit_log: int = setting("flushIntervalCommitLog", least=1)
+    flush_commit_log_least_pages: int = setting("flushCommitLogLeastPages", least=0)
+    flush_commit_log_thorough_interval: int = setting("flushCommitLogThoroughInterval", least=0)
+    transient_store_pool_enable: bool = setting("transientStorePoolEnable")
+    commit_interval_commit_log: int = setting("commitIntervalCommitLog", least=1)
+    commit_commit_log_least_pages: int = setting("commitCommitLogLeastPages", least=0)
+    commit_commit_log_thorough_interval: int = setting("commitCommitLogThoroughInterval", least=0)
+    flush_consume_queue_thorough_interval: int = setting(
+        "flushConsumeQueueThoroughInterval", least=0
+    )
+    warm_mapped_file_enable: bool = setting("warmMapedFileEnable")
+    broker_ip1: str = setting("brokerIP1", "127.0.0.1")
+    listen_port: int = setting("listenPort", 10911, 1)
+
+    @property
+    def store_host(self) -> str:
+        """The broker's own address, which its records get (BrokerController.getStoreHost).
+
+        Raises SettingError where brokerIP1 is no address: a name would have to be looked up.
+        """
+        try:
+            address = ip_address(self.broker_ip1)
+        except ValueError:
+            raise SettingError(f"brokerIP1={self.broker_ip1}: an IP address is wanted") from None
+        if self.listen_port > _PORT_MAX:
+            raise SettingError(f"listenPort={self.listen_port}: out of range 1..{_PORT_MAX}")
+        name = f"[{address}]" if address.version == 6 else str(address)
+        return f"{name}:{self.listen_port}"
+
+    def __post_init__(self, given: frozenset[str] | None) -> None:
+        if given is None:
+            mine = (f for f in fields(self) if getattr(self, f.name) != f.default)
+            given = frozenset(f.metadata["name"] for f in mine)
+        object.__setattr__(self, "_given", given)
+
+    @property
+    def given_names(self) -> frozenset[str]:
+        names: frozenset[str] = self.__dict__["_given"]
+        return names
+
+    @property
+    def sync_flush(self) -> bool:
+        return self.flush_disk_type == SYNC_FLUSH
+
+
+def writer_settings_from(*layers: Mapping[str, str], release: str | None = None) -> WriterSettings:
+    """As `settings_from`, with the writer's settings too. Raises SettingError."""
+    settings = parse_settings(WriterSettings, *layers, release=release)
+    given = frozenset(BY_NAME[name].name for layer in layers for name in layer)
+    return replace(settings, given=given)
+
+
+def as_the_store_tells(
+    settings: WriterSettings, files: Files
+) -> tuple[WriterSettings, dict[str, int]]:
+    """The settings with the sizes that the store's files have; and by name those that are neither
+    given nor RocketMQ's defaults.
+
+    A default never wins over a file. Raises SizeDisagrees where a given one does not agree.
+    """
+    default = WriterSettings().by_name()
+    mine = settings.by_name()
+    given = {name: mine[name] for name in SIZES if name in settings.given_names}
+    told = sizes_of_store(files, given, {name: default[name] for name in SIZES})
+    told = {name: told[name] for name in told if name not in given and told[name] != default[name]}
+    field_of = {f.metadata["name"]: f.name for f in fields(settings)}
+    changed: dict[str, Any] = {field_of[name]: size for name, size in told.items()}
+    return replace(settings, given=settings.given_names, **changed), told
+
+
+def refuse_other_folders(settings: Settings, store: str) -> None:
+    """Raise SettingError where the settings put the log elsewhere than into STORE/commitlog.
+
+    A second log would be begun there, and the broker would never read it.
+    """
+    own = os.path.realpath(os.path.join(store, COMMIT_LOG))
+    for name, folder in (
+        ("storePathCommitLog", settings.store_path_commit_log),
+        ("readOnlyCommitLogStorePaths", settings.read_only_commit_log_store_paths),
+    ):
+        if folder and os.path.realpath(folder) != own:
+            raise SettingError(
+                f"{name}={folder}: append writes to {os.path.join(store, COMMIT_LOG)} alone; "
+                f"give the store whose log this is"
+            )

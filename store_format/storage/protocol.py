@@ -1,0 +1,156 @@
+"""What jobs need of any file system: `Storage`, its readers and writers. They are in
+`reput.store_format.storage`, one module each.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.storage.overlap import Whereabouts
+
+Bytes = npt.NDArray[np.uint8]
+
+# Given a folder, says what is in it where all of it may go (paths below it, those of folders with
+# a slash at the end); raises StoreError where any of it must stay.
+MayGo = Callable[[str], list[str]]
+
+ANY_TIME = -1  # as a FileState's mtime: the file may be written to, but not be another
+
+
+class FileState(NamedTuple):
+    """What tells whether a file changed. Times in nanoseconds.
+
+    tag: what the file system gives to each file or to each of its versions, as an inode or ETag.
+    """
+
+    size: int
+    mtime: int
+    tag: int | str
+
+    def admits(self, now: "FileState") -> bool:
+        """Whether a file in the state `now` is still the one that was meant."""
+        return self == (now._replace(mtime=ANY_TIME) if self.mtime == ANY_TIME else now)
+
+
+class Listed(NamedTuple):
+    """One name in a folder; state is None for what is no regular file."""
+
+    name: str
+    state: FileState | None
+
+
+class Written(NamedTuple):
+    """A finished file: its length in bytes and, if asked for, its SHA-256 in hex."""
+
+    length: int
+    sha256: str
+
+
+class Reader(Protocol):
+    """An open input file."""
+
+    @property
+    def state(self) -> FileState:
+        """What it is. Raises FileNotFoundError, where opening it has not."""
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        """Fill the buffer from `offset`. Raises StoreChanged where the file is too short."""
+
+    def close(self) -> None:
+        """Let go of it. Raises StoreChanged if the file is not what it was when opened."""
+
+
+class Writer(Protocol):
+    """A new file, written from start to end."""
+
+    def write(self, data: Any) -> None:
+        """Append bytes (any contiguous buffer)."""
+
+    def finish(self, length: int) -> Written:
+        """Fill up with zeros to `length`, close, and say what was written."""
+
+    def abandon(self) -> None:
+        """Close and remove it."""
+
+
+class Storage(Protocol):
+    """What jobs ask of a file system. Paths are joined with '/'."""
+
+    window_bytes: int  # how much of a file a scan best reads at a time
+
+    def resolve(self, path: str) -> str:
+        """The path as every machine and working folder understands it."""
+
+    def list(self, folder: str) -> list[Listed]: ...
+
+    def walk(self, folder: str) -> Iterator[Listed]:
+        """All that is below a folder, by paths from there: files with their states, and without
+        one folders, with a slash at the end, and what is neither. No link is followed. Raises
+        FileNotFoundError, NotADirectoryError, and StoreError where the folder is a link.
+        """
+
+    def whereabouts(self, path: str) -> Whereabouts:
+        """What tells whether two paths lead to one place, or one into the other."""
+
+    def open(self, path: str, state: FileState | None = None) -> Reader: ...
+
+    def create(self, path: str, digest: bool = False) -> Writer: ...
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def has_folder(self, path: str) -> bool:
+        """Whether files can be made there without `make_folders`."""
+
+    def make_folders(self, path: str) -> None: ...
+
+    def claim(self, folder: str) -> Callable[[], None] | None:
+        """Make a folder that is ours as long as this process lives; returns what lets go of it.
+
+        None where another job took it for a leftover and removes it: another name is wanted.
+        """
+
+    def is_abandoned(self, folder: str) -> bool | None:
+        """Whether the process that claimed it is gone. None where that cannot be told: then one
+        job at a time may work for an output.
+        """
+
+    def lock_holder(self, store: str) -> int | None:
+        """Who holds a store's lock, a broker say: a process of this machine, 0 for one of
+        another, None for nobody, or where it cannot be told.
+        """
+
+    def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
+        """Give files other names on this file system; the folders are there."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+
+    def remove_tree(self, folder: str) -> None:
+        """Remove a folder and all in it, as far as that can be done."""
+
+    def begin_set(self, folder: str, to: str, may_go: MayGo) -> str:
+        """Where to put the files of the set that `publish` will make of it at `to`.
+
+        folder: a name for it in the job's own staging, given to both. may_go: asked for what is
+        there before any of it goes. Raises as that does; OSError.
+        """
+
+    def publish(self, folder: str, to: str, may_go: MayGo, manifest: tuple[str, bytes]) -> None:
+        """Write the manifest (name, content), the set's last file, and make it the set at `to`."""
+
+
+def walk_lists(storage: Storage, folder: str, below: str = "") -> Iterator[Listed]:
+    """`Storage.walk` by listing folder after folder."""
+    for name, state in storage.list(folder):
+        if state is not None:
+            yield Listed(f"{below}{name}", state)
+            continue
+        try:
+            inside = list(walk_lists(storage, f"{folder}/{name}", f"{below}{name}/"))
+        except (FileNotFoundError, NotADirectoryError):
+            yield Listed(f"{below}{name}", None)
+            continue
+        yield Listed(f"{below}{name}/", None)
+        yield from inside

@@ -1,0 +1,241 @@
+"""What a task holds in memory, what it reads, and what comes to the driver."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from reput.jobs.engine.pipeline import Cut
+from reput.store_format.release.profiles import profile
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.log.segments import Splits, find_segments
+from reput.store_format.release.settings import settings_from
+from reput.store_format.storage.local import LocalReader, LocalStorage
+from tests.in_process import Session, rebuild_log
+from tests.logs import Log
+from tests.logs.encoder import MAGIC_BLANK, Message, build_log, encode, properties
+from reput.udfs.scan import ScanSplits
+from reput.udfs.staging import Staging
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+def huge_bodies(path: Path, bodies: int) -> None:
+    """A segment of a GiB, nearly all holes: records with bodies of zeros, then the log's end.
+
+    A body of zeros is not checked where its CRC is not asked for.
+    """
+    each = GIB // bodies - 200
+    with path.open("wb") as file:
+        at = 0
+        for number in range(bodies):
+            message = Message(queue_offset=number, properties=properties(("KEYS", f"k{number}")))
+            whole = bytearray(encode(message, at))
+            size = len(whole) + each
+            whole[:4] = size.to_bytes(4, "big")
+            whole[84:88] = each.to_bytes(4, "big")
+            file.seek(at)
+            file.write(whole[:88])
+            file.seek(at + 88 + each)
+            file.write(whole[88:])
+            at += size
+        rest = (GIB - at).to_bytes(4, "big") + MAGIC_BLANK.to_bytes(4, "big")
+        file.seek(at)
+        file.write(rest)
+        file.truncate(GIB)
+
+
+def small_records(path: Path) -> int:
+    """A segment of a GiB full of small records, its text written a part at a time."""
+    record = np.frombuffer(
+        encode(Message(properties=properties(("KEYS", "k"), ("TAGS", "t"))), 0), np.uint8
+    )
+    size = len(record)
+    count = (GIB - 8) // size
+    with path.open("wb") as file:
+        for start in range(0, count, 100_000):
+            numbers = np.arange(start, min(start + 100_000, count), dtype=np.int64)
+            block = np.tile(record, len(numbers)).reshape(-1, size)
+            for at, values in ((20, numbers), (28, numbers * size)):
+                block[:, at : at + 8] = values.astype(">i8").view(np.uint8).reshape(-1, 8)
+            file.write(block.tobytes())
+        rest = GIB - count * size
+        file.write(rest.to_bytes(4, "big") + MAGIC_BLANK.to_bytes(4, "big"))
+        file.truncate(GIB)
+    return count
+
+
+class Counting(LocalStorage):
+    """Counts the bytes read of input files, and the longest read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = self.longest = 0
+
+    def open(self, path: str, state: Any = None) -> LocalReader:
+        reader = super().open(path, state)
+        read_into = reader.read_into
+
+        def counted(offset: int, buffer: Any) -> None:
+            self.read += len(buffer)
+            self.longest = max(self.longest, len(buffer))
+            read_into(offset, buffer)
+
+        reader.read_into = counted  # type: ignore[method-assign]
+        return reader
+
+
+def scan_splits(store: Path, staging: Path, split_bytes: int, numbers: range) -> tuple[Any, ...]:
+    """Scan some splits of a store, as one task after the other: rows, storage."""
+    storage = Counting()
+    settings = settings_from({"checkCRCOnRecover": "false"})
+    segments = find_segments(storage, [f"{store}/commitlog"], GIB)
+    staging.mkdir(exist_ok=True)
+    task = ScanSplits(
+        storage,
+        Staging(storage, str(staging)),
+        Splits(segments, split_bytes, GIB),
+        scan_rules(profile("5.3.3"), settings, ()),
+        numbers,
+        {},
+    )
+
+    def ids() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"id": list(range(len(numbers)))})
+
+    rows = [row for batch in task(ids()) for row in batch.to_pylist()]
+    return rows, storage
+
+
+# The scan's own memory: the peak of the process, less what it is without a scan.
+PEAK = """
+import resource, sys
+from pathlib import Path
+from tests.attack.test_bounds import scan_splits, GIB
+
+store, staging, split_bytes = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+warm = scan_splits(store, staging, 1 << 20, range(1))  # kernels and imports
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rows, _ = scan_splits(store, staging, split_bytes, range(GIB // split_bytes))
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(sum(row["records"] for row in rows), (after - before) // 1024)
+"""
+
+
+def peak_of_scan(tmp_path: Path, split_bytes: int) -> tuple[int, int]:
+    """Records, and MiB that a scan of the whole store adds to a process."""
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, tmp_path / "store", tmp_path / "staging", str(split_bytes)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    records, mib = done.stdout.split()
+    return int(records), int(mib)
+
+
+@pytest.fixture
+def commitlog(tmp_path: Path) -> Path:
+    folder = tmp_path / "store" / "commitlog"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_a_task_does_not_hold_a_segment(tmp_path: Path, commitlog: Path) -> None:
+    """One split of a whole GiB, of bodies far longer than any window."""
+    huge_bodies(commitlog / f"{0:020d}", 4)
+    records, mib = peak_of_scan(tmp_path, GIB)
+    assert records == 4
+    assert mib < 160  # a window, and tables for a million puts
+
+
+@pytest.mark.long
+def test_a_task_does_not_hold_a_segment_of_small_records(tmp_path: Path, commitlog: Path) -> None:
+    count = small_records(commitlog / f"{0:020d}")
+    records, mib = peak_of_scan(tmp_path, GIB)
+    assert records == count
+    assert mib < 400
+
+
+def test_each_byte_is_read_about_once(tmp_path: Path, commitlog: Path) -> None:
+    """And bodies not at all, where their CRC is not asked for."""
+    huge_bodies(commitlog / f"{0:020d}", 4)
+    rows, storage = scan_splits(tmp_path / "store", tmp_path / "staging", GIB, range(1))
+    assert rows[0]["records"] == 4
+    assert storage.longest <= 16 * MIB
+    assert storage.read < 128 * MIB
+
+
+@pytest.mark.parametrize("first_byte", ["size 0x7fffffff", "size -1"])
+def test_no_length_field_decides_what_is_held(
+    tmp_path: Path, commitlog: Path, first_byte: str
+) -> None:
+    path = commitlog / f"{0:020d}"
+    with path.open("wb") as file:
+        record = bytearray(encode(Message(body=b"x"), 0))
+        record[:4] = b"\x7f\xff\xff\xff" if "7f" in first_byte else b"\xff\xff\xff\xff"
+        file.write(record)
+        file.truncate(GIB)
+    rows, storage = scan_splits(tmp_path / "store", tmp_path / "staging", GIB // 64, range(2))
+    assert rows[0]["records"] == 0
+    assert storage.longest <= 16 * MIB
+
+
+def uniform(count: int, segment: int) -> Log:
+    messages = [
+        Message(
+            topic=f"T{number % 3}",
+            queue_offset=number // 3,
+            properties=properties(("KEYS", f"k{number}")),
+        )
+        for number in range(count)
+    ]
+    settings = {
+        "mappedFileSizeCommitLog": segment,
+        "mappedFileSizeConsumeQueue": 2_000_000,
+        "maxHashSlotNum": 100,
+        "maxIndexNum": 100_000,
+    }
+    return Log(build_log(messages, segment), settings, "5.3.3", {})
+
+
+def test_what_the_driver_collects_does_not_grow_with_messages() -> None:
+    collected = []
+    for count in (300, 3_000, 30_000):
+        log = uniform(count, 1 << 22)
+        assert len(log.segments) == 1
+        session = Session()
+        rebuilt = rebuild_log(log, Cut(split_bytes=1 << 20, index_ranges=2, partitions=2), session)
+        assert rebuilt.summary.messages == count
+        collected.append(session.rows_collected)
+    # four splits, three queues with a file each, one index file
+    assert collected == [4 + 3 + 1] * 3
+
+
+def test_rows_that_cross_the_shuffle_do_not_grow_with_messages() -> None:
+    shuffled = []
+    for count in (300, 3_000, 30_000):
+        session = Session()
+        rebuild_log(uniform(count, 1 << 22), Cut(1 << 22, 2, 2), session)
+        shuffled.append(session.rows_shuffled)
+    assert len(set(shuffled)) == 1
+
+
+def test_a_split_is_skipped_without_a_look_at_what_a_record_reaches_over(
+    tmp_path: Path, commitlog: Path
+) -> None:
+    """64 splits, four records: the others find nothing, and read their own bytes only."""
+    huge_bodies(commitlog / f"{0:020d}", 4)
+    rows, storage = scan_splits(tmp_path / "store", tmp_path / "staging", GIB // 64, range(20, 24))
+    assert [row["first"] for row in rows] == [-1] * 4
+    assert storage.read < 4 * (GIB // 64) + (1 << 17)
+    assert os.path.getsize(commitlog / f"{0:020d}") == GIB

@@ -1,0 +1,462 @@
+"""Wrong input is named, and nothing is left behind: not in the output, not beside it.
+
+The jobs run in this process, on real files.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.engine.outputs import OutputInUse
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.rebuild import TRUNCATE
+from reput.jobs.engine.summary import Summary
+from reput.store_format.faults import DamageFound, StoreChanged, StoreError
+from reput.store_format.release.profiles import UnknownRelease
+from reput.store_format.release.settings import SettingError
+from reput.store_format.storage.local import LocalReader, LocalStorage
+from reput.store_format.storage.protocol import Listed
+from tests.in_process import run
+from tests.logs.encoder import Message, build_log, encode, properties
+
+SEGMENT = 4096
+SETTINGS = {"mappedFileSizeCommitLog": str(SEGMENT), "maxIndexNum": "50", "maxHashSlotNum": "7"}
+
+
+def messages(count: int = 90, **over: Any) -> list[Message]:
+    return [
+        Message(
+            queue_offset=number,
+            body=b"body of some length",
+            properties=properties(("KEYS", f"k{number}")),
+            **over,
+        )
+        for number in range(count)
+    ]
+
+
+def write(root: Path, segments: dict[int, bytes]) -> Path:
+    folder = root / "commitlog"
+    folder.mkdir(parents=True)
+    for base, content in segments.items():
+        (folder / f"{base:020d}").write_bytes(content)
+    return root
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A sound store of three segments."""
+    made = write(tmp_path / "store", build_log(messages(), SEGMENT))
+    assert len(list((made / "commitlog").iterdir())) == 3
+    return made
+
+
+def rebuild(
+    store: Path, output: Path, settings: dict[str, str] | None = None, **more: Any
+) -> Summary:
+    more.setdefault("rocketmq", "5.3.3")
+    return run(str(store), str(output), settings={**SETTINGS, **(settings or {})}, **more)
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """All there is below a folder, with what would tell a change."""
+    found = {}
+    for path in [folder, *folder.rglob("*")]:
+        about = path.lstat()
+        found[str(path)] = (about.st_mode, about.st_size, about.st_mtime_ns)
+    return found
+
+
+def refused(
+    store: Path,
+    kind: type[Exception],
+    match: str,
+    settings: dict[str, str] | None = None,
+    **more: Any,
+) -> str:
+    """Refused with this error, and the whole of store and output's surroundings as before."""
+    around = store.parent / "around"
+    around.mkdir()
+    before = tree(store.parent)
+    with pytest.raises(kind, match=match) as error:
+        rebuild(store, around / "output", settings, **more)
+    after = tree(store.parent)
+    assert after.keys() == before.keys()
+    del before[str(around)], after[str(around)]  # a staging folder came and went in it
+    assert after == before
+    return str(error.value)
+
+
+def test_the_store_of_these_tests_is_sound(store: Path, tmp_path: Path) -> None:
+    before = tree(store)
+    assert rebuild(store, tmp_path / "output").messages == 90
+    assert tree(store) == before
+
+
+def remove(store: Path) -> None:
+    for path in (store / "commitlog").iterdir():
+        path.unlink()
+
+
+def no_folder(store: Path) -> None:
+    remove(store)
+    (store / "commitlog").rmdir()
+
+
+def file_for_folder(store: Path) -> None:
+    no_folder(store)
+    (store / "commitlog").write_bytes(b"")
+
+
+def only_an_empty_one(store: Path) -> None:
+    remove(store)
+    segment(store, 0).write_bytes(b"")
+
+
+def segment(store: Path, number: int) -> Path:
+    return store / "commitlog" / f"{number * SEGMENT:020d}"
+
+
+def short(store: Path) -> None:
+    os.truncate(segment(store, 1), SEGMENT - 1)
+
+
+def short_last(store: Path) -> None:
+    os.truncate(segment(store, 2), 100)
+
+
+def empty_in_the_middle(store: Path) -> None:
+    os.truncate(segment(store, 1), 0)
+
+
+def hole(store: Path) -> None:
+    segment(store, 1).unlink()
+
+
+def misnamed(store: Path) -> None:
+    segment(store, 2).rename(store / "commitlog" / f"{2 * SEGMENT + 1:020d}")
+
+
+def foreign(store: Path) -> None:
+    (store / "commitlog" / "notes.txt").write_text("x")
+
+
+def other_digits(store: Path) -> None:
+    (store / "commitlog" / ("\u0663" * 20)).write_bytes(bytes(SEGMENT))
+
+
+def nineteen_digits(store: Path) -> None:
+    (store / "commitlog" / "0000000000000012288").write_bytes(bytes(SEGMENT))
+
+
+def linked(store: Path) -> None:
+    elsewhere = store / "elsewhere"
+    segment(store, 1).rename(elsewhere)
+    segment(store, 1).symlink_to(elsewhere)
+
+
+def fifo(store: Path) -> None:
+    segment(store, 1).unlink()
+    os.mkfifo(segment(store, 1))
+
+
+def folder_for_segment(store: Path) -> None:
+    segment(store, 1).unlink()
+    segment(store, 1).mkdir()
+
+
+WRONG: list[tuple[Callable[[Path], None], str]] = [
+    (no_folder, r"commitlog: no such folder"),
+    (file_for_folder, r"commitlog: is not a folder"),
+    (remove, r"commitlog: no segments"),
+    (only_an_empty_one, r"commitlog: no segments"),
+    (short, r"00004096: has 4095 bytes, but mappedFileSizeCommitLog is 4096"),
+    (short_last, r"00008192: has 100 bytes, but mappedFileSizeCommitLog is 4096"),
+    (empty_in_the_middle, r"00004096: has 0 bytes"),
+    (hole, r"00008192: a hole before it; .*/0+ ends at 4096, so 1 segments are missing"),
+    (misnamed, r"00008193: its name is no multiple of mappedFileSizeCommitLog 4096"),
+    (foreign, r"notes.txt: 'notes.txt' is not a segment's name"),
+    (other_digits, r"is not a segment's name: 20 decimal digits"),
+    (nineteen_digits, r"is not a segment's name: 20 decimal digits"),
+    (linked, r"00004096: is not a regular file"),
+    (fifo, r"00004096: is not a regular file"),
+    (folder_for_segment, r"00004096: is not a regular file"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "match"), WRONG, ids=[spoil.__name__ for spoil, _ in WRONG])
+def test_a_wrong_commitlog_is_named(store: Path, spoil: Callable[[Path], None], match: str) -> None:
+    spoil(store)
+    refused(store, StoreError, match)
+
+
+def test_no_such_store(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    refused(tmp_path / "a" / "store", StoreError, r"a/store/commitlog: no such folder")
+
+
+def test_a_segment_in_two_folders(store: Path) -> None:
+    """The broker's multi-path setting; each segment may be in one of them only."""
+    second = store / "second"
+    second.mkdir()
+    segment(store, 1).rename(second / segment(store, 1).name)
+    paths = {"storePathCommitLog": f"{store}/commitlog,{second}"}
+    assert rebuild(store, store.parent / "output", paths).messages == 90
+    (second / segment(store, 2).name).write_bytes(segment(store, 2).read_bytes())
+    refused(store, StoreError, r"00008192: is there twice, also as .*00008192", paths)
+
+
+def test_sizes_that_contradict_the_files(store: Path) -> None:
+    refused(store, StoreError, "has 4096 bytes, but mappedFileSizeCommitLog is 8192",
+            {"mappedFileSizeCommitLog": "8192"})  # fmt: skip
+    with pytest.raises(StoreError, match="is 1073741824"):
+        run(str(store), str(store.parent / "output"), rocketmq="5.3.3")
+
+
+def in_place(store: Path, number: int, **wrong: Any) -> int:
+    """Write message `number` again with a wrong field; returns its place."""
+    sound = messages()
+    at = sum(len(encode(message, 0)) for message in sound[:number])
+    assert at < SEGMENT
+    spoilt = encode(messages(number + 1, **wrong)[-1], at)
+    content = bytearray(segment(store, 0).read_bytes())
+    assert len(spoilt) == len(encode(sound[number], at))
+    content[at : at + len(spoilt)] = spoilt
+    segment(store, 0).write_bytes(content)
+    return at
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"physical_offset": 7}, "physicalOffset is not the place where the record stands"),
+        ({"magic": 0xDAA320A8}, "magic not a record's magic number"),
+        ({"body_crc": 5}, "bodyCRC does not match the body"),
+        ({"size": 90}, r"totalSize smaller than .*\(totalSize 90\)"),
+        ({"size": -5}, r"\(totalSize -5\)"),
+        ({"size": 0x20000079}, r"totalSize reaches past .*\(totalSize 536871033\)"),
+        ({"body_length": 1 << 30}, "bodyLength reaches past"),
+        ({"topic_length": -1}, "topicLength negative"),
+        ({"properties_length": 3}, "propertiesLength the lengths of the parts do not add up"),
+    ],
+)
+def test_damage_in_the_live_log_is_refused_or_cut(
+    store: Path, wrong: dict[str, int], match: str
+) -> None:
+    at = in_place(store, 10, **wrong)
+    said = refused(store, DamageFound, match)
+    after = at + len(encode(messages()[10], at))
+    assert said.startswith(f"{segment(store, 0)}: offset {at} (physical {at}): ")
+    assert f"live records follow, the first at offset {after}" in said
+    summary = rebuild(store, store.parent / "output", on_damage=TRUNCATE)
+    assert (summary.messages, summary.log_end) == (10, at)
+    assert f"physical {at}" in summary.warnings[0]
+
+
+@pytest.mark.parametrize("first", [-1, 1 << 62, -(1 << 63)])
+def test_a_queue_that_no_file_name_can_start(tmp_path: Path, first: int) -> None:
+    log = build_log([Message(queue_offset=first, queue_id=3)], SEGMENT)
+    said = f"topic 'T', queue 3: the record at physical offset 0: queueOffset {first} is out"
+    refused(write(tmp_path / "store", log), DamageFound, said)
+
+
+UNSAFE = {
+    "..": "is no folder's name",
+    ".": "is no folder's name",
+    "/x": "holds a path separator",
+    "../../../../evil": "holds a path separator",
+    "a\\b": "holds a path separator",
+    "a\0b": "holds a NUL",
+    "x" * 300: "is longer than 255 bytes",
+}
+
+
+@pytest.mark.parametrize("topic", UNSAFE, ids=[topic[:20] for topic in UNSAFE])
+def test_an_unsafe_topic_is_left_out_and_said(tmp_path: Path, topic: str) -> None:
+    log = [Message(), Message(topic=topic, version=2), Message(queue_offset=1)]
+    store = write(tmp_path / "a" / "b" / "store", build_log(log, SEGMENT))
+    summary = rebuild(store, store.parent / "output")
+    assert (summary.messages, summary.queues) == (3, 1)
+    assert len(summary.left_out) == 1
+    assert UNSAFE[topic] in summary.left_out[0]
+    below = {path.relative_to(store.parent).parts for path in store.parent.rglob("*")}
+    assert {parts[1:3] for parts in below if parts[:2] == ("output", "consumequeue")} == {
+        ("consumequeue",),
+        ("consumequeue", "T"),
+    }
+    assert {path.name for path in tmp_path.rglob("*") if store.parent not in path.parents} == {
+        "a", "b",
+    }  # fmt: skip
+
+
+def test_an_unsafe_name_of_a_further_queue_is_left_out(tmp_path: Path) -> None:
+    """INNER_MULTI_DISPATCH with a path in it, which 5.0.0 would have followed."""
+    text = properties(
+        ("INNER_MULTI_DISPATCH", "../../evil,%LMQ%ok"), ("INNER_MULTI_QUEUE_OFFSET", "0,0")
+    )
+    store = write(tmp_path / "store", build_log([Message(properties=text)], SEGMENT))
+    on = {"enableMultiDispatch": "true", "enableLmq": "true"}
+    summary = rebuild(store, tmp_path / "output", on, rocketmq="5.0.0")
+    assert "evil" in summary.left_out[0]
+    there = {path.name for path in (tmp_path / "output" / "consumequeue").iterdir()}
+    assert there == {"T", "%LMQ%ok"}
+    assert not list(tmp_path.rglob("*evil*"))
+
+
+def test_an_output_in_use(store: Path, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    (output / "mine").write_text("x")
+    before = tree(tmp_path)
+    with pytest.raises(OutputInUse, match=r"output: is not empty; give another folder"):
+        rebuild(store, output)
+    with pytest.raises(StoreError, match=r"output: is not empty, and has no manifest\.json"):
+        rebuild(store, output, replace=True)
+    assert tree(tmp_path) == before
+    (output / "mine").unlink()
+    rebuild(store, output)
+    with pytest.raises(OutputInUse, match=r"output: is not empty; --replace"):
+        rebuild(store, output)
+    (output / "index" / "thesis.doc").write_text("x")
+    before = tree(tmp_path)
+    for replace in (False, True):
+        with pytest.raises(StoreError, match=r"index/thesis\.doc: is not in its manifest"):
+            rebuild(store, output, replace=replace)
+    assert tree(tmp_path) == before
+    (output / "index" / "thesis.doc").unlink()
+    assert rebuild(store, output, replace=True).messages == 90
+
+
+def test_an_output_that_is_a_file(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "output").write_text("x")
+    with pytest.raises(StoreError, match="output: is there and is not a folder"):
+        rebuild(store, tmp_path / "output")
+    assert (tmp_path / "output").read_text() == "x"
+
+
+def test_folders_made_for_the_output_go_again(store: Path, tmp_path: Path) -> None:
+    in_place(store, 10, body_crc=5)
+    before = tree(tmp_path)
+    with pytest.raises(DamageFound):
+        rebuild(store, tmp_path / "new" / "deeper" / "output")
+    assert tree(tmp_path).keys() == before.keys()
+
+
+UNSUPPORTED = {
+    "enableRocksDBStore": ("true", "queues in RocksDB"),
+    "storeType": ("defaultRocksDB", "file queues only"),
+    "indexRocksDBEnable": ("true", "an index in RocksDB"),
+    "enableDLegerCommitLog": ("true", "DLedger logs"),
+    "enableConsumeQueueExt": ("true", "ConsumeQueueExt"),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_what_is_not_built_is_refused_by_name(store: Path, name: str) -> None:
+    value, what = UNSUPPORTED[name]
+    said = refused(store, SettingError, what, {name: value})
+    assert said.startswith(f"{name}={value}: ")
+
+
+def test_wrong_settings_and_releases(store: Path) -> None:
+    refused(
+        store,
+        SettingError,
+        "'maxIndexNumm' is not .*; did you mean maxIndexNum?",
+        {"maxIndexNumm": "5"},
+    )
+    with pytest.raises(SettingError, match="maxHashSlotNum='x': a whole number is wanted"):
+        rebuild(store, store.parent / "output", {"maxHashSlotNum": "x"})
+    with pytest.raises(UnknownRelease, match=r"'5\.3\.9' is not a release"):
+        rebuild(store, store.parent / "output", rocketmq="5.3.9")
+    assert not (store.parent / "output").exists()
+
+
+def test_a_compacted_topic_is_warned_of(store: Path, tmp_path: Path) -> None:
+    (store / "config").mkdir()
+    table = {"T": {"attributes": {"cleanup.policy": "COMPACTION"}}}
+    (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
+    summary = rebuild(store, tmp_path / "output")
+    assert summary.warnings == ["topic 'T' is compacted; its compacted files are not derived"]
+
+
+def test_a_broken_topics_file_is_said_and_its_backup_read(tmp_path: Path) -> None:
+    store = write(tmp_path / "store", build_log([Message(topic="B")], SEGMENT))
+    (store / "config").mkdir()
+    table = {"B": {"attributes": {"queue.type": "BatchCQ"}}}
+    (store / "config" / "topics.json").write_text('{"topicConfigTable": {')
+    (store / "config" / "topics.json.bak").write_text(json.dumps({"topicConfigTable": table}))
+    summary = rebuild(store, tmp_path / "output")
+    assert "topics.json: cannot be read" in summary.warnings[0]
+    assert (tmp_path / "output" / "batchconsumequeue" / "B").is_dir()
+
+
+class Meddling(LocalStorage):
+    """Changes a segment at the look given: when it is opened, or its folder listed again."""
+
+    def __init__(self, path: Path, at_look: int, change: Callable[[Path], None]) -> None:
+        super().__init__()
+        self.path, self.left, self.change = path, at_look + 1, change  # the first is the plan's
+
+    def open(self, path: str, state: Any = None) -> LocalReader:
+        if path == str(self.path):
+            self._look()
+        return super().open(path, state)
+
+    def list(self, folder: str) -> list[Listed]:
+        if folder == str(self.path.parent):
+            self._look()
+        return super().list(folder)
+
+    def _look(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.change(self.path)
+
+
+def touched(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"x")
+
+
+def shortened(path: Path) -> None:
+    os.truncate(path, 100)
+
+
+def grown(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"x")
+
+
+def replaced(path: Path) -> None:
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("change", [touched, shortened, grown, replaced])
+@pytest.mark.parametrize("at_look", [1, 2, 5])
+def test_a_log_that_changes_during_the_job(
+    store: Path, change: Callable[[Path], None], at_look: int
+) -> None:
+    """Before its first split is scanned, between two, and after all were (the last look)."""
+    around = store.parent / "around"
+    around.mkdir()
+    storage = Meddling(segment(store, 0), at_look, change)
+    with pytest.raises(StoreChanged, match=r"/00000000000000000000: "):
+        rebuild(store, around / "output", storage=storage, cut=Cut(split_bytes=1024))
+    assert storage.left <= 0
+    assert not list(around.iterdir())
+
+
+def test_what_is_published_is_the_users_alone(tmp_path: Path) -> None:
+    storage = LocalStorage()
+    storage.make_folders(str(tmp_path / "a" / "b" / "c"))
+    storage.create(str(tmp_path / "a" / "b" / "c" / "file")).finish(10)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b", "a/b/c")]
+    assert modes == [0o700] * 3
+    assert (tmp_path / "a" / "b" / "c" / "file").stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,171 @@
+"""Damage by the thousand: what is kept and crosses is bounded, sums are right, no range is lost."""
+
+import io
+import json
+import struct
+from functools import cache
+from random import Random
+from typing import Any
+from unittest import mock
+
+import pyspark.sql
+import pytest
+
+from reput.jobs.console.check_text import text
+from reput.jobs.engine.damage import RANGES_LISTED, map_damage
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.rebuild import SALVAGE
+from reput.jobs.verify import verify
+from tests.damaged import Damaged, damaged, entries, messages, salvage
+from tests.in_process import (
+    OUTPUT,
+    STORE,
+    Session,
+    as_text,
+    functions,
+    run,
+    storage_of,
+)
+from tests.jobs.test_check import run_check
+from tests.damage.test_salvage import check_queues
+from reput.udfs import lost
+from reput.udfs import ranges
+
+COUNT = 2600
+SEGMENT = 1 << 16  # so that there are several
+
+
+@cache
+def halved() -> Damaged:
+    """Every second message damaged: by turns its magic number, its size, its place, or its body."""
+    log = damaged(messages(COUNT), SEGMENT)
+    for number in range(1, COUNT - 4, 2):
+        log.flip(number, (5, 3, 35, 90)[number // 2 % 4])
+    return log
+
+
+def gone() -> set[int]:
+    return {n for n in range(1, COUNT - 4, 2) if n // 2 % 4 != 3}
+
+
+def cut_in(splits: int) -> Cut:
+    return Cut(-(-SEGMENT // splits), 2, 2)
+
+
+def report_and_lines(splits: int, session: Session) -> tuple[Any, list[dict[str, Any]]]:
+    output = io.BytesIO()
+    log = halved()
+    with mock.patch("tests.jobs.test_check.Session", return_value=session):
+        report = run_check(
+            STORE, log.version, log.settings, cut=cut_in(splits), storage=storage_of(log.log),
+            ranges=output,
+        )  # fmt: skip
+    return report, [json.loads(line) for line in output.getvalue().splitlines()]
+
+
+def test_every_second_record_is_damaged() -> None:
+    log = halved()
+    made = [salvage(log.log, splits) for splits in (1, 7)]
+    assert made[0].files == made[1].files
+    assert made[0].summary.messages == COUNT - len(gone())
+    check_queues(log, made[0], gone())
+
+
+def test_the_report_is_bounded_and_the_file_has_all() -> None:
+    sessions = [Session(1), Session(2)]
+    told = [report_and_lines(splits, s) for splits, s in zip((1, 7), sessions, strict=True)]
+    report, lines = told[0]
+    found = [line for line in lines if line["type"] == "range"]
+    missing = [line for line in lines if line["type"] == "missing"]
+    assert len(found) == report.damage["range_count"] == COUNT // 2 - 2
+    assert len(report.damage["ranges"]) == RANGES_LISTED < len(found)
+    assert [each["physical_offset"] for each in found] == [
+        halved().places[n] for n in range(1, COUNT - 4, 2)
+    ]
+    for listed, line in zip(report.damage["ranges"], found, strict=False):
+        assert line == {
+            "type": "range", **{name: told for name, told in listed.items() if name != "missing"}
+        }  # fmt: skip
+    causes = report.damage["causes"]
+    assert sum(each["ranges"] for each in causes) == len(found)
+    for each in causes:
+        mine = [f for f in found if (f["kind"], f["field"]) == (each["kind"], each["field"])]
+        assert (each["ranges"], each["bytes"]) == (len(mine), sum(f["length"] for f in mine))
+    content = sum(f["length"] for f in found if f["kind"] == "content")
+    assert report.damage["bytes_lost"] == sum(f["length"] for f in found) - content
+    assert sum(each["count"] for each in missing) == report.damage["messages_missing"]
+    assert report.damage["messages_missing"] == len(gone())
+    assert len(report.damage["missing"]) + report.damage["missing_unlisted"] == len(missing)
+    # the same, however the log is cut
+    assert told[1][0].damage == report.damage
+    assert sorted(map(str, told[1][1])) == sorted(map(str, lines))
+    assert "cause" in text(report)
+
+
+def test_no_row_a_range_crosses() -> None:
+    session = Session(1)
+    report, _ = report_and_lines(1, session)
+    segments = len(halved().segments)
+    assert report.damage["range_count"] > 200 * segments
+    # the first gaps of two tasks, and a few rows a segment and a queue, are all that comes
+    assert session.rows_collected <= 2 * 1000 + 40 * segments
+    assert session.rows_shuffled < 100 * segments  # runs are not cut at ranges
+
+
+def test_gaps_and_ranges_are_listed_first_of_all_queues() -> None:
+    with (
+        mock.patch("reput.jobs.engine.damage.RANGES_LISTED", 7),
+        mock.patch.object(map_damage, "__defaults__", (10**6, 5, False)),
+    ):
+        made = [report_and_lines(splits, Session(splits))[0].damage for splits in (1, 7)]
+    assert made[0] == made[1]
+    assert len(made[0]["ranges"]) == 7
+    assert [each["before"] for each in made[0]["missing"]] == sorted(
+        each["before"] for each in made[0]["missing"]
+    )
+    assert len(made[0]["missing"]) == 5
+
+
+def test_small_pieces_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of ranges are written and read in pieces, of few segments at a time."""
+    whole = salvage(halved().log)
+    monkeypatch.setattr(ranges, "_ROWS_A_PIECE", 3)
+    monkeypatch.setattr(lost, "_PIECES_HELD", 1)
+    small = salvage(halved().log)
+    assert small.files == whole.files
+    assert small.summary.damage == whole.summary.damage
+
+
+def test_too_many_in_a_segment_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_damage, "__defaults__", (50, 1000, False))
+    rebuilt = salvage(halved().log)
+    assert rebuilt.summary.damage
+    given_up = [w for w in rebuilt.summary.warnings if "too much damage" in w]
+    assert len(given_up) == len(halved().segments)
+    assert rebuilt.summary.damage["range_count"] <= 55 * len(given_up)
+
+
+def test_verify_of_a_set_with_more_than_is_listed() -> None:
+    log = halved()
+    storage = storage_of(log.log)
+    told: dict[str, Any] = {"rocketmq": log.version, "settings": as_text(log.settings),
+                            "storage": storage}  # fmt: skip
+    run(STORE, OUTPUT, on_damage=SALVAGE, cut=cut_in(1), **told)
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        report = verify(Session(), STORE, against=OUTPUT, cut=cut_in(7), **told)  # type: ignore[arg-type]
+    assert report.same, report.text()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_ranges(seed: int) -> None:
+    """Positions follow queueOffset, whichever records are damaged, in runs however long."""
+    rng = Random(seed)
+    made = messages(300, queues=rng.choice([1, 3, 7]))
+    log = damaged(made, 1 << 14)
+    lost_ones = set(rng.sample(range(295), rng.randrange(1, 200)))
+    for number in lost_ones:
+        base = log.places[number] // (1 << 14) * (1 << 14)
+        struct.pack_into(">i", log.segments[base], log.places[number] - base + 4, 0x11111111)
+    rebuilt = salvage(log.log, rng.choice([1, 7, 64]), seed)
+    check_queues(log, rebuilt, lost_ones)
+    assert len(entries(rebuilt, "T", 0)) > 0

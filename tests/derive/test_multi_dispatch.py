@@ -1,0 +1,79 @@
+"""Multi-dispatch: which topics and names it leaves out, by release, compared with the reference."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reput.store_format.release.profiles import profile
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.derive.scan import Runs, Stretch, scan
+from reput.store_format.release.settings import settings_from
+from tests.logs import Message, build_log, properties
+from tests.reference import derive
+
+SETTINGS = {"enableMultiDispatch": "true", "enableLmq": "true", "mappedFileSizeConsumeQueue": "200"}
+
+
+def queues(message: Message, release: str) -> set[str]:
+    """topic/queueId of each queue that a scan puts the message into."""
+    data = np.frombuffer(build_log([message], 4096)[0], np.uint8)
+
+    def read(at: int, buffer: Any) -> None:
+        buffer[:] = data[at : at + len(buffer)]
+
+    rules = scan_rules(profile(release), settings_from(SETTINGS), ())
+    found = set()
+    for part in scan(read, Stretch(0, 4096, 0, 4096, 0), rules):
+        if isinstance(part, Runs):
+            found |= {f"{key.topic}/{key.queue_id}" for key in part.queues}
+    return found
+
+
+def reference_queues(message: Message, release: str) -> set[str]:
+    settings: dict[str, Any] = SETTINGS | {"mappedFileSizeCommitLog": 4096}
+    files = derive(build_log([message], 4096), settings, release).files
+    return {
+        name.split("/", 1)[1].rsplit("/", 1)[0]
+        for name in files
+        if name.startswith("consumequeue/")
+    }
+
+
+TOPICS = (
+    "T", "%RETRY%g", "%RETRY", "SCHEDULE_TOPIC_XXXX", "SCHEDULE_TOPIC_XXXXX", "rmq_sys_wheel_timer",
+    "rmq_sys_wheel_timers", "rmq_sys_x", "rmq_sys", "%LMQ%t",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("release", ["4.9.2", "4.9.4", "5.1.0", "5.1.1", "5.1.2", "5.1.4", "5.2.0"])
+def test_topics_that_are_left_out(topic: str, release: str) -> None:
+    lists = properties(
+        ("INNER_MULTI_DISPATCH", "%LMQ%a,b,%LMQ%c/d"), ("INNER_MULTI_QUEUE_OFFSET", "1,2,3")
+    )
+    message = Message(topic=topic, queue_id=5, properties=lists)
+    assert queues(message, release) == reference_queues(message, release)
+
+
+@pytest.mark.parametrize(
+    ("names", "offsets", "others"),
+    [
+        ("%LMQ%a", "0", {"%LMQ%a/0"}),
+        ("a", "0", {"a/5"}),
+        ("a,b", "0", set()),
+        ("a", "0,1", set()),
+        ("a,b,,", "1,2", {"a/5", "b/5"}),  # empty parts at the end do not count
+        ("a,b", "1,2,,", {"a/5", "b/5"}),
+        (",", ",", set()),
+        (" ", "1", set()),
+        ("a", " ", set()),
+        ("%LMQ%a,%LMQ%a", "1,2", {"%LMQ%a/0"}),
+        ("a/b,c", "1,2", {"c/5"}),
+        ("T", "9", set()),
+    ],
+)
+def test_lists(names: str, offsets: str, others: set[str]) -> None:
+    pairs = properties(("INNER_MULTI_DISPATCH", names), ("INNER_MULTI_QUEUE_OFFSET", offsets))
+    message = Message(queue_id=5, properties=pairs)
+    assert queues(message, "5.3.3") == {"T/5"} | others == reference_queues(message, "5.3.3")

@@ -1,0 +1,46 @@
+"""The checkpoint file, against a golden one and against Java's layout of longs."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reput.store_format.derived.checkpoint import Checkpoint, after_rebuild, decode, encode
+from reput.store_format.release.profiles import profile
+from tests import golden_stores
+
+LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+def test_a_checkpoint_that_rocketmq_wrote() -> None:
+    raw = (golden_stores.unpack("tiny_5.3.3").expect / "checkpoint").read_bytes()
+    found = decode(raw)
+    assert found == Checkpoint(0, 1795247615074, 1795247615057, 0, 44320, 0)
+    assert encode(found) == raw
+
+
+@given(st.tuples(LONGS, LONGS, LONGS, LONGS, LONGS, LONGS))
+def test_six_longs_at_the_start_of_4096_bytes(values: tuple[int, ...]) -> None:
+    raw = encode(Checkpoint(*values))
+    assert len(raw) == 4096
+    assert struct.unpack(">6q", raw[:48]) == values
+    assert not any(raw[48:])
+    assert decode(raw) == Checkpoint(*values)
+
+
+@pytest.mark.parametrize("length", [0, 8, 47])
+def test_a_file_that_is_too_short(length: int) -> None:
+    with pytest.raises(ValueError, match=f"{length} bytes; a checkpoint has 4096"):
+        decode(bytes(length))
+
+
+@pytest.mark.parametrize(
+    ("release", "confirm", "logics"),
+    [("4.1.0", 0, 0), ("5.1.0", 0, 0), ("5.1.1", 99, 0), ("5.4.0", 99, 0), ("5.5.0", 99, 99)],
+)
+def test_after_a_rebuild(release: str, confirm: int, logics: int) -> None:
+    found = after_rebuild(profile(release), 10, 8, 9, 99)
+    assert found == Checkpoint(10, 8, 9, 0, confirm, logics)
+    # nothing dispatched, nothing indexed, clocks before 1970
+    assert after_rebuild(profile(release), -5, -1, -7, 99)[:4] == (0, 0, 0, 0)

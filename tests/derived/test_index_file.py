@@ -1,0 +1,154 @@
+"""Index files: chains and entries against a plain model, however many slot ranges there are."""
+
+import struct
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reput.store_format.derived.index_file import (
+    NOTHING_BEFORE,
+    Before,
+    capacity,
+    chain,
+    file_bytes,
+    fill_entries,
+    header,
+    slot_range,
+    time_diff,
+)
+from reput.store_format.layouts import INDEX_PUT
+
+ENTRY = struct.Struct(">iqii")
+RANGES = (1, 2, 7, 64)
+
+Put = tuple[int, int, int]  # physicalOffset, storeTimestamp, keyHash
+
+
+def model(puts: list[Put], slots: int, begin: int) -> tuple[bytes, list[int]]:
+    """IndexFile.putKey, a key after the other: (entries from number 1 on, the slot table)."""
+    table = [0] * slots
+    entries = b""
+    for number, (place, time, key_hash) in enumerate(puts, 1):
+        passed = (time - begin + (1 << 63)) % (1 << 64) - (1 << 63)  # as Java's long wraps
+        seconds = max(0, min(passed // 1000, 0x7FFFFFFF)) if begin > 0 else 0
+        entries += ENTRY.pack(key_hash, place, seconds, table[key_hash % slots])
+        table[key_hash % slots] = number
+    return entries, table
+
+
+def built(
+    puts: list[Put], slots: int, begin: int, ranges: int, pieces: int
+) -> tuple[bytes, list[int]]:
+    """The same through `chain` for each slot range and `fill_entries`, in several pieces."""
+    rows = np.array(puts, INDEX_PUT)
+    bounds = [slot_range(number, ranges, slots) for number in range(ranges)]
+    table = np.zeros(slots, np.int32)
+    chains = []
+    for low, high in bounds:
+        out = np.zeros(len(rows), np.int32)
+        count = 0
+        for piece in range(pieces):
+            start, end = piece * len(rows) // pieces, (piece + 1) * len(rows) // pieces
+            part = rows[start:end]
+            count += chain(
+                part["keyHash"].copy(), 1 + start, slots, low, table[low:high], out[count:]
+            )
+        chains.append(out[:count])
+    previous = np.concatenate(chains).astype(np.int32)
+    cursors = np.cumsum([0, *(len(c) for c in chains[:-1])]).astype(np.int64)
+    lows = np.array([low for low, _ in bounds], np.int64)
+    entries = b""
+    for piece in range(pieces):
+        part = rows[piece * len(rows) // pieces : (piece + 1) * len(rows) // pieces]
+        out_bytes = np.full(len(part) * ENTRY.size, 0xEE, np.uint8)
+        fill_entries(part, slots, lows, previous, cursors, begin, out_bytes)
+        entries += out_bytes.tobytes()
+    return entries, table.tolist()
+
+
+HASHES = st.one_of(st.integers(0, 20), st.integers(0, (1 << 31) - 1), st.just(0))
+TIMES = st.one_of(st.integers(0, 5_000_000_000_000), st.integers(-(1 << 63), (1 << 63) - 1))
+PUTS = st.lists(st.tuples(st.integers(0, 1 << 40), TIMES, HASHES), max_size=60)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    PUTS,
+    st.sampled_from([1, 2, 3, 64, 100, 1000]),
+    st.sampled_from([0, -5, 1, 1_700_000_000_000, 4_999_999_999_999]),
+    st.sampled_from(RANGES),
+    st.integers(1, 3),
+)
+def test_any_number_of_ranges_gives_the_bytes_of_putting_one_by_one(
+    puts: list[Put], slots: int, begin: int, ranges: int, pieces: int
+) -> None:
+    assert built(puts, slots, begin, ranges, pieces) == model(puts, slots, begin)
+
+
+@pytest.mark.parametrize("ranges", RANGES)
+@pytest.mark.parametrize("slots", [1, 5, 63, 64, 65, 5_000_000])
+def test_ranges_cover_every_slot_once(ranges: int, slots: int) -> None:
+    bounds = [slot_range(number, ranges, slots) for number in range(ranges)]
+    assert bounds[0][0] == 0
+    assert bounds[-1][1] == slots
+    assert all(before[1] == after[0] for before, after in pairwise(bounds))
+    assert all(low <= high for low, high in bounds)
+
+
+@pytest.mark.parametrize("ranges", RANGES)
+def test_one_slot_makes_one_chain(ranges: int) -> None:
+    puts = [(n, 1000, h) for n, h in enumerate([0, 7, (1 << 31) - 1, 0, 7])]
+    entries, table = built(puts, 1, 0, ranges, 2)
+    assert [previous for *_, previous in ENTRY.iter_unpack(entries)] == [0, 1, 2, 3, 4]
+    assert table == [5]
+
+
+@pytest.mark.parametrize("ranges", RANGES)
+def test_the_greatest_hash_and_zero(ranges: int) -> None:
+    # 0 is also what a hash of Integer.MIN_VALUE counts as
+    greatest = (1 << 31) - 1
+    puts = [(1, 0, greatest), (2, 0, 0), (3, 0, greatest), (4, 0, 0)]
+    entries, table = built(puts, 100, 0, ranges, 1)
+    assert [e[0] for e in ENTRY.iter_unpack(entries)] == [greatest, 0, greatest, 0]
+    assert [e[3] for e in ENTRY.iter_unpack(entries)] == [0, 0, 1, 2]
+    assert (table[47], table[0]) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("time", "begin", "seconds"),
+    [
+        (1999, 1000, 0),
+        (2000, 1000, 1),
+        (0, 1000, 0),
+        (999, 1000, 0),
+        (-5000, 1000, 0),
+        (5000, 0, 0),
+        (5000, -1, 0),
+        (5000, 1, 4),
+        (1 + 1000 * 0x7FFFFFFF, 1, 0x7FFFFFFF),
+        (1 + 1000 * 0x80000000, 1, 0x7FFFFFFF),
+        ((1 << 63) - 1, 1, 0x7FFFFFFF),
+        (-(1 << 63), 1, 0x7FFFFFFF),  # Java's long wraps around: a very late time
+    ],
+)
+def test_seconds_after_the_files_begin(time: int, begin: int, seconds: int) -> None:
+    assert time_diff(time, begin) == seconds
+
+
+def test_sizes() -> None:
+    assert file_bytes(5_000_000, 20_000_000) == 420_000_040
+    assert capacity(20_000_000) == 19_999_999
+
+
+def test_headers() -> None:
+    fields = struct.Struct(">qqqqii")
+    first, last = Before(11, 22), Before(33, 44)
+    assert fields.unpack(header(first, last, Before(5, 6), 7, 8)) == (11, 33, 22, 44, 7, 8)
+    # a file without entries keeps what it was opened with
+    assert fields.unpack(header(None, None, Before(5, 6), 0, 1)) == (5, 5, 6, 6, 0, 1)
+    assert fields.unpack(header(None, None, Before(-5, -6), 0, 0)) == (0, 0, 0, 0, 0, 0)
+    assert fields.unpack(header(None, None, NOTHING_BEFORE, 0, 1)) == (0, 0, 0, 0, 0, 1)
+    assert fields.unpack(header(Before(-5, 0), last, first, 1, 2)) == (-5, 33, 0, 44, 1, 2)

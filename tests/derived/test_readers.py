@@ -1,0 +1,360 @@
+"""The readers of log, queues and index on what no broker leaves: cut, damaged and hostile files.
+
+That they answer as RocketMQ does on sound stores, tests/rocketmq/test_readers.py shows.
+"""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.store_format.derived.index_reader import BadIndex, IndexFileReader, IndexReader, key_hash
+from reput.store_format.derived.queue_reader import BadQueue, NoEntry, QueueReader, queue_folder
+from reput.store_format.derived.tail import tail
+from reput.store_format.faults import Fault
+from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
+from reput.store_format.log.walk import Checks
+from reput.store_format.names import segment_name
+from reput.store_format.release.profiles import profile
+from reput.store_format.log.records import RecordRules
+from reput.store_format.log.segments import find_segments
+from reput.store_format.release.settings import settings_from
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.local import LocalReader, LocalStorage
+from tests import golden_stores
+from tests.logs import Message, build_log
+from tests.memory_storage import MemoryStorage
+
+SEGMENT = 4096
+RULES = RecordRules(True, True)
+BODY = bytes(range(1, 256)) * 8
+STORE = "store"
+
+
+def log_of(messages: list[Message], **at: bytes) -> LogReader:
+    """A log over two folders; at: bytes put at physical offsets, as `at_5=b"..."`."""
+    made = {start: bytearray(raw) for start, raw in build_log(messages, SEGMENT, SEGMENT).items()}
+    for name, raw in at.items():
+        place = int(name.removeprefix("at_"))
+        segment = place - place % SEGMENT
+        made[segment][place - segment : place - segment + len(raw)] = raw
+    folders = [f"{STORE}/a", f"{STORE}/b"]
+    storage = MemoryStorage()
+    storage.window_bytes = 700  # less than a record with BODY
+    storage.files = {
+        f"{folders[number % 2]}/{segment_name(start)}": bytes(raw)
+        for number, (start, raw) in enumerate(made.items())
+    }
+    storage.folders |= set(folders)
+    return LogReader(
+        storage, find_segments(storage, folders, SEGMENT), RULES, Checks(body=True, property=True)
+    )
+
+
+MESSAGES = [
+    Message(queue_offset=i, body=BODY if i % 4 == 1 else b"b" * i, topic=f"T{i % 3}")
+    for i in range(20)
+]
+
+
+def test_records_from_an_offset_on_across_segments_and_folders() -> None:
+    with log_of(MESSAGES) as log:
+        records = list(log.records(log.start))
+        assert [r.queue_offset for r in records] == list(range(20))
+        assert len({r.physical_offset // SEGMENT for r in records}) > 2
+        assert [log.body(r) for r in records] == [m.body for m in MESSAGES]
+        for number, record in enumerate(records):
+            assert log.record_at(record.physical_offset) == record
+            assert log.store_timestamp(record.physical_offset, record.size) == (
+                record.store_timestamp
+            )
+            stop = record.physical_offset
+            assert list(log.records(log.start, stop)) == records[:number]
+            assert list(log.records(stop)) == records[number:]
+        assert (records[1].topic, records[1].body_length) == ("T1", len(BODY))
+
+
+def test_a_record_that_is_none_says_where_and_why() -> None:
+    with log_of(MESSAGES) as log:
+        first, second, *_ = log.records(log.start)
+        with pytest.raises(NoRecord) as caught:
+            log.record_at(second.physical_offset + 1)
+        error = caught.value
+        assert error.place == second.physical_offset + 1
+        assert error.path == f"{STORE}/a/{segment_name(SEGMENT)}"
+        assert error.offset == error.place - SEGMENT
+        assert error.fault == Fault.SIZE_PAST_END or error.fault == Fault.BAD_MAGIC
+        assert str(error.place) in str(error)
+        assert error.field in str(error)
+        end = max(r.physical_offset + r.size for r in log.records(first.physical_offset))
+        with pytest.raises(NoRecord, match="nothing was written here"):
+            log.record_at(end)
+        for place in (0, SEGMENT - 1, log.end, 1 << 60):
+            with pytest.raises(NotInLog):
+                log.record_at(place)
+            assert log.store_timestamp(place, 100) == -1
+
+
+def test_a_broken_log_is_no_end_of_it() -> None:
+    with log_of(MESSAGES) as log:
+        places = [r.physical_offset for r in log.records(log.start)]
+    for number, fault in ((1, Fault.BODY_CRC), (2, Fault.BODY_CRC)):
+        with log_of(MESSAGES, **{f"at_{places[number] + 88}": b"\0"}) as log:
+            found = []
+            with pytest.raises(NoRecord) as caught:
+                found += [r.physical_offset for r in log.records(log.start)]
+            assert (caught.value.place, caught.value.fault) == (places[number], fault)
+            assert [r.physical_offset for r in log.records(log.start, places[number])] == (
+                places[:number]
+            )
+    zeros = {f"at_{places[3]}": bytes(8)}  # in the first segment: others follow
+    with log_of(MESSAGES, **zeros) as log, pytest.raises(NoRecord, match="zeros"):
+        list(log.records(log.start))
+
+
+# --- queues ---------------------------------------------------------------------------------
+
+QUEUE = queue_folder(STORE, "T", 0)
+ENTRY = struct.Struct(">qiq")
+
+
+def queue_of(*files: tuple[int, bytes]) -> MemoryStorage:
+    storage = MemoryStorage()
+    storage.files = {f"{QUEUE}/{segment_name(start)}": raw for start, raw in files}
+    return storage
+
+
+def entries(first: int, stop: int, room: int) -> bytes:
+    return b"".join(ENTRY.pack(100 * i, 100, i) for i in range(first, stop)).ljust(room, b"\0")
+
+
+def test_entries_by_position_and_range() -> None:
+    blank = ENTRY.pack(0, 0x7FFFFFFF, 0) * 3
+    storage = queue_of((200, blank + entries(13, 20, 140)), (400, entries(20, 25, 200)), (600, b""))
+    queue = QueueReader(storage, QUEUE)
+    assert [e.position for e in queue.entries(0)] == list(range(13, 25))
+    assert [e.tags_code for e in queue.entries(15, 22)] == list(range(15, 22))
+    assert queue.entry(24).physical_offset == 2400
+    assert queue.maximum() == 25
+    assert queue.last() == queue.entry(24)
+    for position in (-1, 3, 12, 25, 1 << 40):
+        with pytest.raises(NoEntry) as caught:
+            queue.entry(position)
+        assert (caught.value.position, caught.value.end) == (position, 25)
+    assert list(queue.entries(25)) == []
+    assert list(queue.entries(30, 20)) == []
+
+
+@pytest.mark.parametrize(
+    ("log_start", "old", "new"),
+    [(0, 10, 10), (1300, 13, 13), (1301, 14, 14), (1950, 0, 0), (2350, 0, 0), (2450, 0, 25)],
+)
+def test_the_minimum_is_looked_for_in_the_first_file(log_start: int, old: int, new: int) -> None:
+    storage = queue_of((200, entries(10, 20, 200)), (400, entries(20, 25, 200)))
+    queue = QueueReader(storage, QUEUE)
+    assert queue.minimum(log_start, profile("4.9.7")) == old
+    assert queue.minimum(log_start, profile("5.3.3")) == new
+
+
+def test_a_missing_queue_is_empty() -> None:
+    for storage in (MemoryStorage(), queue_of((0, bytes(200)))):
+        queue = QueueReader(storage, QUEUE)
+        assert (queue.maximum(), queue.last(), list(queue.entries(0))) == (0, None, [])
+
+
+def test_files_that_are_no_queues() -> None:
+    for files in (
+        ((0, entries(0, 10, 200)), (400, entries(20, 25, 200))),  # a hole
+        ((0, entries(0, 7, 140)), (200, entries(10, 15, 200))),  # cut
+    ):
+        with pytest.raises(BadQueue) as caught:
+            QueueReader(queue_of(*files), QUEUE)
+        assert caught.value.path.startswith(QUEUE)
+        assert caught.value.reason in str(caught.value)
+    storage = queue_of()
+    storage.files[f"{QUEUE}/no-name"] = b""
+    with pytest.raises(BadQueue, match="20 decimal digits"):
+        QueueReader(storage, QUEUE)
+
+
+# --- index files ----------------------------------------------------------------------------
+
+SLOTS, MOST = 4, 9
+HEADER, INDEX_ENTRY = struct.Struct(">qqqqii"), struct.Struct(">iqii")
+HASH = key_hash("T", "k")
+
+
+def index_of(slots: dict[int, int], rows: list[tuple[int, ...]], count: int | None = None) -> bytes:
+    """One index file; rows: keyHash, physicalOffset, timeDiff, previous of entries 1, 2, ..."""
+    count = len(rows) + 1 if count is None else count
+    raw = HEADER.pack(1000, 9000, rows[0][1], rows[-1][1], len(slots), count)
+    raw += b"".join(slots.get(n, 0).to_bytes(4, "big", signed=True) for n in range(SLOTS))
+    return (raw + bytes(20) + b"".join(INDEX_ENTRY.pack(*row) for row in rows)).ljust(
+        40 + 4 * SLOTS + 20 * MOST, b"\0"
+    )
+
+
+def index_file(raw: bytes) -> IndexFileReader:
+    return IndexFileReader(MemoryStorage({"f": raw}), "f", SLOTS, MOST)
+
+
+SLOT = HASH % SLOTS
+ROWS = [(HASH, 10, 0, 0), (HASH + SLOTS, 20, 1, 1), (HASH, 30, 2, 2), (HASH, 40, 5, 3)]
+
+
+def test_a_chain_leads_from_the_newest_to_the_oldest() -> None:
+    with index_file(index_of({SLOT: 4}, ROWS)) as file:
+        assert [e.number for e in file.chain(HASH)] == [4, 3, 2, 1]
+        assert [h.physical_offset for h in file.select(HASH, 0, 99_999)] == [40, 30, 10]
+        assert [h.timestamp for h in file.select(HASH, 0, 99_999)] == [6000, 3000, 1000]
+        # the first entry that is older ends the look-up, though it has another key
+        assert [h.physical_offset for h in file.select(HASH, 2001, 99_999)] == [40, 30]
+        assert [h.physical_offset for h in file.select(HASH, 0, 5999)] == [30, 10]
+        assert file.header.entries == 4
+    # also where one follows whose time, measured against the file before, is too late
+    with index_file(index_of({SLOT: 4}, [(HASH, 10, 9, 0), *ROWS[1:]])) as file:
+        assert [h.physical_offset for h in file.select(HASH, 2001, 99_999)] == [40, 30]
+        assert [h.physical_offset for h in file.select(HASH, 2000, 99_999)] == [40, 30, 10]
+
+
+@pytest.mark.parametrize(
+    ("previous", "newest"), [({1: 4}, 4), ({2: 3}, 4), ({1: 3}, 3), ({3: 4}, 3)]
+)
+def test_chains_that_lead_forward_or_round(previous: dict[int, int], newest: int) -> None:
+    rows = [(*row[:3], previous.get(n, row[3])) for n, row in enumerate(ROWS, 1)]
+    with index_file(index_of({SLOT: newest}, rows)) as file:
+        seen = []
+        with pytest.raises(BadIndex) as caught:
+            seen += [entry.number for entry in file.chain(HASH)]
+        with pytest.raises(BadIndex):
+            for entry in file.chain(HASH):
+                assert entry.number not in seen
+                seen.append(entry.number)
+        (at,) = (40 + 4 * SLOTS + 20 * number for number in previous)
+        assert (caught.value.offset, caught.value.field) == (at, "previous")
+        assert caught.value.value == next(iter(previous.values()))
+
+
+def test_ends_of_a_chain_that_a_broker_takes() -> None:
+    for rows, slot, found in (
+        (ROWS, 0, []), (ROWS, -5, []), (ROWS, 6, []),
+        ([(HASH, 10, 0, 1)], 1, [1]),  # leads to itself
+        ([(HASH, 10, 0, 99)], 1, [1]), ([(HASH, 10, 0, -1)], 1, [1]),
+    ):  # fmt: skip
+        with index_file(index_of({SLOT: slot}, rows)) as file:
+            assert [e.number for e in file.chain(HASH)] == found
+    with index_file(index_of({SLOT: 1}, ROWS[:1], count=1)) as file:
+        assert list(file.chain(HASH)) == []
+    with index_file(index_of({SLOT: 30}, ROWS, count=1 << 30)) as file:
+        with pytest.raises(BadIndex):
+            list(file.chain(HASH))
+        with pytest.raises(BadIndex, match=r"not in 1\.\.8"):
+            file.entry(9)
+
+
+def test_a_cut_file_is_refused() -> None:
+    raw = index_of({SLOT: 4}, ROWS)
+    for cut in (raw[:-1], raw[:40], b"", raw + b"\0"):
+        with pytest.raises(BadIndex) as caught:
+            index_file(cut)
+        assert (caught.value.field, caught.value.value) == ("length", len(cut))
+
+
+def index_store(*files: bytes) -> IndexReader:
+    named = {f"{STORE}/index/2026010100000000{n}": raw for n, raw in enumerate(files)}
+    settings = settings_from({"maxHashSlotNum": str(SLOTS), "maxIndexNum": str(MOST)})
+    return IndexReader(MemoryStorage(named), STORE, settings)
+
+
+def test_a_query_over_files_says_what_it_cut() -> None:
+    newer = [(row[0], row[1] + 1000, *row[2:]) for row in ROWS]
+    index = index_store(index_of({SLOT: 4}, ROWS), index_of({SLOT: 4}, newer))
+    found = index.query("T", "k", 64, 0, 99_999)
+    assert [h.physical_offset for h in found.hits] == [1040, 1030, 1010, 40, 30, 10]
+    assert (found.cut, found.last_offset, found.last_timestamp) == (False, 1040, 9000)
+    few = index.query("T", "k", 4, 0, 99_999)
+    assert (few.hits, few.cut) == (found.hits[:4], True)
+    assert index.query("T", "k", 64, 0, 99_999, most=2).hits == found.hits[:2]
+    assert index.query("T", "other", 64, 0, 99_999).hits == []
+    assert list(index.all_hits("T", "k")) == found.hits
+    late = [h.physical_offset for h in index.all_hits("T", "k", 3001)]
+    assert late == [1040, 1030, 1010, 40, 30, 10]  # 3000 may be 3999; a first entry's time is loose
+    assert [h.physical_offset for h in index.all_hits("T", "k", 4000)] == [1040, 1010, 40, 10]
+
+
+class Counting(LocalStorage):
+    """Counts the bytes that are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def open(self, path: str, state: Any = None) -> LocalReader:
+        reader = super().open(path, state)
+        read_into = reader.read_into
+
+        def counted(offset: int, buffer: Any) -> None:
+            self.bytes += len(buffer)
+            read_into(offset, buffer)
+
+        reader.read_into = counted  # type: ignore[method-assign]
+        return reader
+
+
+def test_a_look_up_reads_no_whole_file(tmp_path: Path) -> None:
+    """Of a file of RocketMQ's own size: header, slot and the entries of one chain."""
+    settings, storage = settings_from({}), Counting()
+    (tmp_path / "index").mkdir()
+    path = tmp_path / "index" / "20260101000000000"
+    length = 40 + 4 * settings.max_hash_slot_num + 20 * settings.max_index_num
+    assert length == 420_000_040
+    with path.open("wb") as file:
+        file.write(HEADER.pack(1000, 9000, 10, 40, 2, 5))
+        file.seek(40 + 4 * (HASH % settings.max_hash_slot_num))
+        file.write((4).to_bytes(4, "big"))
+        file.seek(40 + 4 * settings.max_hash_slot_num + 20)
+        file.write(b"".join(INDEX_ENTRY.pack(*row) for row in ROWS))
+        file.truncate(length)
+    found = IndexReader(storage, str(tmp_path), settings).query("T", "k", 64, 0, 99_999)
+    assert [h.physical_offset for h in found.hits] == [40, 30, 10]
+    assert storage.bytes == 40 + 4 + 4 * 20
+
+
+# --- where a set ends -------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["small_all_5.3.3", "small_lmq_batch_5.5.0"])
+def golden(request: pytest.FixtureRequest) -> golden_stores.GoldenStore:
+    return golden_stores.unpack(request.param)
+
+
+def test_a_tail_is_what_the_whole_files_say(golden: golden_stores.GoldenStore) -> None:
+    settings = settings_from({k: str(v) for k, v in golden.settings.items()})
+    files = {
+        f"{STORE}/{path.relative_to(golden.expect)}": path.read_bytes()
+        for path in golden.expect.rglob("*") if path.is_file()
+    }  # fmt: skip
+    found = tail(MemoryStorage(files), STORE, settings)
+    local = tail(storage_for(f"file://{golden.expect}"), str(golden.expect), settings)
+    assert found.queues == local.queues
+    assert found.greatest_offset > 0
+    for queue in found.queues:
+        folder = queue_folder(STORE, queue.topic, queue.queue_id, queue.batch)
+        mine = sorted(path for path in files if path.startswith(folder + "/"))
+        raw = files[mine[-1]] if any(files[mine[-1]]) else files[mine[-2]]
+        size = 46 if queue.batch else 20
+        rows = [raw[at : at + size] for at in range(0, len(raw) - size + 1, size)]
+        place, length = struct.unpack(">qi", [row for row in rows if any(row)][-1][:12])
+        assert (queue.greatest_offset, queue.end) == (place, place + length)
+    newest = max(path for path in files if "/index/" in path)
+    assert found.newest_index is not None
+    assert found.newest_index.path == newest
+    assert found.newest_index.header == HEADER.unpack(files[newest][:40])
+    count = found.newest_index.header.next_entry
+    assert found.newest_index.full == (count >= settings.max_index_num)
+
+
+def test_an_empty_set_has_a_tail() -> None:
+    found = tail(MemoryStorage(), STORE, settings_from({}))
+    assert (found.queues, found.newest_index, found.greatest_offset) == ([], None, -1)

@@ -1,0 +1,220 @@
+"""Whatever goes wrong, a command says so in one line and ends with a code that means it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reput.jobs import cli
+from reput.jobs.console.ending import cause, meaning
+from reput.jobs.spark.java import NoJavaError
+from reput.jobs.spark.jvm import SparkFailed
+from reput.jobs.spark.masters import check_reachable, hosts
+from reput.jobs.console.options import broker_conf
+from reput.store_format.faults import DamageFound, StoreChanged, StoreError
+from reput.store_format.release.settings import SettingError
+
+ROOT = Path(__file__).parents[3]
+
+
+def reput(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "jobs", *words], cwd=ROOT, env={**os.environ, **env},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def checkpoint(folder: Path, name: str = "checkpoint") -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(bytes(4096))
+    return str(folder / name)
+
+
+def shell(script: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = ["bash", "-c", script, "bash", sys.executable, *words]
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (DamageFound("damage"), 1, "damage"),
+        (StoreError("no such store"), 2, "no such store"),
+        (SettingError("unknown"), 2, "unknown"),
+        (NoJavaError("Spark needs Java 17"), 2, "Spark needs Java 17"),
+        (ModuleNotFoundError("x", name="pyspark"), 2, "pyspark is missing: pip install"),
+        (ValueError("embedded null byte"), 2, "a path holds a NUL"),
+        (StoreChanged("changed"), 3, "changed"),
+        (OSError(28, "No space left on device"), 3, "No space left"),
+        (SparkFailed("x\n: java.io.IOException: no\n\tat y"), 3, "java.io.IOException: no"),
+        (MemoryError(), 3, "out of memory"),
+        (RecursionError("deep"), 3, "nested too deeply"),
+        (KeyError("unforeseen"), 3, "KeyError"),
+        (OverflowError("int\ntoo large"), 3, "int too large"),
+    ],
+)
+def test_each_error_has_its_code(
+    error: Exception, code: int, says: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def fails(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("reput.jobs.cli._rebuild", fails)
+    assert cli.main(["rebuild", "S", "--output", "O", "--rocketmq", "5.3.3"]) == code
+    said, errors = capsys.readouterr()
+    assert said == ""
+    assert errors.startswith("reput: error: ")
+    assert errors.count("\n") == 1
+    assert says in errors
+    assert meaning(error)[0] == code
+
+
+def test_a_traceback_is_there_for_who_asks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REPUT_TRACEBACK", "1")
+    assert cli.main(["dump", "/nowhere/at/all"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_what_failed_is_taken_out_of_a_trace() -> None:
+    assert cause("a\nValueError: 1\n\tat b\nTypeError: 2") == "ValueError: 1"
+    assert cause("An error occurred\n: a.b.SparkException: gone") == "a.b.SparkException: gone"
+    assert cause("words alone\nmore") == "words alone"
+
+
+def test_no_java(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def none() -> None:
+        raise NoJavaError("Spark needs Java 17, 21 or 25")
+
+    monkeypatch.setattr("reput.jobs.spark.session.find_java_home", none)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert cli.main(["rebuild", "x", "--output", "o", "--rocketmq", "5.3.3"]) == 2
+    assert capsys.readouterr().err == "reput: error: Spark needs Java 17, 21 or 25\n"
+
+
+def test_no_pyspark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert cli.main(["rebuild", "x", "--output", "o", "--rocketmq", "5.3.3"]) == 2
+    assert "pyspark is missing: pip install" in capsys.readouterr().err
+
+
+def test_a_master_that_is_not_there() -> None:
+    assert hosts("spark://a:7077,b:7078") == [("a", 7077), ("b", 7078)]
+    assert hosts("sc://a/;x=y") == [("a", 15002)]
+    assert hosts("sc://[::1]:5") == [("::1", 5)]
+    assert hosts("yarn") == hosts("k8s://https://x:1") == hosts("local[2]") == []
+    with pytest.raises(SparkFailed, match=r"nobody answers: 127.0.0.1:1: "):
+        check_reachable("spark://127.0.0.1:1")
+
+
+def test_an_unreachable_master_is_one_line(tmp_path: Path) -> None:
+    words = ["rebuild", "x", "--output", str(tmp_path / "o"), "--rocketmq", "5.3.3"]
+    done = reput(*words, "--master", "spark://127.0.0.1:1")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("reput: error: --master spark://127.0.0.1:1: nobody answers")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_broker_s_file_is_latin_1_as_java_reads_it(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_bytes(b"# caf\xe9\nbrokerName=\xe9\nother=\\u00e9\\u4e2d\n")
+    assert broker_conf(str(conf)) == {"brokerName": "é", "other": "é中"}
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _large(path: Path) -> None:
+    path.write_bytes(b"#" * (2 << 20))
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (_fifo, "is not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
+        (lambda path: path.mkdir(), "Is a directory"),
+        (_large, "are too many"),
+        (lambda path: None, "No such file"),
+    ],
+)
+@pytest.mark.timeout(20)
+def test_a_broker_s_file_that_is_none(
+    tmp_path: Path, make: Callable[[Path], None], says: str
+) -> None:
+    make(tmp_path / "broker.conf")
+    with pytest.raises(SettingError, match=says):
+        broker_conf(str(tmp_path / "broker.conf"))
+
+
+def test_closed_streams(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path)
+    for closed in (">&-", "<&-", "2>&-", ">&- 2>&- <&-"):
+        done = shell(f'"$1" -m jobs dump "$2" {closed}', path)
+        assert (done.returncode, done.stderr) == (0, ""), closed
+    assert (tmp_path / "checkpoint").read_bytes() == bytes(4096)
+
+
+def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
+    folder = tmp_path / "consumequeue" / "T" / "0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020d}").write_bytes(bytes(range(20)) * 20_000)
+    script = '"$1" -m jobs dump "$2" | head -1; exit ${PIPESTATUS[0]}'
+    done = shell(script, str(folder / f"{0:020d}"))
+    assert (done.returncode, done.stderr) == (0, "")
+    done = shell('"$1" -m jobs --help | head -1; exit ${PIPESTATUS[0]}')
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_under_the_output(tmp_path: Path) -> None:
+    done = shell('"$1" -m jobs dump "$2" > /dev/full', checkpoint(tmp_path))
+    assert done.returncode == 3
+    assert "No space left on device" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("env", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}])
+def test_other_letters_in_a_poor_locale(tmp_path: Path, env: dict[str, str]) -> None:
+    path = checkpoint(tmp_path / "中é", "unknown-é")
+    done = reput("dump", path, **env)
+    assert done.returncode == 2
+    assert done.stderr.startswith("reput: error: ")
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_nul_in_a_path(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["dump", "a\0b"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("commands_in_process")
+def test_topics_nested_deeply_and_a_name_that_is_no_long(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "store" / "commitlog"
+    log.mkdir(parents=True)
+    (log / f"{0:020d}").write_bytes(bytes(4096))
+    config = tmp_path / "store" / "config"
+    config.mkdir()
+    (config / "topics.json").write_text("[" * 200_000)
+    words = ["rebuild", str(tmp_path / "store"), "--output", str(tmp_path / "out"),
+             "--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=4096"]  # fmt: skip
+    assert cli.main([*words, "--json"]) == 0
+    assert "cannot be read" in json.dumps(json.loads(capsys.readouterr().out))
+    (log / "99999999999999991808").write_bytes(bytes(4096))
+    assert cli.main([*words, "--replace"]) == 2
+    errors = capsys.readouterr().err
+    assert "99999999999999991808" in errors
+    assert errors.count("\n") == 1

@@ -1,0 +1,158 @@
+"""The session that a command runs on: quick to start, silent, and gone without a trace."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.spark.archive import archive_flags, archive_path, keep
+from reput.jobs.spark.java import find_java_home
+from reput.jobs.spark.session import local_cores, local_settings, retrying
+
+ROOT = Path(__file__).parents[3]
+
+COMMAND = """
+import sys
+from reput.jobs.spark.session import SparkFailed, local_session
+
+fails = sys.argv[1] == "fail"
+
+def task(batches):
+    import pyarrow
+    for batch in batches:
+        if fails:
+            raise ValueError("a task's own words")
+        yield pyarrow.RecordBatch.from_pydict({"python": [sys.executable]})
+
+try:
+    with local_session("local[2]") as spark:
+        print(spark.conf.get("spark.master"), spark.conf.get("spark.sql.session.timeZone"))
+        rows = spark.range(0, 2, 1, 2).mapInArrow(task, "python string").toArrow().to_pylist()
+        print({row["python"] for row in rows})
+        print(spark.conf.get("spark.local.dir"))
+except SparkFailed as error:
+    print("failed:", "a task's own words" in str(error))
+"""
+
+
+def run(tmp_path: Path, word: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+    script = tmp_path / "command.py"
+    script.write_text(COMMAND)
+    (tmp_path / "temporary").mkdir(exist_ok=True)
+    return subprocess.run(
+        [sys.executable, str(script), word],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary"), **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(
+    ("master", "becomes"),
+    [
+        ("local", "local[1,4]"),
+        ("local[3]", "local[3,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[2,1]", "local[2,1]"),
+        ("local-cluster[2,1,1024]", "local-cluster[2,1,1024]"),
+    ],
+)
+def test_a_local_master_tries_a_task_again(master: str, becomes: str) -> None:
+    assert retrying(master) == becomes
+
+
+def test_cores_of_a_local_master() -> None:
+    assert local_cores("local") == 1
+    assert local_cores("local[3,4]") == 3
+    assert local_cores("local[*]") == len(os.sched_getaffinity(0))
+
+
+def test_given_settings_go_over_ours() -> None:
+    settings = local_settings("local[2]", {"spark.ui.enabled": "true", "spark.x": "y"})
+    assert (settings["spark.ui.enabled"], settings["spark.x"]) == ("true", "y")
+    assert settings["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+@pytest.mark.spark
+def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
+    done = run(tmp_path)
+    assert done.stderr == ""
+    about, pythons, folder = done.stdout.splitlines()
+    assert (about, pythons) == ("local[2,4] UTC", str({sys.executable}))
+    assert not Path(folder).exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["command.py", "temporary"]
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+@pytest.mark.spark
+def test_a_broken_archive_is_ignored_in_silence(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    before = os.environ.get("REPUT_CACHE")
+    os.environ["REPUT_CACHE"] = str(cache)
+    try:
+        archive = archive_path(find_java_home())
+    finally:
+        os.environ.pop("REPUT_CACHE")
+        if before is not None:
+            os.environ["REPUT_CACHE"] = before
+    assert archive is not None
+    archive.write_bytes(b"not an archive" * 1000)
+    archive.with_suffix(".size").write_text("14000")
+    done = run(tmp_path, REPUT_CACHE=str(cache))
+    assert done.stderr == ""
+    assert str({sys.executable}) in done.stdout
+
+
+@pytest.mark.spark
+def test_a_failed_task_is_told_in_its_own_words(tmp_path: Path) -> None:
+    done = run(tmp_path, "fail")
+    assert "failed: True" in done.stdout
+
+
+def test_no_archive_means_no_flags(tmp_path: Path) -> None:
+    assert archive_flags(None) == archive_flags(tmp_path / "none.jsa") == ()
+
+
+def test_a_cut_archive_means_no_flags(tmp_path: Path) -> None:
+    made, archive = tmp_path / "made.tmp", tmp_path / "key.jsa"
+    made.write_bytes(b"classes" * 1000)
+    keep(made, archive)
+    assert archive_flags(archive)[0] == f"-XX:SharedArchiveFile={archive}"
+    for length in (3500, 0):
+        os.truncate(archive, length)
+        assert archive_flags(archive) == ()
+
+
+PLAIN = """
+import sys
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from reput.jobs.engine.collect import collect, run_in_tasks
+from reput.udfs.staging import attempt_name
+
+def task(batches):
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"name": [attempt_name("x")[:1] + sys.executable]})
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+frame = run_in_tasks(spark.range(0, 2, 1, 2), task, pa.schema([("name", pa.string())]))
+print({row["name"] for row in collect(frame)})
+"""
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_a_session_that_somebody_made_runs_workers_that_know_us(tmp_path: Path) -> None:
+    """PATH's python3 has no udfs, nor is it told where they are."""
+    env = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{PLAIN}"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], cwd=tmp_path, capture_output=True, text=True,
+        env={**env, "PATH": "/usr/bin:/bin", "JAVA_HOME": str(find_java_home().home)}, timeout=600,
+    )  # fmt: skip
+    assert done.stdout.strip() == str({"x" + sys.executable}), done.stderr
+    assert "No module named" not in done.stderr

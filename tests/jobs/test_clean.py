@@ -1,0 +1,143 @@
+"""reput clean: what killed runs left goes, with leave; what is in use stays."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.clean import clean
+from reput.jobs.cli import main
+from reput.jobs.install import install_set, undo_install
+from reput.jobs.engine.staging import staging_folder
+from reput.store_format.disk.locks import claim_folder
+from reput.store_format.storage.local import LocalStorage
+from tests.memory_storage import MemoryStorage
+from tests.jobs.test_install import derived, rebuilt, store
+from tests.jobs.engine.test_leftovers import contents, killed_at
+from tests.jobs.engine.test_live_store import Writing
+
+__all__ = ["rebuilt", "store"]  # fixtures
+
+DEAD = "0" * 32
+GONE = "2" * 32 + ".gone"
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporary folder of these tests' own: others may have leftovers in the usual one."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture(autouse=True)
+def no_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other runs of this user left in /tmp is not part of these tests."""
+    monkeypatch.setattr("reput.jobs.clean.abandoned_session_folders", list)
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Path:
+    """An output with what killed runs for it left, and what is none of their business."""
+    output = tmp_path / "new" / "output"
+    (output / "consumequeue").mkdir(parents=True)
+    for name in (
+        f"new/.output.reput-{DEAD}", f"new/.output.reput-{GONE}", f".new.reput-{DEAD}",
+        f"new/.other.reput-{DEAD}", "new/.output.reput-short", f"new/output/.reput-recover-{DEAD}",
+        f"new/output/reput-check-{DEAD}",
+    ):  # fmt: skip
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"x")
+    return output
+
+
+def test_what_is_left_is_told_and_goes_when_asked(
+    left: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(left.parents[1])
+    assert main(["clean", str(left), "--dry-run", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["needed"]
+    assert not told["done"]
+    assert sorted(told["leftovers"]) == sorted([
+        f"{left.parents[1]}/.new.reput-{DEAD}", f"{left.parent}/.output.reput-{DEAD}",
+        f"{left.parent}/.output.reput-{GONE}", f"{left}/.reput-recover-{DEAD}",
+        f"{left}/reput-check-{DEAD}",
+    ])  # fmt: skip
+    assert main(["clean", str(left)]) == 2  # there is no terminal to ask at
+    assert "--yes does it without a terminal" in capsys.readouterr().err
+    assert contents(left.parents[1]) == before
+    assert main(["clean", str(left), "--yes"]) == 0
+    assert capsys.readouterr().out.count("removed ") == 5
+    assert names(left.parent) == [f".other.reput-{DEAD}", ".output.reput-short", "output"]
+    assert names(left) == ["consumequeue"]
+    assert main(["clean", str(left), "--dry-run"]) == 0
+    assert capsys.readouterr().out == f"nothing was left at {left}\n"
+
+
+def test_what_a_job_holds_stays(left: Path) -> None:
+    held = str(left.parent / f".output.reput-{'1' * 32}")
+    release = claim_folder(held)
+    assert release is not None
+    with staging_folder(LocalStorage(), str(left), "reput-verify") as staging:
+        about = clean(str(left))
+        assert about.done
+        assert sorted(about.in_use) == sorted([held, staging.folder])
+        assert os.path.isdir(staging.folder)
+    assert os.path.isdir(held)
+    release()
+    assert clean(str(left)).leftovers == [held]
+    assert not os.path.isdir(held)
+
+
+def test_where_nobody_can_tell_it_stays_unless_no_job_runs() -> None:
+    class Untold(MemoryStorage):
+        def is_abandoned(self, folder: str) -> bool | None:
+            return None
+
+    folder = f"/sets/.output.reput-{DEAD}"
+    storage = Untold({f"{folder}/file": b"x", "/sets/output/file": b"y"})
+    about = clean("/sets/output", storage=storage)
+    assert (about.unknown, about.needed) == ([folder], False)
+    assert f"{folder}/file" in storage.files
+    about = clean("/sets/output", storage=storage, idle=True)
+    assert (about.leftovers, about.done, about.failed) == ([folder], True, [])
+    assert storage.files == {"/sets/output/file": b"y"}
+
+
+def test_where_a_file_system_is_mounted_there_is_no_installation() -> None:
+    assert not clean("/proc", dry_run=True).needed
+
+
+def test_what_cannot_be_removed_is_said(
+    left: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(LocalStorage, "remove_tree", lambda self, folder: None)
+    assert main(["clean", str(left), "--yes"]) == 3
+    assert capsys.readouterr().out.count("could not remove ") == 5
+
+
+def test_a_killed_installation_is_brought_to_its_end(store: Path, rebuilt: Path) -> None:
+    old, new = derived(store), derived(rebuilt)
+    total, _ = killed_at(1 << 30, lambda: install_set(str(store), str(rebuilt)))
+    assert (derived(store), derived(store.parent / "store.reput-old")) == (new, old)
+    _, code = killed_at(total // 2, lambda: undo_install(str(store)))
+    assert code == -9
+    about = clean(str(store), dry_run=True)
+    assert len(about.installs) == 1
+    assert about.needed
+    broker = Writing(store)
+    broker.append(0)
+    held = clean(str(store))
+    assert not held.installs
+    assert "holds its lock" in held.in_use[0]
+    broker.stop()
+    before = derived(store)
+    assert clean(str(store)).installs == about.installs
+    assert derived(store) == before
+    assert names(store.parent) == ["set", "store", "store.reput-old"]
+    assert not clean(str(store)).needed

@@ -1,0 +1,368 @@
+"""Installing a set: refused where it does not fit, whole whatever happens, and undone."""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reput.jobs.cli import main
+from reput.jobs.install import install_set, undo_install
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.change.install import (
+    DERIVED,
+    SetFile,
+    clean_up,
+    expired_queues,
+    install,
+    kept_name,
+    last_offset,
+    undo,
+    unfinished,
+)
+from reput.store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
+from reput.store_format.disk.exchange import NotDurable
+from reput.store_format.message.message import Message
+from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
+from tests.faults.memory_files import Crash, MemoryFiles, crash_states
+from tests.in_process import run
+from tests.jobs.engine.test_leftovers import contents, killed_at
+from tests.jobs.engine.test_live_store import SETTINGS, Writing
+from tests.writer.stores import open_writer
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store that was stopped cleanly, whose derived files are partly wrong."""
+    root = tmp_path / "store"
+    with open_writer(root, **SETTINGS) as writer:
+        for number in range(120):
+            writer.append(Message(f"T{number % 2}", bytes(60), number % 3, keys=f"k{number}"))
+    (root / "config").mkdir()
+    (root / "config" / "consumerOffset.json").write_text("{}")
+    shutil.rmtree(root / "consumequeue" / "T1")
+    return root
+
+
+@pytest.fixture
+def rebuilt(store: Path, tmp_path: Path) -> Path:
+    run(str(store), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
+    return tmp_path / "set"
+
+
+def derived(folder: Path) -> dict[str, bytes]:
+    return {p: c for p, c in contents(folder).items() if p.split("/")[0] in DERIVED}
+
+
+def others(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """What an installation leaves alone: each file with what tells that it is the same one."""
+    return {
+        str(path.relative_to(folder)): (
+            path.stat().st_ino,
+            path.stat().st_size,
+            path.stat().st_mode,
+        )
+        for path in folder.rglob("*")
+        if path.is_file() and path.relative_to(folder).parts[0] not in DERIVED
+    }
+
+
+def test_a_set_takes_the_place_of_the_stores_own_and_back(store: Path, rebuilt: Path) -> None:
+    old, rest, modes = derived(store), others(store), store.stat().st_mode
+    wanted = derived(rebuilt)
+    assert wanted != old
+    done = install_set(str(store), str(rebuilt))
+    assert done.done
+    assert derived(store) == wanted
+    assert derived(rebuilt) == wanted
+    assert others(store) == rest
+    assert store.stat().st_mode == modes
+    assert derived(Path(kept_name(str(store)))) == old
+    undone = undo_install(str(store))
+    assert undone.done
+    assert derived(store) == old
+    assert others(store) == rest
+    undo_install(str(store))  # and forward again
+    assert derived(store) == wanted
+    assert sorted(p.name for p in store.parent.iterdir()) == ["set", "store", "store.reput-old"]
+    with open_writer(store, **SETTINGS) as writer:  # which goes on from there
+        assert writer.append(Message("T1", b"x", 1)).queue_offset == 20
+
+
+def test_a_dry_run_changes_nothing(store: Path, rebuilt: Path) -> None:
+    before = {str(p): p.lstat() for p in store.parent.rglob("*")}
+    about = install_set(str(store), str(rebuilt), dry_run=True)
+    assert not about.done
+    after = {str(p): p.lstat() for p in store.parent.rglob("*")}
+    assert {p: (s.st_mtime_ns, s.st_ctime_ns) for p, s in before.items()} == {
+        p: (s.st_mtime_ns, s.st_ctime_ns) for p, s in after.items()
+    }
+
+
+def test_not_while_a_broker_has_the_lock(store: Path, rebuilt: Path) -> None:
+    broker = Writing(store)
+    broker.append(0)
+    before = derived(store)
+    for dry_run in (True, False):
+        with pytest.raises(StoreInUse, match=f"process {broker.process} holds its lock"):
+            install_set(str(store), str(rebuilt), dry_run)
+    assert derived(store) == before
+    broker.stop()
+
+
+def test_not_when_the_log_has_grown(store: Path, rebuilt: Path) -> None:
+    with open_writer(store, **SETTINGS) as writer:
+        at = writer.log.end
+        writer.append(Message("T0", b"new"))
+    with pytest.raises(StoreChanged, match=f"has grown since the rebuild: a record stands at {at}"):
+        install_set(str(store), str(rebuilt))
+
+
+def test_not_back_when_the_log_has_grown(store: Path, rebuilt: Path) -> None:
+    install_set(str(store), str(rebuilt))
+    with open_writer(store, **SETTINGS) as writer:
+        writer.append(Message("T0", b"new"))
+    with pytest.raises(StoreChanged, match="has grown"):
+        undo_install(str(store))
+
+
+def test_not_a_set_of_another_store(store: Path, rebuilt: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    with open_writer(other, **SETTINGS) as writer:
+        for number in range(300):
+            writer.append(Message("T0", bytes(33), keys=f"k{number}"))
+    with pytest.raises(StoreError, match=r"it is a set of another store|log has grown"):
+        install_set(str(other), str(rebuilt))
+
+
+def test_not_a_set_that_was_changed(store: Path, rebuilt: Path) -> None:
+    (path,) = (rebuilt / "consumequeue" / "T0" / "0").iterdir()
+    before = others(store.parent), derived(store)
+    content = bytearray(path.read_bytes())
+    content[21] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(StoreChanged, match="is not the file that the manifest names"):
+        install_set(str(store), str(rebuilt))
+    assert sorted(p.name for p in store.parent.iterdir()) == ["set", "store"]
+    assert derived(store) == before[1]
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_not_a_store_with_what_cannot_be_given_a_second_name(
+    store: Path, rebuilt: Path, kind: str
+) -> None:
+    if kind == "link":
+        (store / "more").symlink_to("/tmp")
+    else:
+        os.mkfifo(store / "more")
+    with pytest.raises(StoreError, match=r"more: is (a link|neither a file nor a folder)"):
+        install_set(str(store), str(rebuilt))
+    assert sorted(p.name for p in store.parent.iterdir()) == ["set", "store"]
+
+
+def test_not_what_is_no_set(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "no_set").mkdir()
+    with pytest.raises(StoreError, match=r"manifest\.json: no such file"):
+        install_set(str(store), str(tmp_path / "no_set"))
+    with pytest.raises(StoreError, match="no set that an install has replaced"):
+        undo_install(str(store))
+
+
+def test_a_queue_whose_messages_have_expired_keeps_its_position(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with open_writer(root, **SETTINGS) as writer:
+        for number in range(10):
+            writer.append(Message("Idle", bytes(50), keys=f"i{number}"))
+        while writer.log.end < (1 << 16) + 500:
+            writer.append(Message("Busy", bytes(1000)))
+    os.unlink(root / "commitlog" / f"{0:020d}")
+    run(str(root), str(tmp_path / "set"), rocketmq="5.3.3", settings=SETTINGS)
+    assert not (tmp_path / "set" / "consumequeue" / "Idle").exists()
+    install_set(str(root), str(tmp_path / "set"))
+    with open_writer(root, **SETTINGS) as writer:
+        assert writer.append(Message("Idle", b"x")).queue_offset == 10
+
+
+def test_entries_are_read_by_the_layout_of_their_folder() -> None:
+    """A batch queue's are of 46 bytes; what fills a queue up to its first one is of no message."""
+    files = MemoryFiles()
+    batch = np.zeros(3, BATCH_QUEUE_ENTRY)
+    batch["physicalOffset"][:2], batch["size"][:2], batch["baseOffset"] = (100, 900), 77, 1 << 40
+    blank = PRE_BLANK.tobytes() * 4
+    queue = blank + np.array((500, 77, 1 << 60), QUEUE_ENTRY).tobytes() + bytes(20)
+    put(files, "", {
+        "batchconsumequeue/B/0/0": batch.tobytes(), "batchconsumequeue/C/0/0": batch[:1].tobytes(),
+        "consumequeue/Q/0/0": queue, "consumequeue/Q/1/0": blank + bytes(40),
+        "consumequeue/Q/2/0": bytes(40),
+    })  # fmt: skip
+    assert last_offset(files, "batchconsumequeue/B/0/0") == 900
+    assert last_offset(files, "consumequeue/Q/0/0") == 500
+    assert last_offset(files, "consumequeue/Q/1/0") is None
+    assert last_offset(files, "consumequeue/Q/2/0") is None
+    # before 600 all of Q/0 and C/0 has expired, and of B/0 not; Q/1 and Q/2 never had a message
+    assert expired_queues(files, "", set(), 600) == ["consumequeue/Q/0", "batchconsumequeue/C/0"]
+    assert expired_queues(files, "", {"batchconsumequeue/C/0"}, 600) == ["consumequeue/Q/0"]
+
+
+def test_the_command_asks(store: Path, rebuilt: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = derived(store)
+    assert main(["install", str(rebuilt), str(store)]) == 2
+    assert "--yes does it without a terminal" in capsys.readouterr().err
+    assert derived(store) == old
+    assert main(["install", str(rebuilt), str(store), "--yes", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["done"]
+    assert derived(store) == derived(rebuilt)
+    assert main(["install", "--undo", str(store), "--yes"]) == 0
+    assert derived(store) == old
+    assert "store.reput-old" in capsys.readouterr().out
+    assert main(["install", str(store)]) == 2
+
+
+def test_killed_at_any_step(store: Path, rebuilt: Path) -> None:
+    """The process itself, on a real disk; a selection: all states are enumerated below."""
+    old, new, rest = derived(store), derived(rebuilt), others(store)
+    spare = store.parent / "spare"
+    shutil.copytree(store, spare)
+    total, _ = killed_at(1 << 30, lambda: install_set(str(store), str(rebuilt)))
+    seen = set()
+    for step in (3, total - 40, *range(total - 30, total, 7)):
+        undo_install(str(store)) if derived(store) == new else None
+        _, code = killed_at(step, lambda: install_set(str(store), str(rebuilt)))
+        assert code == -9
+        found = derived(store)
+        assert found in (old, new)
+        assert others(store).keys() == rest.keys()
+        seen.add(found == new)
+        install_set(str(store), str(rebuilt))
+        assert derived(store) == new
+        names = sorted(p.name for p in store.parent.iterdir())
+        assert names == ["set", "spare", "store", "store.reput-old"]
+    assert seen == {False, True}
+
+
+# --- every state a crash may leave ----------------------------------------------------------
+
+OLD = {
+    "commitlog/0": b"log" * 900, "config/c.json": b"{}", "lock": b"lock", "abort": b"1",
+    "consumequeue/T/0/0": b"old" * 400, "consumequeue/U/1/0": b"gone", "checkpoint": b"old",
+    "index/1": b"index" * 300,
+}  # fmt: skip
+NEW = {
+    "consumequeue/T/0/0": b"new" * 400, "consumequeue/V/0/0": b"more" * 9, "checkpoint": b"new",
+    "index/2": b"INDEX" * 300, "index/3": b"",
+}  # fmt: skip
+
+
+def put(files: MemoryFiles, root: str, tree: dict[str, bytes]) -> None:
+    for path, content in tree.items():
+        files.make_folder(f"{root}/{path}".rpartition("/")[0].strip("/"))
+        file = files.create(f"{root}/{path}".strip("/"))
+        file.write_at(0, content)
+
+
+def below(files: MemoryFiles, root: str) -> dict[str, bytes]:
+    return {p[len(root) + 1 :]: c for p, c in files.tree().items() if p.startswith(root + "/")}
+
+
+class Step:
+    """An installation over an earlier one's kept set, or its undoing."""
+
+    def __init__(self, undoes: bool) -> None:
+        self.undoes, self.source = undoes, MemoryFiles()
+        put(self.source, "", NEW)
+        self.wanted = [
+            SetFile(path, len(content), hashlib.sha256(content).hexdigest())
+            for path, content in NEW.items()
+        ]
+        files = MemoryFiles()
+        put(files, "s", OLD)
+        if undoes:
+            self.work(files, install_only=True)
+        else:
+            put(files, "s.reput-old", {"consumequeue/older": b"older", "reput-install.json": b"{}"})
+        files.ops = []
+        self.before = files
+        self.old = below(files, "s")
+        after = same_again(self.before)
+        self.work(after)
+        self.new, self.after = below(after, "s"), after
+        rest = {p: c for p, c in OLD.items() if p.split("/")[0] not in DERIVED}
+        assert self.new == ({**OLD} if undoes else {**rest, **NEW})
+        self.kept = self.kept_in(after)
+        assert self.kept == {p: c for p, c in self.old.items() if p.split("/")[0] in DERIVED}
+
+    def work(self, files: MemoryFiles, install_only: bool = False) -> None:
+        if self.undoes and not install_only:
+            undo(files, "s", "b", {})
+        else:
+            install(files, "s", "a", {}, self.source, self.wanted, 0)
+
+    @staticmethod
+    def kept_in(files: MemoryFiles) -> dict[str, bytes]:
+        kept = below(files, "s.reput-old")
+        kept.pop("reput-install.json", None)
+        return kept
+
+    def judge(self, crash: Crash) -> str:
+        """One store or the other, whole; then the next run finishes, and can go on."""
+        files = crash.files
+        found = below(files, "s")
+        assert found in (self.old, self.new), sorted(found)
+        clean_up(files, "s")
+        assert below(files, "s") == found
+        assert unfinished(files, "s") == []
+        if found == self.new:
+            assert self.kept_in(files) == self.kept
+            return "new"
+        self.work(files)
+        assert below(files, "s") == self.new
+        assert self.kept_in(files) == self.kept
+        return "old"
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["install", "undo"])
+def step(request: pytest.FixtureRequest) -> Step:
+    return Step(request.param)
+
+
+@pytest.mark.parametrize("mixtures", [2, pytest.param(60, marks=pytest.mark.long)])
+def test_a_crash_leaves_one_store_or_the_other(step: Step, mixtures: int) -> None:
+    ops = step.after.ops
+    seen = judge_all(crash_states(step.before, ops, 1, mixtures), ops, step.judge)
+    print(f"{len(ops)} operations, {seen}")
+    assert min(seen["old"], seen["new"]) > 20
+
+
+def test_a_crash_while_cleaning_up_changes_nothing_of_that(step: Step) -> None:
+    checked = 0
+    firsts = list(crash_states(step.before, step.after.ops, 2, 1))
+    for crash in firsts[:: max(len(firsts) // 12, 1)]:
+        crash.files.ops = []
+        before = same_again(crash.files)
+        clean_up(crash.files, "s")
+        for again in crash_states(before, crash.files.ops, 3, 1):
+            step.judge(Crash(crash.after, again.how, again.files))
+            checked += 1
+    print(f"{checked} states")
+    assert checked > 50
+
+
+@pytest.mark.parametrize("how", FAILURES)
+@pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
+def test_an_operation_that_fails(step: Step, how: str, for_ever: bool) -> None:
+    failure = FAILURES[how]
+    for number in numbers(step.after.ops, failure):
+        files = same_again(step.before)
+        fail_at(files, number, failure, for_ever)
+        with pytest.raises(OSError) as failed:
+            step.work(files)
+        assert failed.value.errno == failure.error
+        files.fail = lambda op: False
+        if isinstance(failed.value, NotDurable):
+            for crash in crash_states(step.before, files.ops, 4, 2, every=len(files.ops)):
+                assert below(crash.files, "s") in (step.old, step.new)
+        step.judge(Crash(number, "failed", files))

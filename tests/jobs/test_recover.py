@@ -1,0 +1,453 @@
+"""recover: RocketMQ's own files on its own crashed stores, and nothing on a sound one."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pyspark.sql
+import pytest
+
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.recover import Recovered, recover
+from reput.store_format.derived.checkpoint import Checkpoint, decode
+from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.release.profiles import profile
+from reput.store_format.change.recover import Placed, apply
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.release.settings import settings_from
+from reput.store_format.message.message import Message
+from reput.store_format.writer.recovery import LogEnd, LogRecovery
+from tests import golden_stores
+from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
+from tests.faults.memory_files import Crash, MemoryFiles, crash_states
+from tests.in_process import Session, as_text, functions
+from tests.rocketmq.judge import difference
+from tests.jobs.engine.test_live_store import SETTINGS, Writing
+from tests.writer.crashes import open_memory
+from tests.writer.stores import Clock, open_writer, settings, stored_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TAILS = ("torn_tail_5.3.3", "bad_magic_tail_5.3.3", "garbage_tail_5.3.3", "continued_5.3.3")
+
+
+def run(store: Path, version: str = "5.3.3", settings: Any = None, **more: Any) -> Recovered:
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        return recover(
+            Session(),  # type: ignore[arg-type]
+            str(store), rocketmq=version, settings=as_text(settings or SETTINGS),
+            cut=Cut(100_000, 3, 3), **more,
+        )  # fmt: skip
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int, int, int]]:
+    found = {}
+    for path in [folder, *folder.rglob("*")]:
+        about = path.lstat()
+        found[str(path)] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_mode)
+    return found
+
+
+def log_of(store: Path, end: int) -> bytes:
+    whole = b""
+    for path in sorted((store / "commitlog").iterdir()):
+        whole += path.read_bytes()[: max(end - int(path.name), 0)]
+    return whole
+
+
+def copy(name: str, folder: Path, derived: bool = True) -> tuple[Path, golden_stores.GoldenStore]:
+    """A golden store's log, with the files that RocketMQ derived, to be written to."""
+    golden = golden_stores.unpack(name)
+    store = golden_stores.copy_input(golden, folder / "store")
+    for each in ("consumequeue", "batchconsumequeue", "index"):
+        shutil.rmtree(store / each, ignore_errors=True)
+        if derived and (golden.expect / each).exists():
+            shutil.copytree(golden.expect / each, store / each)
+    return store, golden
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path) -> None:
+    store, golden = copy(name, tmp_path, derived=False)
+    before = {int(p.name): p.read_bytes() for p in (store / "commitlog").iterdir()}
+    (store / "abort").write_bytes(b"")
+    about = run(store, golden.version, golden.settings)
+    assert about.done
+    assert about.crashed
+    assert difference(store, golden.expect) is None
+    end = about.log_end
+    # RocketMQ's own log up to its end, and nothing after it
+    for path in (store / "commitlog").iterdir():
+        start, content = int(path.name), path.read_bytes()
+        theirs = golden.expect / "commitlog" / path.name
+        known = theirs.read_bytes() if theirs.exists() else before[start]
+        keep = max(end - start, 0)
+        assert content[:keep] == known[:keep]
+        assert not any(content[keep:])
+    # what was cut is kept, every byte
+    kept = {p.name: p.read_bytes() for p in (store / "reput-cut").iterdir()}
+    assert about.cut_bytes == sum(1 for c in kept.values() for byte in c if byte) > 0
+    for name_, content in kept.items():
+        at = int(name_.split(".")[0])
+        start = max(s for s in before if s <= at)
+        assert before[start][at - start :].rstrip(b"\0") == content.rstrip(b"\0")
+    assert not (store / "abort").exists()
+    assert decode((store / "checkpoint").read_bytes()).physic_msg_timestamp > 0
+    # once more: nothing is left to do
+    state = tree(store)
+    assert not run(store, golden.version, golden.settings).needed
+    assert tree(store) == state
+
+
+def test_through_spark(spark: "SparkSession", tmp_path: Path) -> None:
+    store, golden = copy("torn_tail_5.3.3", tmp_path)
+    (store / "abort").write_bytes(b"")
+    (wrong,) = list((store / "consumequeue").rglob("0" * 20))[:1]
+    wrong.unlink()
+    settings = as_text(golden.settings)
+    about = recover(spark, str(store), rocketmq=golden.version, settings=settings)
+    assert about.written == [str(wrong.relative_to(store))]
+    assert difference(store, golden.expect) is None
+    assert not recover(spark, str(store), rocketmq=golden.version, settings=settings).needed
+
+
+@pytest.mark.parametrize("name", ["mixed_5.3.3", "expired_5.3.3", "lmq_batch_5.3.3"])
+def test_nothing_of_a_sound_store_changes(name: str, tmp_path: Path) -> None:
+    store, golden = copy(name, tmp_path)
+    shutil.copy(golden.expect / "checkpoint", store / "checkpoint")
+    for lock in (False, True):
+        if lock:
+            (store / "lock").write_bytes(b"lock")
+        before = tree(tmp_path)
+        for dry_run in (True, False):
+            about = run(store, golden.version, golden.settings, dry_run=dry_run)
+            assert not about.needed, about
+            assert not about.done
+        assert tree(tmp_path) == before
+
+
+def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: Path) -> None:
+    """Queues keep the entries of what is gone, and index files are cut otherwise than ours."""
+    store = tmp_path / "store"
+    with open_writer(store, **SETTINGS) as writer:
+        for number in range(30):
+            writer.append(Message("Idle", b"b" * 60, keys=f"i{number}"))
+        for number in range(1300):
+            writer.append(Message(f"T{number % 2}", b"b" * 60, number % 3, keys=f"k{number}"))
+    (store / "commitlog" / f"{0:020d}").unlink()
+    before = tree(store)
+    assert not run(store).needed
+    assert tree(store) == before
+    # what is wrong behind them is still seen
+    (first,) = (p for p in (store / "consumequeue" / "T0" / "0").iterdir() if p.name == "0" * 20)
+    content = bytearray(first.read_bytes())
+    content[-20:] = bytes(20)
+    first.write_bytes(content)
+    crash(store)
+    about = run(store)
+    assert about.written == [str(first.relative_to(store))]
+    assert about.removed == []
+    with open_writer(store, **SETTINGS) as writer:
+        assert writer.append(Message("Idle", b"x")).queue_offset == 30
+
+
+@pytest.mark.parametrize("name", ["middle_crc_5.3.3", "middle_size_5.3.3"])
+def test_live_records_behind_damage_are_not_cut_unasked(name: str, tmp_path: Path) -> None:
+    store, golden = copy(name, tmp_path, derived=False)
+    before = tree(store)
+    with pytest.raises(DamageFound, match=r"salvage.*reput repair"):
+        run(store, golden.version, golden.settings)
+    assert tree(store) == before
+    about = run(store, golden.version, golden.settings, on_damage="truncate")
+    assert difference(store, golden.expect) is None
+    assert about.cut_bytes > 1000
+    assert not run(store, golden.version, golden.settings).needed
+
+
+def made(root: Path, count: int = 300) -> Path:
+    with open_writer(root, **SETTINGS) as writer:
+        for number in range(count):
+            writer.append(
+                Message(f"T{number % 2}", b"b" * 60, number % 3, tags="t", keys=f"k{number}")
+            )
+    return root
+
+
+def crash(store: Path) -> None:
+    (store / "abort").write_bytes(b"1")
+
+
+def test_only_what_is_behind_or_wrong_is_written(tmp_path: Path) -> None:
+    store = made(tmp_path / "store")
+    good = {p: c for p, c in tree(store).items() if "/consumequeue/" in p or "/index/" in p}
+    contents = {p: Path(p).read_bytes() for p in good if Path(p).is_file()}
+    queues = sorted((store / "consumequeue" / "T0").rglob("0*0"))
+    wrong, gone = (p for p in queues if p.is_file() and p.name == "0" * 20 and p.parent.name != "1")
+    content = bytearray(wrong.read_bytes())
+    content[25] ^= 1
+    wrong.write_bytes(content)
+    gone.unlink()
+    extra = store / "consumequeue" / "T1" / "1" / f"{200_000:020d}"
+    extra.write_bytes(b"\1" * 2000)
+    newest = sorted((store / "index").iterdir())[-1]
+    newest.unlink()  # as RocketMQ does after a crash
+    crash(store)
+    about = run(store)
+    assert sorted(about.written[:2]) == sorted(str(p.relative_to(store)) for p in (wrong, gone))
+    assert len(about.written) == 3
+    assert about.removed == [str(extra.relative_to(store))]
+    assert not about.cut_bytes
+    after = tree(store)
+    for path, state in good.items():
+        if path not in (str(wrong), str(gone), str(newest)) and Path(path).is_file():
+            assert after[path] == state
+    for path, content_ in contents.items():
+        if path != str(newest):
+            assert Path(path).read_bytes() == content_
+    assert len(list((store / "index").iterdir())) == len([p for p in contents if "/index/" in p])
+
+
+def test_entries_of_records_that_are_cut_go(tmp_path: Path) -> None:
+    store = made(tmp_path / "store")
+    records = list(stored_records(store / "commitlog"))
+    last = records[-1]
+    path = store / "commitlog" / f"{last.physical_offset // (1 << 16) * (1 << 16):020d}"
+    with path.open("r+b") as file:  # its first half is lost
+        file.seek(last.physical_offset % (1 << 16))
+        file.write(bytes(20))
+    crash(store)
+    about = run(store)
+    assert about.log_end == last.physical_offset
+    assert about.cut_bytes > 0
+    run_again = run(store)
+    assert not run_again.needed
+    with open_writer(store, **SETTINGS) as writer:
+        assert writer.log.end == last.physical_offset
+        result = writer.append(Message(last.topic.decode(), b"again", last.queue_id))
+        assert result.queue_offset == last.queue_offset
+
+
+def test_a_record_that_lost_a_sector_of_its_properties_is_cut(tmp_path: Path) -> None:
+    """Its lengths add up and its body's CRC is right: RocketMQ takes it, with wrong keys."""
+    store = tmp_path / "store"
+    with open_writer(store, **SETTINGS) as writer:
+        for number in range(9):
+            writer.append(Message("T", b"b" * 60, keys=f"k{number}"))
+        at = writer.append(
+            Message("T", b"b" * 10, properties={"p": "v" * 1500}, keys="k")
+        ).physical_offset
+        end = writer.log.end
+    with (store / "commitlog" / f"{0:020d}").open("r+b") as file:
+        sector = (end - 600) // 512 * 512
+        assert sector > at + 200
+        file.seek(sector)
+        file.write(bytes(512))
+    (store / "checkpoint").write_bytes(bytes(4096))
+    crash(store)
+    about = run(store)
+    assert about.log_end == at
+    assert (store / "reput-cut" / f"{at:020d}").read_bytes()[:4] != bytes(4)
+
+
+def test_not_while_a_broker_has_the_lock(tmp_path: Path) -> None:
+    broker = Writing(tmp_path / "store")
+    broker.append(9)
+    for dry_run in (False, True):
+        with pytest.raises(StoreInUse):
+            run(tmp_path / "store", dry_run=dry_run)
+    broker.stop()
+    assert not run(tmp_path / "store").needed
+
+
+def test_a_last_segment_that_lacks_its_length(tmp_path: Path) -> None:
+    store = made(tmp_path / "store", 50)
+    segment = store / "commitlog" / f"{0:020d}"
+    os.truncate(segment, (1 << 16) - 9000)
+    crash(store)
+    with pytest.raises(StoreError, match="a crash left it unfinished"):
+        run(store, dry_run=True)
+    asked: list[str] = []
+    assert run(store, confirm=asked.append).done
+    assert "extend" in asked[0]
+    assert segment.stat().st_size == 1 << 16
+    assert not run(store).needed
+
+
+def test_a_dry_run_says_what_would_be_done(tmp_path: Path) -> None:
+    store = made(tmp_path / "store", 50)
+    shutil.rmtree(store / "consumequeue" / "T1")
+    crash(store)
+    before = tree(store)
+    about = run(store, dry_run=True)
+    assert about.needed
+    assert not about.done
+    assert len(about.written) == 3
+    assert "would recover" in about.text()
+    assert tree(store) == before
+
+
+def test_a_killed_recoverys_staging_goes(tmp_path: Path) -> None:
+    store = made(tmp_path / "store", 50)
+    left = store / f".reput-recover-{'0' * 32}"
+    left.mkdir()
+    (left / "queue-x").write_bytes(b"x")
+    crash(store)
+    run(store)
+    assert not [name for name in os.listdir(store) if name.startswith(".")]
+
+
+# --- every state that a crash of recovery itself may leave -----------------------------------
+
+
+class Recovery:
+    """The steps of one recovery on files in memory: a log with a torn tail, and derived files."""
+
+    SEGMENT = 2048
+    WANTED = {"consumequeue/T/0/0": b"right" * 300, "consumequeue/U/0/0": b"new" * 100}
+
+    def __init__(self, segments_cut: int) -> None:
+        whole = MemoryFiles()
+        writer = open_memory(whole, settings(mappedFileSizeCommitLog=self.SEGMENT), Clock())
+        ends = [0]
+        for number in range(24):
+            writer.append(Message("T", b"b" * 40, number % 2, keys=f"k{number}"))
+            ends.append(writer.log.end)
+        writer.close()
+        self.rules = scan_rules(profile("5.3.3"), settings_from({}), ())
+        self.sound = whole
+        self.end = next(
+            end for end in reversed(ends) if end < ends[-1] - segments_cut * self.SEGMENT
+        )
+        files = MemoryFiles()
+        for path, content in whole.tree().items():
+            if path.startswith("commitlog/"):
+                files.make_folder("commitlog")
+                start = int(path.partition("/")[2])
+                if start <= self.end < start + self.SEGMENT:  # the record there is torn
+                    at = self.end - start
+                    content = content[:at] + b"\0\0\0\x70torn" + content[at + 8 :]
+                files.create(path).write_at(0, content)
+        for path, content in (
+            ("abort", b"1"), ("checkpoint", bytes(4096)), ("consumequeue/T/0/0", b"wrong"),
+            ("consumequeue/T/9/0", b"extra"), ("lock", b"lock"),
+        ):  # fmt: skip
+            if "/" in path:
+                files.make_folder(path.rpartition("/")[0])
+            files.create(path).write_at(0, content)
+        files.ops = []
+        self.before = files
+        self.log = {p: c for p, c in files.tree().items() if p.startswith("commitlog/")}
+        after = same_again(self.before)
+        self.work(after)
+        self.after = after
+        self.done = self.result(after)
+        assert "abort" not in self.done
+        assert self.done["consumequeue/T/0/0"] == b"right" * 300
+
+    def work(self, files: MemoryFiles) -> None:
+        """As a run of the command does it: what is right already is not written again."""
+        log = LogRecovery(files, self.SEGMENT, self.rules, Checkpoint())
+        for name in files.names(""):
+            if name.startswith(".stage"):
+                for file in files.names(name):
+                    files.remove(f"{name}/{file}")
+                files.remove(name)
+        files.add_folder(".stage")
+        placed = []
+        for number, (path, content) in enumerate(self.WANTED.items()):
+            if files.tree().get(path) != content:
+                files.create(f".stage/{number}").write_at(0, content)
+                placed.append(Placed(f".stage/{number}", path))
+        removed = [p for p in ("consumequeue/T/9/0",) if files.exists(p)]
+        end = LogEnd(0, self.end, 0)
+        apply(files, log, end, placed, removed, b"clean".ljust(4096, b"\0"), b"2")
+
+    @staticmethod
+    def result(files: MemoryFiles) -> dict[str, bytes]:
+        return {p: c for p, c in files.tree().items() if p[0] != "." and "reput-cut" not in p}
+
+    def judge(self, crash: Crash) -> str:
+        files = crash.files
+        clean = not files.exists("abort")
+        if clean:  # then all of it is done, and durable
+            assert self.result(files) == self.done
+        self.nothing_is_lost(files)
+        # a broker that starts now meets no file that is neither the old one nor the new
+        for path, content in self.WANTED.items():
+            assert files.tree().get(path) in (self.before.tree().get(path), content), path
+        if not clean:
+            self.work(files)
+            assert self.result(files) == self.done
+            self.nothing_is_lost(files)
+        return "done" if clean else "crashed"
+
+    def nothing_is_lost(self, files: MemoryFiles) -> None:
+        """Every byte of the log as it was stands in the log, or in what was cut and kept."""
+        there = files.tree()
+        kept = [
+            (int(p.rpartition("/")[2].split(".")[0]), c)
+            for p, c in there.items() if p.startswith("reput-cut/") and not p.endswith(".part")
+        ]  # fmt: skip
+        for path, content in self.log.items():
+            start = int(path.partition("/")[2])
+            now = there.get(path, b"")
+            if now == content:
+                continue
+            again = bytearray(now.ljust(len(content), b"\0"))
+            for at, part in kept:
+                if start <= at < start + len(content) and not any(again[at - start :]):
+                    again[at - start : at - start + len(part)] = part
+            assert bytes(again) == content, path
+        prefix = b"".join(c for p, c in sorted(there.items()) if p.startswith("commitlog/"))
+        whole = b"".join(c for _, c in sorted(self.log.items()))
+        assert prefix[: self.end] == whole[: self.end]
+
+
+@pytest.fixture(scope="module", params=[0, 2], ids=["tail", "segments"])
+def recovery(request: pytest.FixtureRequest) -> Recovery:
+    return Recovery(request.param)
+
+
+@pytest.mark.parametrize("mixtures", [2, pytest.param(60, marks=pytest.mark.long)])
+def test_a_crash_of_recovery_at_any_step(recovery: Recovery, mixtures: int) -> None:
+    ops = recovery.after.ops
+    seen = judge_all(crash_states(recovery.before, ops, 5, mixtures), ops, recovery.judge)
+    print(f"{len(ops)} operations, {seen}")
+    assert seen["crashed"] > 50
+    assert seen["done"] > 3
+
+
+@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.long)])
+def test_a_crash_of_the_recovery_after_a_crash(recovery: Recovery, every: int) -> None:
+    checked = 0
+    for crash in list(crash_states(recovery.before, recovery.after.ops, 6, 1))[::every]:
+        if not crash.files.exists("abort"):
+            continue
+        crash.files.ops = []
+        before = same_again(crash.files)
+        recovery.work(crash.files)
+        for again in crash_states(before, crash.files.ops, 7, 1):
+            recovery.judge(Crash(crash.after, again.how, again.files))
+            checked += 1
+    print(f"{checked} states")
+    assert checked > 300
+
+
+@pytest.mark.parametrize("how", FAILURES)
+@pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
+def test_an_operation_of_recovery_that_fails(recovery: Recovery, how: str, for_ever: bool) -> None:
+    failure = FAILURES[how]
+    for number in numbers(recovery.after.ops, failure):
+        files = same_again(recovery.before)
+        fail_at(files, number, failure, for_ever)
+        with pytest.raises(OSError) as found:
+            recovery.work(files)
+        assert found.value.errno == failure.error
+        files.fail = lambda op: False
+        recovery.judge(Crash(number, "failed", same_again(files)))
+        for crash in crash_states(recovery.before, files.ops, 8, 1, every=max(len(files.ops), 1)):
+            recovery.judge(crash)

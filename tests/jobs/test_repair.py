@@ -1,0 +1,238 @@
+"""Repair: the copy is sound, all messages that are left keep their offsets, nothing is lost."""
+
+import json
+import struct
+import zlib
+from random import Random
+from typing import Any
+from unittest import mock
+
+import pyspark.sql
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reput.jobs.check import check
+from reput.jobs.console.check_text import text
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.repair import RepairSummary, repair
+from reput.store_format.damage.filler import Position, Stamp, fill, own
+from tests.damaged import ENTRY, SEGMENT, START, Damaged, damaged, messages
+from tests.in_process import OUTPUT, STORE, Session, as_text, functions, storage_of
+from tests.logs.encoder import Message, encode, properties
+from tests.memory_storage import MemoryStorage
+
+CUTS = (1, 7, 64)
+
+
+def repaired(
+    log: Damaged, storage: MemoryStorage | None = None, splits: int = 1
+) -> tuple[RepairSummary, MemoryStorage]:
+    storage = storage or storage_of(log.log)
+    before = dict(storage.files)
+    cut = Cut(-(-log.settings["mappedFileSizeCommitLog"] // splits), 2, 2)
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        summary = repair(Session(), STORE, OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
+                         settings=as_text(log.settings), storage=storage, cut=cut)  # fmt: skip
+        report = check(Session(), OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
+                       settings=as_text(log.settings), storage=storage)  # fmt: skip
+    assert report.sound, text(report)
+    assert {p: c for p, c in storage.files.items() if not p.startswith(OUTPUT + "/")} == before
+    return summary, storage
+
+
+def segment(storage: MemoryStorage, start: int) -> bytes:
+    return storage.files[f"{OUTPUT}/commitlog/{start:020d}"]
+
+
+def queue(storage: MemoryStorage, queue_id: int, topic: str = "T") -> list[int]:
+    prefix = f"{OUTPUT}/consumequeue/{topic}/{queue_id}/"
+    raw = b"".join(storage.files[p] for p in sorted(storage.files) if p.startswith(prefix))
+    found = [ENTRY.unpack_from(raw, at) for at in range(0, len(raw), ENTRY.size)]
+    while found and found[-1][1] == 0:
+        found.pop()
+    return [place for place, _, _ in found]
+
+
+def check_offsets(log: Damaged, storage: MemoryStorage, lost: set[int]) -> None:
+    """Each message that is left has the bytes and the position that it had."""
+    for n, message in enumerate(log.messages):
+        if n in lost:
+            continue
+        place = log.places[n]
+        start = place // SEGMENT * SEGMENT
+        record = encode(message, place)
+        assert segment(storage, start)[place - start :].startswith(record), n
+        assert queue(storage, message.queue_id)[message.queue_offset] == place, n
+
+
+def saved(storage: MemoryStorage) -> dict[int, bytes]:
+    """The damaged bytes by physical offset."""
+    found = {}
+    for path, content in storage.files.items():
+        if path.startswith(f"{OUTPUT}/damaged/") and path.endswith(".json"):
+            kept = storage.files.get(path.removesuffix(".json"), b"")
+            for row in json.loads(content):
+                if row["at"] >= 0:
+                    found[row["offset"]] = kept[row["at"] : row["at"] + row["length"]]
+    return found
+
+
+@pytest.mark.parametrize("splits", CUTS)
+@pytest.mark.parametrize("number", [0, 10, 36, 37, 58])
+def test_one_flipped_bit_costs_one_message_and_no_offset(number: int, splits: int) -> None:
+    log = damaged()
+    log.flip(number, 5)
+    before = bytes(log.record(log.segments, number))
+    summary, storage = repaired(log, splits=splits)
+    check_offsets(log, storage, {number})
+    assert saved(storage) == {log.places[number]: before}
+    if number < 57:
+        place = log.places[number]
+        start = place // SEGMENT * SEGMENT
+        filler = segment(storage, start)[place - start :][: log.size(number)]
+        message = log.messages[number]
+        size, _, _, queue_id, _, queue_offset, own_place = struct.unpack_from(">iIiiiqq", filler)
+        assert (size, queue_id, queue_offset, own_place) == (
+            len(before), message.queue_id, message.queue_offset, place
+        )  # fmt: skip
+        assert b"TAGS\x01REPUT_LOST\x02" in filler
+        assert queue(storage, message.queue_id)[message.queue_offset] == place
+    assert summary.fillers == 1
+    assert summary.not_filled == []
+
+
+def test_a_record_that_only_fails_its_crc_keeps_its_place() -> None:
+    log = damaged(messages(60, crc_property=True))
+    log.flip(10, 90)
+    before = bytes(log.record(log.segments, 10))
+    summary, storage = repaired(log)
+    check_offsets(log, storage, {10})
+    assert (summary.corrected, summary.fillers, summary.messages) == (1, 0, 60)
+    place = log.places[10]
+    after = segment(storage, 0)[place : place + len(before)]
+    body = before[88:96]
+    assert after == before[:8] + struct.pack(">i", zlib.crc32(body) & 0x7FFFFFFF) + (
+        before[12:-20] + after[-20:]
+    )
+    assert after[-20:] == encode_crc(after[:-20])
+    assert saved(storage) == {place: before}
+
+
+def encode_crc(record: bytes) -> bytes:
+    digits = f"{zlib.crc32(record) & 0x7FFFFFFF:010d}"[::-1]
+    return properties(("__CRC32#", digits))
+
+
+@pytest.mark.parametrize("crc", [False, True])
+def test_a_missing_segment_is_replaced(crc: bool) -> None:
+    log = damaged(messages(100, crc_property=crc))
+    log.settings["forceVerifyPropCRC"] = crc
+    del log.segments[SEGMENT]
+    summary, storage = repaired(log)
+    lost = {n for n, at in enumerate(log.places) if at // SEGMENT == 1}
+    check_offsets(log, storage, lost)
+    assert sum(each["many"] for each in summary.filled) == len(lost)
+    assert segment(storage, SEGMENT)[:8] != bytes(8)
+
+
+def test_damage_to_the_end_of_a_segment_and_into_the_next() -> None:
+    log = damaged(messages(100))
+    log.put(SEGMENT - 700, Random(1).randbytes(1400))
+    _, storage = repaired(log)
+    lost = {
+        n for n, at in enumerate(log.places)
+        if at < SEGMENT + 700 and at + len(encode(log.messages[n], 0)) > SEGMENT - 700
+    }  # fmt: skip
+    assert len(lost) > 8
+    check_offsets(log, storage, lost)
+
+
+def test_what_is_behind_the_end_is_kept_beside_and_cannot_come_back() -> None:
+    log = damaged()
+    end = log.places[-1] + len(encode(log.messages[-1], 0))
+    stale = encode(Message(store_timestamp=START - 1, queue_offset=99), end + 7)
+    log.put(end, b"garbage" + stale)
+    _, storage = repaired(log)
+    check_offsets(log, storage, set())
+    assert not any(segment(storage, SEGMENT)[end - SEGMENT :])
+    assert saved(storage) == {end: b"garbage", end + 7: stale}
+
+
+def test_config_is_copied_and_the_manifest_lists_all() -> None:
+    log = damaged()
+    log.flip(10, 5)
+    storage = storage_of(log.log)
+    storage.files[f"{STORE}/config/consumerOffset.json"] = b"{}"
+    _, storage = repaired(log, storage)
+    assert storage.files[f"{OUTPUT}/config/consumerOffset.json"] == b"{}"
+    manifest = json.loads(storage.files[f"{OUTPUT}/manifest.json"])
+    (told,) = manifest["repaired"]["ranges"]
+    assert told["physical_offset"] == log.places[10]
+    assert manifest["filled"] == [
+        {"topic": "T", "queue_id": 1, "first": 3, "many": 1, "range": log.places[10]}
+    ]
+    paths = {each["path"] for name in ("segments", "saved", "derived") for each in manifest[name]}
+    there = {path.removeprefix(OUTPUT + "/") for path in storage.files if path.startswith(OUTPUT)}
+    assert there == paths | {"manifest.json"} | set(manifest["copied"])
+
+
+def test_a_position_is_kept_where_its_filler_has_room_only_without_a_crc() -> None:
+    log = damaged(messages(68, crc_property=True, properties=b""))
+    # of seven records' bytes 97, 519 and 240 are left, by themselves and at a segment's end
+    log.put(log.places[29] + 97, bytes(700))
+    summary, storage = repaired(log)
+    assert not summary.not_filled
+    check_offsets(log, storage, set(range(29, 36)))
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=25)
+@given(
+    st.integers(20, 100), st.booleans(),
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from([1, 4, 100, 700, 5000])),
+             min_size=1, max_size=3),
+    st.randoms(use_true_random=False),
+)  # fmt: skip
+def test_any_damage(count: int, keys: bool, spots: list[Any], rng: Random) -> None:
+    text = {} if keys else {"properties": b""}
+    log = damaged(messages(count, crc_property=True, **text))
+    log.settings["forceVerifyPropCRC"] = True
+    whole = {start: bytes(content) for start, content in log.segments.items()}
+    end = log.places[-1] + len(encode(log.messages[-1], 0))
+    for spot, length in spots:
+        at = min(int(spot * end), end - 1)
+        log.put(at, rng.randbytes(min(length, end - at)))
+    left = {n for n in range(count) if log.record(whole, n) == log.record(log.segments, n)}
+    if not left:
+        return
+    summary, storage = repaired(log)
+    # with forceVerifyPropCRC a filler is at least 112 bytes, and what is lost may be in pieces
+    moved = {gap["queue_id"] for gap in summary.not_filled}
+    lost = set(range(count)) - left
+    check_offsets(log, storage, lost | {n for n in left if log.messages[n].queue_id in moved})
+
+
+@pytest.mark.parametrize("length", [92, 93, 100, 101, 102, 300, (1 << 20) + 5, (3 << 20) + 91])
+@pytest.mark.parametrize("crc", [False, True])
+def test_fillers_are_as_long_as_what_they_replace(length: int, crc: bool) -> None:
+    length += 20 if crc else 0
+    raw = b"".join(own(1000, length, Stamp(START, crc)))
+    assert len(raw) == length
+    raw = b"".join(fill(0, length + 5, [], Stamp(START, crc), ends_segment=True))
+    assert len(raw) == struct.unpack(">i", raw[-8:-4])[0] + raw.rindex(raw[-8:]) or raw
+
+
+def test_positions_share_a_range() -> None:
+    lost = [Position("T", 0, 5, 3), Position("Other", 1, 0, 2)]
+    raw = b"".join(fill(0, 700, lost, Stamp(START, False), ends_segment=False))
+    assert len(raw) == 700
+    found = []
+    at = 0
+    while at < 700:
+        size, _, _, queue_id, _, offset, place = struct.unpack_from(">iIiiiqq", raw, at)
+        assert place == at
+        found.append((queue_id, offset))
+        at += size
+    assert found == [(0, 5), (0, 6), (0, 7), (1, 0), (1, 1)]
+    with pytest.raises(ValueError, match="do not fit"):
+        list(fill(0, 300, lost, Stamp(START, False), ends_segment=False))

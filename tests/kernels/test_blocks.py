@@ -1,0 +1,83 @@
+"""Numbers and blocks that kernels read at any place of a buffer, against Python's own."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
+
+from reput.store_format.kernels.ints import get_i16, get_i32, get_i64, put_i32, put_i64
+from reput.store_format.kernels.blocks import BLOCK, find_byte, same_bytes
+
+
+@njit(cache=True)
+def _numbers(buf, at, out):  # type: ignore[no-untyped-def]
+    """Read the three numbers at `at`, and write the two that can be written to `out`."""
+    numbers = (get_i16(buf, at), get_i32(buf, at), get_i64(buf, at))
+    put_i32(out, at, numbers[1])
+    put_i64(out, at + 4, numbers[2])
+    return numbers
+
+
+@settings(deadline=None)  # a kernel may have to be compiled first
+@given(st.binary(min_size=8, max_size=20), st.data())
+def test_numbers_are_big_endian_and_signed(raw: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(raw) - 8))
+    out = np.full(len(raw) + 4, 7, np.uint8)
+    numbers = _numbers(np.frombuffer(raw, np.uint8), at, out)
+    parts = [raw[at : at + size] for size in (2, 4, 8)]
+    assert numbers == tuple(int.from_bytes(part, "big", signed=True) for part in parts)
+    assert out.tobytes() == b"\7" * at + parts[1] + parts[2] + b"\7" * (len(raw) - 8 - at)
+
+
+FEW = st.lists(st.sampled_from(b"\x00\x01\xff"), max_size=3 * BLOCK).map(bytes)
+MANY = st.builds(bytes.__mul__, FEW, st.integers(1, BLOCK))
+
+
+@settings(deadline=None)
+@given(MANY, st.data())
+def test_a_byte_is_found_where_it_first_stands(raw: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(raw)))
+    end = data.draw(st.integers(at, len(raw)))
+    for byte in (0, 1, 0xFF, 2):
+        place = raw.find(bytes([byte]), at, end)
+        expected = end if place < 0 else place
+        assert find_byte(np.frombuffer(raw, np.uint8), at, end, byte) == expected
+
+
+@settings(deadline=None)
+@given(MANY, MANY, st.data())
+def test_texts_are_the_same_if_all_bytes_are(one: bytes, other: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(one)))
+    other_at = data.draw(st.integers(0, len(other)))
+    if data.draw(st.booleans()):  # what follows does not matter
+        other = other[:other_at] + one[at:] + other[other_at:]
+    length = data.draw(st.integers(0, min(len(one) - at, len(other) - other_at)))
+    expected = one[at : at + length] == other[other_at : other_at + length]
+    buffers = np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)
+    assert same_bytes(buffers[0], at, buffers[1], other_at, length) == expected
+
+
+@pytest.mark.parametrize("at", [-1, 3])
+def test_bounds_are_checked_where_numba_is_told_to(at: int) -> None:
+    """The fuzzers rely on it."""
+    code = f"""
+import numpy as np
+from numba import njit
+from reput.store_format.kernels.ints import get_i16
+read = njit(lambda buf, at: get_i16(buf, at))
+assert read(np.ones(4, np.uint8), 2) == 0x101
+read(np.ones(4, np.uint8), {at})
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_BOUNDSCHECK": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "IndexError" in ran.stderr

@@ -1,0 +1,50 @@
+"""CRC-32 in kernels, against zlib."""
+
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reput.store_format.kernels.crc32 import _by_tables, crc32
+
+
+def test_known_values() -> None:
+    def of(data: bytes) -> int:
+        return int(crc32(np.frombuffer(data + b"x", np.uint8), 0, len(data)))
+
+    assert of(b"") == 0
+    assert of(b"123456789") == 0xCBF43926  # the check value of CRC-32
+    assert of(b"abc") == 0x352441C2
+
+
+@pytest.mark.parametrize("start", [0, 1, 15, 16, 40])
+def test_every_length_around_the_steps_of_sixteen(start: int) -> None:
+    data = bytes((i * 37 + 11) & 0xFF for i in range(200))
+    buf = np.frombuffer(data, np.uint8)
+    for end in range(start, len(data)):
+        assert crc32(buf, start, end) == zlib.crc32(data[start:end])
+
+
+@pytest.mark.parametrize("at", range(16))
+def test_every_byte_in_every_place_of_a_step(at: int) -> None:
+    for byte in range(256):
+        data = bytearray(16)
+        data[at] = byte
+        assert crc32(np.frombuffer(data, np.uint8), 0, 16) == zlib.crc32(data)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=400), st.integers(0, 40), st.integers(0, 40))
+def test_any_bytes_anywhere_in_a_buffer(data: bytes, before: int, behind: int) -> None:
+    buf = np.frombuffer(b"\x55" * before + data + b"\xaa" * behind, np.uint8)
+    assert crc32(buf, before, before + len(data)) == zlib.crc32(data)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_a_processor_that_cannot_fold_finds_the_same(data: bytes) -> None:
+    buf = np.frombuffer(data + b"x", np.uint8)
+    state = _by_tables(buf, np.uint64(0), np.uint64(len(data)), np.uint32(0xFFFFFFFF))
+    assert int(state) ^ 0xFFFFFFFF == zlib.crc32(data)

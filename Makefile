@@ -3,7 +3,7 @@
 
 PY := .venv/bin/python
 export REPUT_CACHE ?= $(HOME)/.cache/reput
-SOURCES = $(wildcard store_format udfs jobs tests notebooks benchmarks)
+SOURCES = $(wildcard store_format udfs jobs reput tests notebooks benchmarks)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 

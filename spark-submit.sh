@@ -57,4 +57,4 @@ fi
 
 zip=$("$python" "$root/scripts/make_zip.py")
 exec "$spark_submit" --properties-file "$root/conf/spark.properties" --load-spark-defaults \
-    --py-files "$zip" ${submit[@]+"${submit[@]}"} "$root/jobs/__main__.py" "$@"
+    --py-files "$zip" ${submit[@]+"${submit[@]}"} "$root/reput/__main__.py" "$@"

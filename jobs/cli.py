@@ -157,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
         ("install", "put a rebuilt set in the place of a store's own, in one atomic step"),
         ("clean", "remove what runs that were killed left beside an output or in a store"),
     ):
-        _command(commands, name, says).module = f"jobs.{name}"
+        _command(commands, name, says).module = f"reput.jobs.{name}"
     return parser
 
 

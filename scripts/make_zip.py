@@ -3,21 +3,22 @@
 The same sources give the same bytes.
 """
 
+import os
 import sys
 import zipfile
 from pathlib import Path
 
-PACKAGES = ("store_format", "udfs", "jobs")
+PACKAGE = "reput"
 SUFFIXES = {".py", ".typed", ".properties"}
 
 
 def make_zip(root: Path, target: Path) -> None:
-    """Write the packages under `root` to `target`, which is replaced whole."""
+    """Write the package under `root` to `target`, which is replaced whole."""
     files = sorted(
-        path
-        for package in PACKAGES
-        for path in (root / package).rglob("*")
-        if path.suffix in SUFFIXES and "__pycache__" not in path.parts
+        Path(folder) / name
+        for folder, _, names in os.walk(root / PACKAGE, followlinks=True)
+        for name in names
+        if Path(name).suffix in SUFFIXES and not folder.endswith("__pycache__")
     )
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_suffix(".tmp")

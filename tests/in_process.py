@@ -22,8 +22,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from reput.jobs.engine.pipeline import Cut
-from reput.jobs.rebuild import TRUNCATE, rebuild
 from reput.jobs.engine.summary import Summary
+from reput.jobs.rebuild import TRUNCATE, rebuild
 from tests.logs import Log
 from tests.memory_storage import MemoryStorage
 

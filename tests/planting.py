@@ -39,7 +39,7 @@ def plant(bug: Bug) -> str | None:
     """Run the bug's tests with it planted; the first test that failed, None if none did."""
     with tempfile.TemporaryDirectory(prefix="reput-mutant-") as folder:
         copy = Path(folder) / "tree"
-        shutil.copytree(ROOT, copy, ignore=_LEFT_OUT)
+        shutil.copytree(ROOT, copy, symlinks=True, ignore=_LEFT_OUT)
         # the stores are read, never written: a link to them is enough
         shutil.rmtree(copy / "tests" / "golden")
         (copy / "tests" / "golden").symlink_to(ROOT / "tests" / "golden")

@@ -20,9 +20,9 @@ import pytest
 
 from reput.jobs.spark.java import find_java_home
 from tests import golden_stores
+from tests.attack.test_kills import in_cluster
 from tests.golden_stores import GoldenStore
 from tests.rocketmq.judge import difference
-from tests.attack.test_kills import in_cluster
 
 # Each starts executors whose kernels are compiled anew, from the zip: half a minute and more.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -134,7 +134,7 @@ def python_without(folder: Path, *names: str) -> Path:
 @pytest.fixture(scope="module")
 def workers_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = python_without(tmp_path_factory.mktemp("python") / "env")
-    program = "import numba, pyarrow, pandas\ntry: import udfs\nexcept ImportError: print('none')"
+    program = "import numba, pyarrow, pandas\ntry: import reput\nexcept ImportError: print('none')"
     done = subprocess.run(
         [python, "-c", program],
         cwd=python.parent,
@@ -210,9 +210,9 @@ from pyspark.sql import SparkSession
 
 def origins(batches):
     import os, sys
-    import jobs, numba, pyarrow, reput.store_format.kernels.jit, reput.udfs.scan
+    import numba, pyarrow, reput.store_format.kernels.jit, reput.udfs.scan
     for batch in batches:
-        modules = (reput.udfs.scan, reput.store_format.kernels.jit, jobs)
+        modules = (reput.udfs.scan, reput.store_format.kernels.jit, reput)
         yield pyarrow.RecordBatch.from_pydict({
             "python": [sys.executable], "cwd": [os.getcwd()], "process": [os.getppid()],
             "files": [[module.__file__ for module in modules]],

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from reput.store_format import layouts
-from reput.store_format import names
-from reput.store_format.release import profiles
+from reput.store_format import layouts, names
 from reput.store_format.faults import REASONS
+from reput.store_format.release import profiles
 from tests import golden_stores
 
 FOLDER = Path(__file__).parent.parent / "docs" / "formats"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
 from reput.jobs.engine.summary import Summary
+from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
 from reput.store_format.faults import DamageFound
 from tests import golden_stores
 from tests.golden_stores import GoldenStore

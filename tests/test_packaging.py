@@ -1,6 +1,7 @@
 """What is shipped, and the direction of imports: jobs -> udfs -> store_format."""
 
 import ast
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -16,7 +17,7 @@ PACKAGES = ("store_format", "udfs", "jobs")
 ALLOWED = {
     "store_format": {"store_format", "numpy", "numba"},
     "udfs": {"udfs", "store_format", "numpy", "pyarrow"},
-    "jobs": {"jobs", "udfs", "store_format", "numpy", "pyarrow", "pyspark", "py4j"},
+    "jobs": {"reput", "jobs", "udfs", "store_format", "numpy", "pyarrow", "pyspark", "py4j"},
 }
 # While the JVM starts, the session imports what PySpark and the kernels will.
 # S3's client is imported when an s3:// URL is given.
@@ -39,10 +40,16 @@ def imported(source: str) -> Iterator[str]:
     """Top-level names of all that a module imports, inside functions too."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
+            yield from (_top(alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"relative import in line {node.lineno}"
-            yield str(node.module).split(".")[0]
+            yield _top(str(node.module))
+
+
+def _top(module: str) -> str:
+    """The package that a dotted name begins with; of ours, which of the three."""
+    names = module.removeprefix("reput.").split(".")
+    return names[0]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -62,16 +69,21 @@ def test_every_folder_of_code_is_a_package() -> None:
 def shipped() -> set[str]:
     """The files a wheel and the zip must both have."""
     paths = {module.as_posix() for package in PACKAGES for module in modules(package)}
-    return paths | {"store_format/py.typed", "jobs/log4j2.properties"}
+    paths |= {"store_format/py.typed", "jobs/spark/log4j2.properties"}
+    return {f"reput/{path}" for path in paths} | {"reput/__init__.py", "reput/__main__.py"}
 
 
 def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
     # From a copy: a build leaves folders in its source.
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    for name in shipped():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    for package in (*PACKAGES, "reput"):
+        shutil.copytree(
+            ROOT / package,
+            tmp_path / package,
+            symlinks=True,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
     build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
     done = subprocess.run(
         [sys.executable, "-c", build], cwd=tmp_path, capture_output=True, text=True, check=True
@@ -115,7 +127,7 @@ def test_code_is_importable_from_the_zip(tmp_path: Path) -> None:
     program = (
         f"import sys; sys.path[:0] = [{str(target)!r}]\n"
         f"sys.path += [{sysconfig.get_paths()['purelib']!r}]\n"
-        "import udfs, jobs, reput.store_format.release.profiles as p; print(p.__file__)"
+        "import reput.udfs, reput.jobs, reput.store_format.release.profiles as p; print(p.__file__)"
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", program],

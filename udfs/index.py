@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from reput.store_format.derive.packed_puts import firsts, key_hashes, unpacked
 from reput.store_format.derived.index_file import (
     NOTHING_BEFORE,
     Before,
@@ -27,7 +28,6 @@ from reput.store_format.derived.index_file import (
 )
 from reput.store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_SLOT
 from reput.store_format.names import INDEX
-from reput.store_format.derive.packed_puts import firsts, key_hashes, unpacked
 from reput.store_format.storage.protocol import Reader
 from reput.udfs.schemas import BUILT, CHAINED, ids_of, rows_of
 from reput.udfs.staging import HASHES, MESSAGES, Staging, attempt_name, read_range

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
-_RAISED = re.compile(r"store_format\.faults\.(\w+): (.*)")
+_RAISED = re.compile(r"reput\.store_format\.faults\.(\w+): (.*)")
 
 
 def run_in_tasks(frame: "DataFrame", task: Task, columns: pa.Schema) -> "DataFrame":

@@ -11,9 +11,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.kernels.blocks import find_byte
+from reput.store_format.derive.queue_table import (
+    BATCH_TOPIC,
+    LMQ_PREFIX,
+    RETRY_TOPIC,
+    SCHEDULE_TOPIC,
+    SYSTEM_TOPIC,
+    TIMER_TOPIC,
+    BatchTopics,
+    QueueTable,
+    find_queue,
+    starts_with,
+)
 from reput.store_format.faults import Fault
 from reput.store_format.java.strings import add_unit, hash_code, parse_integer
+from reput.store_format.kernels.blocks import find_byte
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import (
     SYS_TRANSACTION_COMMIT,
@@ -32,18 +44,6 @@ from reput.store_format.log.properties import (
     find_properties,
 )
 from reput.store_format.log.property_crc import property_crc_matches
-from reput.store_format.derive.queue_table import (
-    BATCH_TOPIC,
-    LMQ_PREFIX,
-    RETRY_TOPIC,
-    SCHEDULE_TOPIC,
-    SYSTEM_TOPIC,
-    TIMER_TOPIC,
-    BatchTopics,
-    QueueTable,
-    find_queue,
-    starts_with,
-)
 
 Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[Any]

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from reput.store_format.derive.dispatch import DispatchRules
-from reput.store_format.release.profiles import Profile
 from reput.store_format.derive.queue_runs import PlaceRules
-from reput.store_format.log.records import RecordRules
 from reput.store_format.derive.scan import ScanRules
+from reput.store_format.log.records import RecordRules
+from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
 
 

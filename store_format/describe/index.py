@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.describe.record import Item, fields_at
 from reput.store_format.derived.index_file import chain
+from reput.store_format.describe.record import Item, fields_at
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,

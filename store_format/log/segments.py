@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from reput.store_format.derive.scan import FIND_FIRST, Read, Stretch
 from reput.store_format.faults import StoreError
 from reput.store_format.names import parse_segment_name
-from reput.store_format.derive.scan import FIND_FIRST, Read, Stretch
 from reput.store_format.storage.protocol import FileState, Reader, Storage
 
 

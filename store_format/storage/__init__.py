@@ -8,8 +8,8 @@ import re
 
 from reput.store_format.faults import StoreError
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.volumes import VolumeStorage
 from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.volumes import VolumeStorage
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _KNOWN = "a path, file:, s3://, webhdfs://, swebhdfs:// and dbfs:/ are known"

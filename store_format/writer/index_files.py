@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.disk.files import Bytes, Files, OpenFile
 from reput.store_format.derived.index_file import (
     NOTHING_BEFORE,
     Before,
@@ -20,6 +19,7 @@ from reput.store_format.derived.index_file import (
     fill_entries,
     header,
 )
+from reput.store_format.disk.files import Bytes, Files, OpenFile
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,

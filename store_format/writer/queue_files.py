@@ -6,6 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.derive.queue_runs import (
+    NO_POSITION,
+    PlaceRules,
+    QueueRuns,
+    fold,
+    start_position,
+)
+from reput.store_format.derive.scan import QueueKey
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.disk.files import Bytes, Files, OpenFile
@@ -17,8 +25,6 @@ from reput.store_format.names import (
     parse_segment_name,
     segment_name,
 )
-from reput.store_format.derive.queue_runs import NO_POSITION, PlaceRules, QueueRuns, fold, start_position
-from reput.store_format.derive.scan import QueueKey
 from reput.store_format.release.settings import Settings
 
 _OPEN_FILES = 256

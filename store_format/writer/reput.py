@@ -6,10 +6,19 @@ that what is derived here is what a rebuild derives.
 
 from dataclasses import replace
 
+from reput.store_format.derive.packed_puts import unpacked
+from reput.store_format.derive.scan import (
+    Buffers,
+    End,
+    IndexPuts,
+    Read,
+    Runs,
+    ScanRules,
+    Stretch,
+    scan,
+)
 from reput.store_format.faults import REASONS, DamageFound, Fault
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.store_format.derive.packed_puts import unpacked
-from reput.store_format.derive.scan import Buffers, End, IndexPuts, Read, Runs, ScanRules, Stretch, scan
 from reput.store_format.writer.index_files import IndexFiles
 from reput.store_format.writer.queue_files import QueueFiles
 

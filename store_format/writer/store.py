@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import decode as decode_checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
@@ -16,7 +17,6 @@ from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from reput.store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE
 from reput.store_format.names import CHECKPOINT as CHECKPOINT_FILE
 from reput.store_format.release.profiles import Profile
-from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.writer.commit_log import ZEROS_AHEAD_BYTES, CommitLog
 from reput.store_format.writer.index_files import IndexFiles
 from reput.store_format.release.writer_settings import WriterSettings

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 
 from reput.jobs.engine.pipeline import Cut
-from reput.store_format.release.profiles import profile
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.log.segments import Splits, find_segments
+from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalReader, LocalStorage
+from reput.udfs.scan import ScanSplits
+from reput.udfs.staging import Staging
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log
 from tests.logs.encoder import MAGIC_BLANK, Message, build_log, encode, properties
-from reput.udfs.scan import ScanSplits
-from reput.udfs.staging import Staging
 
 GIB = 1 << 30
 MIB = 1 << 20

@@ -18,15 +18,15 @@ import pytest
 from pyspark import cloudpickle
 
 from reput.jobs.engine.collect import collect, run_in_tasks
-from reput.jobs.spark.java import find_java_home
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.rebuild import rebuild
+from reput.jobs.spark.java import find_java_home
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Writer
+from reput.udfs.staging import ENTRIES
 from tests import golden_stores
 from tests.in_process import Session, as_text
 from tests.rocketmq.judge import difference
-from reput.udfs.staging import ENTRIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

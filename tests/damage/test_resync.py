@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.kernels.prefix_crc import PrefixCrc
 from reput.store_format.log.records import RecordRules
-from reput.store_format.damage.resync import NOT_FOUND, Prover
 from tests.logs.encoder import Message, build_log, encode
 
 SIZE = 4096

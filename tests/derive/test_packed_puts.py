@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.store_format.layouts import INDEX_MESSAGE, INDEX_PUT
 from reput.store_format.derive.packed_puts import firsts, key_hashes, unpacked
-from tests.memory_storage import MemoryStorage
+from reput.store_format.layouts import INDEX_MESSAGE, INDEX_PUT
 from reput.udfs import index
 from reput.udfs.index import IndexFiles
 from reput.udfs.staging import HASHES, MESSAGES, Staging
+from tests.memory_storage import MemoryStorage
 
 HASH = st.one_of(st.sampled_from([0, 1, (1 << 31) - 1]), st.integers(0, (1 << 31) - 1))
 TIME = st.one_of(st.sampled_from([0, -1, -(1 << 63)]), st.integers(0, 1 << 42))

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput.store_format.layouts import QUEUE_PUT
-from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.derive.queue_runs import (
     NO_POSITION,
     REPEATED,
@@ -21,6 +19,8 @@ from reput.store_format.derive.queue_runs import (
     start_position,
 )
 from reput.store_format.derive.rules import place_rules
+from reput.store_format.layouts import QUEUE_PUT
+from reput.store_format.release.profiles import RELEASES, profile
 
 ENTRY = struct.Struct(">qiq")
 BATCH_ENTRY = struct.Struct(">qiqqqhii")

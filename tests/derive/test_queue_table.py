@@ -4,8 +4,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reput.store_format.derive.queue_table import (
+    QueueTable,
+    batch_topics,
+    clear,
+    find_queue,
+    new_table,
+    queues,
+)
 from reput.store_format.java.strings import hash_text
-from reput.store_format.derive.queue_table import QueueTable, batch_topics, clear, find_queue, new_table, queues
 
 TABLE = new_table(64, 1 << 14)
 QUEUES = st.tuples(

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from reput.store_format.faults import Fault
-from reput.store_format.release.profiles import profile
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import FIND_FIRST, NONE_FOUND, Bytes, End, Stretch, scan
+from reput.store_format.faults import Fault
+from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
 from tests.logs import Message, build_log
 

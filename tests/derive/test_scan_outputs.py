@@ -7,12 +7,12 @@ import pytest
 
 from reput.store_format.derive import scan as scan_module
 from reput.store_format.derive.packed_puts import firsts, unpacked
-from reput.store_format.release.profiles import profile
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import Buffers, Bytes, End, IndexPuts, Runs, Stretch, scan
+from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
-from tests.logs import Message, build_log, properties
 from reput.udfs import scan as task_module
+from tests.logs import Message, build_log, properties
 
 SEGMENT = 1 << 17
 LARGE = 1 << 20

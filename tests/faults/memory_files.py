@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.faults import StoreChanged
 from reput.store_format.disk.files import SECTOR_BYTES, StoreInUse
+from reput.store_format.faults import StoreChanged
 
 
 class Op(NamedTuple):

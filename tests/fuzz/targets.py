@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from reput.store_format.derive.packed_puts import unpacked
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.derive.scan import Buffers, End, IndexPuts, Stretch, scan
 from reput.store_format.describe.files import describe_checkpoint, describe_queue
 from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.faults import DamageFound, Fault
@@ -23,10 +26,7 @@ from reput.store_format.names import (
     parse_index_name,
     parse_segment_name,
 )
-from reput.store_format.derive.packed_puts import unpacked
 from reput.store_format.release.profiles import profile
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import Buffers, End, IndexPuts, Stretch, scan
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage import storage_for
 from tests.in_process import as_text, rebuild_log

@@ -14,10 +14,11 @@ from reput.jobs.check import CheckReport, check
 from reput.jobs.console.check_text import svg, text
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.verify import verify
-from reput.store_format.log.records import RecordRules
 from reput.store_format.damage.resync import Prover
+from reput.store_format.log.records import RecordRules
 from reput.store_format.storage.protocol import FileState
 from tests import golden_stores
+from tests.attack.test_wrong_input import write
 from tests.damaged import SEGMENT, Damaged, damaged, messages, salvage
 from tests.in_process import (
     OUTPUT,
@@ -30,7 +31,6 @@ from tests.in_process import (
     storage_of,
 )
 from tests.memory_storage import MemoryReader, MemoryStorage
-from tests.attack.test_wrong_input import write
 
 CUTS = (1, 2, 7, 64)
 

@@ -9,14 +9,14 @@ import pytest
 
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
-from reput.jobs.install import install_set, undo_install
 from reput.jobs.engine.staging import staging_folder
+from reput.jobs.install import install_set, undo_install
 from reput.store_format.disk.locks import claim_folder
 from reput.store_format.storage.local import LocalStorage
-from tests.memory_storage import MemoryStorage
-from tests.jobs.test_install import derived, rebuilt, store
 from tests.jobs.engine.test_leftovers import contents, killed_at
 from tests.jobs.engine.test_live_store import Writing
+from tests.jobs.test_install import derived, rebuilt, store
+from tests.memory_storage import MemoryStorage
 
 __all__ = ["rebuilt", "store"]  # fixtures
 

@@ -11,12 +11,12 @@ import pytest
 
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.recover import Recovered, recover
-from reput.store_format.derived.checkpoint import Checkpoint, decode
-from reput.store_format.faults import DamageFound, StoreError
-from reput.store_format.disk.files import StoreInUse
-from reput.store_format.release.profiles import profile
 from reput.store_format.change.recover import Placed, apply
 from reput.store_format.derive.rules import scan_rules
+from reput.store_format.derived.checkpoint import Checkpoint, decode
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.message.message import Message
 from reput.store_format.writer.recovery import LogEnd, LogRecovery
@@ -24,8 +24,8 @@ from tests import golden_stores
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import Session, as_text, functions
-from tests.rocketmq.judge import difference
 from tests.jobs.engine.test_live_store import SETTINGS, Writing
+from tests.rocketmq.judge import difference
 from tests.writer.crashes import open_memory
 from tests.writer.stores import Clock, open_writer, settings, stored_records
 

@@ -42,8 +42,8 @@ def copies(tmp_path: Path) -> list[Path]:
     made = [tmp_path / "a", tmp_path / "b"]
     for folder in made:
         shutil.copytree(
-            ROOT / "store_format",
-            folder / "store_format",
+            ROOT / "reput",
+            folder / "reput",
             ignore=shutil.ignore_patterns("__pycache__"),
         )
     archive = shutil.make_archive(str(tmp_path / "c"), "zip", made[0])
@@ -64,7 +64,7 @@ def test_other_sources_are_compiled_anew(copies: list[Path], tmp_path: Path) -> 
     cache = tmp_path / "cache"
     run_at(copies[0], cache)
     compiled = kept(cache)
-    changed = copies[1] / "store_format" / "binary.py"
+    changed = copies[1] / "reput" / "store_format" / "kernels" / "ints.py"
     changed.write_text(changed.read_text() + "\n# changed\n")
     run_at(copies[1], cache)
     assert len(list((cache / "kernels").iterdir())) == 2

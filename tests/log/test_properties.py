@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.store_format.kernels.blocks import BLOCK
-from reput.store_format.release.profiles import profile
 from reput.store_format.log.properties import NAMES, find_properties
+from reput.store_format.release.profiles import profile
 from tests.reference.log import parse_properties
 from tests.reference.rules import Rules, parse_version
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.log import records
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.derive.scan import FIND_FIRST, End, Stretch, scan
 from reput.store_format.faults import REASONS, Fault
-from reput.store_format.release.profiles import profile
+from reput.store_format.log import records
 from reput.store_format.log.records import (
     RECORD_ROW,
     RecordRules,
@@ -20,8 +21,7 @@ from reput.store_format.log.records import (
     frame,
     walk,
 )
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import FIND_FIRST, End, Stretch, scan
+from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings, settings_from
 from tests.logs import Message, encode, properties
 from tests.logs.encoder import HOST

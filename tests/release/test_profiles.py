@@ -4,8 +4,14 @@ from dataclasses import fields
 
 import pytest
 
-from reput.store_format.release.profiles import RELEASES, Profile, UnknownRelease, differences, profile
 from reput.store_format.derive.rules import scan_rules
+from reput.store_format.release.profiles import (
+    RELEASES,
+    Profile,
+    UnknownRelease,
+    differences,
+    profile,
+)
 from reput.store_format.release.settings import settings_from
 
 # rule -> its value before, the release that changed it, and its value from then on

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.install import install_set
-from reput.store_format.faults import StoreChanged
 from reput.store_format.disk.files import StoreInUse
+from reput.store_format.faults import StoreChanged
 from reput.store_format.names import COMMIT_LOG
 from tests import golden_stores, in_process
 from tests.in_process import as_text
+from tests.jobs.test_recover import copy, run
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, Broker, Client, contents, messages, snapshot
-from tests.jobs.test_recover import copy, run
 
 pytestmark = [pytest.mark.rocketmq]
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.disk.files import DiskFile, DiskFiles
-from reput.store_format.writer import flush
-from reput.store_format.writer import store
+from reput.store_format.writer import flush, store
 from reput.store_format.writer.appender import Request
 from reput.store_format.message.refusals import WriterClosed, WriterFailed
 from reput.store_format.writer.flush import Due, GroupCommit

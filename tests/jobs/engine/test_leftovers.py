@@ -12,9 +12,9 @@ import pytest
 from reput.jobs.engine.staging import leftovers, staging_folder
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
+from tests.attack.test_wrong_input import SETTINGS, messages, write
 from tests.in_process import run
 from tests.logs.encoder import build_log
-from tests.attack.test_wrong_input import SETTINGS, messages, write
 
 # What the interpreter says it is about to do, if it changes a file system (sys.audit).
 CHANGES = {"os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.truncate", "os.link"}

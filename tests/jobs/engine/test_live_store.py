@@ -12,9 +12,9 @@ from reput.jobs.engine.live import LiveEnd, log_end_now
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engine.plan import make_plan
 from reput.jobs.engine.summary import Summary
-from reput.store_format.faults import StoreChanged
-from reput.store_format.disk.locks import lock_holder
 from reput.store_format.derive.rules import scan_rules
+from reput.store_format.disk.locks import lock_holder
+from reput.store_format.faults import StoreChanged
 from reput.store_format.log.segments import find_segments
 from reput.store_format.storage.local import LocalReader, LocalStorage
 from reput.store_format.storage.protocol import Writer

@@ -87,6 +87,10 @@ def test_python_m_jobs_java_prints_the_home(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     env = {**os.environ, "JAVA_HOME": str(home)}
     done = subprocess.run(
-        [sys.executable, "-m", "reput.jobs.spark.java"], env=env, cwd=root, capture_output=True, text=True
+        [sys.executable, "-m", "reput.jobs.spark.java"],
+        env=env,
+        cwd=root,
+        capture_output=True,
+        text=True,
     )
     assert (done.returncode, done.stdout) == (0, f"{home}\n")

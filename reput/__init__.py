@@ -1,0 +1,53 @@
+"""reput: RocketMQ's derived files, rebuilt with Spark, byte for byte.
+
+The functions here are what users import. Each is loaded when it is first asked for, so that
+`import reput` costs nothing, needs no Spark, and a Spark worker pays for what it uses alone:
+
+    import reput
+    summary = reput.rebuild(spark, "/data/store", "/data/rebuilt", rocketmq="5.3.3")
+
+The code is in three packages, `reput.jobs`, `reput.udfs` and `reput.store_format`, whose folders
+stand at the top of the repository; here are links to them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from reput.jobs.check import check as check
+    from reput.jobs.rebuild import rebuild as rebuild
+    from reput.jobs.recover import recover as recover
+    from reput.jobs.repair import repair as repair
+    from reput.jobs.verify import verify as verify
+    from reput.store_format.faults import DamageFound as DamageFound
+    from reput.store_format.faults import StoreChanged as StoreChanged
+    from reput.store_format.faults import StoreError as StoreError
+
+# name -> the module that has it
+_PUBLIC = {
+    "rebuild": "reput.jobs.rebuild",
+    "verify": "reput.jobs.verify",
+    "check": "reput.jobs.check",
+    "recover": "reput.jobs.recover",
+    "repair": "reput.jobs.repair",
+    "DamageFound": "reput.store_format.faults",
+    "StoreChanged": "reput.store_format.faults",
+    "StoreError": "reput.store_format.faults",
+}
+
+__all__ = ["__version__", *_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name at its first use (PEP 562)."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'reput' has no attribute {name!r}")
+    value = getattr(import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.logs.encoder import Message, encode
 from tests.jobs.test_check import run_check
+from tests.logs.encoder import Message, encode
 
 SEGMENT_BYTES = 64 << 20
 QUEUES = 3  # an odd number, so that each queue loses every second message

@@ -18,8 +18,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from reput.store_format.message.message import Message
-from reput.store_format.writer.one_core import one_core
 from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.writer.one_core import one_core
 from reput.store_format.writer.writer import CommitLogWriter
 from reput.udfs.append import append_arrow
 

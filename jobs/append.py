@@ -9,22 +9,22 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_of
 from reput.jobs.console.options import DAMAGE, DONE, USAGE, setting_layers
+from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_of
 from reput.jobs.engine.outputs import Input, inputs_of, refuse_overlap
 from reput.jobs.engine.plan import topic_attributes
 from reput.jobs.engine.progress import Done, Progress, ShownProgress
 from reput.jobs.spark.stop_signals import Stopped, StopSignals
-from reput.store_format.faults import REASONS, Fault, StoreError
-from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.derive.rules import record_rules
+from reput.store_format.faults import REASONS, Fault, StoreError
+from reput.store_format.message.refusals import Refused
+from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.setting_warnings import setting_warnings
 from reput.store_format.release.settings import merge_layers
+from reput.store_format.release.writer_settings import writer_settings_from
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.writer.copying import Copied, Wanted, copy_messages
-from reput.store_format.message.refusals import Refused
-from reput.store_format.release.writer_settings import writer_settings_from
 from reput.store_format.writer.writer import CommitLogWriter
 from reput.udfs.append import BadRow, append_arrow, message_from
 

@@ -13,9 +13,9 @@ from reput.jobs.engine.outputs import inputs_of
 from reput.jobs.engine.pipeline import Cut, Pipeline, spark_cores
 from reput.jobs.engine.plan import Plan, make_plan
 from reput.jobs.engine.progress import Progress
-from reput.jobs.rebuild import check_unchanged
 from reput.jobs.engine.staging import temporary_folder
 from reput.jobs.engine.verdict import Difference, files_there, judge
+from reput.jobs.rebuild import check_unchanged
 from reput.store_format.log.segments import Finding
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage

@@ -8,16 +8,16 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-from reput.jobs.install import finish_killed, foreign_installs
 from reput.jobs.console.options import DAMAGE, DONE, FAILED, add_consent, consent
-from reput.jobs.spark.session_folder import abandoned_session_folders, remove_session_folder
 from reput.jobs.engine.staging import places, staged
+from reput.jobs.install import finish_killed, foreign_installs
+from reput.jobs.spark.session_folder import abandoned_session_folders, remove_session_folder
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.disk.locks import is_our_folder
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.volumes import VolumeStorage
 from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.volumes import VolumeStorage
 
 # What recover keeps in a store, and what check, verify and a dry run keep in a staging folder.
 _TEMPORARY = ("reput-recover", "reput-check", "reput-verify")

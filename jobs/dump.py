@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from reput.jobs.console.dump_text import Item, TextTable
 from reput.jobs.console.options import DAMAGE, DONE, broker_conf
+from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.describe.files import (
     Kind,
@@ -31,7 +32,6 @@ from reput.store_format.faults import StoreError
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.names import parse_segment_name
 from reput.store_format.release.profiles import RELEASES, profile
-from reput.store_format.derive.rules import scan_rules
 from reput.store_format.release.settings import Settings, parse_assignments, settings_from
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Reader, Storage

@@ -17,8 +17,6 @@ from reput.jobs.console.options import add_consent, consent
 from reput.jobs.engine.outputs import Input, refuse_overlap
 from reput.jobs.engine.plan import commit_log_folders, refuse_foreign_store, topic_attributes
 from reput.jobs.engine.sets import REBUILT, parse_manifest
-from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.disk.files import DiskFiles, FixedFiles, StoreInUse
 from reput.store_format.change.install import (
     NOTE,
     SetFile,
@@ -33,13 +31,15 @@ from reput.store_format.change.install import (
     unfinished,
     used_entries,
 )
-from reput.store_format.layouts import RECORD_HEAD
-from reput.store_format.disk.locks import holder_text
-from reput.store_format.names import ABORT, CONSUME_QUEUE, LOCK, MANIFEST
-from reput.store_format.release.profiles import profile
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import End, Stretch, scan
+from reput.store_format.disk.files import DiskFiles, FixedFiles, StoreInUse
+from reput.store_format.disk.locks import holder_text
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, find_segments
+from reput.store_format.names import ABORT, CONSUME_QUEUE, LOCK, MANIFEST
+from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage

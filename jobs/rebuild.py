@@ -17,8 +17,8 @@ from reput.jobs.engine.sets import REBUILT
 from reput.jobs.engine.staging import beside, remove_leftovers, staging_folder
 from reput.jobs.engine.summary import InputFile, Summary
 from reput.jobs.engine.survey import first_live_record
-from reput.store_format.derived import checkpoint
 from reput.store_format import faults
+from reput.store_format.derived import checkpoint
 from reput.store_format.derived.after_crash import was_durable
 from reput.store_format.faults import REASONS, DamageFound, Fault, StoreChanged
 from reput.store_format.names import INDEX
@@ -52,7 +52,7 @@ def rebuild(
 
     store: a folder that holds `commitlog/`; output: a folder that is absent or empty, or with
     `replace` a set that was rebuilt before; each a path or a URL, of one file system or two
-    (reput.store_format.storage); rocketmq: the release whose bytes are wanted; settings: by RocketMQ's
+    (store_format/storage); rocketmq: the release whose bytes are wanted; settings: by RocketMQ's
     names, as text (`{"maxIndexNum": "400"}`); storage: what to read and write by instead of what
     the URLs say, output_storage: what to write by; on_damage: `refuse` raises DamageFound where
     live records follow damage, `truncate` ends the log there as RocketMQ's recovery does (but also

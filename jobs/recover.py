@@ -11,25 +11,32 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from reput.jobs.console.options import DAMAGE, DONE, add_consent, add_store, consent, told_to_jobs
 from reput.jobs.engine.after_crash import read_checkpoint
 from reput.jobs.engine.index_names import names_after
 from reput.jobs.engine.link import Break, Linked
-from reput.jobs.console.options import DAMAGE, DONE, add_consent, add_store, consent, told_to_jobs
 from reput.jobs.engine.outputs import inputs_of
 from reput.jobs.engine.pipeline import Cut, Pipeline, spark_cores
 from reput.jobs.engine.plan import make_plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.publish import Built
-from reput.jobs.rebuild import REFUSE, Crash, check_unchanged, judge_end, new_checkpoint
 from reput.jobs.engine.staging import remove_abandoned, staging_folder, temporary_folder
 from reput.jobs.engine.verdict import Verdict, files_there, judge
-from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
-from reput.store_format.faults import DamageFound, Fault, StoreError
-from reput.store_format.disk.files import DiskFiles, StoreInUse
+from reput.jobs.rebuild import REFUSE, Crash, check_unchanged, judge_end, new_checkpoint
 from reput.store_format.change.install import last_offset
-from reput.store_format.disk.locks import holder_text
-from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, COMMIT_LOG, CONSUME_QUEUE, INDEX, LOCK
 from reput.store_format.change.recover import CUT, Placed, apply
+from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
+from reput.store_format.disk.files import DiskFiles, StoreInUse
+from reput.store_format.disk.locks import holder_text
+from reput.store_format.faults import DamageFound, Fault, StoreError
+from reput.store_format.names import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    COMMIT_LOG,
+    CONSUME_QUEUE,
+    INDEX,
+    LOCK,
+)
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.writer.recovery import LogEnd, LogRecovery

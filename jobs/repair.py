@@ -14,17 +14,17 @@ from reput.jobs.engine.outputs import Output, inputs_of
 from reput.jobs.engine.pipeline import Cut, Pipeline, is_local, spark_cores
 from reput.jobs.engine.plan import Plan, make_plan
 from reput.jobs.engine.progress import Done, Progress
-from reput.jobs.rebuild import check_unchanged, rebuild
 from reput.jobs.engine.sets import REPAIR_FORMAT
 from reput.jobs.engine.sets import REPAIRED as REPAIRED_STORE
 from reput.jobs.engine.staging import beside, remove_leftovers, staging_folder
 from reput.jobs.engine.summary import OutputFile, damage_line
-from reput.store_format.faults import Fault, StoreError
+from reput.jobs.rebuild import check_unchanged, rebuild
 from reput.store_format.damage.filler import Position, least_bytes
-from reput.store_format.layouts import BLANK_BYTES
-from reput.store_format.names import COMMIT_LOG, CONFIG, MANIFEST, segment_name
 from reput.store_format.damage.resync import Prover
 from reput.store_format.derive.rules import record_rules
+from reput.store_format.faults import Fault, StoreError
+from reput.store_format.layouts import BLANK_BYTES
+from reput.store_format.names import COMMIT_LOG, CONFIG, MANIFEST, segment_name
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.damage import padded

@@ -12,9 +12,9 @@ from reput.jobs.engine.outputs import inputs_of
 from reput.jobs.engine.pipeline import Cut, Pipeline, spark_cores
 from reput.jobs.engine.plan import make_plan, names_in
 from reput.jobs.engine.progress import Progress
-from reput.jobs.rebuild import REFUSE, SALVAGE, check_unchanged, read_log
 from reput.jobs.engine.staging import temporary_folder
 from reput.jobs.engine.verdict import Difference, judge
+from reput.jobs.rebuild import REFUSE, SALVAGE, check_unchanged, read_log
 from reput.store_format.faults import StoreError
 from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.storage import storage_for

@@ -1,9 +1,9 @@
-"""`python -m jobs` and spark-submit's entry point; the command line itself is `reput.jobs.cli`."""
+"""`python -m reput` and spark-submit's entry point; the command line itself is `reput.jobs.cli`."""
 
 import os
 import sys
 
-# Run as a file, as spark-submit does, Python looks for modules beside it first; `jobs` itself
+# Run as a file, as spark-submit does, Python looks for modules beside it first; `reput` itself
 # comes from the zip that was shipped. Run by -m, it looks in the current folder first, where
 # anything may lie: that goes unless this module is from there.
 _here = os.path.dirname(os.path.realpath(__file__))

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the one declaration of settings, store_format/release/setting_names.py.
+"""Writes docs/settings.md from the one declaration, store_format/release/setting_names.py.
 
 .venv/bin/python -m scripts.settings_page          (make settings-page)
 """
@@ -12,8 +12,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 _HEAD = """\
 # Settings
 
-Made by `make settings-page` from `store_format/release/setting_names.py`; a test holds that it is what
-that declaration gives.
+Made by `make settings-page` from `store_format/release/setting_names.py`; a test holds that it
+is what that declaration gives.
 
 A broker's file (`--broker-conf`) may hold every setting that a release from 4.1.0 to 5.5.0 takes;
 `--set NAME=VALUE` goes over it. What `reput` does of each is one of four:

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.derived.compare import field_at, first_difference
-from reput.store_format.derived.queue_entries import decode_entries, is_pre_blank
 from reput.store_format.derived.expiry import entries_at, entry_layout, index_entries, index_header
 from reput.store_format.derived.index_file import chain
+from reput.store_format.derived.queue_entries import decode_entries, is_pre_blank
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,

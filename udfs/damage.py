@@ -7,15 +7,15 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.derive.scan import End, IndexPuts, Read, Runs, ScanRules
-from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import Reader, Storage
 from reput.store_format.damage.tolerant import (
     MOST_RANGES,
     Before,
     Damage,
     scan_past_damage,
 )
+from reput.store_format.derive.scan import End, IndexPuts, Read, Runs, ScanRules
+from reput.store_format.log.segments import Segment
+from reput.store_format.storage.protocol import Reader, Storage
 from reput.udfs.ranges import RangeFile
 from reput.udfs.scan import RunFiles, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of

@@ -43,7 +43,7 @@ GAP_TOLD = ("topic", "queue_id", "batch", "first", "count", "after", "before")
 
 @dataclass(frozen=True)
 class RunGaps:
-    """The gaps in and before one run: arrays, one item each; see GAP and reput.udfs.queues.GAP_COUNT."""
+    """The gaps in and before one run: arrays, one item each; see GAP and queues.GAP_COUNT."""
 
     counts: Any  # GAP_COUNT
     first: Any

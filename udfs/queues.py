@@ -12,13 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from reput.store_format.damage.openings import LOOKED_AT, can_be_first, opening
+from reput.store_format.derive.queue_runs import (
+    NO_POSITION,
+    REPEATED,
+    Beginning,
+    PlaceRules,
+    begin,
+    fold,
+)
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
-from reput.store_format.damage.openings import LOOKED_AT, can_be_first, opening
-from reput.store_format.derive.queue_runs import NO_POSITION, REPEATED, Beginning, PlaceRules, begin, fold
 from reput.store_format.storage.protocol import Writer
 from reput.udfs.schemas import BUILT, PLACED, RUN, ids_of, in_batches, rows_of
 from reput.udfs.staging import ENTRIES, RUNS, Staging, attempt_name, read_range

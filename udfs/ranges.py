@@ -6,8 +6,8 @@ from itertools import islice
 
 import numpy as np
 
-from reput.store_format.faults import Fault
 from reput.store_format.damage.tolerant import Damage, Kind
+from reput.store_format.faults import Fault
 from reput.udfs.staging import Staging
 
 DAMAGE = ".damage"
@@ -15,7 +15,7 @@ _ROWS_A_PIECE = 1 << 14
 _KINDS = tuple(Kind)
 FOLLOWS = ("record", "stale record", "BLANK", "zeros", "segment's end", "the log's end")
 
-# One row a range; see reput.store_format.damage.tolerant.Damage. kind and follows: numbers in the tuples above.
+# One row a range; see damage/tolerant.Damage. kind and follows: numbers in the tuples above.
 RANGE = np.dtype(
     [
         ("offset", "<i8"),

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.damage.filler import Position, Stamp, fill
+from reput.store_format.damage.resync import Prover
+from reput.store_format.damage.tolerant import Damage, Kind
+from reput.store_format.derive.scan import Read
+from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.layouts import BLANK_BYTES, CRC_PROPERTY_BYTES, RECORD_AT
 from reput.store_format.log.records import RecordRules
-from reput.store_format.damage.resync import Prover
-from reput.store_format.derive.scan import Read
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.protocol import Storage, Writer
-from reput.store_format.damage.tolerant import Damage, Kind
 from reput.store_format.message.encode import crc_property_of
+from reput.store_format.storage.protocol import Storage, Writer
 from reput.udfs.damage import padded
 from reput.udfs.ranges import read_ranges
 from reput.udfs.schemas import ids_of, schema

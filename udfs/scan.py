@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.names import UnsafeName, check_topic
 from reput.store_format.derive.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
 from reput.store_format.log.segments import Splits
+from reput.store_format.names import UnsafeName, check_topic
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.schemas import RUN, SCANNED, ids_of
 from reput.udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, Staging, attempt_name

@@ -71,7 +71,7 @@ RUN = schema(
 
 # One row for each run and ConsumeQueue segment that it reaches into.
 PLACED = RUN.append(pa.field("position", pa.int64()))  # the queue's next position before the run
-# The run's first entries count as these queueOffsets, one after the other (reput.store_format.damage.openings).
+# The run's first entries count as these queueOffsets, one after the other (damage/openings).
 PLACED = PLACED.append(pa.field("decided", pa.int64()))  # so many
 PLACED = PLACED.append(pa.field("decided_from", pa.int64()))
 # Positions whose messages are lost, before entries of the run: GAP_COUNT rows in a file.

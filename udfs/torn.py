@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.log.walk import NO_CHECKS, Walk
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.segments import Segment
+from reput.store_format.log.walk import NO_CHECKS, Walk
 from reput.store_format.storage.protocol import Storage
 from reput.store_format.writer.torn import first_torn
 from reput.udfs.damage import padded

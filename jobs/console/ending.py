@@ -11,9 +11,9 @@ import traceback
 from contextlib import suppress
 from typing import TextIO
 
+from reput.jobs.console.options import DAMAGE, FAILED, USAGE
 from reput.jobs.spark.java import NoJavaError
 from reput.jobs.spark.jvm import SparkFailed
-from reput.jobs.console.options import DAMAGE, FAILED, USAGE
 from reput.store_format.faults import DamageFound, StoreChanged, StoreError
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError

@@ -13,8 +13,8 @@ from reput.store_format.layouts import (
     SYS_BORN_HOST_V6,
     TIMESTAMP_BYTES,
 )
-from reput.store_format.names import CHECKPOINT
 from reput.store_format.log.segments import Segment
+from reput.store_format.names import CHECKPOINT
 from reput.store_format.storage.protocol import ANY_TIME, Storage
 
 _HEAD_BYTES = RECORD_HEAD.itemsize + IPV6_HOST + TIMESTAMP_BYTES

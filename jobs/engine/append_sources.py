@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
-from reput.store_format.names import COMMIT_LOG
 from reput.store_format.log.segments import Segment, find_segments
+from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage import storage_for
 from reput.store_format.writer.copying import SourceSegment

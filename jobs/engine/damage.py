@@ -12,9 +12,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from reput.jobs.engine.link import Linked, Scanned, SegmentWalk
+from reput.store_format.damage.tolerant import MOST_RANGES, Damage, Kind
 from reput.store_format.faults import REASONS, SALVAGE, Fault
 from reput.store_format.log.segments import Finding, Segment
-from reput.store_format.damage.tolerant import MOST_RANGES, Damage, Kind
 from reput.udfs.damage import DamagedSegment, MapSegments
 from reput.udfs.gaps import GAP_TOLD, gap_order
 from reput.udfs.lost import Lost, LostPiece

@@ -20,9 +20,9 @@ from reput.store_format.names import (
     INDEX,
     MANIFEST,
 )
-from reput.store_format.storage.overlap import Whereabouts, relation
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.manifest_last import ManifestLast
+from reput.store_format.storage.overlap import Whereabouts, relation
 from reput.store_format.storage.protocol import Storage
 
 _IN_STORE = (COMMIT_LOG, CONFIG, CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)

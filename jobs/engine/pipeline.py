@@ -14,9 +14,9 @@ from reput.jobs.engine.link import Linked, Rescan, Scanned, SegmentWalk, link, l
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.publish import Built
+from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
-from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.udfs.damage import MAPPED, MapSegments
 from reput.udfs.gaps import GAP, FindGaps, queue_gaps
 from reput.udfs.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges

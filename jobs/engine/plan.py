@@ -5,15 +5,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reput.jobs.engine.live import log_end_now, may_grow
-from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
-from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
-from reput.store_format.disk.locks import holder_text
-from reput.store_format.names import COMMIT_LOG, CONFIG, CONSUME_QUEUE
-from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.derive.rules import scan_rules
+from reput.store_format.disk.locks import holder_text
+from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from reput.store_format.log.segments import Finding, Segment, Splits, find_segments, list_segments
+from reput.store_format.names import COMMIT_LOG, CONFIG, CONSUME_QUEUE
+from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
+from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
-from reput.store_format.release.settings import SettingError, Settings, refuse_unsupported, settings_from
+from reput.store_format.release.settings import (
+    SettingError,
+    Settings,
+    refuse_unsupported,
+    settings_from,
+)
 from reput.store_format.storage.protocol import Storage
 
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER

@@ -23,8 +23,19 @@ from reput.jobs.engine.link import Linked
 from reput.jobs.engine.pipeline import NO_PUTS, Pipeline, PutsBefore
 from reput.jobs.engine.plan import names_in, topic_names
 from reput.jobs.engine.publish import Built, name_files
-from reput.store_format.derived.expiry import begins_expired, entry_layout, expired_puts, index_header
-from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, parse_segment_name
+from reput.store_format.derived.expiry import (
+    begins_expired,
+    entry_layout,
+    expired_puts,
+    index_header,
+)
+from reput.store_format.names import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    INDEX,
+    parse_segment_name,
+)
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.compare import (
     DIFFERENCE,

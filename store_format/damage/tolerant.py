@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format.damage.resync import NOT_FOUND, Prover
+from reput.store_format.derive.scan import Buffers, End, Outputs, Runs, ScanRules
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.java.strings import decode
 from reput.store_format.layouts import (
@@ -22,10 +24,8 @@ from reput.store_format.layouts import (
     SYS_TRANSACTION_MASK,
     as_struct,
 )
-from reput.store_format.log.walk import Marks, Read, Walk
 from reput.store_format.log.records import Bytes, Rows
-from reput.store_format.damage.resync import NOT_FOUND, Prover
-from reput.store_format.derive.scan import Buffers, End, Outputs, Runs, ScanRules
+from reput.store_format.log.walk import Marks, Read, Walk
 
 MOST_RANGES = 1_000_000  # a segment: after so many its rest counts as damaged
 _PUTS = 1 << 16

@@ -56,7 +56,7 @@ DispatchRules = namedtuple(
     "split_properties index index_tags batch_queues multi_dispatch lmq skips_retry skips_slash "
     "skips_delays skips_system property_crc zero_property_crc",
 )
-# Where the puts go, those of the index packed (reput.store_format.derive.packed_puts), and how many there are:
+# Where the puts go, those of the index packed (packed_puts), and how many there are:
 # used is int64 (queue puts, hashes, messages). Kernels are given the arrays one by one, as with
 # QueueTable.
 Puts = namedtuple("Puts", "queue hashes messages used")

@@ -13,17 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.derive.dispatch import DispatchRules, Puts, dispatch
-from reput.store_format.faults import Fault
-from reput.store_format.java.strings import decode
-from reput.store_format.layouts import (
-    INDEX_MESSAGE,
-    QUEUE_PUT,
-    RECORD_FIXED_BYTES,
-    RECORD_HEAD,
-    RECORD_HEAD_BYTES,
-)
-from reput.store_format.log.walk import Checks, Read, Walk, most_rows
-from reput.store_format.log.properties import NAMES
 from reput.store_format.derive.queue_runs import QueueRuns, group_by_queue
 from reput.store_format.derive.queue_table import (
     BATCH_TOPIC,
@@ -33,7 +22,18 @@ from reput.store_format.derive.queue_table import (
     new_table,
     queues,
 )
+from reput.store_format.faults import Fault
+from reput.store_format.java.strings import decode
+from reput.store_format.layouts import (
+    INDEX_MESSAGE,
+    QUEUE_PUT,
+    RECORD_FIXED_BYTES,
+    RECORD_HEAD,
+    RECORD_HEAD_BYTES,
+)
+from reput.store_format.log.properties import NAMES
 from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, Rows, find_record
+from reput.store_format.log.walk import Checks, Read, Walk, most_rows
 
 __all__ = ["Bytes", "Read", "Rows"]  # others take these from here
 

@@ -32,7 +32,7 @@ _MILLISECONDS = 1000
 class ExpiredPuts(NamedTuple):
     """The entries of expired messages with which an index file begins, as puts.
 
-    hashes and messages: as reput.store_format.derive.packed_puts has them, one message a put. Its time is
+    hashes and messages: as derive/packed_puts has them, one message a put. Its time is
     what the entry's seconds say: a file built of these puts has the same timeDiffs again.
     """
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.faults import StoreError
 from reput.store_format.derived.index_file import file_bytes
+from reput.store_format.faults import StoreError
 from reput.store_format.java.strings import hash_text
 from reput.store_format.layouts import (
     INDEX_ENTRY,

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.derived.consume_queue import segment_bytes
-from reput.store_format.disk.files import Bytes, Files
 from reput.store_format.derived.index_file import file_bytes
+from reput.store_format.disk.files import Bytes, Files
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,

@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format.derive.dispatch import Puts, dispatch
+from reput.store_format.derive.packed_puts import unpacked
+from reput.store_format.derive.queue_table import batch_topics, clear, new_table
+from reput.store_format.derive.scan import ScanRules
 from reput.store_format.describe.record import (
     Item,
     describe_body,
@@ -16,7 +20,6 @@ from reput.store_format.describe.record import (
     describe_record,
     fields_at,
 )
-from reput.store_format.derive.dispatch import Puts, dispatch
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.layouts import (
     BLANK,
@@ -26,12 +29,9 @@ from reput.store_format.layouts import (
     RECORD_HEAD,
     RECORD_HEAD_BYTES,
 )
-from reput.store_format.log.walk import Read, Walk
-from reput.store_format.derive.packed_puts import unpacked
 from reput.store_format.log.properties import NAMES
-from reput.store_format.derive.queue_table import batch_topics, clear, new_table
 from reput.store_format.log.records import Bytes
-from reput.store_format.derive.scan import ScanRules
+from reput.store_format.log.walk import Read, Walk
 
 WINDOW_BYTES = 8 << 20
 BODY_SHOWN_MAX = 1 << 20

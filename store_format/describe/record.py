@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.derive.scan import ScanRules
 from reput.store_format.java.strings import decode
 from reput.store_format.layouts import (
     MAGIC_V2,
@@ -18,7 +19,6 @@ from reput.store_format.layouts import (
     TIMESTAMP_BYTES,
 )
 from reput.store_format.log.records import born_host_bytes
-from reput.store_format.derive.scan import ScanRules
 
 Bytes = npt.NDArray[np.uint8]
 Item = dict[str, Any]

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from reput.store_format.faults import StoreChanged
 from reput.store_format.disk.files import Files
+from reput.store_format.faults import StoreChanged
 
 
 class NotDurable(OSError):

@@ -23,8 +23,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.disk.locks import held_here, identity, is_ours
+from reput.store_format.faults import StoreChanged, StoreError
 
 Bytes = npt.NDArray[np.uint8]
 # What can be written: bytes, bytearray, memoryview, or a contiguous array of uint8.

@@ -23,7 +23,6 @@ from numba.core import config
 from numba.core.caching import FunctionCache, _CacheLocator
 from numba.core.dispatcher import Dispatcher
 
-import store_format
 from reput.store_format.disk.private import private_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -38,7 +37,7 @@ if _config.DISABLE_JIT:
 def _sources_hash() -> str:
     """A hash of the package's modules, in all its folders; works from a zip as well."""
     digest = hashlib.sha256()
-    for name, source in sorted(_modules(resources.files(store_format), "")):
+    for name, source in sorted(_modules(resources.files("reput.store_format"), "")):
         digest.update(f"{name} {len(source)}\n".encode() + source)
     return digest.hexdigest()[:16]
 

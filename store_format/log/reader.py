@@ -23,9 +23,9 @@ from reput.store_format.layouts import (
     SYS_TRANSACTION_MASK,
     TIMESTAMP_BYTES,
 )
-from reput.store_format.log.walk import NO_CHECKS, Checks, Step, Walk
 from reput.store_format.log.records import Bytes, RecordRules, prefix_bytes, store_timestamp_at
 from reput.store_format.log.segments import Segment
+from reput.store_format.log.walk import NO_CHECKS, Checks, Step, Walk
 from reput.store_format.storage.protocol import Reader, Storage
 
 _OPEN_FILES = 8

@@ -30,14 +30,7 @@ from reput.store_format.layouts import (
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
 )
-from reput.store_format.release.profiles import Profile
 from reput.store_format.log.records import needs_v2
-from reput.store_format.message.refusals import (
-    HostFamily,
-    MessageTooLarge,
-    PropertiesTooLarge,
-    TopicTooLong,
-)
 from reput.store_format.message.hooks import check_multi_dispatch, delay_level, place_delayed
 from reput.store_format.message.message import (
     NAME_END,
@@ -51,10 +44,17 @@ from reput.store_format.message.message import (
     joined_keys,
 )
 from reput.store_format.message.message_types import check_keys, check_types, wrong_type
-from reput.store_format.release.writer_settings import WriterSettings
 from reput.store_format.message.packing import packer
 from reput.store_format.message.property_text import encode_properties, parse_properties
+from reput.store_format.message.refusals import (
+    HostFamily,
+    MessageTooLarge,
+    PropertiesTooLarge,
+    TopicTooLong,
+)
 from reput.store_format.message.unique_ids import Clock, UniqueIds
+from reput.store_format.release.profiles import Profile
+from reput.store_format.release.writer_settings import WriterSettings
 
 START = packer(RECORD_HEAD, "totalSize", "flag")
 BORN = packer(RECORD_HEAD, "sysFlag", "bornTimestamp")

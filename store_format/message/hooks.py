@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from reput.store_format.java.strings import parse_integer
-from reput.store_format.release.profiles import Profile
 from reput.store_format.message.refusals import DelayInvalid, MultiDispatch, TimerMessage
+from reput.store_format.release.profiles import Profile
 
 DELAY = "DELAY"
 TIMERS = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")

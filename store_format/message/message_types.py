@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reput.store_format.message.refusals import FieldRange, FieldType
 from reput.store_format.message.message import Message
+from reput.store_format.message.refusals import FieldRange, FieldType
 
 _WIDTHS = {
     "queue_id": 32, "flag": 32, "sys_flag": 32, "reconsume_times": 32, "delay_level": 32,

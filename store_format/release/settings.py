@@ -10,7 +10,9 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeVar
 
 from reput.store_format.release.setting_table import BY_NAME, Status
-from reput.store_format.release.setting_table import SettingError as SettingError  # where others look for it
+from reput.store_format.release.setting_table import (
+    SettingError as SettingError,  # where others look for it
+)
 
 _INT_MAX = 0x7FFFFFFF  # where a size may not be negative
 # a name up to the first =, : or blank that is not escaped, and a value

@@ -6,11 +6,11 @@ from dataclasses import InitVar, dataclass, fields, replace
 from ipaddress import ip_address
 from typing import Any
 
+from reput.store_format.derived.told_sizes import SIZES, sizes_of_store
 from reput.store_format.disk.files import Files
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.settings import SettingError, Settings, parse_settings, setting
-from reput.store_format.derived.told_sizes import SIZES, sizes_of_store
 
 SYNC_FLUSH = "SYNC_FLUSH"
 ASYNC_FLUSH = "ASYNC_FLUSH"

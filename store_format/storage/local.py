@@ -11,13 +11,13 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.disk.exchange import put_in_place
 from reput.store_format.disk.files import DiskFiles, fill_from
 from reput.store_format.disk.locks import claim_folder, is_abandoned, lock_holder
+from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import LOCK
-from reput.store_format.storage.overlap import Whereabouts, on_this_machine
-from reput.store_format.disk.exchange import put_in_place
 from reput.store_format.storage.local_writers import LocalWriter, PublishedWriter
+from reput.store_format.storage.overlap import Whereabouts, on_this_machine
 from reput.store_format.storage.protocol import Bytes, FileState, Listed, MayGo, Writer
 
 _FETCH_BYTES = 1 << 20

@@ -15,8 +15,8 @@ from functools import cache
 from typing import Any
 
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.storage.overlap import Whereabouts, by_key
 from reput.store_format.storage.manifest_last import ManifestLast, SequentialWriter
+from reput.store_format.storage.overlap import Whereabouts, by_key
 from reput.store_format.storage.protocol import Bytes, FileState, Listed
 
 try:

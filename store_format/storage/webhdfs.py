@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.storage.overlap import Whereabouts, by_key, by_parts
 from reput.store_format.storage.manifest_last import ManifestLast, SequentialWriter
+from reput.store_format.storage.overlap import Whereabouts, by_key, by_parts
 from reput.store_format.storage.protocol import Bytes, FileState, Listed
 
 _SECONDS = 60  # without a byte from the other side

@@ -8,8 +8,8 @@ from reput.store_format.faults import StoreError
 from reput.store_format.layouts import BLANK_BYTES
 from reput.store_format.message.encode import Draft, finish
 from reput.store_format.message.refusals import BatchQueueTopic, MessageTooLarge, Refused
-from reput.store_format.writer.store import OpenStore
 from reput.store_format.message.unique_ids import Clock
+from reput.store_format.writer.store import OpenStore
 
 
 class Request:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format.java.hash_map import hash_map_order
 from reput.store_format.layouts import (
     BLANK_BYTES,
     CRC_PROPERTY_BYTES,
@@ -31,6 +32,14 @@ from reput.store_format.message.bulk_records import (
     encode_rows,
 )
 from reput.store_format.message.encode import Encoder
+from reput.store_format.message.hooks import check_multi_dispatch
+from reput.store_format.message.message import (
+    QUEUE_ID_MAX,
+    check_property,
+    check_sendable,
+    check_topic,
+    encode_host,
+)
 from reput.store_format.message.refusals import (
     BodyTooLarge,
     FieldRange,
@@ -38,15 +47,6 @@ from reput.store_format.message.refusals import (
     PropertiesTooLarge,
     Refused,
     TopicTooLong,
-)
-from reput.store_format.message.hooks import check_multi_dispatch
-from reput.store_format.java.hash_map import hash_map_order
-from reput.store_format.message.message import (
-    QUEUE_ID_MAX,
-    check_property,
-    check_sendable,
-    check_topic,
-    encode_host,
 )
 from reput.store_format.writer.writer import CommitLogWriter
 

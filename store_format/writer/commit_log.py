@@ -13,8 +13,8 @@ import numpy as np
 
 from reput.store_format.disk.files import Bytes, Data, Files, OpenFile
 from reput.store_format.layouts import BLANK_BYTES
-from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.message.encode import blank
+from reput.store_format.names import COMMIT_LOG, segment_name
 
 ZEROS_AHEAD_BYTES = 256 << 10
 _WARM_BYTES = 1 << 20

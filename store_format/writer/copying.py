@@ -14,8 +14,8 @@ from reput.store_format.layouts import (
     SYS_STORE_HOST_V6,
     SYS_TRANSACTION_MASK,
 )
-from reput.store_format.log.walk import Checks, Read, Step, Walk
 from reput.store_format.log.records import Bytes, RecordRules, Rows
+from reput.store_format.log.walk import Checks, Read, Step, Walk
 from reput.store_format.message.message import Message
 from reput.store_format.writer.stored import Stored, parse_stored
 from reput.store_format.writer.writer import CommitLogWriter

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
+from reput.store_format.message.refusals import PUT_OK
+from reput.store_format.message.unique_ids import Clock
+from reput.store_format.release.writer_settings import WriterSettings
 from reput.store_format.writer.appender import Appender, Request
 from reput.store_format.writer.commit_log import CommitLog
-from reput.store_format.message.refusals import PUT_OK
 from reput.store_format.writer.flush import Due, GroupCommit, Periodic
-from reput.store_format.release.writer_settings import WriterSettings
-from reput.store_format.message.unique_ids import Clock
 
 # What runs in the background: a name, every so many seconds, and what is called.
 Service = tuple[str, float, Callable[[], None]]

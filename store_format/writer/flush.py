@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reput.store_format.writer.appender import Request
 from reput.store_format.message.refusals import FLUSH_DISK_TIMEOUT, PUT_OK, WriterClosed
 from reput.store_format.release.writer_settings import OS_PAGE_BYTES
+from reput.store_format.writer.appender import Request
 
 # How long the group commit thread waits for its turn to be told, at most.
 _TURN_SECONDS = 0.002

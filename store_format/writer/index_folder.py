@@ -21,9 +21,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.disk.files import Files, OpenFile
 from reput.store_format.derived.index_file import Before
-from reput.store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES, INDEX_HEADER, INDEX_HEADER_BYTES
+from reput.store_format.disk.files import Files, OpenFile
+from reput.store_format.layouts import (
+    INDEX_ENTRY,
+    INDEX_ENTRY_BYTES,
+    INDEX_HEADER,
+    INDEX_HEADER_BYTES,
+)
 from reput.store_format.names import INDEX, STAGED_INDEX, parse_index_name
 
 # What a file system says that cannot exchange two names.

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reput.store_format.derive.scan import ScanRules
 from reput.store_format.derived.after_crash import vouched_for, was_durable
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.disk.files import Bytes, Files
-from reput.store_format.log.walk import Step, Walk, most_rows
-from reput.store_format.names import COMMIT_LOG, parse_segment_name, segment_name
+from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
 from reput.store_format.log.property_crc import first_bad_property_crc
 from reput.store_format.log.records import RECORD_ROW, Rows
-from reput.store_format.derive.scan import ScanRules
+from reput.store_format.log.walk import Step, Walk, most_rows
+from reput.store_format.names import COMMIT_LOG, parse_segment_name, segment_name
 from reput.store_format.writer.torn import first_torn
 
 _WINDOW_BYTES = 8 << 20
@@ -202,7 +202,7 @@ class LogRecovery:
     def _refuse_damage(self, number: int, end: LogEnd) -> None:
         """Raise DamageFound if what follows the fault can be no crash's leavings.
 
-        After a crash: a record that was durable before (reput.store_format.derived.after_crash). After a clean
+        After a crash: a record that was durable before (derived/after_crash). After a clean
         stop: a record as new as the last one, for then nothing was lost; an older one is
         stale, from before the log was cut and written anew.
         """

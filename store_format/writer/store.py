@@ -10,20 +10,20 @@ from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import decode as decode_checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
-from reput.store_format.disk.files import Files
-from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
 from reput.store_format.derived.index_file import Before
+from reput.store_format.disk.files import Files
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
+from reput.store_format.message.unique_ids import Clock
 from reput.store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE
 from reput.store_format.names import CHECKPOINT as CHECKPOINT_FILE
+from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
 from reput.store_format.release.profiles import Profile
+from reput.store_format.release.writer_settings import WriterSettings
 from reput.store_format.writer.commit_log import ZEROS_AHEAD_BYTES, CommitLog
 from reput.store_format.writer.index_files import IndexFiles
-from reput.store_format.release.writer_settings import WriterSettings
 from reput.store_format.writer.queue_files import QueueFiles
 from reput.store_format.writer.recovery import LogEnd, LogRecovery
 from reput.store_format.writer.reput import Reput
-from reput.store_format.message.unique_ids import Clock
 
 Spawn = Callable[[Callable[[], None]], Callable[[], None]]
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reput.store_format.derive.scan import Read
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import (
     RECORD_HEAD,
@@ -22,7 +23,6 @@ from reput.store_format.log.records import (
     read_record,
     store_timestamp_at,
 )
-from reput.store_format.derive.scan import Read
 
 
 class Stored(NamedTuple):

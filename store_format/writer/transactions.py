@@ -5,14 +5,13 @@ TransactionalMessageServiceImpl.deletePrepareMessage. A half message that is not
 broker's to check back.
 """
 
+from reput.store_format.derive.rules import record_rules
 from reput.store_format.layouts import (
     SYS_BORN_HOST_V6,
     SYS_STORE_HOST_V6,
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_MASK,
 )
-from reput.store_format.derive.rules import record_rules
-from reput.store_format.message.refusals import NotPrepared
 from reput.store_format.message.message import (
     HALF_TOPIC,
     OP_TOPIC,
@@ -21,6 +20,7 @@ from reput.store_format.message.message import (
     check_topic,
 )
 from reput.store_format.message.property_text import encode_properties, parse_properties
+from reput.store_format.message.refusals import NotPrepared
 from reput.store_format.writer.stored import Stored, read_stored
 from reput.store_format.writer.writer import AppendResult, CommitLogWriter
 

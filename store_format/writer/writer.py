@@ -5,22 +5,31 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from reput.store_format.faults import StoreError
 from reput.store_format.disk.files import DiskFiles, Files
+from reput.store_format.faults import StoreError
+from reput.store_format.message.encode import Draft, Encoder, message_id
+from reput.store_format.message.message import Message, check_sendable
+from reput.store_format.message.message_types import check_types
+from reput.store_format.message.refusals import (
+    BatchIllegal,
+    ForkedWriter,
+    WriterClosed,
+    WriterFailed,
+)
+from reput.store_format.message.unique_ids import Clock, UniqueIds
 from reput.store_format.names import LOCK
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import refuse_unsupported
+from reput.store_format.release.writer_settings import (
+    WriterSettings,
+    as_the_store_tells,
+    refuse_other_folders,
+)
 from reput.store_format.writer.appender import Appender, Request, check_fits
 from reput.store_format.writer.commit_log import in_background
 from reput.store_format.writer.durability import Durability, Service
-from reput.store_format.message.encode import Draft, Encoder, message_id
-from reput.store_format.message.refusals import BatchIllegal, ForkedWriter, WriterClosed, WriterFailed
-from reput.store_format.message.message import Message, check_sendable
-from reput.store_format.message.message_types import check_types
-from reput.store_format.release.writer_settings import WriterSettings, as_the_store_tells, refuse_other_folders
 from reput.store_format.writer.pace import LOOK_SECONDS, Pace
 from reput.store_format.writer.store import OpenStore
-from reput.store_format.message.unique_ids import Clock, UniqueIds
 
 DEFAULT_RELEASE = "5.3.3"
 DEFAULT_HOST = "127.0.0.1:10911"

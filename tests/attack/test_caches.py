@@ -19,7 +19,8 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can play two us
 CUTS = (("nbi", 0.5), ("nbc", 0), ("nbc", 0.5))
 
 KERNEL = """
-import numpy as np, reput.store_format.kernels.crc32 as crc, reput.store_format.kernels.jit as kernels
+import numpy as np
+import reput.store_format.kernels.crc32 as crc, reput.store_format.kernels.jit as kernels
 print(kernels._CACHE_FOLDER)
 print(crc.crc32(np.frombuffer(b"123456789", np.uint8), 0, 9) & 0xFFFFFFFF)
 """

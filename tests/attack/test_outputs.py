@@ -22,20 +22,20 @@ import pytest
 from reput.jobs.check import check
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
-from reput.jobs.install import install_set, undo_install
 from reput.jobs.engine.outputs import NewFile, OutputInUse, OverlapsInput, inputs_of
+from reput.jobs.engine.staging import staging_folder
+from reput.jobs.install import install_set, undo_install
 from reput.jobs.recover import recover
 from reput.jobs.repair import repair
-from reput.jobs.engine.staging import staging_folder
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.storage.overlap import relation, where_mounted
-from reput.store_format.storage.local import LocalStorage
 from reput.store_format.message.message import Message
-from tests.in_process import Session, functions, run
-from tests.logs.encoder import build_log
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.overlap import relation, where_mounted
 from tests.attack.test_wrong_input import SEGMENT, messages
 from tests.attack.test_wrong_input import SETTINGS as LOG_SETTINGS
+from tests.in_process import Session, functions, run
+from tests.logs.encoder import build_log
 from tests.writer.stores import open_writer
 
 SETTINGS = {**LOG_SETTINGS, "mappedFileSizeConsumeQueue": "400"}

@@ -183,7 +183,9 @@ def test_what_is_planted_is_named_or_passed_by(
     place: str, shape: str, tmp_path: Path, commands_in_process: None,
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("reput.jobs.spark.session.command_session", cli.command_session)  # no Spark there too
+    monkeypatch.setattr(
+        "reput.jobs.spark.session.command_session", cli.command_session
+    )  # no Spark there too
     store, words, stands = _store(tmp_path)
     planted = store / place.format(**stands)
     _plant(planted, {**SHAPES, **NOTE_SHAPES}[shape])

@@ -13,8 +13,8 @@ import pytest
 
 from reput.jobs.engine.outputs import OutputInUse
 from reput.jobs.engine.pipeline import Cut
-from reput.jobs.rebuild import TRUNCATE
 from reput.jobs.engine.summary import Summary
+from reput.jobs.rebuild import TRUNCATE
 from reput.store_format.faults import DamageFound, StoreChanged, StoreError
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError

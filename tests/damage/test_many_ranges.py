@@ -16,6 +16,8 @@ from reput.jobs.engine.damage import RANGES_LISTED, map_damage
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.rebuild import SALVAGE
 from reput.jobs.verify import verify
+from reput.udfs import lost, ranges
+from tests.damage.test_salvage import check_queues
 from tests.damaged import Damaged, damaged, entries, messages, salvage
 from tests.in_process import (
     OUTPUT,
@@ -27,9 +29,6 @@ from tests.in_process import (
     storage_of,
 )
 from tests.jobs.test_check import run_check
-from tests.damage.test_salvage import check_queues
-from reput.udfs import lost
-from reput.udfs import ranges
 
 COUNT = 2600
 SEGMENT = 1 << 16  # so that there are several

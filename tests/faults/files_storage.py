@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.faults import StoreChanged
 from reput.store_format.disk.exchange import put_in_place
+from reput.store_format.faults import StoreChanged
 from reput.store_format.storage.protocol import Bytes, FileState, Listed, MayGo, Written
 from tests.faults.memory_files import MemoryFiles
 from tests.memory_storage import Claims

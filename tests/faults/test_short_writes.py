@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.install import install_set, undo_install
-from reput.store_format.names import UNFINISHED
-from reput.store_format.storage.volumes import VolumeStorage
-from reput.store_format.storage.protocol import Storage
 from reput.store_format.message.message import Message
+from reput.store_format.names import UNFINISHED
+from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.volumes import VolumeStorage
+from tests.attack.test_wrong_input import SETTINGS, messages, write
 from tests.faults.failing import Writes, disk_writes
 from tests.in_process import run
-from tests.logs.encoder import build_log
 from tests.jobs.engine.test_leftovers import contents
 from tests.jobs.engine.test_live_store import SETTINGS as STORE_SETTINGS
 from tests.jobs.test_recover import crash
 from tests.jobs.test_recover import run as recover
-from tests.attack.test_wrong_input import SETTINGS, messages, write
+from tests.logs.encoder import build_log
 from tests.writer.stores import open_writer
 
 

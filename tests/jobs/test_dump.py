@@ -11,14 +11,13 @@ from typing import Any
 import psutil
 import pytest
 
-from reput.jobs import cli
-from reput.jobs import dump
+from reput.jobs import cli, dump
 from reput.jobs.console.dump_text import safe
 from reput.jobs.console.ending import ending
 from reput.jobs.console.options import USAGE
-from reput.store_format.describe import log as describe_log
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
+from reput.store_format.describe import log as describe_log
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.release.profiles import RELEASES
 from tests import golden_stores

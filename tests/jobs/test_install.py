@@ -11,8 +11,6 @@ import pytest
 
 from reput.jobs.cli import main
 from reput.jobs.install import install_set, undo_install
-from reput.store_format.faults import StoreChanged, StoreError
-from reput.store_format.disk.files import StoreInUse
 from reput.store_format.change.install import (
     DERIVED,
     SetFile,
@@ -24,8 +22,10 @@ from reput.store_format.change.install import (
     undo,
     unfinished,
 )
-from reput.store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
 from reput.store_format.disk.exchange import NotDurable
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
 from reput.store_format.message.message import Message
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states

@@ -16,9 +16,9 @@ from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.message.message import Message
 from reput.store_format.writer.recovery import LogEnd, LogRecovery
 from tests import golden_stores
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again

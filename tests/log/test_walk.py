@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.log import oversize
 from reput.store_format.faults import Fault
-from reput.store_format.log.walk import NO_CHECKS, Checks, Walk
+from reput.store_format.log import oversize
 from reput.store_format.log.records import RecordRules
+from reput.store_format.log.walk import NO_CHECKS, Checks, Walk
 from reput.store_format.writer.torn import first_torn
 from tests.logs import Message, encode, properties
 

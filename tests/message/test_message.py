@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from reput.store_format.java.hash_map import hash_map_order
 from reput.store_format.java.strings import hash_text
 from reput.store_format.message import refusals as errors
-from reput.store_format.java.hash_map import hash_map_order
 from reput.store_format.message.message import Message
 from tests.writer.stores import open_writer, stored_records
 

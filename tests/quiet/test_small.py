@@ -19,9 +19,9 @@ from reput.store_format.message.message import Message
 from tests import golden_stores
 from tests.in_process import Session, as_text, functions
 from tests.in_process import run as rebuild
-from tests.quiet.said import run_check, run_recover, run_verify, said
 from tests.jobs.engine.test_live_store import SEGMENT, SETTINGS
 from tests.jobs.test_recover import copy, crash, tree
+from tests.quiet.said import run_check, run_recover, run_verify, said
 from tests.writer.stores import Clock, open_writer, stored_records
 
 VERSION = "5.3.3"

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.settings_page import PAGE, page
 from reput.store_format.release.profiles import RELEASES, release_key
 from reput.store_format.release.setting_table import BY_NAME, SETTINGS, Status
 from reput.store_format.release.setting_warnings import setting_warnings
@@ -26,6 +25,7 @@ from reput.store_format.release.writer_settings import (
     writer_settings_from,
 )
 from reput.store_format.writer.writer import CommitLogWriter
+from scripts.settings_page import PAGE, page
 
 HERE = Path(__file__).parent
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.derived.queue_reader import Boundary, QueueReader
 from reput.store_format.derived.tail import queue_tails
 from reput.store_format.log.reader import LogReader, Record
+from reput.store_format.log.segments import find_segments
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX
 from reput.store_format.release.profiles import profile
-from reput.store_format.derive.rules import scan_rules
-from reput.store_format.log.segments import find_segments
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores

@@ -16,8 +16,8 @@ from reput.jobs.engine.progress import Done, Progress
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.storage import s3
-from reput.store_format.storage.s3 import S3Storage
 from reput.store_format.storage.protocol import FileState, MayGo
+from reput.store_format.storage.s3 import S3Storage
 from tests.in_process import as_text
 from tests.storage import battery, cutting_proxy, s3_server
 from tests.storage.s3_server import BUCKET

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from unittest import mock
 
+from reput.store_format.message.message import Message
+from reput.store_format.message.refusals import WriterFailed
+from reput.store_format.message.unique_ids import UniqueIds
 from reput.store_format.names import COMMIT_LOG, segment_name
+from reput.store_format.release.writer_settings import WriterSettings
 from reput.store_format.writer import store as store_module
 from reput.store_format.writer.appender import Request
-from reput.store_format.message.refusals import WriterFailed
-from reput.store_format.message.message import Message
-from reput.store_format.release.writer_settings import WriterSettings
 from reput.store_format.writer.transactions import Transactions
-from reput.store_format.message.unique_ids import UniqueIds
 from reput.store_format.writer.writer import CommitLogWriter
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.writer.rocketmq_load import Load, keys_of

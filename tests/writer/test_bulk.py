@@ -15,9 +15,9 @@ from reput.store_format.layouts import SYS_TRANSACTION_MASK
 from reput.store_format.message import refusals as errors
 from reput.store_format.message.message import Message
 from reput.store_format.writer.writer import DEFAULT_RELEASE
+from reput.udfs.append import BadRow, append_arrow, message_from
 from tests import golden_stores
 from tests.writer.stores import open_writer, stored_records
-from reput.udfs.append import BadRow, append_arrow, message_from
 
 
 def run_append(words: list[str]) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.message.refusals import WriterFailed
 from reput.store_format.message.message import Message
+from reput.store_format.message.refusals import WriterFailed
 from tests.faults.memory_files import Crash, MemoryFiles, Op
 from tests.writer.crashes import Judge, check_all, open_memory, work
 from tests.writer.stores import Clock, open_writer, settings, stored_records

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.disk.files import DiskFile, DiskFiles
+from reput.store_format.message.message import Message
+from reput.store_format.message.refusals import WriterClosed, WriterFailed
 from reput.store_format.writer import flush, store
 from reput.store_format.writer.appender import Request
-from reput.store_format.message.refusals import WriterClosed, WriterFailed
 from reput.store_format.writer.flush import Due, GroupCommit
-from reput.store_format.message.message import Message
 from reput.store_format.writer.one_core import one_core
 from reput.store_format.writer.writer import CommitLogWriter
 from tests.faults.memory_files import MemoryFiles, Op

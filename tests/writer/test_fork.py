@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.disk.files import StoreInUse
-from reput.store_format.message.refusals import ForkedWriter
 from reput.store_format.message.message import Message
+from reput.store_format.message.refusals import ForkedWriter
 from reput.store_format.writer.transactions import Transactions
 from reput.store_format.writer.writer import CommitLogWriter
 from tests.writer.stores import Clock, open_writer, stored_records

@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.store_format.log import oversize
-from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.faults import Fault
-from reput.store_format.disk.files import DiskFiles
-from reput.store_format.release.profiles import profile
-from reput.store_format.log.records import RecordRules
 from reput.store_format.derive.rules import scan_rules
+from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.disk.files import DiskFiles
+from reput.store_format.faults import Fault
+from reput.store_format.log import oversize
+from reput.store_format.log.records import RecordRules
+from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.writer import copying
-from reput.store_format.writer import recovery
+from reput.store_format.writer import copying, recovery
 from reput.store_format.writer.copying import SourceSegment, Wanted, copy_messages
 from tests.logs import Message, build_log, properties
 from tests.writer.stores import open_writer, stored_records

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.derived.checkpoint import decode
-from reput.store_format.faults import DamageFound
 from reput.store_format.disk.files import StoreInUse
-from reput.store_format.message.refusals import WriterClosed
+from reput.store_format.faults import DamageFound
 from reput.store_format.message.message import Message
+from reput.store_format.message.refusals import WriterClosed
 from tests import golden_stores
 from tests.writer.stores import Clock, open_writer, stored_records
 

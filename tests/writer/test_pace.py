@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.disk.files import Bytes
-from reput.store_format.writer import pace
-from reput.store_format.writer import reput
-from reput.store_format.writer import writer
-from reput.store_format.message.refusals import WriterFailed
 from reput.store_format.message.message import Message
+from reput.store_format.message.refusals import WriterFailed
+from reput.store_format.writer import pace, reput, writer
 from reput.store_format.writer.writer import CommitLogWriter
 from tests.faults.memory_files import MemoryFiles, Op
 from tests.writer.stores import Clock, open_writer, settings

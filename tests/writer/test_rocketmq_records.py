@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from reput.store_format.layouts import SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK
-from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.message.message import Message
+from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.writer.writer import CommitLogWriter
 from tests.rocketmq import build
 from tests.rocketmq.case import NO_DELIVERY
@@ -138,9 +138,9 @@ def test_a_record_is_the_real_put_messages_byte_for_byte(
     for message in given:
         if isinstance(message, list):
             shared = as_job(message[0])
-            reput.jobs.append(shared | {"p": {}, "batch": [as_job(one) for one in message]})
+            jobs.append(shared | {"p": {}, "batch": [as_job(one) for one in message]})
         else:
-            reput.jobs.append(as_job(message))
+            jobs.append(as_job(message))
     theirs = tmp_path / "theirs"
     answer = driver.ask("put", store=str(theirs), settings=settings, messages=jobs, as_broker=True)
     assert answer["statuses"] == {"PUT_OK": len(given)}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.release.settings import SettingError
 from reput.store_format.derived.told_sizes import SizeDisagrees
 from reput.store_format.message.message import Message
+from reput.store_format.release.settings import SettingError
 from reput.store_format.release.writer_settings import writer_settings_from
 from reput.store_format.writer.writer import CommitLogWriter
 from tests.writer.stores import TINY, Clock, tree

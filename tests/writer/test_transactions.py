@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
-from reput.store_format.message.refusals import NotPrepared, TopicForbidden
 from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, Message
 from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.refusals import NotPrepared, TopicForbidden
 from reput.store_format.writer.stored import Stored
 from reput.store_format.writer.transactions import Transactions
 from tests import golden_stores

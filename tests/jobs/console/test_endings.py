@@ -11,10 +11,10 @@ import pytest
 
 from reput.jobs import cli
 from reput.jobs.console.ending import cause, meaning
+from reput.jobs.console.options import broker_conf
 from reput.jobs.spark.java import NoJavaError
 from reput.jobs.spark.jvm import SparkFailed
 from reput.jobs.spark.masters import check_reachable, hosts
-from reput.jobs.console.options import broker_conf
 from reput.store_format.faults import DamageFound, StoreChanged, StoreError
 from reput.store_format.release.settings import SettingError
 

@@ -16,9 +16,9 @@ from reput.store_format.derive.rules import scan_rules
 from reput.store_format.disk.locks import lock_holder
 from reput.store_format.faults import StoreChanged
 from reput.store_format.log.segments import find_segments
+from reput.store_format.message.message import Message
 from reput.store_format.storage.local import LocalReader, LocalStorage
 from reput.store_format.storage.protocol import Writer
-from reput.store_format.message.message import Message
 from tests.in_process import run
 from tests.rocketmq.judge import difference
 from tests.writer.stores import open_writer

@@ -10,12 +10,12 @@ from reput.jobs.console.check_text import text
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.names import index_name
+from reput.udfs import torn
 from tests.damaged import SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import STORE, rebuild_log, storage_of
+from tests.jobs.test_check import checked
 from tests.logs.encoder import properties
 from tests.memory_storage import MemoryStorage
-from tests.jobs.test_check import checked
-from reput.udfs import torn
 
 LOST = "segments, or the end of the last one, may be missing"
 

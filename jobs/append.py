@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from reput.jobs.console.options import DAMAGE, DONE, USAGE, setting_layers
+from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_of
 from reput.jobs.engine.outputs import Input, inputs_of, refuse_overlap
 from reput.jobs.engine.plan import topic_attributes
-from reput.jobs.engine.progress import Done, Progress, ShownProgress
+from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.spark.stop_signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError

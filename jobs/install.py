@@ -32,12 +32,12 @@ from reput.store_format.change.install import (
     used_entries,
 )
 from reput.store_format.derive.rules import scan_rules
-from reput.store_format.derive.scan import End, Stretch, scan
+from reput.store_format.derive.scan import End, scan
 from reput.store_format.disk.files import DiskFiles, FixedFiles, StoreInUse
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.layouts import RECORD_HEAD
-from reput.store_format.log.segments import Segment, find_segments
+from reput.store_format.log.segments import Segment, Stretch, find_segments
 from reput.store_format.names import ABORT, CONSUME_QUEUE, LOCK, MANIFEST
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from

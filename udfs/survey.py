@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from reput.store_format.damage.resync import NOT_FOUND, Prover
-from reput.store_format.derive.scan import FIND_FIRST, Buffers, End, Runs, ScanRules, Stretch, scan
+from reput.store_format.derive.scan import Buffers, End, Runs, ScanRules, scan
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import Fault
-from reput.store_format.log.segments import Splits
+from reput.store_format.log.segments import FIND_FIRST, Splits, Stretch
 from reput.store_format.names import UnsafeName, check_topic
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.schemas import ids_of, schema

@@ -9,11 +9,12 @@ import pyarrow as pa
 from reput.store_format.derive.packed_puts import unpacked
 from reput.store_format.derive.queue_runs import fold, group_by_queue
 from reput.store_format.derive.rules import place_rules, scan_rules
-from reput.store_format.derive.scan import FIND_FIRST, End, Stretch, scan
+from reput.store_format.derive.scan import End, scan
 from reput.store_format.derived.index_file import chain, fill_entries
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import INDEX_MESSAGE, QUEUE_PUT
 from reput.store_format.log.records import prefix_bytes, store_timestamp_at, topic_length_bytes
+from reput.store_format.log.segments import FIND_FIRST, Stretch
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import Settings
 

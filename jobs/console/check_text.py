@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
-from reput.jobs.check import CheckReport
+from reput.jobs.engine.check_report import CheckReport
 from reput.jobs.engine.damage import range_text
 from reput.jobs.engine.summary import cause_line, damage_line
 from reput.store_format.names import segment_name

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from reput.jobs.engine.progress import Progress, ShownProgress
+from reput.jobs.console.progress import ShownProgress
+from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.settings import (

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.derive.scan import End, ScanRules, Stretch, scan
+from reput.store_format.derive.scan import End, ScanRules, scan
 from reput.store_format.faults import Fault
-from reput.store_format.log.segments import Segment
+from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.storage.protocol import ANY_TIME, Reader, Storage
 
 _TRIES = 20

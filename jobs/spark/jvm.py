@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import reput
 from reput.jobs.spark import signals, worker_daemon
 from reput.jobs.spark.java import Java, find_java_home
 from reput.jobs.spark.session_folder import (

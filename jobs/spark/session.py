@@ -114,7 +114,7 @@ def local_jvm_session(
             import pandas  # noqa: F401
             from pyspark.sql import SparkSession
 
-            import reput.jobs.rebuild  # noqa: F401
+            import reput.udfs.warm  # noqa: F401
 
             jvm.warm_workers()  # after our imports: the JVM needs one core, of two perhaps
             jvm.connect()

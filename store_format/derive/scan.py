@@ -33,6 +33,7 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.properties import NAMES
 from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, Rows, find_record
+from reput.store_format.log.segments import FIND_FIRST, Stretch
 from reput.store_format.log.walk import Checks, Read, Walk, most_rows
 
 __all__ = ["Bytes", "Read", "Rows"]  # others take these from here
@@ -41,7 +42,6 @@ WINDOW_BYTES = 8 << 20
 QUEUE_PUTS = 1 << 20
 INDEX_PUTS = 1 << 17  # they stay in the second-level cache until they are written
 NAME_BYTES = 8 << 20
-FIND_FIRST = -1
 NONE_FOUND = -1
 
 
@@ -67,16 +67,6 @@ class ScanRules:
             split_properties=self.dispatch.split_properties,
             seal=sealed,
         )
-
-
-class Stretch(NamedTuple):
-    """A part of one segment, in physical offsets."""
-
-    segment: int  # where the segment starts
-    segment_end: int
-    start: int  # where the stretch starts
-    end: int
-    first: int  # its first record if that is known, else FIND_FIRST
 
 
 class IndexPuts(NamedTuple):

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from reput.store_format.derive.scan import FIND_FIRST, Read, Stretch
 from reput.store_format.faults import StoreError
+from reput.store_format.log.walk import Read
 from reput.store_format.names import parse_segment_name
 from reput.store_format.storage.protocol import FileState, Reader, Storage
+
+FIND_FIRST = -1  # as a stretch's first record: it is to be looked for
 
 
 class Segment(NamedTuple):
@@ -145,6 +147,16 @@ def _check_sizes(segments: list[Segment], configured: int) -> None:
                 f"{after.path}: a hole before it; {before.path} ends at {before.end}, so "
                 f"{(after.start - before.end) // configured} segments are missing"
             )
+
+
+class Stretch(NamedTuple):
+    """A part of one segment, in physical offsets."""
+
+    segment: int  # where the segment starts
+    segment_end: int
+    start: int  # where the stretch starts
+    end: int
+    first: int  # its first record if that is known, else FIND_FIRST
 
 
 class Splits(NamedTuple):

@@ -4,10 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, fields, replace
 from ipaddress import ip_address
-from typing import Any
 
-from reput.store_format.derived.told_sizes import SIZES, sizes_of_store
-from reput.store_format.disk.files import Files
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.settings import SettingError, Settings, parse_settings, setting
@@ -81,24 +78,6 @@ def writer_settings_from(*layers: Mapping[str, str], release: str | None = None)
     settings = parse_settings(WriterSettings, *layers, release=release)
     given = frozenset(BY_NAME[name].name for layer in layers for name in layer)
     return replace(settings, given=given)
-
-
-def as_the_store_tells(
-    settings: WriterSettings, files: Files
-) -> tuple[WriterSettings, dict[str, int]]:
-    """The settings with the sizes that the store's files have; and by name those that are neither
-    given nor RocketMQ's defaults.
-
-    A default never wins over a file. Raises SizeDisagrees where a given one does not agree.
-    """
-    default = WriterSettings().by_name()
-    mine = settings.by_name()
-    given = {name: mine[name] for name in SIZES if name in settings.given_names}
-    told = sizes_of_store(files, given, {name: default[name] for name in SIZES})
-    told = {name: told[name] for name in told if name not in given and told[name] != default[name]}
-    field_of = {f.metadata["name"]: f.name for f in fields(settings)}
-    changed: dict[str, Any] = {field_of[name]: size for name, size in told.items()}
-    return replace(settings, given=settings.given_names, **changed), told
 
 
 def refuse_other_folders(settings: Settings, store: str) -> None:

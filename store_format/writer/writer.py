@@ -22,7 +22,6 @@ from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import refuse_unsupported
 from reput.store_format.release.writer_settings import (
     WriterSettings,
-    as_the_store_tells,
     refuse_other_folders,
 )
 from reput.store_format.writer.appender import Appender, Request, check_fits
@@ -30,6 +29,7 @@ from reput.store_format.writer.commit_log import in_background
 from reput.store_format.writer.durability import Durability, Service
 from reput.store_format.writer.pace import LOOK_SECONDS, Pace
 from reput.store_format.writer.store import OpenStore
+from reput.store_format.writer.told_settings import as_the_store_tells
 
 DEFAULT_RELEASE = "5.3.3"
 DEFAULT_HOST = "127.0.0.1:10911"

@@ -1,0 +1,59 @@
+"""Progress of long work for a person: bars on a terminal, else an occasional line."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from reput.jobs.engine.progress import Done, Progress
+
+_TERMINAL_SECONDS = 0.2
+_LINE_SECONDS = 10.0
+_BAR_WIDTH = 28
+
+
+class ShownProgress(Progress):
+    """Shows stages on a stream, every few seconds where that is no terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._every = _TERMINAL_SECONDS if self._terminal else _LINE_SECONDS
+
+    @contextmanager
+    def stage(self, name: str, done: Callable[[], Done]) -> Iterator[None]:
+        """Show a stage while the block runs; a short one shows nothing where no terminal is."""
+        started = time.monotonic()
+        finished = threading.Event()
+        shown = self._terminal
+
+        def watch() -> None:
+            nonlocal shown
+            while not finished.wait(self._every):
+                shown = True
+                self._show(name, done(), time.monotonic() - started)
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            finished.set()
+            watcher.join()
+        if shown:
+            self._show(name, done()._replace(share=1.0), time.monotonic() - started)
+        if self._terminal:
+            self._stream.write("\n")
+
+    def _show(self, name: str, done: Done, seconds: float) -> None:
+        share = done.share
+        left = f", {seconds / share - seconds:.0f} s left" if share and 0 < share < 1 else ""
+        text = f"{name:<8} {done.text}, {seconds:.0f} s{left}"
+        if self._terminal:
+            bar = "#" * round((share or 0.0) * _BAR_WIDTH)
+            self._stream.write(f"\r\x1b[K[{bar:<{_BAR_WIDTH}}] {text}")
+        else:
+            self._stream.write(f"reput: {text}\n")
+        self._stream.flush()

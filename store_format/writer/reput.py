@@ -14,10 +14,10 @@ from reput.store_format.derive.scan import (
     Read,
     Runs,
     ScanRules,
-    Stretch,
     scan,
 )
 from reput.store_format.faults import REASONS, DamageFound, Fault
+from reput.store_format.log.segments import Stretch
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.writer.index_files import IndexFiles
 from reput.store_format.writer.queue_files import QueueFiles

@@ -10,11 +10,15 @@ from tests import planting
 
 
 def Bug(name: str, module: str, sound: str, broken: str, tests: str) -> planting.Bug:
-    """A bug in a module of store_format/writer; tests: files of tests/writer, and perhaps -k."""
+    """A bug in a module of store_format/writer, or in one that is named from the root on.
+
+    tests: files of tests/writer, or of another folder of tests that is named, and perhaps -k.
+    """
     names, _, expression = tests.partition(" -k ")
-    words = [f"tests/writer/{name}" for name in names.split()]
+    words = [f"tests/{name}" if "/" in name else f"tests/writer/{name}" for name in names.split()]
     words += ["-k", expression.replace("_or_", " or ")] if expression else []
-    return planting.Bug(name, f"store_format/writer/{module}.py", sound, broken, tuple(words))
+    path = module if "/" in module else f"store_format/writer/{module}"
+    return planting.Bug(name, f"{path}.py", sound, broken, tuple(words))
 
 
 _CRASH = "test_crash.py -k crash_anywhere"
@@ -50,7 +54,7 @@ BUGS = (
         _CRASH),
     Bug("a default wins over a file", "writer", "settings, told = as_the_store_tells(settings, files)",
         "told = {}", "test_sizes.py -k not_given"),
-    Bug("a size that is given wins over a file", "../told_sizes", "if name in given and file.length !=",
+    Bug("a size that is given wins over a file", "store_format/derived/told_sizes", "if name in given and file.length !=",
         "if False and file.length !=", "test_sizes.py -k disagrees"),
     Bug("a fork may append", "writer", "or self._closing or self._process != os.getpid():",
         "or self._closing:", "test_fork.py -k nothing"),
@@ -104,52 +108,52 @@ BUGS = (
     Bug("a failed sync is forgotten", "writer", "        if self._error is None:\n            self._error = error",
         "        pass", "test_flush.py test_crash.py -k failed_or_fails"),
     Bug("a BLANK is forgotten", "commit_log", "size + BLANK_BYTES > self._segment",
-        "size > self._segment", "test_message.py -k blank"),
+        "size > self._segment", "message/test_message.py -k blank"),
     Bug("a lost sector's record CRC is not looked at", "recovery", "        if self._property_crc:",
         "        if False:", "test_open.py -k record_crc"),
-    Bug("further queues are forgotten", "encode", "        if self.multi_dispatch:",
-        "        if False:", "test_message.py -k besides"),
+    Bug("further queues are forgotten", "store_format/message/encode", "        if self.multi_dispatch:",
+        "        if False:", "message/test_message.py -k besides"),
     Bug("a late caller's record is left out", "flush", "            self._write([request])\n",
         "            pass\n", "test_flush.py -k late"),
-    Bug("a half message takes a queue position", "encode",
+    Bug("a half message takes a queue position", "store_format/message/encode",
         "sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT),", "True,",
         "test_golden_append.py -k mixed_5.3.3"),
-    Bug("properties in the order given", "java_map", "key=lambda i: spreads[i] & (capacity - 1)",
+    Bug("properties in the order given", "store_format/java/hash_map", "key=lambda i: spreads[i] & (capacity - 1)",
         "key=lambda i: i", "test_transactions.py -k brokers"),
-    Bug("the lock is on another byte", "../file_layer", "LOCK_NB, 1, 0)", "LOCK_NB, 1, 1)",
+    Bug("the lock is on another byte", "store_format/disk/files", "LOCK_NB, 1, 0)", "LOCK_NB, 1, 1)",
         "test_open.py -k lock_is_held"),
     Bug("queue offsets begin anew where a queue's files are gone", "store",
         "if self._known_from == self.log.start:", "if True:", "test_open.py -k are_gone"),
-    Bug("an 02 ends the last property of every release", "../profiles",
+    Bug("an 02 ends the last property of every release", "store_format/release/profiles",
         'property_text_ends=not since("4.9.1") or since("5.2.0")', "property_text_ends=True",
         "../test_profiles.py -k 02_ends"),
-    Bug("bulk writes a last 02 that single appends leave out", "bulk_records",
+    Bug("bulk writes a last 02 that single appends leave out", "store_format/message/bulk_records",
         "                at -= 1\n", "                pass\n", "test_bulk.py -k single_appends"),
-    Bug("a DELAY among the properties does not delay", "hooks",
+    Bug("a DELAY among the properties does not delay", "store_format/message/hooks",
         "level = delay_level(properties) if DELAY in properties else 0", "level = 0",
-        "test_message.py -k delay"),
-    Bug("timers are put into their own topic", "hooks",
+        "message/test_message.py -k delay"),
+    Bug("timers are put into their own topic", "store_format/message/hooks",
         "        elif given and _TIMER_OUT not in properties:", "        elif False:",
-        "test_message.py -k refused"),
-    Bug("a negative queue is taken", "message", "if not 0 <= queue_id <= QUEUE_ID_MAX:",
-        "if queue_id > QUEUE_ID_MAX:", "test_message.py -k refused"),
+        "message/test_message.py -k refused"),
+    Bug("a negative queue is taken", "store_format/message/message", "if not 0 <= queue_id <= QUEUE_ID_MAX:",
+        "if queue_id > QUEUE_ID_MAX:", "message/test_message.py -k refused"),
     Bug("a negative queue is taken in bulk", "bulk", "np.flatnonzero(c.queue_id < 0)",
         "np.flatnonzero(c.queue_id < -1)", "test_bulk.py -k bad_row"),
-    Bug("a refused row is counted from its chunk", "../../udfs/append",
+    Bug("a refused row is counted from its chunk", "udfs/append",
         "row {first_row + count + error.row}", "row {count + error.row}",
         "test_append_command.py -k refused"),
-    Bug("rows before a refused one are not counted", "../../udfs/append",
+    Bug("rows before a refused one are not counted", "udfs/append",
         "        if done is not None:\n            done(1)\n", "", "test_append_command.py -k refused"),
-    Bug("skipped rows are counted by batch", "../../jobs/append_sources",
+    Bug("skipped rows are counted by batch", "jobs/engine/append_sources",
         "        first += len(batch)\n", "        first += 1\n", "test_append_command.py -k refused"),
-    Bug("a signal is only looked at after a batch", "../../jobs/append",
+    Bug("a signal is only looked at after a batch", "jobs/append",
         "        self._stop.check()\n", "        pass\n", "test_append_command.py -k within"),
-    Bug("a signal does not end a wait for input", "../../jobs/stop_signals",
+    Bug("a signal does not end a wait for input", "jobs/spark/stop_signals",
         "        if self._waiting:\n", "        if False:\n", "test_append_command.py -k waits"),
-    Bug("a crowded bucket does not make a table larger", "java_map",
-        "            if sum(", "            if 0 * sum(", "test_message.py -k crowded"),
+    Bug("a crowded bucket does not make a table larger", "store_format/java/hash_map",
+        "            if sum(", "            if 0 * sum(", "message/test_message.py -k crowded"),
     Bug("a batch is parted by a segment's end", "appender",
-        "if held + size > room:", "if held + first.size > room:", "test_message.py -k one_segment"),
+        "if held + size > room:", "if held + first.size > room:", "message/test_message.py -k one_segment"),
 )  # fmt: skip
 
 

@@ -207,11 +207,19 @@ class QueueReader:
                     for i, fields in enumerate(entries.range(at, at + many)):
                         if not self.batch and is_pre_blank(fields):
                             continue
+                        if not is_used(fields):
+                            raise self._bad_entry(file, at + i, fields)
                         entry = entry_of(fields, self._position(file, at + i), self.batch)
                         if stop is not None and entry.position >= stop:
                             return
                         yield entry
                     at += many
+
+    def _bad_entry(self, file: QueueFile, number: int, fields: Any) -> BadQueue:
+        place, size = _place(fields)
+        field, value = ("physicalOffset", place) if place < 0 else ("size", size)
+        reason = "points to no place in any log, and entries follow"
+        return BadQueue(file.path, number * self._size, field, value, reason)
 
     def _first_position(self) -> int:
         if not self.files:

@@ -159,8 +159,8 @@ def test_kernels_in_a_new_folder_of_the_package_are_part_of_the_key(tmp_path: Pa
     """A rule changed in store_format/x/y.py must not run as it was compiled before."""
     copy = tmp_path / "copy"
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "store_format", copy / "store_format", ignore=ignored)
-    deep = copy / "store_format" / "log" / "deep"
+    shutil.copytree(ROOT / "reput", copy / "reput", ignore=ignored)
+    deep = copy / "reput" / "store_format" / "log" / "deep"
     deep.mkdir(parents=True)
     program = "import reput.store_format.kernels.jit as kernels; print(kernels._sources_hash())"
 

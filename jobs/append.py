@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -12,17 +11,15 @@ import pyarrow as pa
 from reput.jobs.console.options import DAMAGE, DONE, USAGE, setting_layers
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_of
+from reput.jobs.engine.open_writer import local_store, open_writer
 from reput.jobs.engine.outputs import Input, inputs_of, refuse_overlap
-from reput.jobs.engine.plan import topic_attributes
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.spark.stop_signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.message.refusals import Refused
 from reput.store_format.release.profiles import RELEASES, profile
-from reput.store_format.release.setting_warnings import setting_warnings
 from reput.store_format.release.settings import merge_layers
-from reput.store_format.release.writer_settings import writer_settings_from
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.writer.copying import Copied, Wanted, copy_messages
@@ -112,26 +109,20 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises SettingError, UnknownRelease, StoreError, OSError.
     """
-    store = _local_store(arguments.store)
-    refuse_overlap(LocalStorage(), store, _inputs(arguments))
+    refuse_overlap(LocalStorage(), local_store(arguments.store), _inputs(arguments))
     rules = profile(arguments.rocketmq)
-    given = merge_layers(*setting_layers(arguments))
-    settings = writer_settings_from(given, release=rules.release)
-    warnings = setting_warnings(given, rules.release, "append")
+    warnings: list[str] = []
     # opened before the store is: a missing file must not make one
     copied_from = arguments.from_store
     source: Any = (
         segments_of(copied_from) if copied_from else messages_of(arguments.source, arguments.skip)
     )
-    topics = topic_attributes(LocalStorage(), store, warnings)
-    writer = CommitLogWriter.open(
-        store,
-        settings,
-        clock=lambda: time.time_ns() // 1_000_000,
-        release=arguments.rocketmq,
-        host=settings.store_host,
-        batch_topics=[t for t, about in topics.items() if about.get("queue.type") == "BatchCQ"],
+    writer = open_writer(
+        arguments.store,
+        rocketmq=arguments.rocketmq,
+        settings=merge_layers(*setting_layers(arguments)),
         dispatches=not arguments.no_dispatch,
+        warnings=warnings,
     )
     start = writer.log.end
     code, said = DONE, ""
@@ -192,13 +183,6 @@ def _source_damage(store: str, copied: Copied) -> tuple[int, str]:
     return DAMAGE, f"{store}: stopped at {copied.stopped_at}: {field}: {reason}"
 
 
-def _local_store(path: str) -> str:
-    storage = storage_for(path)
-    if not isinstance(storage, LocalStorage):
-        raise StoreError(f"{path}: append writes to a local store")
-    return storage.resolve(path)
-
-
 def _inputs(arguments: argparse.Namespace) -> list[Input]:
     """What is read: appending to that would read what it wrote, or write over it."""
     if arguments.from_store:
@@ -248,7 +232,7 @@ def _report(
     if arguments.json:
         whole = {
             **done._asdict(),
-            "store": _local_store(arguments.store),
+            "store": local_store(arguments.store),
             "recovered": recovered is not None,
             "cut_bytes": recovered.cut_bytes if recovered else 0,
             "told": writer.told,

@@ -17,24 +17,48 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from reput.jobs.check import check as check
+    from reput.jobs.engine.open_writer import open_writer as open_writer
+    from reput.jobs.engine.outputs import OutputInUse as OutputInUse
+    from reput.jobs.engine.outputs import OverlapsInput as OverlapsInput
     from reput.jobs.rebuild import rebuild as rebuild
     from reput.jobs.recover import recover as recover
     from reput.jobs.repair import repair as repair
     from reput.jobs.verify import verify as verify
+    from reput.store_format.derived.index_reader import IndexReader as IndexReader
+    from reput.store_format.derived.queue_reader import QueueReader as QueueReader
+    from reput.store_format.derived.tail import tail as tail
+    from reput.store_format.disk.files import StoreInUse as StoreInUse
     from reput.store_format.faults import DamageFound as DamageFound
     from reput.store_format.faults import StoreChanged as StoreChanged
     from reput.store_format.faults import StoreError as StoreError
+    from reput.store_format.log.reader import LogReader as LogReader
+    from reput.store_format.message.message import Message as Message
+    from reput.store_format.message.refusals import Refused as Refused
+    from reput.store_format.release.profiles import UnknownRelease as UnknownRelease
+    from reput.store_format.release.settings import SettingError as SettingError
 
 # name -> the module that has it
 _PUBLIC = {
     "rebuild": "reput.jobs.rebuild",
     "verify": "reput.jobs.verify",
     "check": "reput.jobs.check",
-    "recover": "reput.jobs.recover",
     "repair": "reput.jobs.repair",
+    "recover": "reput.jobs.recover",
+    "open_writer": "reput.jobs.engine.open_writer",
+    "Message": "reput.store_format.message.message",
+    "LogReader": "reput.store_format.log.reader",
+    "QueueReader": "reput.store_format.derived.queue_reader",
+    "IndexReader": "reput.store_format.derived.index_reader",
+    "tail": "reput.store_format.derived.tail",
+    "StoreError": "reput.store_format.faults",
     "DamageFound": "reput.store_format.faults",
     "StoreChanged": "reput.store_format.faults",
-    "StoreError": "reput.store_format.faults",
+    "StoreInUse": "reput.store_format.disk.files",
+    "OutputInUse": "reput.jobs.engine.outputs",
+    "OverlapsInput": "reput.jobs.engine.outputs",
+    "Refused": "reput.store_format.message.refusals",
+    "SettingError": "reput.store_format.release.settings",
+    "UnknownRelease": "reput.store_format.release.profiles",
 }
 
 __all__ = ["__version__", *_PUBLIC]

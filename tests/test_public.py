@@ -1,0 +1,37 @@
+"""What `import reput` gives, and what it costs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import reput
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", reput.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(reput, name) is not None
+    assert name in dir(reput)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'rebuilt'"):
+        _ = reput.rebuilt  # type: ignore[attr-defined]
+
+
+def test_an_import_loads_nothing_else() -> None:
+    """A worker pays for what it uses alone; `reput.rebuild` is named without Spark."""
+    program = (
+        "import sys, reput\n"
+        "print([m for m in sys.modules if m.split('.')[0] in "
+        "('numba', 'numpy', 'pyspark', 'pyarrow', 'pandas') or m.startswith('reput.')])\n"
+        "sys.modules['pyspark'] = None\n"
+        "print(reput.rebuild.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["[]", "rebuild"]

@@ -20,9 +20,8 @@ from pathlib import Path
 HERE = Path(globals().get("__file__", os.path.join(os.getcwd(), "notebook"))).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+import reput
 from reput.jobs.console.picture import queue_chart
-from reput.jobs.rebuild import rebuild
-from reput.jobs.verify import verify
 
 # COMMAND ----------
 # MAGIC %md
@@ -61,7 +60,7 @@ SETTINGS = {"mappedFileSizeCommitLog": "16777216"}
 
 # COMMAND ----------
 
-summary = rebuild(
+summary = reput.rebuild(
     spark,
     str(STORE / "input"),
     str(WORK / "rebuilt"),
@@ -76,7 +75,7 @@ print(summary.text())
 
 # COMMAND ----------
 
-report = verify(
+report = reput.verify(
     spark,
     str(STORE / "input"),
     against=str(STORE / "expect"),

@@ -134,7 +134,10 @@ def test_a_queues_folder() -> None:
 @pytest.mark.parametrize("start", [None, "99991231235959998"])
 def test_index_files_stay_apart_at_the_end_of_time(start: str | None) -> None:
     begins = [5, 1_700_000_000_000, (1 << 63) - 1, 1_700_000_001_000]
-    built = [{"folder": "index", "number": n, "begin": begin} for n, begin in enumerate(begins)]
+    built = [
+        {"name": "x", "folder": "index", "number": n, "begin": begin}
+        for n, begin in enumerate(begins)
+    ]
     paths = [row["path"] for row in name_files(built, None, start)]
     assert paths == sorted(set(paths))
     if start is None:

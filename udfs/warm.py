@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.derive.packed_puts import unpacked
-from reput.store_format.derive.queue_runs import fold, group_by_queue
+from reput.store_format.derive.queue_runs import begin, fold, group_by_queue
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derive.scan import End, scan
 from reput.store_format.derived.index_file import chain, fill_entries
 from reput.store_format.faults import Fault
-from reput.store_format.layouts import INDEX_MESSAGE, QUEUE_PUT
+from reput.store_format.layouts import INDEX_MESSAGE, QUEUE_ENTRY_BYTES, QUEUE_PUT
 from reput.store_format.log.records import prefix_bytes, store_timestamp_at, topic_length_bytes
 from reput.store_format.log.segments import FIND_FIRST, Stretch
 from reput.store_format.release.profiles import RELEASES, profile
@@ -40,6 +40,7 @@ def load_kernels() -> None:
     topic_length_bytes(0)
     group_by_queue(np.zeros(0, QUEUE_PUT), np.zeros(0, np.int64), np.zeros(0, np.bool_))
     none, places = np.zeros(0, np.uint8), np.zeros(0, np.int64)
+    begin(places, 0, 0, None, QUEUE_ENTRY_BYTES, place_rules(release))
     fold(none, places, 0, 0, 0, place_rules(release), places)
     links = np.zeros(0, np.int32)
     puts = unpacked(links, np.zeros(0, INDEX_MESSAGE))

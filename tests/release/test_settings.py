@@ -27,7 +27,7 @@ from reput.store_format.release.writer_settings import (
 from reput.store_format.writer.writer import CommitLogWriter
 from scripts.settings_page import PAGE, page
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 
 DEFAULT_DELAYS = (
     1_000, 5_000, 10_000, 30_000, 60_000, 120_000, 180_000, 240_000, 300_000, 360_000, 420_000,

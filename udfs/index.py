@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from reput.store_format.derive.packed_puts import firsts, key_hashes, unpacked
 from reput.store_format.derived.index_file import (
-    NOTHING_BEFORE,
-    Before,
+    NO_MESSAGE,
+    IndexedMessage,
     capacity,
     chain,
     file_bytes,
@@ -100,12 +100,12 @@ class IndexFiles:
     def _open(self, run: str, kind: str) -> Reader:
         return self.staging.storage.open(self.staging.path(run + kind))
 
-    def put(self, number: int) -> Before:
+    def put(self, number: int) -> IndexedMessage:
         """Time and place of one put; of none where number is negative."""
         if number < 0:
-            return NOTHING_BEFORE
+            return NO_MESSAGE
         (puts,) = self.puts(number, number + 1)
-        return Before(int(puts["storeTimestamp"][0]), int(puts["physicalOffset"][0]))
+        return IndexedMessage(int(puts["storeTimestamp"][0]), int(puts["physicalOffset"][0]))
 
 
 def _read(reader: Reader, at: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:

@@ -25,9 +25,9 @@ from reput.store_format.layouts import (
 Bytes = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
 
-# The last entry of the file before, whose values a new file's header starts with.
-Before = namedtuple("Before", "timestamp physical_offset")
-NOTHING_BEFORE = Before(0, 0)
+# What an index file keeps of a message in its header: the storeTimestamp and the physicalOffset.
+IndexedMessage = namedtuple("IndexedMessage", "timestamp physical_offset")
+NO_MESSAGE = IndexedMessage(0, 0)
 
 
 def capacity(max_index_num: int) -> int:
@@ -108,15 +108,16 @@ def time_diff(store_timestamp: int, begin_timestamp: int) -> int:
 
 
 def header(
-    first: Before | None, last: Before | None, before: Before, slots_used: int, count: int
-) -> bytes:
+    first: IndexedMessage | None, last: IndexedMessage | None, before: IndexedMessage,
+    slots_used: int, count: int,
+) -> bytes:  # fmt: skip
     """The 40 bytes of a file's header after a clean stop.
 
-    first, last: the file's first and last entry, None where it has none: then the values are
-    those of the file `before`, as when it was opened (IndexFile's constructor takes only
-    positive ones). count: indexCount.
+    first, last: the messages of the file's first and last entry, None where it has no entry. Then
+    the header keeps what it had when the file was opened: the values of `before`, the last message
+    of the file before it, as far as they are positive (IndexFile's constructor). count: indexCount.
     """
-    opened = Before(max(before.timestamp, 0), max(before.physical_offset, 0))
+    opened = IndexedMessage(max(before.timestamp, 0), max(before.physical_offset, 0))
     begin, end = first or opened, last or opened
     return np.array(
         (

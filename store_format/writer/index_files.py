@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from reput.store_format.derived.index_file import (
-    NOTHING_BEFORE,
-    Before,
+    NO_MESSAGE,
+    IndexedMessage,
     capacity,
     chain,
     file_bytes,
@@ -54,7 +54,7 @@ class IndexFiles:
         self.whole = False  # `index/` is marked: it holds all keys up to there, and no others
         self._held: int | None = 0  # how many of its keys were there as opened; None: all
         self._highest = 0  # the greatest endTimestamp
-        self._covered = NOTHING_BEFORE  # the last message of which `index/` holds all keys
+        self._covered = NO_MESSAGE  # the last message of which `index/` holds all keys
         self._unpublished = False  # there are entries, or a file, that `index/` lacks
         self._kept: list[str] = []  # full files in `index/`, before the one that grows
         self._full: list[str] = []  # full files that are not in `index/` yet
@@ -64,9 +64,9 @@ class IndexFiles:
         self._file: OpenFile | None = None  # beside `index/`; None until something is written
         self._newest = np.empty(0, np.int32)
         self._entries = 0
-        self._before = NOTHING_BEFORE
-        self._first: Before | None = None
-        self._last: Before | None = None
+        self._before = NO_MESSAGE
+        self._first: IndexedMessage | None = None
+        self._last: IndexedMessage | None = None
 
     # --- as the store is opened -----------------------------------------------------------
 
@@ -101,11 +101,11 @@ class IndexFiles:
     def _take_up(self, last: Header, previous: Header | None) -> None:
         self._name = last.name
         self._entries = max(last.next_entry - 1, 0)
-        self._before = previous.end if previous else NOTHING_BEFORE
+        self._before = previous.end if previous else NO_MESSAGE
         if self._entries:
             self._first, self._last = last.begin, last.end
         ended = last.end if self._entries else self._before
-        if ended != NOTHING_BEFORE:
+        if ended != NO_MESSAGE:
             self.indexed_to = ended.physical_offset
         self._covered = ended
         self._wanted = not last.marked or self._entries > 0 or last.next_entry == self._empty_count
@@ -162,14 +162,14 @@ class IndexFiles:
     def is_full(self) -> bool:
         return self._entries >= self.capacity
 
-    def covered(self, dispatched: Before) -> Before:
+    def covered(self, dispatched: IndexedMessage) -> IndexedMessage:
         """Up to where RocketMQ's recovery need not dispatch for the index's sake.
 
         dispatched: the last record's storeTimestamp and where dispatch stands.
         """
         if not self._unpublished:
             return dispatched
-        return Before(*map(min, self._covered, dispatched))
+        return IndexedMessage(*map(min, self._covered, dispatched))
 
     def open_for_message(self) -> None:
         """A message is dispatched: the last file, if there is none or it is full, gives way to a
@@ -275,7 +275,7 @@ class IndexFiles:
 
     def _header(self, marked: bool) -> bytes:
         first, last = self._first, self._last
-        if marked and (last or self._before) != NOTHING_BEFORE:
+        if marked and (last or self._before) != NO_MESSAGE:
             end = last or self._before
             first = first or self._before
             last = end._replace(physical_offset=end.physical_offset + 1)
@@ -332,5 +332,5 @@ class IndexFiles:
             self._file = None
 
 
-def _of(put: Any) -> Before:
-    return Before(int(put["storeTimestamp"]), int(put["physicalOffset"]))
+def _of(put: Any) -> IndexedMessage:
+    return IndexedMessage(int(put["storeTimestamp"]), int(put["physicalOffset"]))

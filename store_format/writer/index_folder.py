@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.index_file import Before
+from reput.store_format.derived.index_file import IndexedMessage
 from reput.store_format.disk.files import Files, OpenFile
 from reput.store_format.layouts import (
     INDEX_ENTRY,
@@ -39,8 +39,8 @@ class Header(NamedTuple):
     """A file's header, without the mark, and whether it was there."""
 
     name: str
-    begin: Before
-    end: Before
+    begin: IndexedMessage
+    end: IndexedMessage
     slots_used: int
     next_entry: int  # indexCount: entries are 1 .. next_entry - 1; 0 or 1 for none
     marked: bool = False
@@ -79,8 +79,8 @@ class IndexFolder:
         marked = ends >= 0 and end == ends + 1
         return Header(
             name,
-            Before(int(h["beginTimestamp"]), int(h["beginPhyOffset"])),
-            Before(int(h["endTimestamp"]), end - marked),
+            IndexedMessage(int(h["beginTimestamp"]), int(h["beginPhyOffset"])),
+            IndexedMessage(int(h["endTimestamp"]), end - marked),
             int(h["hashSlotCount"]),
             int(h["indexCount"]),
             marked,

@@ -115,7 +115,7 @@ BUGS = (
         "    differs = np.flatnonzero(there[40:] != wanted[40:])",
         ("tests/test_reliability.py", "-k", "verify")),
     Bug("messages that a queue skips are told", "udfs/queues.py",
-        "skipped += folded.skipped", "pass",
+        "skipped += numbered.skipped", "pass",
         ("tests/test_reliability.py", "-k", "flipped_bits")),
     Bug("a chain that is a cycle ends", "store_format/describe/index.py",
         "            if number == mark:", "            if steps > 1000 and number == mark:",
@@ -182,7 +182,7 @@ BUGS = (
         "return -(-configured // size) * size", "return configured // size * size",
         ("tests/test_against_reference.py",)),
     Bug("an entry skipped behind a full file creates the next", "udfs/queues.py",
-        "if after % in_file == 0 and folded.skips_at_end:", "if False:",
+        "if after % in_file == 0 and numbered.skips_at_end:", "if False:",
         ("tests/test_kinds_of_log.py", "-k", "repeat")),
     # multi-dispatch and batch queues
     Bug("%LMQ% queues have id 0", _DISPATCH, "                queue_id = 0", "                pass",

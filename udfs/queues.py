@@ -17,9 +17,9 @@ from reput.store_format.derive.queue_runs import (
     NO_POSITION,
     REPEATED,
     Beginning,
-    PlaceRules,
+    PositionRules,
     begin,
-    fold,
+    number_run,
 )
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
 from reput.store_format.derived.queue_entries import decode_entries
@@ -61,7 +61,7 @@ class ListRuns:
                         yield rows.replace_schema_metadata(None)
 
 
-class Folded(NamedTuple):
+class Numbered(NamedTuple):
     """A run in its queue: how often each entry stands there, one after the other, and what then.
 
     copies: int64, 0 where it is left out, more where positions before it are lost; after: the
@@ -81,7 +81,7 @@ class QueueFiles:
 
     staging: Staging
     runs: dict[int, str]
-    rules: PlaceRules
+    rules: PositionRules
     queue_file_bytes: int  # mappedFileSizeConsumeQueue
     batch_file_bytes: int  # mapperFileSizeBatchConsumeQueue
     firsts: str = REFUSE  # what is done with a queue's first queueOffset that cannot be one
@@ -108,17 +108,17 @@ class QueueFiles:
             offsets[:decided] = row["decided_from"] + np.arange(decided)
         return offsets
 
-    def fold(self, row: Row, position: int, gaps: np.ndarray) -> "Folded":
+    def number(self, row: Row, position: int, gaps: np.ndarray) -> "Numbered":
         """A run appended at `position`; gaps: GAP_COUNT rows, of which batch queues have none."""
         count = row["count"]
         if row["batch"]:  # positions in a batch queue are no queueOffsets: its entries say them
-            return Folded(np.ones(count, np.int64), position + count, 0, False)
+            return Numbered(np.ones(count, np.int64), position + count, 0, False)
         offsets = self.offsets(row)
         entries = self.entries(row, 0, count) if len(offsets) else _NO_ENTRIES
         positions = np.empty(count, np.int64)
         at = 0
         for index, missing in [*gaps.tolist(), (count, 0)]:
-            position = fold(
+            position = number_run(
                 entries[at * QUEUE_ENTRY_BYTES : index * QUEUE_ENTRY_BYTES], offsets[at:index],
                 row["first"] + at, index - at, position, self.rules, positions[at:index],
             )  # fmt: skip
@@ -129,7 +129,7 @@ class QueueFiles:
         after = positions[placed[-1] + 1 :] if len(placed) else positions
         copies[gaps["index"]] += gaps["count"]
         skipped = positions == NO_POSITION
-        return Folded(copies, position, int(skipped.sum()), bool((after == NO_POSITION).any()))
+        return Numbered(copies, position, int(skipped.sum()), bool((after == NO_POSITION).any()))
 
     def gaps(self, row: Row) -> np.ndarray:
         """The GAP_COUNT rows of a PLACED row."""
@@ -176,12 +176,12 @@ class NumberRuns:
                 start = position = beginning.position
                 if len(gaps) and gaps[0]["index"] == 0:
                     start = position = position - int(gaps[0]["count"])
-            folded = self.files.fold(row, position, gaps)
-            after, in_file = folded.after, self.files.entries_a_file(row["batch"])
+            numbered = self.files.number(row, position, gaps)
+            after, in_file = numbered.after, self.files.entries_a_file(row["batch"])
             last = (after - 1) // in_file
             # The file is looked up before an entry is skipped: if the last one is full, an entry
             # that is then skipped has created the next (ConsumeQueue.putMessagePositionInfo).
-            if after % in_file == 0 and folded.skips_at_end:
+            if after % in_file == 0 and numbered.skips_at_end:
                 last += 1
             if after > position or last == position // in_file:
                 told = kept.add(gaps)
@@ -285,15 +285,15 @@ class BuildQueueFiles:
                 output = staging.storage.create(staging.path(name), digest=True)
             low = segment * self.files.entries_a_file(batch)
             high = low + self.files.entries_a_file(batch)
-            folded = self.files.fold(row, row["position"], self.files.gaps(row))
+            numbered = self.files.number(row, row["position"], self.files.gaps(row))
             if blank == entries == 0 and low < row["start"]:
                 blank = min(row["start"], high) - low
                 if output:
                     output.write(pre_blank(blank))
-            entries += self._append(row, folded.copies, low, high, output)
+            entries += self._append(row, numbered.copies, low, high, output)
             # a run that reaches over several segments is counted in its first
             if low <= row["position"] < high:
-                skipped += folded.skipped
+                skipped += numbered.skipped
         written = output.finish(self.files.file_bytes(batch)) if output else None
         return {
             "folder": folder,

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.derive.packed_puts import unpacked
-from reput.store_format.derive.queue_runs import fold, group_by_queue
+from reput.store_format.derive.queue_runs import group_by_queue, number_run
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derive.scan import End, scan
 from reput.store_format.derived.index_file import chain, fill_entries
@@ -40,7 +40,7 @@ def load_kernels() -> None:
     topic_length_bytes(0)
     group_by_queue(np.zeros(0, QUEUE_PUT), np.zeros(0, np.int64), np.zeros(0, np.bool_))
     none, places = np.zeros(0, np.uint8), np.zeros(0, np.int64)
-    fold(none, places, 0, 0, 0, place_rules(release), places)
+    number_run(none, places, 0, 0, 0, place_rules(release), places)
     links = np.zeros(0, np.int32)
     puts = unpacked(links, np.zeros(0, INDEX_MESSAGE))
     chain(links, 1, 1, 0, links, links)

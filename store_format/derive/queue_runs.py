@@ -1,7 +1,7 @@
 """Runs: one queue's entries from one stretch of the log, packed as the ConsumeQueue holds them.
 
 A scan groups what it dispatched by queue (`group_by_queue`). A run knows its entries, but not
-their positions in the queue: those depend on all that came before, and `fold` finds them, run
+their positions in the queue: those depend on all that came before, and `number_run` finds them, run
 by run in the order of the log.
 """
 
@@ -29,7 +29,7 @@ NO_POSITION = -(1 << 63)  # an entry below the queue's next position, skipped; n
 REPEATED = NO_POSITION + 1  # an entry skipped because the queue holds its message already
 
 # How a queue takes an entry whose queueOffset is not its next position, by release.
-PlaceRules = namedtuple("PlaceRules", "skip_lower_offsets skip_by_end")
+PositionRules = namedtuple("PositionRules", "skip_lower_offsets skip_by_end")
 
 
 @dataclass(frozen=True)
@@ -136,13 +136,13 @@ def _offset(offsets: Int64s, first: int, i: int) -> Any:
 
 
 @kernel
-def fold(
+def number_run(
     entries: Bytes,
     offsets: Int64s,
     first: int,
     count: int,
     position: int,
-    rules: PlaceRules,
+    rules: PositionRules,
     positions: Int64s,
 ) -> int:
     """Append a run to a queue whose next position is `position`; returns the next after it.
@@ -215,7 +215,7 @@ class Beginning(NamedTuple):
 
 def begin(
     offsets: Int64s, first: int, count: int, before: Beginning | None, file_bytes: int,
-    rules: PlaceRules,
+    rules: PositionRules,
 ) -> Beginning:  # fmt: skip
     """The queue's next position for a run, where nothing has been written to its first file yet.
 
@@ -223,7 +223,8 @@ def begin(
     a queue's file. As ConsumeQueue.putMessagePositionInfo, in Java's wrapping arithmetic: the
     first queueOffset chooses the file (a negative one its name, where it reaches below the file
     at 0), each further one fills it with pre-blank entries up to itself, until one is written.
-    Those before it are skipped, by `fold` too, as they are below the position that is returned.
+    The entries before it are skipped, by `number_run` too, as their queueOffsets are below the
+    position that is returned.
     """
     start = before.file * QUEUE_ENTRY_BYTES if before else NO_POSITION
     at, start, blanks = _begin(offsets, first, count, start, file_bytes, rules.skip_lower_offsets)

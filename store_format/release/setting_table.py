@@ -67,10 +67,10 @@ class Known(Spelling):
         return (self, *self.older)
 
     def value(self, text: str, name: str = "") -> bool | int | str:
-        """What a text means, as MixAll.properties2Object reads it.
+        """The value that MixAll.properties2Object reads from a text.
 
-        Where RocketMQ would keep its default without a word (a number with a blank after it) or
-        read false (yes, 1, on) it is a SettingError, under the name that was given.
+        Raises SettingError, with the name that was given, where RocketMQ would silently keep its
+        default (a number with a blank after it) or read false (yes, 1, on).
         """
         name = name or self.name
         if self.kind == "boolean":

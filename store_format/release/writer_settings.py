@@ -44,9 +44,9 @@ class WriterSettings(Settings):
 
     @property
     def store_host(self) -> str:
-        """The broker's own address, which its records get (BrokerController.getStoreHost).
+        """The broker's own address, the storeHost of its records (BrokerController.getStoreHost).
 
-        Raises SettingError where brokerIP1 is no address: a name would have to be looked up.
+        Raises SettingError where brokerIP1 is a host's name: reput does not look names up.
         """
         try:
             address = ip_address(self.broker_ip1)

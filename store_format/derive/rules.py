@@ -1,4 +1,4 @@
-"""From a release and its settings to the rules that kernels take."""
+"""Makes the rules that kernels take from a release's profile and a broker's settings."""
 
 from collections.abc import Iterable
 

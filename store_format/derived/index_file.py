@@ -1,9 +1,9 @@
-"""IndexFiles: a header, slots by key hash, and entries chained within a slot.
+"""Makes IndexFiles: a header, a slot for each hash of a key, and entries chained within a slot.
 
-Puts are global and in the order of the log: put number g (from 0) is entry 1 + g % C of file
-g // C, where a file holds C = maxIndexNum - 1 entries. A file's chains are found slot range by
-slot range (`chain`), each from all of the file's puts, and come together in `fill_entries`:
-any number of ranges gives the same bytes.
+Puts are numbered over the whole log: put number g (from 0) is entry 1 + g % C of file g // C, where
+a file holds C = maxIndexNum - 1 entries. `chain` finds the chains of a range of slots from all puts
+of the file, and `fill_entries` writes the entries with the chains of all ranges. The bytes are the
+same for any number of ranges.
 """
 
 from collections import namedtuple
@@ -52,7 +52,7 @@ def slot_range(number: int, ranges: int, slots: int) -> tuple[int, int]:
 def chain(
     hashes: Int32s, first_entry: int, slots: int, low: int, newest: Int32s, out: Int32s
 ) -> int:
-    """Chain the puts whose slot is in [low, low + len(newest)) to the entry before in their slot.
+    """Link each put whose slot is in [low, low + len(newest)) to the entry before in its slot.
 
     hashes: keyHash of puts that become entries first_entry, first_entry + 1, ...; newest: int32,
     each slot's newest entry so far, updated; out: int32, filled with the previous entry of each
@@ -100,7 +100,7 @@ def fill_entries(
 
 @kernel
 def time_diff(store_timestamp: int, begin_timestamp: int) -> int:
-    """Whole seconds from begin to store time, within 0..2^31-1; 0 while begin is not positive."""
+    """Whole seconds from begin to store time, within 0..2^31-1; 0 if begin is not positive."""
     if begin_timestamp <= 0:
         return 0
     seconds: Any = (np.int64(store_timestamp) - np.int64(begin_timestamp)) // 1000

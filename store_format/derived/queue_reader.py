@@ -151,7 +151,9 @@ class QueueReader:
             return self._position(first, at) if at < used else 0
 
     def _bisected_minimum(self, log_start: int) -> int:
-        """The rule from 5.0.0 on. In a log that starts at 0 it may give any pre-blank's position."""
+        """The rule from 5.0.0 on. In a log that starts at 0 it may give any
+        pre-blank's position.
+        """
         first, last = self.files[0], self._used_files()[-1]
         with _Open(self, last) as entries:
             used = entries.used()
@@ -245,7 +247,9 @@ class QueueReader:
         return 0
 
     def _number_of(self, entries: "_Open", file: QueueFile, position: int, used: int) -> int:
-        """The index, within its file, of the entry with this position, or of the first one after."""
+        """The index, within its file, of the entry with this position, or of the
+        first one after.
+        """
         if not self.batch:
             return max(position - self._position(file, 0), 0)
         return entries.bisect(
@@ -283,7 +287,9 @@ class QueueReader:
         return max(self.minimum(log.start, profile) - self._position(file, 0), 0)
 
     def _used_files(self) -> list[QueueFile]:
-        """The files without those at the end that have no entry: RocketMQ's recovery removes these."""
+        """The files without those at the end that have no entry: RocketMQ's recovery
+        removes these.
+        """
         files = list(self.files)
         while len(files) > 1:
             with _Open(self, files[-1]) as entries:

@@ -121,7 +121,9 @@ class CommitLog:
         self._zeroed = end + len(zeros)
 
     def commit(self) -> bool:
-        """Write the buffered bytes to the file (MappedFile.commit). Returns whether there were any."""
+        """Write the buffered bytes to the file (MappedFile.commit). Returns whether
+        there were any.
+        """
         if not self._buffer:
             return False
         assert self._file is not None

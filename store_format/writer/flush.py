@@ -199,7 +199,9 @@ class GroupCommit:
             self.flushed = self._sync()
 
     def _all_or_fail(self, requests: list[Request], step: Callable[[list[Request]], None]) -> bool:
-        """Take a step for a group. If it fails, all who wait and all later callers get the error."""
+        """Take a step for a group. If it fails, all who wait and all later callers
+        get the error.
+        """
         try:
             step(requests)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the callers must know

@@ -1,6 +1,6 @@
-"""Load what tasks use before there is a task: modules, and each compiled kernel.
+"""Loads the modules and compiled kernels that tasks need, before there is a task.
 
-numba reads a kernel's machine code at its first call, so each is called once, with nothing in it.
+numba loads a kernel's machine code at the first call, so each kernel is called once with no rows.
 """
 
 import numpy as np
@@ -22,13 +22,13 @@ _BYTES = 1 << 10
 
 
 def load_kernels() -> None:
-    """Call all that a rebuild's tasks call, for no records."""
-    pa.array([0])  # imports pandas, where there is one
+    """Call each kernel that a rebuild's tasks call, with no records."""
+    pa.array([0])  # makes pyarrow import pandas, if it is installed
     release = profile(RELEASES[-1])
     rules = scan_rules(release, Settings(), ())
 
     def read(_: int, buffer: np.ndarray) -> None:
-        buffer[:] = 1  # no record is found there, nor does one stand at its start
+        buffer[:] = 1  # there is no record in such bytes
 
     for first in (0, FIND_FIRST):
         stretch = Stretch(0, _BYTES, 0, _BYTES, first)

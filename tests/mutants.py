@@ -359,7 +359,7 @@ BUGS = (
         "            if within > 0 and i == 0 and start == NO_POSITION:\n                return i, at,",
         ("tests/derive/test_first_offsets.py",)),
     Bug("the first queueOffset chooses the file as Java divides", _RUNS,
-        "within -= file_bytes  # as", "within -= 0  # as", ("tests/derive/test_first_offsets.py",)),
+        "within -= file_bytes  # Java", "within -= 0  # Java", ("tests/derive/test_first_offsets.py",)),
     Bug("a file of negative name is not written", "udfs/queues.py",
         "return 0 <= segment * file_bytes < 1 << 63", "return segment * file_bytes < 1 << 63",
         ("tests/derive/test_first_offsets.py",)),

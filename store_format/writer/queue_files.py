@@ -1,4 +1,4 @@
-"""ConsumeQueues as they grow: where each one stands, and its files."""
+"""The ConsumeQueues of an open store: each queue's next position, and its files."""
 
 from collections import OrderedDict
 from dataclasses import dataclass

@@ -307,7 +307,7 @@ def _finish(files: Files, store: str, staging: str) -> None:
         if files.exists(kept):
             _remove_tree(files, f"{staging}/{_OLDER}")
             files.rename(kept, f"{staging}/{_OLDER}")
-        files.sync_all("")  # makes the removals durable, so that only the set gets its name
+        files.sync_all("")  # so that all removals are durable and only the set gets that name
         files.rename(root, kept)
         files.sync_folder("")
     _remove_tree(files, staging)

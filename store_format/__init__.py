@@ -1,12 +1,15 @@
-"""RocketMQ's on-disk structures and rules: bytes in, values out.
+"""RocketMQ's on-disk structures and rules, without Spark: what `udfs` and `jobs` are built on.
 
-No Spark, no clock, no global state; only `file_layer`, `locks` and `storage` touch files.
+Nothing here reads a clock: the time is given by the caller. Only `disk/` and `storage/` open files
+of a store. All other folders work on bytes, on a function that reads, or on a `Files` (`disk`) or a
+`Storage` (`storage`) that they are given. `kernels/jit.py` has a cache folder of compiled kernels.
 """
 
 import sys
 from importlib.util import find_spec
 
-# Asked here, because whichever kernel is imported first would name a part of it.
+# numba is looked for here: without this, the user would see an ImportError from inside whichever
+# kernel happens to be imported first.
 if find_spec("numba") is None:
     raise ModuleNotFoundError(
         f"{sys.executable} has no module 'numba'; reput compiles its kernels with numba: install "

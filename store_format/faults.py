@@ -1,17 +1,17 @@
 """Why a record is not accepted: one code, one name and one sentence for each reason.
 
-CommitLog.checkMessageAndReturnSize answers all of these with success=false; the reasons are
-ours, so that a report can say which field was wrong.
+CommitLog.checkMessageAndReturnSize answers success=false for all of them and gives no reason. The
+reasons are reput's own, so that a report can say which field was wrong.
 """
 
 from enum import IntEnum
 
-# What a command does about damage that live records follow.
+# What a command does when it finds damage and live records stand behind it.
 REFUSE, TRUNCATE, SALVAGE = "refuse", "truncate", "salvage"
 
 
 class Fault(IntEnum):
-    """The result of looking at one place in the log."""
+    """What stands at an offset of the log where a record was expected."""
 
     NONE = 0
     NEED_MORE = 1  # the record is longer than the bytes at hand: not a fault
@@ -29,9 +29,9 @@ class Fault(IntEnum):
     PROPERTY_CRC = 13
     DELAY_LEVEL = 14
     BATCH_NUMBERS = 15
-    BLANK_SIZE = 16  # a BLANK in the wrong place; only a look for damage tells
+    BLANK_SIZE = 16  # a BLANK that does not end its segment; only `damage/` reports it
     MISSING = 17  # a segment's file is not there, or too short
-    TORN = 18  # a record that has lost a sector of its text; only a look for damage tells
+    TORN = 18  # a crash has lost a sector of the record's topic or properties (writer/torn)
 
 
 # fault -> (the field at fault, the reason)
@@ -56,7 +56,7 @@ REASONS = {
 
 
 class StoreError(Exception):
-    """A store is not what it must be; says file, offset, field, value and reason."""
+    """A store is not what it must be; the message says file, offset, field, value and reason."""
 
 
 class DamageFound(StoreError):

@@ -1,8 +1,8 @@
 """Every binary layout of a RocketMQ store, declared once.
 
 Each layout is a numpy structured dtype with explicit byte order ('>': big-endian, as Java's
-ByteBuffer writes) and its size asserted at import. No other module names an offset; kernels
-take theirs from the `*_AT` tuples made here.
+ByteBuffer writes), and its size is asserted at import. No other module writes down the offset of a
+field: kernels take offsets from the `*_AT` tuples that are made here.
 """
 
 import struct
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def as_struct(layout: np.dtype[Any]) -> struct.Struct:
-    """The same big-endian layout for one record at a time: numpy takes microseconds a field."""
+    """The layout as a Struct, for reading single records: numpy needs microseconds a field."""
     codes = {"i1": "b", "i2": "h", "i4": "i", "i8": "q"}
     names = layout.names or ()
     return struct.Struct(">" + "".join(codes[layout[name].str[1:]] for name in names))
@@ -35,7 +35,7 @@ MAGIC_BLANK = 0xCBD43194 - (1 << 32)  # CommitLog.BLANK_MAGIC_CODE
 IPV4_HOST = 8  # address bytes, then the port as a 4-byte int
 IPV6_HOST = 20
 
-# The start of every record, up to the first field whose place depends on a flag.
+# The start of every record, up to the first field whose offset in it depends on a flag.
 RECORD_HEAD = np.dtype(
     [
         ("totalSize", ">i4"),
@@ -44,7 +44,7 @@ RECORD_HEAD = np.dtype(
         ("queueId", ">i4"),
         ("flag", ">i4"),  # the application's own
         ("queueOffset", ">i8"),  # position in the ConsumeQueue, in entries
-        ("physicalOffset", ">i8"),  # the record's own place in the log
+        ("physicalOffset", ">i8"),  # where the record starts in the log
         ("sysFlag", ">i4"),  # see SYS_* below
         ("bornTimestamp", ">i8"),  # milliseconds
     ]
@@ -65,7 +65,7 @@ TOPIC_LENGTH_V1 = 1
 TOPIC_LENGTH_V2 = 2
 V1_TOPIC_MAX = 127  # bytes of a topic that a V1 record takes (Byte.MAX_VALUE)
 PROPERTIES_LENGTH = 2
-# The least a V1 record can have: IPv4 hosts, and no body, topic or properties.
+# The shortest V1 record: hosts of IPv4, and no body, topic or properties.
 RECORD_FIXED_BYTES = (
     RECORD_HEAD.itemsize
     + IPV4_HOST
@@ -76,7 +76,7 @@ RECORD_FIXED_BYTES = (
     + PROPERTIES_LENGTH
 )
 assert RECORD_FIXED_BYTES == 91
-# The most that stands before the body: both hosts IPv6.
+# The most bytes that stand before a body: both hosts are of IPv6.
 RECORD_PREFIX_MAX = RECORD_FIXED_BYTES - 3 + 2 * (IPV6_HOST - IPV4_HOST)
 
 BLANK = np.dtype([("size", ">i4"), ("magic", ">i4")])  # size: the rest of the segment
@@ -177,7 +177,7 @@ CHECKPOINT = np.dtype(
 assert CHECKPOINT.itemsize == 48
 CHECKPOINT_FILE_BYTES = 4096
 
-# --- what a scan hands to the builders, in staging only (native byte order) ------------------
+# --- what a scan hands to the builders: in staging files only, in native byte order ----------
 
 # One message for one queue, as the scan kernel notes it before it is grouped by queue.
 QUEUE_PUT = np.dtype(

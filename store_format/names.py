@@ -7,12 +7,12 @@ COMMIT_LOG = "commitlog"
 CONSUME_QUEUE = "consumequeue"
 BATCH_CONSUME_QUEUE = "batchconsumequeue"
 INDEX = "index"
-STAGED_INDEX = ".reput-index"  # what a writer will put in the place of INDEX
+STAGED_INDEX = ".reput-index"  # where a writer prepares the folder that will replace INDEX
 CONFIG = "config"
 CHECKPOINT = "checkpoint"
 ABORT = "abort"
 LOCK = "lock"
-UNFINISHED = ".reput-unfinished"  # stands where a set is being published, before its manifest
+UNFINISHED = ".reput-unfinished"  # this file is there while a set is published (manifest_last)
 MANIFEST = "manifest.json"
 
 _OFFSET_DIGITS = 20
@@ -25,7 +25,9 @@ LAST_INDEX_TIME = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) // t
 
 
 class UnsafeName(ValueError):
-    """A topic that must not become a folder: it would reach outside, or no such name can be."""
+    """A topic that must not become a folder's name: it would lead out of the store, or no file
+    system takes such a name.
+    """
 
 
 def segment_name(offset: int) -> str:
@@ -39,8 +41,8 @@ def segment_name(offset: int) -> str:
 
 
 def parse_segment_name(name: str) -> int:
-    """The offset in a segment's name. Raises ValueError if it is not 20 decimal digits, or no
-    long, which RocketMQ reads it as.
+    """The offset in a segment's name. Raises ValueError if the name is not 20 decimal digits, or
+    its number is too large for the Java long that RocketMQ reads it as.
     """
     if len(name) != _OFFSET_DIGITS or not (name.isascii() and name.isdigit()):
         raise ValueError(f"{name!r} is not a segment's name: 20 decimal digits")
@@ -99,6 +101,8 @@ def parse_index_name(name: str) -> int:
 
 
 def next_index_time(wanted: int, previous: int | None) -> int:
-    """The time that names the next IndexFile: as wanted, but after the one before."""
+    """The time (milliseconds) that the next IndexFile is named by: the wanted one, or a later one
+    where the file before it already has that name.
+    """
     within = min(max(wanted, 0), LAST_INDEX_TIME)
     return within if previous is None else max(within, previous + 1)

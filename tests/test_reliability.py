@@ -32,7 +32,7 @@ from tests.writer.stores import Clock
 SELECTED = 13  # each so many-th bit or byte; prime to 8, so that all bits of a byte come up
 
 # A wrong queueOffset or queueId that nothing covers may move its queue's next position above
-# the offsets that follow, which are then skipped: RocketMQ's rule (derive/queue_runs.fold).
+# the offsets that follow, which are then skipped: RocketMQ's rule (derive/queue_runs.number_run).
 # It is said, queue by queue.
 MOVES_OTHERS = ("queueId", "queueOffset")
 

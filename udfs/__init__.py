@@ -1,1 +1,5 @@
-"""The Arrow boundary: what is given to Spark's `mapInArrow`, with schemas as constants."""
+"""What runs in Spark's tasks: functions for `mapInArrow`, one module for each stage of a job.
+
+They read and write files by `store_format` and hand rows to each other through Spark. `append`
+alone is no task: it turns Arrow tables into messages for the writer.
+"""

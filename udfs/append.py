@@ -1,6 +1,6 @@
-"""Messages from Arrow tables and JSON objects, for the writer.
+"""Turns rows of Arrow tables and JSON objects into messages, and appends them by the writer.
 
-Columns (all but topic and body optional; a null is as if the column were missing):
+Columns (only topic and body are required; a null counts as a missing column):
 
 | column | type |
 |---|---|
@@ -37,7 +37,8 @@ FIELDS = (
     "delay_level", "born_timestamp", "born_host", "store_host", "reconsume_times", "wait",
     "unique_key",
 )  # fmt: skip
-# What the kernel has no columns for: a message that sets one of them is appended by itself.
+# The kernel of a bulk append has no columns for these fields: if a row sets one of them, the rows
+# of its batch are appended one by one.
 _SINGLE = ("delay_level", "born_host", "store_host", "reconsume_times", "unique_key")
 
 
@@ -64,7 +65,7 @@ def message_from(fields: Mapping[str, Any]) -> Message:
         raise BadRow("body is text")
     if not isinstance(given.get("topic"), str):
         raise BadRow("topic is wanted, as text")
-    # a map, as Arrow yields it; a null in it is as if the name were missing
+    # Arrow yields a map as pairs; a property whose value is null is left out
     properties = given.get("properties")
     if isinstance(properties, list) and all(isinstance(pair, tuple) for pair in properties):
         properties = dict(properties)
@@ -75,7 +76,7 @@ def message_from(fields: Mapping[str, Any]) -> Message:
         if value is not None and (
             not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)
         ):
-            # the value may be a property's, which no error shows
+            # the message does not show the value, because it may be that of a property
             wanted = (
                 " or ".join(_NAMES[one] for one in kind)
                 if isinstance(kind, tuple)
@@ -110,10 +111,10 @@ def append_arrow(
 ) -> BulkResult:
     """Append a table's rows, in order. Raises Refused, WriterFailed.
 
-    A batch of rows is checked before its first is written, unless its rows have to be appended
-    one by one. A Table, or a RecordBatch. first_row: the number that errors give its first row;
-    `row` of a Refused is counted from 0 all the same. done: told how many messages were just
-    appended, each time some were.
+    table: a Table or a RecordBatch. All rows of a batch are checked before the first is written,
+    unless they have to be appended one by one. first_row: the number of the first row in messages
+    of errors; `row` of a Refused counts from 0 all the same. done: called with the number of
+    messages that were just appended.
     """
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
@@ -212,14 +213,14 @@ _COLUMN_KINDS: dict[str, Any] = {
 
 
 def _has_born_before_1970(batch: pa.RecordBatch) -> bool:
-    """A bulk append takes 0 for now."""
+    """Whether a born_timestamp is 0 or less: a bulk append would take 0 for the current time."""
     if "born_timestamp" not in batch.schema.names:
         return False
     return bool(pc.any(pc.less_equal(batch["born_timestamp"].cast(pa.int64()), 0)).as_py())
 
 
 def _by_hooks(batch: pa.RecordBatch) -> bool:
-    """Whether a property is there that decides where a message goes (see writer.hooks)."""
+    """Whether a row has a property that decides where its message goes (see message/hooks)."""
     if not _is_set(batch, "properties"):
         return False
     column = batch["properties"]
@@ -253,7 +254,7 @@ def _columns(writer: CommitLogWriter, batch: pa.RecordBatch) -> Columns:
     keys = batch["keys"] if "keys" in names else None
     if keys is not None and not pa.types.is_null(keys.type) and not _is_text(keys.type):
         joined = pc.binary_join(keys, " ")
-        if joined.null_count > keys.null_count:  # a null among them makes it null
+        if joined.null_count > keys.null_count:  # a list with a null in it becomes null
             lost = pc.and_(joined.is_null(), keys.is_valid())
             raise _bad_row(lost, "keys: text or a list of texts is wanted")
         keys = joined
@@ -274,7 +275,7 @@ def _columns(writer: CommitLogWriter, batch: pa.RecordBatch) -> Columns:
 def _integers(batch: pa.RecordBatch, name: str, dtype: Any) -> Any:
     if name not in batch.schema.names:
         return np.zeros(len(batch), dtype)
-    # through uint64 the values of an unsigned column that are too large are negative
+    # Values of an unsigned column that are too large become negative here, and are refused then.
     wide = pc.fill_null(batch[name].cast(pa.int64(), safe=False), 0).to_numpy(zero_copy_only=False)
     narrow = wide.astype(dtype)
     wrong = narrow != wide
@@ -286,14 +287,14 @@ def _integers(batch: pa.RecordBatch, name: str, dtype: Any) -> Any:
 
 
 def _bad_row(where: Any, reason: str) -> BadRow:
-    """The error of the first row that the mask names."""
+    """The error for the first row for which the mask `where` is true."""
     error = BadRow(reason)
     error.row = int(pc.index(where, True).as_py())
     return error
 
 
 def _texts(column: Any, count: int) -> Texts:
-    """A column's values as bytes; nulls are empty. Copies only what is not laid out so."""
+    """A column's values as bytes; nulls are empty. Copies only if the column's layout differs."""
     if column is None or column.null_count == count:
         return Texts(np.zeros(count + 1, np.int64), np.zeros(0, np.uint8))
     if column.null_count:
@@ -307,7 +308,7 @@ def _texts(column: Any, count: int) -> Texts:
 
 
 def _properties(writer: CommitLogWriter, batch: pa.RecordBatch, tags: Any, keys: Any) -> Texts:
-    """Properties as they stand in a record, for the rows that have any of their own."""
+    """Properties as bytes of a record, for the rows that have properties besides tags and keys."""
     if not _is_set(batch, "properties"):
         return _texts(None, len(batch))
     encoder = writer.encoder

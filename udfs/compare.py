@@ -1,4 +1,7 @@
-"""Compare derived files with those that are there: pairs in, one row a difference out."""
+"""Compares the derived files of a store with newly derived ones (check, verify, recover).
+
+A task is given pairs of files, and yields a row for each pair that differs.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -29,9 +32,9 @@ NEVER = (1 << 63) - 1
 _CHUNK_BYTES = 1 << 20
 _CHUNK_ENTRIES = 1 << 16
 
-# One row a pair: a file there, the derived one in staging, and how much of it is in use.
-# unknown_before: an index file that begins with the log or after files that are gone, so that
-# nobody knows the time against which its first entry was measured.
+# One row for each pair: `there` is the store's file, `derived` the new one in staging, of which the
+# first `used` bytes are in use. unknown_before: the file is an index file whose predecessor is
+# gone, so that nobody knows the time from which the timeDiff of its first entry was computed.
 PAIR = schema(
     folder=pa.string(),
     there=pa.string(),
@@ -39,8 +42,8 @@ PAIR = schema(
     used=pa.int64(),
     unknown_before=pa.bool_(),
 )
-# The first difference of one file; what is there and what should be, as values of the field.
-# behind: the file is as it should be up to there, and its broker will go on with it.
+# The first difference of one file: the field's value in the store's file (`there`) and the right
+# one (`wanted`). behind: the file is right up to there, and its broker will add the rest.
 DIFFERENCE = schema(
     path=pa.string(),
     offset=pa.int64(),  # in the file
@@ -54,14 +57,15 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class CompareFiles:
-    """PAIR rows to DIFFERENCE rows; a pair that is the same gives none.
+    """Turns PAIR rows into DIFFERENCE rows; a pair without a difference gives none.
 
-    Only the part of a derived file that is in use counts, and that no entry follows it in a queue.
+    It compares the part of a derived file that is in use, and in a queue also checks that no entry
+    follows it.
 
-    log_start: entries of messages before it have expired: they are as good as what fills a
-    rebuilt file up to its first. again_from: records from here on are dispatched again when the
-    broker starts, so that a file may end before the first of them. growing: a broker appends to
-    the store, so that files may go on past log_end.
+    log_start: messages before this offset have expired. Where the store's file has their entries, a
+    rebuilt file only has pre-blanks, and that is no difference. again_from: the broker dispatches
+    records from here on again when it starts, so a file may end before the first of them. growing:
+    a broker appends to the store, so files may go on past log_end.
     """
 
     storage: Storage  # of the files there
@@ -124,7 +128,9 @@ class CompareFiles:
         return found
 
     def _expired(self, pair: Row, there: Reader, derived: Reader) -> int:
-        """How many bytes of the file there are entries of expired messages, and need not be."""
+        """How many bytes of the store's file are entries of expired messages: they are not
+        compared.
+        """
         if not (self.log_start and pair["folder"].startswith(CONSUME_QUEUE)):
             return 0
         length = pair["used"] // QUEUE_ENTRY_BYTES * QUEUE_ENTRY_BYTES
@@ -135,7 +141,9 @@ class CompareFiles:
         return blanks * QUEUE_ENTRY_BYTES if expired.all() else 0
 
     def _after(self, pair: Row, there: Reader) -> Row | None:
-        """An entry behind a queue's last one; RocketMQ reads no further than one without a size."""
+        """The difference if an entry follows a queue's last one. An entry whose size is 0 ends the
+        search, as it ends RocketMQ's reading.
+        """
         layout, at = entry_layout(pair["folder"]), pair["used"]
         if at + layout.itemsize <= there.state.size:
             entry = _read(there, at, layout.itemsize).view(layout)[0]
@@ -160,7 +168,9 @@ class CompareFiles:
     def _differs(
         self, pair: Row, there: Reader, derived: Reader, start: int, stop: int
     ) -> Row | None:
-        """The first difference in [start, stop); not in the first entry's time, if unknown."""
+        """The first difference in [start, stop), without the first entry's timeDiff if that cannot
+        be known.
+        """
         if not pair["unknown_before"]:
             return self._first(pair, there, derived, start, stop)
         layout: Any = INDEX_ENTRY.fields
@@ -171,9 +181,10 @@ class CompareFiles:
         )
 
     def _goes_on(self, pair: Row, there: Reader, derived: Reader, found: Row) -> Row | None:
-        """What to say of a file that is not as derived, where its broker is not done with it.
+        """Judges an index file that differs but to which its broker has not put all entries yet.
 
-        None: there are the derived entries and newer ones; behind: the first of them alone.
+        Returns None if it has all derived entries, and perhaps newer ones; the difference with
+        `behind` set if it has only the first of them.
         """
         head, wanted = index_header(there), index_header(derived)
         count, whole = (max(int(h["indexCount"]) - 1, 0) for h in (head, wanted))
@@ -238,7 +249,7 @@ def difference(path: str, at: int, field: str, there: int | None, wanted: int | 
             "behind": False}  # fmt: skip
 
 
-# --- files that the log gives none of ---------------------------------------------------------
+# --- files of the store for which nothing was derived from the log ------------------------------
 
 LOOK = schema(path=pa.string(), folder=pa.string())
 # least, greatest: physicalOffset over the queue entries in use, None where there is none
@@ -250,7 +261,7 @@ LOOKED = schema(
 
 @dataclass(frozen=True)
 class LookAtFiles:
-    """LOOK rows of queue files to LOOKED rows: what is in files that nothing was derived for."""
+    """Turns LOOK rows into LOOKED rows: what is in queue files for which nothing was derived."""
 
     storage: Storage
 

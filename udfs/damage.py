@@ -1,4 +1,6 @@
-"""Scan damaged segments past their damage: one row a segment, and a file of its ranges."""
+"""Scans damaged segments past their damage: yields a row for each, and writes a file
+of its ranges.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,14 +23,15 @@ from reput.udfs.scan import RunFiles, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of
 from reput.udfs.staging import RUNS, Staging, attempt_name
 
-# One row a segment.
+# One row for each damaged segment: how its scan ended, as in SCANNED, and what was damaged.
 MAPPED = SCANNED.append(pa.field("segment", pa.int64()))
 MAPPED = MAPPED.append(pa.field("live_end", pa.int64()))  # where its last live record ends
 MAPPED = MAPPED.append(pa.field("ranges", pa.int64()))
-# JSON, an array a cause: kind, fault, whether no live record of the segment follows, ranges, bytes
+# JSON, one array for each cause of damage: kind, fault, whether no live record of the segment
+# follows, how many ranges, and how many bytes.
 MAPPED = MAPPED.append(pa.field("causes", pa.string()))
 MAPPED = MAPPED.append(pa.field("lost_end", pa.int64()))  # of the last range lost before that
-MAPPED = MAPPED.append(pa.field("given_up", pa.bool_()))  # too many: the rest was not looked at
+MAPPED = MAPPED.append(pa.field("given_up", pa.bool_()))  # after MOST_RANGES the scan stopped
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,10 @@ class DamagedSegment:
 
 @dataclass(frozen=True)
 class MapSegments:
-    """Scans the damaged segments whose places in `segments` arrive in the column `id`.
+    """Scans those of `segments` whose indices arrive in the column `id`.
 
-    runs: (split, run name) of all that is known to be sound: what queues hold is told by those
-    before a segment.
+    runs: (split, run name) of all sound splits. Those before a segment say what the queues held
+    there, by which stale records are known.
     """
 
     storage: Storage  # that the store is on
@@ -98,7 +101,7 @@ class MapSegments:
 
 
 def padded(reader: Reader, segment: Segment) -> Read:
-    """Reads physical offsets; what is missing at a short file's end reads as zeros."""
+    """A function that reads by physical offsets; bytes that a short file lacks read as zeros."""
     read_there = segment.read_by(reader)
 
     def read(offset: int, buffer: np.ndarray) -> None:
@@ -112,7 +115,7 @@ def padded(reader: Reader, segment: Segment) -> Read:
 
 @dataclass(frozen=True)
 class _Before:
-    """What the queues hold by the runs of what is sound; read only if somebody asks."""
+    """Each queue's greatest queueOffset in the sound runs, which are only read when it is asked."""
 
     staging: Staging
     runs: tuple[str, ...]

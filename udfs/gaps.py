@@ -1,7 +1,7 @@
-"""Which positions of a queue are missing where the log lost bytes, and how queues begin.
+"""Finds the positions that a queue lost where the log lost bytes, and wrong first queueOffsets.
 
-Two entries of a queue that follow each other tell: the first one's queueOffset and the next
-one's. What is between them counts as lost only if bytes for so many messages were.
+If two neighbouring entries of a queue do not have neighbouring queueOffsets, those between may be
+lost. They count as lost only if the log lost enough bytes for so many messages between the two.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from reput.udfs.staging import LineFile
 
 _CREDIBLE = 1 << 62  # a queueOffset beyond it, or below 0, says nothing of what is lost
 
-# One row a gap: positions [first, first + count) of a queue, lost between two places of the log.
+# One row for each gap: positions [first, first + count) of a queue, lost between two records.
 GAP = schema(
     topic=pa.string(),
     queue_id=pa.int32(),
@@ -30,11 +30,12 @@ GAP = schema(
     count=pa.int64(),
     after=pa.int64(),  # the physical offset of the queue's record before, -1: none
     before=pa.int64(),  # and of the one after
-    # Not a gap: the queue's first `count` records, from place `before` on, say impossible
-    # queueOffsets (`value`, the first); they count as `first`, first + 1, ...
+    # The row is no gap but an Opening (damage/openings): the queue's first `count` records, from
+    # offset `before` on, have wrong queueOffsets, of which `value` is the first. They count as
+    # `first`, first + 1, ...
     decided=pa.bool_(),
     value=pa.int64(),
-    more=pa.int64(),  # the last row of a task: rows, positions that are not listed
+    more=pa.int64(),  # only in a task's last row: how many rows and positions are not listed
     more_positions=pa.int64(),
     lines=pa.string(),  # and the name of its file in staging, '' where there is none
 )
@@ -43,7 +44,7 @@ GAP_TOLD = ("topic", "queue_id", "batch", "first", "count", "after", "before")
 
 @dataclass(frozen=True)
 class RunGaps:
-    """The gaps in and before one run: arrays, one item each; see GAP and queues.GAP_COUNT."""
+    """The gaps in one run and before it, as arrays with an item for each gap (see GAP)."""
 
     counts: Any  # GAP_COUNT
     first: Any
@@ -60,12 +61,14 @@ class QueueGaps:
         self.place = -1  # of the last record
 
     def __call__(self, row: Row) -> np.ndarray:
-        """As NumberRuns wants them: none in a batch queue, whose positions are no queueOffsets."""
+        """The GAP_COUNT rows for NumberRuns; none in a batch queue, whose positions do not follow
+        queueOffsets.
+        """
         counts: np.ndarray = self.of(row).counts
         return counts[:0] if row["batch"] else counts
 
     def of(self, row: Row) -> RunGaps:
-        """The gaps of this run, which is taken in."""
+        """The gaps of the queue's next run."""
         offsets, ends, places = self._told(row)
         expected = self.expected
         if expected is None:
@@ -84,9 +87,10 @@ class QueueGaps:
         return RunGaps(counts, wanted[at], places_before[at], places[at])
 
     def _told(self, row: Row) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """queueOffsets, the next ones, and places, of a run's entries that can have a gap before.
+        """Of the run's entries that may have a gap before them: their queueOffsets, the offsets
+        that follow, and the physical offsets.
 
-        Of a consecutive run only the first can: it is given with the last one's place.
+        In a consecutive run only the first entry may have one; the last one's offset is added.
         """
         if row["batch"]:
             entries = decode_entries(self.files.entries(row, 0, row["count"]), True)
@@ -109,16 +113,17 @@ class QueueGaps:
 
 
 def queue_gaps(files: QueueFiles, lost: Lost) -> Callable[[], QueueGaps]:
-    """For NumberRuns: follows a queue's gaps, one queue after the other, in one task."""
+    """What NumberRuns calls for each queue of a task to get a QueueGaps."""
     reader = LostReader(lost, files.staging)
     return lambda: QueueGaps(files, reader)
 
 
 @dataclass(frozen=True)
 class FindGaps:
-    """RUN rows of whole queues, in order, to GAP rows: the first `most` of a task by their places.
+    """Turns RUN rows of whole queues, in order, into GAP rows; of a task the first `most` by
+    offset.
 
-    lines: all of them go as JSON lines into a file of staging as well.
+    lines: also write all of them as JSON lines into a file in staging.
     """
 
     files: QueueFiles
@@ -176,12 +181,12 @@ class FindGaps:
                     }  # fmt: skip
             if decided:
                 yield decided
-            for _ in runs:  # groupby goes on only behind them
+            for _ in runs:  # read the rest of the queue's runs, so that groupby goes on
                 pass
 
 
 class _First:
-    """The first rows by their places, at most `most`, whatever order they come in; see GAP."""
+    """Keeps the first `most` GAP rows by their offsets in the log; they may come in any order."""
 
     def __init__(self, most: int) -> None:
         self._most = most

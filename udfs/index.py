@@ -1,7 +1,8 @@
-"""Index files from puts: chain each file's puts, by slot range, then write the file in order.
+"""Builds index files from puts: finds the chains of each range of slots, then writes the file.
 
-Where files are fewer than cores, the ranges of a file are chained by tasks of their own
-(ChainRanges), whose chains come together by staging (MergeRanges).
+If there are at least as many files as cores, one task builds a whole file (BuildWhole). Otherwise
+several tasks find the chains of one file, a range of slots each (ChainRanges), and write them to
+staging, where MergeRanges reads them and writes the file.
 """
 
 from bisect import bisect_right
@@ -17,8 +18,8 @@ import pyarrow as pa
 
 from reput.store_format.derive.packed_puts import firsts, key_hashes, unpacked
 from reput.store_format.derived.index_file import (
-    NOTHING_BEFORE,
-    Before,
+    NO_MESSAGE,
+    IndexedMessage,
     capacity,
     chain,
     file_bytes,
@@ -41,10 +42,10 @@ _PUTS_A_READ = 1 << 16
 
 @dataclass(frozen=True)
 class IndexFiles:
-    """What the index stages need: staging, where the puts are, and the files' shape.
+    """What the index stages need: staging, where the puts are, and the sizes of the files.
 
-    runs: names of the splits' run files, in the log's order; ends: how many puts there are up
-    to the end of each, so that put number g is found by bisection.
+    runs: the names of the splits' run files, in the log's order; ends: how many puts there are up
+    to the end of each, by which put number g is found with a bisection.
     """
 
     staging: Staging
@@ -77,7 +78,7 @@ class IndexFiles:
         """INDEX_PUT rows [start, stop), a bounded number at a time."""
         for run, at, end in self._in_runs(start, stop):
             all_hashes, all_messages = self._open(run, HASHES), self._open(run, MESSAGES)
-            begun = sum(map(firsts, _pieces(all_hashes, 0, at)))  # messages whose first put is past
+            begun = sum(map(firsts, _pieces(all_hashes, 0, at)))  # messages with puts before `at`
             for hashes in _pieces(all_hashes, at, end):
                 first = begun - int(hashes[0] >= 0)
                 begun += firsts(hashes)
@@ -87,7 +88,7 @@ class IndexFiles:
             all_messages.close()
 
     def _in_runs(self, start: int, stop: int) -> Iterator[tuple[str, int, int]]:
-        """Where the puts [start, stop) are: runs, and from which of its puts up to which."""
+        """Where the puts [start, stop) are: (run, first put in it, last put in it + 1)."""
         run = bisect_right(self.ends, start)
         while start < stop:
             run_start = self.ends[run - 1] if run else 0
@@ -100,16 +101,16 @@ class IndexFiles:
     def _open(self, run: str, kind: str) -> Reader:
         return self.staging.storage.open(self.staging.path(run + kind))
 
-    def put(self, number: int) -> Before:
-        """Time and place of one put; of none where number is negative."""
+    def put(self, number: int) -> IndexedMessage:
+        """The message of one put; NO_MESSAGE if number is negative."""
         if number < 0:
-            return NOTHING_BEFORE
+            return NO_MESSAGE
         (puts,) = self.puts(number, number + 1)
-        return Before(int(puts["storeTimestamp"][0]), int(puts["physicalOffset"][0]))
+        return IndexedMessage(int(puts["storeTimestamp"][0]), int(puts["physicalOffset"][0]))
 
 
 def _read(reader: Reader, at: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Items [at, at + count) of a file of them."""
+    """Items [at, at + count) of a file that consists of items of this dtype."""
     buffer = np.empty(count * dtype.itemsize, np.uint8)
     reader.read_into(at * dtype.itemsize, buffer)
     return buffer.view(dtype)
@@ -125,7 +126,7 @@ class Chain(NamedTuple):
     """What `chain` found for one file and one range of its slots."""
 
     number: int  # of the range
-    previous: Int32s  # native, in the order of the range's puts
+    previous: Int32s  # in native byte order, in the order of the range's puts
     slots: np.ndarray  # INDEX_SLOT, as on disk
 
     @property
@@ -134,7 +135,7 @@ class Chain(NamedTuple):
 
 
 def chain_range(files: IndexFiles, file: int, number: int) -> Chain:
-    """Chain the puts of a file whose slots are in range `number`. Goes over all its puts."""
+    """The chains of range `number` of a file's slots. Reads all puts of the file."""
     low, high = slot_range(number, files.ranges, files.slots)
     start, stop = files.bounds(file)
     newest = np.zeros(high - low, np.int32)
@@ -148,7 +149,9 @@ def chain_range(files: IndexFiles, file: int, number: int) -> Chain:
 
 @dataclass(frozen=True)
 class ChainRanges:
-    """Chains one slot range of one file for each `id` = file * ranges + range; CHAINED rows."""
+    """For each `id` = file * ranges + range, finds the chains of that range; yields
+    CHAINED rows.
+    """
 
     files: IndexFiles
 
@@ -170,7 +173,9 @@ class ChainRanges:
 
 @dataclass(frozen=True)
 class MergeRanges:
-    """CHAINED rows of whole files, in order of their ranges, to finished files: BUILT rows."""
+    """Writes files from CHAINED rows, of which it gets all of a file in order;
+    yields BUILT rows.
+    """
 
     files: IndexFiles
 
@@ -188,7 +193,9 @@ class MergeRanges:
 
 @dataclass(frozen=True)
 class BuildWhole:
-    """Builds each file whose number arrives in `id`, where one range has all slots; BUILT rows."""
+    """Builds each file whose number arrives in `id`, with one range of all slots; yields BUILT
+    rows.
+    """
 
     files: IndexFiles
 
@@ -236,8 +243,8 @@ def _entries(
 ) -> Iterator[np.ndarray]:
     """The file's entries as on disk, with the chains of all ranges merged.
 
-    The first is measured against the time `before`, the others against `begin`. Each array is
-    valid until the next.
+    The timeDiff of the first one counts from the time `before`, all others from `begin`. Each
+    array is valid until the next one.
     """
     lows = np.array(
         [slot_range(each.number, files.ranges, files.slots)[0] for each in chains], np.int64

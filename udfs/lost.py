@@ -1,6 +1,6 @@
-"""What the log lost, and where: places and lengths in files of staging, read as they are needed.
+"""Which ranges of the log were lost: offsets and lengths, read from staging files when needed.
 
-A million ranges are 16 MB in a file of their segment; the driver holds a row a segment.
+A segment's ranges are in a file of its own, 16 MB for a million; the driver has a row a segment.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,11 @@ _PIECES_HELD = 4
 
 
 class LostPiece(NamedTuple):
-    """What one segment, or a hole before it, lost: ranges from `start` to the next piece's.
+    """What was lost in one segment, or in a hole before it: the ranges up to the next piece's
+    start.
 
-    run: of its file of ranges in staging, '' where there is none; those that start before `end`
-    count, the log's end; more: further ranges, (offset, length); total: bytes of all of them.
+    run: names the file of its ranges in staging, '' for none. Only ranges that start before `end`,
+    the log's end, count. more: further ranges (offset, length); total: the bytes of all ranges.
     """
 
     start: int
@@ -34,9 +35,9 @@ class LostPiece(NamedTuple):
 
 @dataclass(frozen=True)
 class Lost:
-    """What the log lost, a piece a segment that lost anything, ascending.
+    """What the whole log lost: a piece for each segment with losses, in ascending order.
 
-    from_start: the log begins at physical offset 0, so each queue began in it.
+    from_start: the log begins at physical offset 0, so the first message of each queue was in it.
     """
 
     pieces: tuple[LostPiece, ...]
@@ -48,7 +49,7 @@ class Lost:
 
 
 class LostReader:
-    """Answers how much was lost between two places; holds the ranges of a few segments."""
+    """Answers how much was lost between two offsets; holds the ranges of a few segments."""
 
     def __init__(self, lost: Lost, staging: Staging) -> None:
         self._pieces, self._staging = lost.pieces, staging
@@ -72,7 +73,9 @@ class LostReader:
         return found
 
     def _ranges(self, number: int) -> tuple[Int64s, Int64s]:
-        """Where a piece's ranges start, and the bytes of those before each, and of all."""
+        """Where a piece's ranges start, and the sum of lengths before each range and after the
+        last.
+        """
         if number not in self._held:
             if len(self._held) == _PIECES_HELD:
                 del self._held[next(iter(self._held))]

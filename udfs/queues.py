@@ -1,7 +1,8 @@
-"""ConsumeQueue segments from runs: number the queues' runs, then build file by file.
+"""Builds ConsumeQueue files from runs in three stages.
 
-Both functions get their rows sorted, all rows of one key in one partition: `number` by queue
-and the log's order, `build` by segment file and the log's order.
+`ListRuns` lists the runs of the scanned splits. `NumberRuns` gives each run its positions; one task
+gets all runs of a queue, in the log's order. `BuildQueueFiles` writes the files; one task gets all
+runs that reach into a file, in the log's order.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,9 +18,9 @@ from reput.store_format.derive.queue_runs import (
     NO_POSITION,
     REPEATED,
     Beginning,
-    PlaceRules,
+    PositionRules,
     begin,
-    fold,
+    number_run,
 )
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
 from reput.store_format.derived.queue_entries import decode_entries
@@ -36,7 +37,7 @@ _NO_ENTRIES = np.empty(0, np.uint8)
 _NO_OFFSETS = np.empty(0, np.int64)
 _ENTRIES_A_WRITE = 1 << 16
 
-# `count` positions are lost before the run's entry number `index`.
+# Before the run's entry number `index`, `count` positions are lost.
 GAP_COUNT = np.dtype([("index", "<i8"), ("count", "<i8")])
 _NO_GAPS = np.empty(0, GAP_COUNT)
 
@@ -47,7 +48,9 @@ SEGMENT_KEY = (*QUEUE_KEY, "segment")
 
 @dataclass(frozen=True)
 class ListRuns:
-    """The RUN rows of the splits whose numbers arrive in `id`; runs: their names in staging."""
+    """Yields the RUN rows of the splits whose numbers arrive in `id`; runs: their
+    names in staging.
+    """
 
     staging: Staging
     runs: dict[int, str]
@@ -61,12 +64,13 @@ class ListRuns:
                         yield rows.replace_schema_metadata(None)
 
 
-class Folded(NamedTuple):
-    """A run in its queue: how often each entry stands there, one after the other, and what then.
+class Numbered(NamedTuple):
+    """Where the entries of a run go in its queue.
 
-    copies: int64, 0 where it is left out, more where positions before it are lost; after: the
-    next position; skipped: entries left out for their queueOffsets; skips_at_end: one of them
-    comes after the last that is not.
+    copies: int64, how often each entry is written: 0 if it is left out, more than 1 if positions
+    before it are lost; after: the queue's next position behind the run; skipped: how many entries
+    are left out for their queueOffsets; skips_at_end: whether one of these is behind the last entry
+    that is written.
     """
 
     copies: np.ndarray
@@ -81,10 +85,10 @@ class QueueFiles:
 
     staging: Staging
     runs: dict[int, str]
-    rules: PlaceRules
+    rules: PositionRules
     queue_file_bytes: int  # mappedFileSizeConsumeQueue
     batch_file_bytes: int  # mapperFileSizeBatchConsumeQueue
-    firsts: str = REFUSE  # what is done with a queue's first queueOffset that cannot be one
+    firsts: str = REFUSE  # what to do where a queue's first queueOffset is impossible
 
     def entries_a_file(self, batch: bool) -> int:
         return self.file_bytes(batch) // entry_bytes(batch)
@@ -108,17 +112,17 @@ class QueueFiles:
             offsets[:decided] = row["decided_from"] + np.arange(decided)
         return offsets
 
-    def fold(self, row: Row, position: int, gaps: np.ndarray) -> "Folded":
-        """A run appended at `position`; gaps: GAP_COUNT rows, of which batch queues have none."""
+    def number(self, row: Row, position: int, gaps: np.ndarray) -> "Numbered":
+        """Number a run that starts at `position`; gaps: GAP_COUNT rows (none for batch queues)."""
         count = row["count"]
-        if row["batch"]:  # positions in a batch queue are no queueOffsets: its entries say them
-            return Folded(np.ones(count, np.int64), position + count, 0, False)
+        if row["batch"]:  # a batch queue has an entry for each batch, whatever its queueOffset
+            return Numbered(np.ones(count, np.int64), position + count, 0, False)
         offsets = self.offsets(row)
         entries = self.entries(row, 0, count) if len(offsets) else _NO_ENTRIES
         positions = np.empty(count, np.int64)
         at = 0
         for index, missing in [*gaps.tolist(), (count, 0)]:
-            position = fold(
+            position = number_run(
                 entries[at * QUEUE_ENTRY_BYTES : index * QUEUE_ENTRY_BYTES], offsets[at:index],
                 row["first"] + at, index - at, position, self.rules, positions[at:index],
             )  # fmt: skip
@@ -129,7 +133,7 @@ class QueueFiles:
         after = positions[placed[-1] + 1 :] if len(placed) else positions
         copies[gaps["index"]] += gaps["count"]
         skipped = positions == NO_POSITION
-        return Folded(copies, position, int(skipped.sum()), bool((after == NO_POSITION).any()))
+        return Numbered(copies, position, int(skipped.sum()), bool((after == NO_POSITION).any()))
 
     def gaps(self, row: Row) -> np.ndarray:
         """The GAP_COUNT rows of a PLACED row."""
@@ -149,10 +153,10 @@ class QueueFiles:
 
 @dataclass(frozen=True)
 class NumberRuns:
-    """RUN rows of whole queues, in order, to PLACED rows: one for each segment a run reaches."""
+    """Turns RUN rows of whole queues, in order, into PLACED rows: one for each file of a run."""
 
     files: QueueFiles
-    # called once a task, then once a queue: see reput.udfs.gaps.queue_gaps
+    # called once for each task; what it returns is called once for each queue (gaps.queue_gaps)
     gaps: Callable[[], Callable[[], Callable[[Row], np.ndarray]]] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -176,12 +180,12 @@ class NumberRuns:
                 start = position = beginning.position
                 if len(gaps) and gaps[0]["index"] == 0:
                     start = position = position - int(gaps[0]["count"])
-            folded = self.files.fold(row, position, gaps)
-            after, in_file = folded.after, self.files.entries_a_file(row["batch"])
+            numbered = self.files.number(row, position, gaps)
+            after, in_file = numbered.after, self.files.entries_a_file(row["batch"])
             last = (after - 1) // in_file
-            # The file is looked up before an entry is skipped: if the last one is full, an entry
-            # that is then skipped has created the next (ConsumeQueue.putMessagePositionInfo).
-            if after % in_file == 0 and folded.skips_at_end:
+            # RocketMQ looks the file up before it skips an entry. So if the last file is full, a
+            # skipped entry has created the next file (ConsumeQueue.putMessagePositionInfo).
+            if after % in_file == 0 and numbered.skips_at_end:
                 last += 1
             if after > position or last == position // in_file:
                 told = kept.add(gaps)
@@ -207,7 +211,7 @@ class NumberRuns:
 
 
 def opened(files: QueueFiles, rows: Iterator[Row]) -> Iterator[Row]:
-    """A queue's runs, with what is decided of its first entries in salvage (see openings)."""
+    """A queue's runs, with corrected queueOffsets for its first entries (damage/openings)."""
     undecided = {"decided": 0, "decided_from": 0}
     head: list[Row] = []
     offsets: list[int] = []
@@ -235,7 +239,7 @@ def opened(files: QueueFiles, rows: Iterator[Row]) -> Iterator[Row]:
 
 
 class GapFile:
-    """The gaps of one task's runs, in a staging file that is made when there is one."""
+    """Writes the gaps of a task's runs to a staging file, which is made for the first gap."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging = staging
@@ -243,7 +247,7 @@ class GapFile:
         self._name, self._bytes = "", 0
 
     def add(self, gaps: np.ndarray) -> Row:
-        """Keep the gaps of a run; the columns that say where."""
+        """Write the gaps of a run. Returns the columns of PLACED that say where they are."""
         told = {"gaps_name": self._name, "gaps_at": self._bytes, "gaps": len(gaps)}
         if len(gaps):
             if self._output is None:
@@ -260,7 +264,7 @@ class GapFile:
 
 @dataclass(frozen=True)
 class BuildQueueFiles:
-    """PLACED rows of whole segments, in order, to finished files: one BUILT row each."""
+    """Writes queue files from PLACED rows, of which it gets all of a file in order; BUILT rows."""
 
     files: QueueFiles
 
@@ -285,15 +289,15 @@ class BuildQueueFiles:
                 output = staging.storage.create(staging.path(name), digest=True)
             low = segment * self.files.entries_a_file(batch)
             high = low + self.files.entries_a_file(batch)
-            folded = self.files.fold(row, row["position"], self.files.gaps(row))
+            numbered = self.files.number(row, row["position"], self.files.gaps(row))
             if blank == entries == 0 and low < row["start"]:
                 blank = min(row["start"], high) - low
                 if output:
                     output.write(pre_blank(blank))
-            entries += self._append(row, folded.copies, low, high, output)
-            # a run that reaches over several segments is counted in its first
+            entries += self._append(row, numbered.copies, low, high, output)
+            # the skipped entries of a run that reaches into several files count in the first one
             if low <= row["position"] < high:
-                skipped += folded.skipped
+                skipped += numbered.skipped
         written = output.finish(self.files.file_bytes(batch)) if output else None
         return {
             "folder": folder,
@@ -321,7 +325,7 @@ class BuildQueueFiles:
             start, stop = int(chosen[0]), int(chosen[-1]) + 1
             size = entry_bytes(row["batch"])
             entries = self.files.entries(row, start, stop)
-            if (here[start:stop] != 1).any():  # some between are skipped, or stand for lost ones
+            if (here[start:stop] != 1).any():  # some are skipped, or written for lost ones too
                 times = np.maximum(here[start:stop], 0)
                 for numbers in _with_copies(times):
                     output.write(entries.reshape(-1, size)[numbers].reshape(-1))
@@ -331,12 +335,12 @@ class BuildQueueFiles:
 
 
 def can_be_named(segment: int, file_bytes: int) -> bool:
-    """Whether a segment's file has a name that is a Java long, and not below zero."""
+    """Whether the offset that names a segment's file is a Java long, and not below zero."""
     return 0 <= segment * file_bytes < 1 << 63
 
 
 def _with_copies(times: np.ndarray) -> Iterator[np.ndarray]:
-    """The numbers of entries, each as often as it stands in the file, in bounded pieces."""
+    """The indices of entries, each as often as the entry is written, in bounded pieces."""
     ends = np.cumsum(times)
     for at in range(0, int(ends[-1]), _ENTRIES_A_WRITE):
         places = np.arange(at, min(at + _ENTRIES_A_WRITE, int(ends[-1])))

@@ -1,4 +1,4 @@
-"""The damaged ranges of one segment, in a file of staging: rows of one size, read bit by bit."""
+"""The file in staging with the damaged ranges of a segment: rows of one size, read in pieces."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ _ROWS_A_PIECE = 1 << 14
 _KINDS = tuple(Kind)
 FOLLOWS = ("record", "stale record", "BLANK", "zeros", "segment's end", "the log's end")
 
-# One row a range; see damage/tolerant.Damage. kind and follows: numbers in the tuples above.
+# One row for each range; see damage/tolerant.Damage. kind, follows: indices in the tuples above.
 RANGE = np.dtype(
     [
         ("offset", "<i8"),
@@ -36,8 +36,8 @@ Causes = dict[tuple[str, int, bool], list[int]]  # (kind, fault, in the tail) ->
 class RangeFile:
     """Takes a segment's ranges in order and writes them as they come.
 
-    there_end: where the segment's file ends: what is behind is missing, not damaged. live_end:
-    asked where the last live record ends so far; ranges behind it may be the log's tail.
+    there_end: where the segment's file ends; ranges behind are missing, not damaged. live_end:
+    returns where the last live record so far ends; ranges behind it may be the log's tail.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class RangeFile:
             self._lost_end_in_tail = d.end
 
     def _settle(self) -> None:
-        """What a live record follows is not the log's tail."""
+        """Count ranges as lost, and not as the log's tail, when a live record follows them."""
         if not self._tail or self._last >= self._live_end():
             return
         for (kind, fault, _), (count, length) in self._tail.items():
@@ -82,7 +82,7 @@ class RangeFile:
         self._lost_end = max(self._lost_end, self._lost_end_in_tail)
 
     def finish(self, segment_end: int) -> dict[str, object]:
-        """Complete the file; the MAPPED columns that sum it up."""
+        """Complete the file. Returns the columns of MAPPED that sum it up."""
         if self._there_end < segment_end:
             self._add(Damage(self._there_end, segment_end, Kind.MISSING, Fault.MISSING, 0, None,
                              "segment's end"))  # fmt: skip

@@ -1,4 +1,6 @@
-"""Copy segments into a repaired log: fillers where damage is, the damaged bytes kept beside."""
+"""Writes the segments of a repaired log, with fillers in place of damage, and saves the damaged
+bytes in files of their own.
+"""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +27,7 @@ from reput.udfs.staging import Staging, attempt_name
 
 _PIECE_BYTES = 1 << 20
 
-# One row a segment of the repaired log. The names are in staging, '' where there is no file.
+# One row for each segment of the repaired log. Names are those in staging, '' where there is none.
 REPAIRED = schema(
     start=pa.int64(),
     name=pa.string(),
@@ -41,12 +43,12 @@ REPAIRED = schema(
 
 @dataclass(frozen=True)
 class SegmentRepair:
-    """One segment to be: where it starts, what it is made of, and what is known to be lost.
+    """How to write one segment of the repaired log.
 
-    source: None where the file is missing. run: its damage file in staging, None where it is
-    sound. zeros_from: from there on it is zeros though live records follow, -1: it is not.
-    lost: the positions that a range (by its offset) has to keep. timestamp: for fillers that
-    no record follows.
+    source: the old segment, None where its file is missing. run: names its file of damaged ranges
+    in staging, None where it is sound. zeros_from: the offset from which on it has only zeros
+    although live records follow in later segments, or -1. lost: for a range, by its offset, the
+    positions that fillers in it must keep. timestamp: that of fillers which no record follows.
     """
 
     start: int
@@ -68,9 +70,9 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True)
 class RepairSegments:
-    """Writes the segments whose places in `segments` arrive in the column `id`.
+    """Writes those of `segments` whose indices arrive in the column `id`.
 
-    live_end: where the log ends: what follows is zeros, and kept beside like all damage.
+    live_end: where the log ends. What follows is replaced by zeros, and saved as damage is.
     """
 
     storage: Storage  # that the store is on
@@ -162,7 +164,7 @@ class RepairSegments:
 
 
 def _corrected(damage: Damage, prover: Prover) -> Iterator[Edit]:
-    """The record's CRCs as its bytes have them, so that no recovery stops there."""
+    """Edits that make a record's CRCs match its bytes, so that no recovery stops there."""
     parts = prover.lengths(damage.offset)
     assert parts is not None
     at = damage.offset

@@ -1,4 +1,6 @@
-"""The scan as a `mapInArrow` function: split numbers in, SCANNED rows out, bytes to staging."""
+"""Scans splits in tasks: gets their numbers, yields SCANNED rows, and writes entries and puts to
+staging.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,10 +20,10 @@ _UNSAFE_SHOWN = 5
 
 @dataclass(frozen=True)
 class ScanSplits:
-    """Scans the splits whose places in `numbers` arrive in the column `id`.
+    """Scans those of `numbers` whose indices arrive in the column `id`.
 
-    firsts: the first record of a split where that is known from the split before; elsewhere the
-    split finds its own. Call with an iterator of Arrow batches, as Spark does.
+    firsts: the first record of a split, if it is known from the split before; otherwise the scan
+    looks for it. Spark calls this with an iterator of Arrow batches.
     """
 
     storage: Storage  # that the store is on
@@ -57,7 +59,7 @@ class ScanSplits:
 
 
 def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str, object]:
-    """The SCANNED row of a stretch that ended so; `run` names its run files."""
+    """The SCANNED row of a stretch that ended with `end`; `run` names its run files."""
     return {
         "split": number,
         "run": run,
@@ -81,7 +83,7 @@ _kept: list[Buffers] = []  # of the scan before in this process
 
 
 def _buffers(stretch_bytes: int, window_bytes: int) -> Buffers:
-    """Those of the scan before, if they suffice; a worker scans one stretch at a time."""
+    """The buffers of the scan before, if they suffice: a worker scans one stretch at a time."""
     kept = _kept[0] if _kept else None
     if kept is None or kept.stretch_bytes < stretch_bytes or kept.window_bytes != window_bytes:
         _kept[:] = [Buffers(stretch_bytes, window_bytes=window_bytes)]
@@ -135,7 +137,9 @@ class RunFiles:
         self._parts += 1
 
     def _safe(self, part: Runs) -> np.ndarray:
-        """Which queues can be folders; the others are noted and left out."""
+        """Which queues have a topic that can be a folder's name; the others are noted, and left
+        out.
+        """
         safe = np.ones(len(part.queues), np.bool_)
         for i, queue in enumerate(part.queues):
             try:
@@ -147,7 +151,7 @@ class RunFiles:
         return safe
 
     def finish(self, records: int) -> None:
-        """Complete the files; the rows' metadata has the number of records, for progress."""
+        """Complete the files. Their metadata gets the number of records, for the progress line."""
         sink = pa.BufferOutputStream()
         described = RUN.with_metadata({RECORDS: str(records)})
         with pa.ipc.new_stream(sink, described) as stream:

@@ -1,7 +1,9 @@
-"""The rows that cross Spark, as Arrow schemas.
+"""The rows that the stages of a rebuild hand to each other through Spark, as Arrow schemas.
 
-Rows say where bytes are; the bytes themselves are in staging files. Offsets and lengths are in
-bytes unless named otherwise; timestamps are milliseconds.
+The rows of other jobs are declared beside the stage that yields them: PAIR, DIFFERENCE, LOOK and
+LOOKED in `compare`, MAPPED in `damage`, GAP in `gaps`, REPAIRED in `repair`, SURVEYED in `survey`,
+TORN and NEWEST in `torn`. A row says where bytes are; the bytes themselves are in staging files.
+Offsets and lengths are in bytes unless named otherwise; timestamps are in milliseconds.
 """
 
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ def schema(**columns: pa.DataType) -> pa.Schema:
 
 
 def in_batches(rows: Iterator[dict[str, Any]], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows as batches of many: each batch costs both sides as much as a hundred rows do."""
+    """The rows in large batches, because a batch costs both sides as much as a hundred rows."""
     while some := list(islice(rows, _ROWS_A_BATCH)):
         yield pa.RecordBatch.from_pylist(some, columns)
 
@@ -36,7 +38,7 @@ def ids_of(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column("id").to_pylist()
 
 
-# One row a stretch scanned; see reput.store_format.derive.scan.End.
+# One row for each scanned stretch; see reput.store_format.derive.scan.End.
 SCANNED = schema(
     split=pa.int64(),
     run=pa.string(),  # the name of its run files in staging
@@ -55,7 +57,8 @@ SCANNED = schema(
     unsafe_topics=pa.list_(pa.string()),  # left out, escaped, at most a few
 )
 
-# One row a run: a queue's entries from one part of one stretch.
+# One row for each run: a queue's entries from one part of one stretch. A stretch has several parts
+# if the scan's buffers were full before its end.
 RUN = schema(
     topic=pa.string(),
     queue_id=pa.int32(),
@@ -64,17 +67,19 @@ RUN = schema(
     part=pa.int32(),  # parts of a stretch are in the log's order
     entries_at=pa.int64(),  # in the stretch's entries file
     count=pa.int64(),  # entries
-    offsets_at=pa.int64(),  # of the queueOffsets there, -1: first, first + 1, ...
+    offsets_at=pa.int64(),  # where its queueOffsets are in that file; -1: first, first + 1, ...
     first=pa.int64(),  # queueOffset of the first entry
     greatest=pa.int64(),  # the greatest queueOffset
 )
 
 # One row for each run and ConsumeQueue segment that it reaches into.
 PLACED = RUN.append(pa.field("position", pa.int64()))  # the queue's next position before the run
-# The run's first entries count as these queueOffsets, one after the other (damage/openings).
-PLACED = PLACED.append(pa.field("decided", pa.int64()))  # so many
+# Where a queue's first queueOffsets are wrong (damage/openings), the run's first `decided` entries
+# count as having the queueOffsets decided_from, decided_from + 1, ...
+PLACED = PLACED.append(pa.field("decided", pa.int64()))
 PLACED = PLACED.append(pa.field("decided_from", pa.int64()))
-# Positions whose messages are lost, before entries of the run: GAP_COUNT rows in a file.
+# Positions before entries of the run whose messages are lost: `gaps` rows of queues.GAP_COUNT, from
+# byte `gaps_at` on, in the staging file `gaps_name`.
 PLACED = PLACED.append(pa.field("gaps_name", pa.string()))
 PLACED = PLACED.append(pa.field("gaps_at", pa.int64()))
 PLACED = PLACED.append(pa.field("gaps", pa.int64()))
@@ -89,11 +94,11 @@ CHAINED = schema(
     puts=pa.int64(),  # puts of the file with a slot in the range
 )
 
-# One row an output file, under the name that its task gave it in staging.
+# One row for each output file, with the name that its task gave it in staging.
 BUILT = schema(
     folder=pa.string(),  # below the store's root
     number=pa.int64(),  # of the segment or index file
-    name=pa.string(),  # in staging, '' of a file that no name can be given
+    name=pa.string(),  # in staging; '' if no name can be given to the file (queues.can_be_named)
     length=pa.int64(),
     used=pa.int64(),  # bytes before the preallocated tail
     sha256=pa.string(),

@@ -1,6 +1,7 @@
-"""Where tasks put bytes: run files of the scan, chains of the index, and finished files.
+"""The staging folder, where tasks put bytes: runs of a scan, chains of the index, finished files.
 
-Every name is unique to the attempt that wrote it; a row that came back says which one counts.
+Spark may run a task twice, so every file's name is unique to the attempt that wrote it. A row that
+reached the driver says which of the files counts.
 """
 
 import json
@@ -36,7 +37,7 @@ class Staging(NamedTuple):
 
 
 def attempt_name(prefix: str) -> str:
-    """A name that no other attempt at the same work has."""
+    """A name that no other attempt at the same task gives to a file."""
     return f"{prefix}-{uuid.uuid4().hex}"
 
 

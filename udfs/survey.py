@@ -1,4 +1,7 @@
-"""Look past a break in the log for records that may be live: one row a queue and stretch."""
+"""Looks behind a fault in the log for records that may be live; jobs/engine/survey judges them.
+
+Yields a row for each queue of each stretch.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +31,7 @@ SURVEYED = schema(
 
 @dataclass(frozen=True)
 class SurveySplits:
-    """Surveys the splits in the column `id`, from `start` on; see survey_stretch."""
+    """Surveys the splits whose numbers arrive in the column `id`, from the offset `start` on."""
 
     storage: Storage
     splits: Splits
@@ -46,7 +49,8 @@ class SurveySplits:
         read = segment.read_by(reader)
         rows: list[dict[str, object]] = []
         at = max(stretch.start, self.start)
-        # what only looks like records is passed over without reading what they claim to hold
+        # The prover skips what only looks like a record, without reading the body it claims to
+        # have.
         prover = Prover(read, at, segment.end, self.rules.records)
         check_body = self.rules.check_body_crc and not self.rules.dispatch.property_crc
         buffers = Buffers(_BUFFERED_BYTES)

@@ -1,4 +1,4 @@
-"""Look for records that a crash has torn in their text, where no length or CRC shows it."""
+"""Finds records of which a crash has lost a sector of topic or properties, which no CRC covers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,16 +17,17 @@ from reput.udfs.schemas import ids_of, schema
 _WINDOW_BYTES = 8 << 20
 _MOST = 1000
 
-# One row a record. sure: a sector of it is lost; else it is the last one, and has a NUL in it.
+# One row for each such record. sure: a sector of it is certainly lost; otherwise it is the log's
+# last record and its text has a NUL, which may have been sent so.
 TORN = schema(offset=pa.int64(), size=pa.int64(), sure=pa.bool_())
 
 
 @dataclass(frozen=True)
 class FindTorn:
-    """Rows of the torn records from `start` to `end`, which is where the log ends.
+    """Yields TORN rows of the records from `start` to `end`, which is where the log ends.
 
-    durable: storeTimestamp of what was durable for sure; records before it cannot be torn. The
-    look ends at the first fault; it names the first thousand.
+    durable: records stored before this time (milliseconds) were durable and cannot be torn. The
+    search ends at the first fault, and yields at most a thousand rows.
     """
 
     storage: Storage
@@ -67,15 +68,15 @@ class FindTorn:
             done = torn + 1
 
 
-# The greatest storeTimestamp of what was looked at; 0 for none.
+# The greatest storeTimestamp of the records that were read; 0 for none.
 NEWEST = schema(timestamp=pa.int64())
 
 
 @dataclass(frozen=True)
 class FindNewest:
-    """One row: when the newest of the records that `look` goes over was stored.
+    """Yields one row: the greatest storeTimestamp of the records that `look` walks over.
 
-    Where the machine's clock was set back that is not the last one.
+    The last record does not have it if the machine's clock was set back.
     """
 
     look: FindTorn

@@ -1,13 +1,13 @@
-"""Load what tasks use before there is a task: modules, and each compiled kernel.
+"""Loads the modules and compiled kernels that tasks need, before there is a task.
 
-numba reads a kernel's machine code at its first call, so each is called once, with nothing in it.
+numba loads a kernel's machine code at the first call, so each kernel is called once with no rows.
 """
 
 import numpy as np
 import pyarrow as pa
 
 from reput.store_format.derive.packed_puts import unpacked
-from reput.store_format.derive.queue_runs import begin, fold, group_by_queue
+from reput.store_format.derive.queue_runs import begin, group_by_queue, number_run
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derive.scan import End, scan
 from reput.store_format.derived.index_file import chain, fill_entries
@@ -22,13 +22,13 @@ _BYTES = 1 << 10
 
 
 def load_kernels() -> None:
-    """Call all that a rebuild's tasks call, for no records."""
-    pa.array([0])  # imports pandas, where there is one
+    """Call each kernel that a rebuild's tasks call, with no records."""
+    pa.array([0])  # makes pyarrow import pandas, if it is installed
     release = profile(RELEASES[-1])
     rules = scan_rules(release, Settings(), ())
 
     def read(_: int, buffer: np.ndarray) -> None:
-        buffer[:] = 1  # no record is found there, nor does one stand at its start
+        buffer[:] = 1  # there is no record in such bytes
 
     for first in (0, FIND_FIRST):
         stretch = Stretch(0, _BYTES, 0, _BYTES, first)
@@ -41,7 +41,7 @@ def load_kernels() -> None:
     group_by_queue(np.zeros(0, QUEUE_PUT), np.zeros(0, np.int64), np.zeros(0, np.bool_))
     none, places = np.zeros(0, np.uint8), np.zeros(0, np.int64)
     begin(places, 0, 0, None, QUEUE_ENTRY_BYTES, place_rules(release))
-    fold(none, places, 0, 0, 0, place_rules(release), places)
+    number_run(none, places, 0, 0, 0, place_rules(release), places)
     links = np.zeros(0, np.int32)
     puts = unpacked(links, np.zeros(0, INDEX_MESSAGE))
     chain(links, 1, 1, 0, links, links)

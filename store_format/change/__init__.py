@@ -1,1 +1,1 @@
-"""What changes a store in place: each a list of steps that can be killed and repeated."""
+"""Changes a store in place (`install`, `recover`), in steps that can be killed and repeated."""

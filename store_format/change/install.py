@@ -1,12 +1,12 @@
-"""Putting a set of derived files in the place of a store's own, in one atomic step.
+"""Replaces a store's derived files by a set of new ones, in one atomic step.
 
-No system call swaps several folders at once, but one swaps two. So a new store root is built
-beside the old one: the set's files, and a second name (a hard link) of every other file of the
-store; then the two roots exchange their names. At every moment the store's path names a whole
-store, with the old files or the new ones. What is left of the old root is the set that was there,
-and is kept as `STORE.reput-old`.
+No system call exchanges several folders at once, but one exchanges two. So a new root of the store
+is built beside the old one. It has the set's files, and a second name (a hard link) for every other
+file of the store. Then the two roots exchange their names. At every moment the store's path leads
+to a whole store, with the old files or the new ones. The old derived files are kept in
+`STORE.reput-old`.
 
-All paths are below the folder that holds the store.
+All paths are relative to the folder that holds the store.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ class SetFile(NamedTuple):
 
 
 def kept_name(store: str) -> str:
-    """Where the set goes that was replaced."""
+    """The name of the folder for the set that was replaced."""
     return f"{store}.reput-old"
 
 
@@ -53,9 +53,9 @@ def install(
     files: Files, store: str, attempt: str, note: dict[str, Any], source: Files,
     wanted: Iterable[SetFile], log_start: int,
 ) -> None:  # fmt: skip
-    """Install the files of a set that is below `source`'s root. attempt: a name of its own.
+    """Install the files of a set that is below `source`'s root. attempt: a name that is unique.
 
-    The store's lock is held. note: what is to be known of the set when it is replaced in turn.
+    The caller holds the store's lock. note: is kept with the set, for when it is replaced in turn.
     Queues that the set does not have because all their messages have expired (those before
     log_start) are kept: without them a broker would number their next messages from 0.
     Raises StoreChanged where a file is not what the manifest says; StoreError where the store
@@ -91,7 +91,7 @@ def undo(files: Files, store: str, attempt: str, note: dict[str, Any]) -> None:
 
 @contextmanager
 def _removing(files: Files, store: str, staging: str) -> Iterator[None]:
-    """Leave nothing of an installation that was refused. After NotDurable all stays."""
+    """Remove what an installation that failed has made, except after NotDurable."""
     try:
         yield
     except NotDurable:
@@ -105,7 +105,8 @@ def _removing(files: Files, store: str, staging: str) -> Iterator[None]:
 def check_can_change(files: Files, store: str) -> None:
     """Raise StoreError for whatever an install, or its undoing later, could not bring to its end.
 
-    Before anything is changed: a link to a queue's folder would be kept, and could not be put back.
+    This is asked before anything is changed. A link to a queue's folder, for example, would be kept
+    with the old set, and `undo` could not put it back.
     """
     check_no_links(files, store)
     check_kept(files, store)
@@ -143,7 +144,9 @@ def unfinished(files: Files, store: str) -> list[str]:
 
 
 def foreign(files: Files, store: str) -> list[str]:
-    """What is named like one, and is another user's, or a link, or open to others: not touched."""
+    """Folders with such a name that are not this user's alone, or are links. They
+    are not touched.
+    """
     return [name for name in _staging(files, store) if not _is_our_folder(files, name)]
 
 
@@ -164,7 +167,7 @@ def clean_up(files: Files, store: str) -> list[str]:
 
 
 def read_note(files: Files, path: str) -> dict[str, Any] | None:
-    """What this user's installation noted; None where there is no such note, or no whole one."""
+    """The note of an installation by this user; None if there is none, or it is incomplete."""
     if not (files.exists(path) and files.is_ours(path)):
         return None
     file = files.open_read(path)
@@ -187,7 +190,7 @@ def expired_queues(files: Files, store: str, wanted: set[str], log_start: int) -
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for topic in files.names(f"{above}{kind}"):
             if not files.is_folder(f"{above}{kind}/{topic}"):
-                continue  # what somebody left there: RocketMQ passes over it
+                continue  # somebody else's file; RocketMQ ignores it too
             for queue_id in files.names(f"{above}{kind}/{topic}"):
                 queue = f"{kind}/{topic}/{queue_id}"
                 if queue not in wanted:
@@ -295,7 +298,7 @@ def _finish(files: Files, store: str, staging: str) -> None:
         if not files.exists(store):
             raise StoreError(f"{store}: is gone; {root} holds what it was")
         check_kept(files, store)
-        files.sync_folder("")  # the exchange, before anything of the old root goes
+        files.sync_folder("")  # makes the exchange durable before anything is removed
         for name in files.names(root):
             if name not in DERIVED:
                 _remove_tree(files, f"{root}/{name}")
@@ -304,7 +307,7 @@ def _finish(files: Files, store: str, staging: str) -> None:
         if files.exists(kept):
             _remove_tree(files, f"{staging}/{_OLDER}")
             files.rename(kept, f"{staging}/{_OLDER}")
-        files.sync_all("")  # so that what takes the kept set's name is that set and no more
+        files.sync_all("")  # so that all removals are durable and only the set gets that name
         files.rename(root, kept)
         files.sync_folder("")
     _remove_tree(files, staging)

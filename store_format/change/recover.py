@@ -1,7 +1,7 @@
-"""The steps that bring a store into the state of a clean stop. Each can be repeated.
+"""The steps by which `recover` brings a store into the state of a clean stop.
 
-`abort` is there from before the first change until after the last one: a broker that finds it
-recovers as after any crash, and so does the next run of this.
+Each can be repeated. The file `abort` is there from before the first change until after the last
+one. A broker that finds it recovers as after any crash, and so does the next run of `recover`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _PART = ".part"
 
 
 class Placed(NamedTuple):
-    """A derived file that is ready, and the name that it gets; both below the store."""
+    """A derived file that is ready, and the name that it will get; both are paths in the store."""
 
     staged: str
     path: str

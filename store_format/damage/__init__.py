@@ -1,1 +1,3 @@
-"""Past damage: which record after it is trusted, and what takes the place of a lost one."""
+"""How reput reads on after damage: which record behind it is trusted, and what
+replaces lost ones.
+"""

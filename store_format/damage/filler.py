@@ -1,8 +1,9 @@
-"""Records that fill a damaged range of the log, byte for byte as long, which RocketMQ accepts.
+"""Makes fillers: records that RocketMQ accepts and that replace a damaged range of the log exactly.
 
-Where it is known which message is lost, a filler has its topic, queue and offset, and the tag
-REPUT_LOST: the broker's own dispatch then gives every later message its old position. What is
-left is filled by records of a topic of our own, of the transaction type that no queue takes.
+Where it is known which message was lost, a filler has the message's topic, queue and queueOffset,
+and the tag REPUT_LOST. So the broker's own dispatch gives every later message its old position.
+The rest of the range is filled with records of the topic REPUT_LOST. They have the transaction type
+of a rolled-back message, which RocketMQ puts into no queue.
 """
 
 import zlib
@@ -21,11 +22,11 @@ from reput.store_format.message.encode import BORN, START, Draft, blank, finish,
 
 LOST_TAG = "REPUT_LOST"
 LOST_TOPIC = "REPUT_LOST"
-# A longer range takes several records: a broker holds a body in memory when it checks it.
+# A longer range takes several records, because a broker holds a whole body when it checks it.
 FILLER_BYTES = 1 << 20
 HOST = bytes(8)  # 0.0.0.0:0
 _TAGS = f"TAGS\x01{LOST_TAG}\x02".encode()
-# The broker takes the messages of these topics out again and sends them on to where they say.
+# The broker's own services read these topics and send each message on to its REAL_TOPIC.
 _SENT_ON = ("SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC")
 _REAL = f"REAL_TOPIC\x01{LOST_TOPIC}\x02REAL_QID\x010\x02".encode()
 
@@ -40,7 +41,9 @@ class Position(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """What fillers have of their surroundings: store time (ms), and whether `__CRC32#` is used."""
+    """What fillers copy from the records around them: store time (ms), and whether they have a
+    `__CRC32#`.
+    """
 
     timestamp: int
     crc_property: bool
@@ -61,14 +64,14 @@ def own_least_bytes(crc: bool) -> int:
 def fill(
     start: int, length: int, lost: Sequence[Position], stamp: Stamp, ends_segment: bool
 ) -> Iterator[bytes]:
-    """The bytes of [start, start + length): a filler a lost position, then what is left.
+    """The bytes of [start, start + length): one filler for each lost position, then the rest.
 
     ends_segment: the range ends where the segment does, so that a BLANK ends it. Raises
     ValueError where the positions do not fit, or the range is too short for any record.
     """
     room = length - (BLANK_BYTES if ends_segment else 0)
     need = _need(lost, stamp)
-    if need > room and stamp.crc_property:  # a position is worth more than a checksum
+    if need > room and stamp.crc_property:  # without `__CRC32#` more positions can be kept
         stamp = Stamp(stamp.timestamp, False)
         need = _need(lost, stamp)
     spare = room - need
@@ -99,7 +102,7 @@ def _need(lost: Sequence[Position], stamp: Stamp) -> int:
 
 
 def _to_the_end(at: int, end: int, stamp: Stamp, first: bool) -> Iterator[bytes]:
-    """A BLANK; before it a record, where the segment would have none (recovery wants one)."""
+    """A BLANK; and before it a record, if the segment would have none: recovery wants one."""
     if first and end - at >= BLANK_BYTES + own_least_bytes(stamp.crc_property):
         record = _own(at, own_least_bytes(stamp.crc_property), stamp)
         at += len(record)
@@ -108,7 +111,9 @@ def _to_the_end(at: int, end: int, stamp: Stamp, first: bool) -> Iterator[bytes]
 
 
 def own(at: int, length: int, stamp: Stamp) -> Iterator[bytes]:
-    """Records of our own topic over [at, at + length). Raises ValueError where it is too short."""
+    """Records of the topic REPUT_LOST that fill [at, at + length). Raises ValueError if that is too
+    short for a record.
+    """
     least = own_least_bytes(stamp.crc_property)
     if length < least:
         raise ValueError(f"{length} bytes are too few for a record")

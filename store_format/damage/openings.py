@@ -1,7 +1,7 @@
-"""How a queue begins that cannot begin so: what the queueOffsets that follow say of its first.
+"""Finds queues whose first queueOffset is wrong, and what it should be (for check and salvage).
 
-RocketMQ takes the first queueOffset of a queue whatever it is, and all lower ones that follow are
-then skipped (ConsumeQueue.putMessagePositionInfo). Salvage asks those that follow instead.
+RocketMQ accepts any first queueOffset of a queue and then skips all messages with lower ones
+(ConsumeQueue.putMessagePositionInfo). Salvage trusts the queueOffsets that follow instead.
 """
 
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 
-LOOKED_AT = 16  # entries of a queue's beginning: nobody's queue begins with more that are wrong
-LAST_FIRST_OFFSET = (1 << 63) // QUEUE_ENTRY_BYTES - 1  # beyond it no file's name is a Java long
-# and Java's multiplication by an entry's bytes wraps
+LOOKED_AT = 16  # how many of a queue's first entries are compared
+# Behind this queueOffset the name of a queue file would be no Java long, and Java's multiplication
+# by the bytes of an entry wraps.
+LAST_FIRST_OFFSET = (1 << 63) // QUEUE_ENTRY_BYTES - 1
 
 
 class Opening(NamedTuple):
-    """The first `entries` entries of a queue are outvoted: they count as `first`, first + 1, ...
-
-    Those below zero have no position and are left out.
+    """A queue's first `entries` entries are outvoted by the later ones: their queueOffsets count as
+    `first`, first + 1, ... An entry whose offset would then be below zero is left out.
     """
 
     entries: int
@@ -30,12 +30,13 @@ def can_be_first(offset: int) -> bool:
 
 
 def opening(offsets: Sequence[int], is_all: bool) -> Opening | None:
-    """What a queue's first queueOffsets say of the very first; None: it may be as it is.
+    """What a queue's first queueOffsets should be; None where they can stay as they are.
 
-    offsets: the first LOOKED_AT of the queue, in the log's order; is_all: it has no more. One is
-    outvoted where it can be no queue's first, or is above the next, which goes on by one (a queue
-    of 0 and 1 behind any other is a topic that was made anew). Records of a queue follow each
-    other, so that those before a credible one count down from it; where none is, they count from 0.
+    offsets: the queue's first LOOKED_AT offsets, in the log's order; is_all: the queue has no more.
+    An offset is outvoted if it can be no queue's first, or if it is above the next offset and the
+    one after that goes on by one. (If these are 0 and 1, the topic was deleted and made again, and
+    nothing is wrong.) The records before the first credible one count down from it; if none is
+    credible they count from 0.
     """
     wrong = 0
     while wrong < len(offsets) and _outvoted(offsets[wrong : wrong + 3]):

@@ -1,9 +1,12 @@
-"""After damage: the next record that proves itself.
+"""Finds the next record after damage that can be trusted, of which it is said that it proves
+itself.
 
-A record does where its magic number and its own place stand, its parts add up, its body has its
-CRC, a `__CRC32#` property the record's, and where it ends another record begins, or a BLANK, or
-nothing is written. Where what follows is damaged beyond recognition, a CRC has to be there.
-Whether it is stale is asked later, of what the log holds before: see tolerant.
+A record proves itself if all of this holds: it has a magic number; its physicalOffset is where it
+starts; its lengths add up to its size; its body matches bodyCRC; a `__CRC32#` property, if it has
+one, matches; and where it ends a record or a BLANK begins, or nothing is written. If the bytes
+behind it are none of these, because they are damaged too, a CRC must cover it (of a body, or
+`__CRC32#`). A record that proves itself may still be stale, left from before the log was cut;
+`tolerant` decides that by what the log has before it.
 """
 
 import zlib
@@ -51,7 +54,7 @@ _CRC_START, _CRC_END = b"__CRC32#\x01", b"\x02"
 
 
 class Parts(NamedTuple):
-    """A record whose lengths add up: its size, and where its body and properties stand."""
+    """A record whose lengths add up to its size: where its body and properties are."""
 
     size: int
     magic: int
@@ -66,9 +69,9 @@ class Parts(NamedTuple):
 class Prover:
     """Looks for records in one segment, [start, end) of the log, without trusting any length.
 
-    read: fills a buffer from a physical offset. Reads each byte a bounded number of times,
-    however many places look like records, as long as searches go forward. It may begin in the
-    middle of the segment.
+    read: fills a buffer from a physical offset. As long as each search starts behind the one
+    before, each byte is read a bounded number of times, however many offsets look like records.
+    start: may be in the middle of the segment.
     """
 
     def __init__(self, read: Read, start: int, end: int, rules: RecordRules) -> None:
@@ -78,7 +81,8 @@ class Prover:
         self._window_at = 0
         self._crcs: PrefixCrc | None = None
         flags = (0, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, _HOST_FLAGS)
-        # asked at each of a million ranges: a kernel's call from Python costs more than its work
+        # A damaged segment may ask a million times, and to call a kernel from Python costs more
+        # than this little arithmetic: so the results are kept.
         self._prefixes = {each: int(prefix_bytes(each, rules)) for each in flags}
         self._stored = {each: int(store_timestamp_at(each, rules)) for each in flags}
         self._topic_bytes = {m: int(topic_length_bytes(m)) for m in (MAGIC_V1, MAGIC_V2)}
@@ -90,11 +94,11 @@ class Prover:
         return self._crcs.hashed if self._crcs else 0
 
     def next_record(self, at: int) -> int:
-        """The first place from `at` on whose record proves itself; NOT_FOUND."""
+        """The first offset from `at` on of a record that proves itself, or NOT_FOUND."""
         return self._next(at, self.proves)
 
     def next_sound(self, at: int, check_body: bool) -> int:
-        """The first place from `at` on where a walk would take a record; NOT_FOUND."""
+        """The first offset from `at` on of a record that a walk would accept, or NOT_FOUND."""
 
         def sound(place: int) -> bool:
             parts = self.lengths(place)
@@ -116,7 +120,9 @@ class Prover:
         return NOT_FOUND
 
     def next_blank(self, at: int) -> int:
-        """The first place from `at` on of a BLANK that is as long as what is left; NOT_FOUND."""
+        """The first offset from `at` on of a BLANK whose size is the segment's rest,
+        or NOT_FOUND.
+        """
         magic = MAGIC_BLANK.to_bytes(4, "big", signed=True)
         while at + BLANK_BYTES <= self._end:
             raw = self._load(at).tobytes()
@@ -145,7 +151,9 @@ class Prover:
         return not parts.body_length or self._crc(*body) == parts.body_crc
 
     def lengths(self, at: int) -> Parts | None:
-        """The parts of what stands at `at`, if they add up; whatever magic number and place."""
+        """The parts of the record at `at` if its lengths add up; its physicalOffset
+        is not checked.
+        """
         head = self._peek(at, RECORD_PREFIX_MAX).tobytes()
         if len(head) < RECORD_FIXED_BYTES:
             return None
@@ -172,7 +180,9 @@ class Prover:
         return Parts(size, magic, place, crc, at + prefix, body, properties, timestamp)
 
     def ends_well(self, at: int) -> bool:
-        """Whether a record may end at `at`: another's first fields, BLANK, zeros, the end."""
+        """Whether a record may end at `at`: another one, a BLANK, zeros or the segment's end
+        follow.
+        """
         if at == self._end:
             return True
         head = self._peek(at, RECORD_HEAD_BYTES)
@@ -187,7 +197,9 @@ class Prover:
         return first["magic"] in self._magics or (whole and int(first["physicalOffset"]) == at)
 
     def starts_surely(self, at: int) -> bool:
-        """A magic number with its own place, or a BLANK of the right size."""
+        """Whether a magic number with the right physicalOffset, or a BLANK of the right size, is at
+        `at`.
+        """
         head = self._peek(at, RECORD_HEAD_BYTES).tobytes()
         if len(head) < BLANK_BYTES:
             return False
@@ -208,11 +220,11 @@ class Prover:
         return self._peek(at, length).tobytes()
 
     def crc_of(self, at: int, end: int) -> int:
-        """CRC-32 of the bytes at [at, end), less its highest bit, as RocketMQ keeps it."""
+        """CRC-32 of the bytes at [at, end) without its highest bit, as RocketMQ stores it."""
         return self._crc(at, end)
 
     def crc_of_changed(self, at: int, end: int, head: bytes) -> int:
-        """As crc_of, of bytes that begin with `head` instead of what stands there."""
+        """As crc_of, but with `head` in place of the first bytes."""
         rest = PrefixCrc(self._read, self._start, self._end) if self._crcs is None else self._crcs
         self._crcs = rest
         length = end - at - len(head)

@@ -1,10 +1,10 @@
-"""Scan one segment past its damage: what is sound is dispatched, what is not is reported.
+"""Scans one segment past its damage: sound records are dispatched, all other ranges are reported.
 
-Each range of the segment is sound, damaged or stale. A record that fails a CRC but whose
-lengths add up, in its own place and with another after it, is reported and walked over: it
-keeps its place in its queue. After anything worse the scan goes on at the next record that
-proves itself (resync); from there on records are stale while they were stored before the last
-sound one, or while their queue has their queueOffset already.
+Each range of the segment is sound, damaged or stale. If only a record's CRC is wrong, and its
+lengths add up, its physicalOffset is right and another record follows, it is reported but also
+dispatched, so that its queue keeps its positions. After any worse fault the scan goes on at the
+next record that proves itself (`resync`). The records from there on are stale as long as they were
+stored before the last live record, or their queue already has their queueOffset.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -27,30 +27,30 @@ from reput.store_format.layouts import (
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Marks, Read, Walk
 
-MOST_RANGES = 1_000_000  # a segment: after so many its rest counts as damaged
+MOST_RANGES = 1_000_000  # in one segment; after so many the segment's rest counts as damaged
 _PUTS = 1 << 16
 _HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
 _WHOLE = (Fault.BODY_CRC, Fault.PROPERTY_CRC)
 
 
 class Kind(StrEnum):
-    """What a range of the log is, if not sound."""
+    """What a range of the log is if it is not sound."""
 
     DAMAGED = "damaged"
-    STALE = "stale"  # records of an earlier time, or of another place
-    CONTENT = "content"  # one record that only fails a CRC; it is dispatched
-    MISSING = "missing"  # no file, or it ends before
+    STALE = "stale"  # records from before the log was cut, or with another physicalOffset
+    CONTENT = "content"  # one record of which only a CRC is wrong; it is dispatched
+    MISSING = "missing"  # the segment's file is gone, or ends before this range
 
 
 class Damage(NamedTuple):
-    """One range [offset, end) of the log, in physical offsets, and what was wrong first."""
+    """One range [offset, end) of the log, in physical offsets, and the first fault in it."""
 
     offset: int
     end: int
     kind: Kind
     fault: Fault
     size: int  # what totalSize says at `offset`
-    value: int | None  # what the field at fault says, where it is one of the record's first
+    value: int | None  # the value of the field at fault, if it is one of a record's first fields
     follows: str  # what stands at `end`: record, stale record, BLANK, zeros, segment's end
 
     @property
@@ -59,11 +59,11 @@ class Damage(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What the log holds before a segment: what tells a stale record from a live one.
+    """What the log has before a segment; a stale record is told from a live one by it.
 
-    known: (topic, queue id) -> the greatest queueOffset, or None. is_last: no later segment has
-    anything: only then stale records can be. RocketMQ deletes the segments after a truncation,
-    and has written over all that was stale in one when it begins the next.
+    known: (topic, queue id) -> the greatest queueOffset, or None. is_last: all later segments are
+    empty. Only then can there be stale records: RocketMQ deletes the segments behind a truncation,
+    and has overwritten all stale records in a segment when it begins the next one.
     """
 
     timestamp: int | None
@@ -71,7 +71,7 @@ class Before(NamedTuple):
     is_last: bool = True
 
 
-_NEVER = -(1 << 63)  # below every queueOffset but the least, which is as good
+_NEVER = -(1 << 63)  # below every queueOffset; if a record has this one, it counts as none
 NOTHING_BEFORE = Before(None, lambda topic, queue_id: None)
 
 
@@ -103,8 +103,8 @@ class TolerantScan:
         self.most_ranges = MOST_RANGES
         self._dispatched = Dispatched(buffers)
         self._known: dict[tuple[str, int], int] = {}
-        self._suspect = False  # stale records may follow
-        self._held: Damage | None = None  # it may go on
+        self._suspect = False  # damage was met, so that stale records may follow
+        self._held: Damage | None = None  # a range not reported yet, as the next one may extend it
 
     def run(self) -> Iterator[Any]:
         """Yields IndexPuts, Runs and Damage, each in the log's order, and last one End.
@@ -118,7 +118,7 @@ class TolerantScan:
             yield part
 
     def _note(self, part: Runs) -> None:
-        """Keep what the queues hold by now: it tells stale records."""
+        """Remember the greatest queueOffset of each queue, by which stale records are known."""
         for i in np.flatnonzero(part.runs.count).tolist():
             key = part.queues[i].topic, part.queues[i].queue_id
             greatest = int(part.runs.greatest[i])
@@ -139,7 +139,7 @@ class TolerantScan:
         yield end
 
     def _sound(self, at: int) -> Generator[Any, None, tuple[int, Fault]]:
-        """Walk and dispatch while records are whole; (where that ends, why)."""
+        """Walk and dispatch as long as records are whole; returns (where that ends, the fault)."""
         for step in self.walk.marked(at, self.segment_end):
             rows, wrong, at, fault = step.rows, step.wrong, step.next, step.fault
             if wrong is not None and wrong[-1] and not self.prover.ends_well(at):
@@ -151,9 +151,9 @@ class TolerantScan:
         return at, Fault.NONE if at < self.segment_end else Fault.SHORT_TAIL
 
     def _doubt(self, at: int) -> Fault:
-        """Why a record longer than what is at hand is not worth reading; NONE: it is.
+        """The fault for which a record that reaches past the window is not worth reading, or NONE.
 
-        Without this, sizes that lie would have the same megabytes read again and again.
+        Without this, forged sizes could make the scan read the same megabytes again and again.
         """
         parts = self.prover.lengths(at)
         if parts is None:
@@ -164,7 +164,7 @@ class TolerantScan:
         return Fault.NONE if whole else Fault.BODY_CRC
 
     def _rows(self, window: Bytes, rows: Rows, wrong: Marks | None) -> Generator[Any, None, None]:
-        """Dispatch rows; report what is stale, what fails a CRC, and what is malformed."""
+        """Dispatch rows, and report those that are stale, fail a CRC or are malformed."""
         wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
         while len(rows):
             if self._suspect:
@@ -193,7 +193,7 @@ class TolerantScan:
             rows, wrong = rows[good:], wrong[good:]
 
     def _stale(self, window: Bytes, rows: Rows) -> int:
-        """How many rows from the first on are stale."""
+        """How many rows are stale, counted from the first one up to the first that is live."""
         if not self.before.is_last:
             return 0
         last = self.end.last_timestamp if self.end.records else self.before.timestamp
@@ -235,7 +235,7 @@ class TolerantScan:
         return self.segment_end
 
     def _damaged(self, at: int, fault: Fault) -> Generator[Any, None, int]:
-        """Report the damage at `at`; where the scan goes on."""
+        """Report the damage at `at`; returns the offset at which the scan goes on."""
         kind = Kind.DAMAGED
         found = NOT_FOUND
         parts = self.prover.lengths(at)
@@ -243,7 +243,7 @@ class TolerantScan:
             if fault == Fault.PLACE:
                 kind = Kind.STALE
             if self.prover.starts_surely(at + parts.size):
-                found = at + parts.size  # one record, whatever its body holds
+                found = at + parts.size  # the damage is one record; its body is not searched
         if found == NOT_FOUND:
             found = self._search(at + 1)
         if found != NOT_FOUND:
@@ -269,7 +269,9 @@ class TolerantScan:
         return self.prover.next_record(at) if self.ranges < self.most_ranges else NOT_FOUND
 
     def _last_byte(self, at: int) -> int:
-        """The last place from `at` on that is not zero; at - 1 where there is none."""
+        """The offset of the segment's last byte that is not zero; at - 1 if all are,
+        from `at` on.
+        """
         last = at - 1
         for start, window in self.walk.windows(at, self.segment_end):
             written = np.flatnonzero(window)
@@ -292,7 +294,9 @@ class TolerantScan:
         self.ranges += 1
 
     def _values_at(self, at: int, fault: Fault) -> tuple[int, int | None]:
-        """The size there, and the field at fault where that is one of the first."""
+        """The totalSize at `at`, and the value of the field at fault if it is one of the first
+        ones.
+        """
         raw = self.prover.bytes_at(at, RECORD_HEAD.itemsize).ljust(RECORD_HEAD.itemsize, b"\0")
         fields = _HEAD.unpack(raw)
         size, name = fields[0], REASONS.get(fault, ("", ""))[0]
@@ -307,10 +311,10 @@ class TolerantScan:
 
 
 class Dispatched:
-    """What the puts that are still in the buffers say of their queues' greatest queueOffsets.
+    """The greatest queueOffset of each queue among the puts that are still in the buffers.
 
-    Each put is looked at once, when a record after damage is judged; asked at each of a million
-    ranges, so that the outputs need not be emptied there.
+    It is asked for at each damaged range, of which there may be a million. So that the buffers
+    need not be emptied each time, it reads them as they are, and looks at each put only once.
     """
 
     def __init__(self, buffers: Buffers) -> None:

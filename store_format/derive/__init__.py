@@ -1,1 +1,1 @@
-"""From the log to what is derived: which queue and which keys a message goes to, and where."""
+"""From the log to entries: which queues and index keys a message gets, and its queue positions."""

@@ -1,8 +1,9 @@
 """Dispatch: which queues and which index keys one message goes to.
 
-CommitLog.checkMessageAndReturnSize computes tagsCode and the batch's numbers,
-ConsumeQueue.putMessagePositionInfoWrapper and MultiDispatchUtils the queues, and
-IndexService.buildIndex the keys. Positions in a queue are not known here: see consume_queue.
+In RocketMQ, CommitLog.checkMessageAndReturnSize computes tagsCode and the numbers of a batch,
+ConsumeQueue.putMessagePositionInfoWrapper and MultiDispatchUtils choose the queues, and
+IndexService.buildIndex makes the keys. A put says its queue and queueOffset, but not yet the
+position that it gets there: `queue_runs.number_run` decides that later.
 """
 
 from collections import namedtuple
@@ -56,9 +57,9 @@ DispatchRules = namedtuple(
     "split_properties index index_tags batch_queues multi_dispatch lmq skips_retry skips_slash "
     "skips_delays skips_system property_crc zero_property_crc",
 )
-# Where the puts go, those of the index packed (packed_puts), and how many there are:
-# used is int64 (queue puts, hashes, messages). Kernels are given the arrays one by one, as with
-# QueueTable.
+# Where dispatch writes its puts; those of the index are packed (packed_puts). `used` is int64
+# (queue puts, hashes, messages): how many of each there are. Kernels are given the arrays one by
+# one, as those of a QueueTable.
 Puts = namedtuple("Puts", "queue hashes messages used")
 
 _NONE = int(Fault.NONE)
@@ -79,9 +80,9 @@ def _has(places: Places, name: int) -> bool:
 def _tags_code(
     buf: Bytes, row: Row, places: Places, flags: int, delays: npt.NDArray[np.int64]
 ) -> tuple[int, int]:
-    """(fault, tagsCode): the tags' hash, or on the schedule topic the time of delivery.
+    """(fault, tagsCode): the hash of the tags, or on the schedule topic the time of delivery.
 
-    delays: int64 milliseconds of levels 1, 2, ...; a level above the highest counts as that.
+    delays: int64, milliseconds of levels 1, 2, ...; a higher level counts as the highest one.
     """
     code: Any = np.int64(0)
     if _has(places, TAGS):
@@ -176,7 +177,7 @@ def _multi_dispatch(
         if not skip:
             well_formed, queue_offset = parse_integer(buf, offset_at, offset_stop, 64)
             if not well_formed:
-                return  # Long.parseLong throws: the rest of the list is not dispatched
+                return  # Long.parseLong throws here, so RocketMQ dispatches none of the rest
             queue_id = row.queueId
             if rules.lmq and starts_with(buf, at, stop, LMQ_PREFIX):
                 queue_id = 0
@@ -190,7 +191,7 @@ def _multi_dispatch(
 
 @inlined
 def _put_key(buf: Bytes, at: int, end: int, seed: np.int32, hashes: Any, used: Any) -> None:
-    """One index key: `seed` is the hash of what stands before it (`topic#`)."""
+    """Put one index key. seed: the hash of the text before the key (`topic#`)."""
     hashed = np.int64(hash_code(buf, at, end, seed))
     # IndexFile.indexKeyHashMethod: Math.abs of Integer.MIN_VALUE is negative and counts as 0
     hashes[used[1]] = 0 if hashed == -(1 << 31) else abs(hashed)
@@ -236,17 +237,18 @@ def dispatch(
     puts: Puts,
     places: Places,
 ) -> tuple[int, int]:
-    """Dispatch rows in order; (rows dispatched, fault of the next one).
+    """Dispatch rows in order; returns (rows dispatched, fault of the next one).
 
-    NEED_MORE: the outputs must be emptied before the next row. places: int64, shape
-    (len(properties.NAMES), 2), what find_properties needs.
+    The fault NEED_MORE means that the outputs must be emptied before the next row. places: int64,
+    shape (len(properties.NAMES), 2), working memory for find_properties.
     """
     batch_names, batch_ends = batches
     slots, queues, names, names_used = table
     queue_puts, hashes, messages, used = puts
     for i in range(len(rows)):
         row = rows[i]
-        # whatever this message's lengths allow must fit: every second byte a key or a queue
+        # All keys and queues that a message of this length may name must fit into the outputs: at
+        # most every second byte of the properties names another one.
         most = row.propertiesLength + 3
         if (
             used[0] + most > len(queue_puts)
@@ -272,7 +274,7 @@ def dispatch(
         base: int = row.queueOffset
         batch_size: Any = np.int64(1)
         if rules.batch_queues and _has(places, INNER_NUM) and _has(places, INNER_BASE):
-            # CommitLog.setBatchSizeIfNeeded: whatever the topic, what is no number is a failure
+            # CommitLog.setBatchSizeIfNeeded: on any topic, a value that is no number is a fault.
             base_ok, base = parse_integer(buf, places[INNER_BASE, 0], places[INNER_BASE, 1], 64)
             size_ok, batch_size = parse_integer(buf, places[INNER_NUM, 0], places[INNER_NUM, 1], 16)
             if fault == _NONE and not (base_ok and size_ok):

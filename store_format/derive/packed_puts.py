@@ -1,7 +1,8 @@
-"""Index puts as a scan gives them: a message's place and time once, however many keys it has.
+"""Index puts, packed as a scan hands them to the builders of index files.
 
-hashes: int32, keyHash of each put, in order; that of a message's first put is inverted, and so
-negative. messages: INDEX_MESSAGE, one for each message that has puts, in order.
+A message may have many keys, so its offset and time are kept once and not once for each key.
+hashes: int32, the keyHash of each put, in order; the one of a message's first put is inverted
+(~hash) and therefore negative. messages: INDEX_MESSAGE, one for each message with puts, in order.
 """
 
 from typing import Any
@@ -16,7 +17,7 @@ Int32s = npt.NDArray[np.int32]
 
 
 def unpacked(hashes: Int32s, messages: Any) -> Any:
-    """INDEX_PUT rows, one for each hash; messages: from that of the first hash on. Copies."""
+    """INDEX_PUT rows, one for each hash. messages: begins with that of the first hash. Copies."""
     puts = np.empty(len(hashes), INDEX_PUT)
     _unpack(hashes, messages, puts)
     return puts
@@ -40,5 +41,5 @@ def key_hashes(hashes: Int32s) -> Int32s:
 
 
 def firsts(hashes: Int32s) -> int:
-    """How many of the puts are their message's first."""
+    """How many of the puts are the first one of their message."""
     return int(np.count_nonzero(hashes < 0))

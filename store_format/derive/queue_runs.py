@@ -1,8 +1,8 @@
 """Runs: one queue's entries from one stretch of the log, packed as the ConsumeQueue holds them.
 
-A scan groups what it dispatched by queue (`group_by_queue`). A run knows its entries, but not
-their positions in the queue: those depend on all that came before, and `fold` finds them, run
-by run in the order of the log.
+A scan groups its puts by queue (`group_by_queue`). A run has its entries, but not their positions
+in the queue, because these depend on all entries before it in the log. `number_run` finds them, run
+by run in the log's order.
 """
 
 from collections import namedtuple
@@ -24,22 +24,22 @@ from reput.store_format.layouts import (
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
-# No queue has these positions; it may have others below zero, see `begin`.
-NO_POSITION = -(1 << 63)  # an entry below the queue's next position, skipped; nothing there yet
-REPEATED = NO_POSITION + 1  # an entry skipped because the queue holds its message already
+# Values in place of a position. No queue reaches them, although `begin` may give others below zero.
+NO_POSITION = -(1 << 63)  # the entry is skipped: its queueOffset is below the next position
+REPEATED = NO_POSITION + 1  # the entry is skipped: the queue has its message already
 
 # How a queue takes an entry whose queueOffset is not its next position, by release.
-PlaceRules = namedtuple("PlaceRules", "skip_lower_offsets skip_by_end")
+PositionRules = namedtuple("PositionRules", "skip_lower_offsets skip_by_end")
 
 
 @dataclass(frozen=True)
 class QueueRuns:
     """All runs of one stretch, one after the other.
 
-    entries: uint8, the runs' entries as on disk; offsets: int64, the queueOffsets of the runs
-    that are not consecutive. Per queue, in the queues' order: `count` entries, where its
-    entries and offsets start (bytes; index into offsets or -1 for a consecutive run), the first
-    and the greatest queueOffset. A queue without entries has count 0.
+    entries: uint8, the runs' entries as on disk; offsets: int64, the queueOffsets of those runs
+    whose offsets do not go on by one. The other arrays have an item for each queue: how many
+    entries it has (0 for none), where its entries start (bytes) and its offsets (an index into
+    `offsets`, -1 where they go on by one), and its first and greatest queueOffset.
     """
 
     entries: Bytes
@@ -79,7 +79,8 @@ def _group(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
         if count[queue] == 0:
             first[queue] = greatest[queue] = offset
         elif offset != first[queue] + count[queue] or puts[i].physicalOffset == last_place[queue]:
-            # a message that puts one queue twice counts once, even where its offsets go on by one
+            # One message has two entries for this queue and the queue takes only the first one, so
+            # the run must keep its queueOffsets even if they go on by one.
             consecutive[queue] = False
         last_place[queue] = puts[i].physicalOffset
         greatest[queue] = max(greatest[queue], offset)
@@ -112,8 +113,9 @@ def _group(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
 def group_by_queue(puts: Any, numbers: Int64s, batch: npt.NDArray[np.bool_]) -> QueueRuns:
     """Group QUEUE_PUT rows by queue, keeping their order within each.
 
-    numbers: the queue that each number in the puts stands for (two spellings of one name that
-    Java decodes alike are one queue); batch: bool per queue, 46-byte entries. Copies.
+    numbers: for each number in the puts the queue that it stands for (two spellings of a name that
+    Java decodes alike are one queue); batch: for each queue whether its entries have 46 bytes.
+    Copies.
     """
     return QueueRuns(*_group(puts, numbers, batch))
 
@@ -122,37 +124,40 @@ def group_by_queue(puts: Any, numbers: Int64s, batch: npt.NDArray[np.bool_]) -> 
 def _byte_offset(position: int) -> Any:
     """A position's logical byte offset in Java's wrapping arithmetic.
 
-    Unsigned, because the compiler takes it that signed numbers never wrap around.
+    The value is unsigned, because the compiler assumes that signed numbers never wrap around.
     """
     return np.int64(np.uint64(position) * np.uint64(QUEUE_ENTRY_BYTES))
 
 
 @inlined
 def _offset(offsets: Int64s, first: int, i: int) -> Any:
-    """The queueOffset of a run's entry; where they are not given they go on by one, and wrap."""
+    """The queueOffset of entry `i` of a run; without `offsets` it is first + i, which wraps."""
     if len(offsets) > 0:
         return offsets[i]
     return np.int64(np.uint64(first) + np.uint64(i))
 
 
 @kernel
-def fold(
+def number_run(
     entries: Bytes,
     offsets: Int64s,
     first: int,
     count: int,
     position: int,
-    rules: PlaceRules,
+    rules: PositionRules,
     positions: Int64s,
 ) -> int:
-    """Append a run to a queue whose next position is `position`; returns the next after it.
+    """Give the entries of a run their positions in a queue whose next position is `position`.
 
-    offsets: the queueOffsets, or empty where they are first, first + 1, ...; entries: the run's
-    20-byte entries, looked at only where offsets are given. positions: int64, filled with
-    each entry's position, NO_POSITION or REPEATED; may be empty where only the result is wanted.
-    The rule is ConsumeQueue.putMessagePositionInfo's, in Java's wrapping 64-bit arithmetic.
+    Returns the queue's next position after the run. offsets: the queueOffsets, or empty where they
+    are first, first + 1, ...; entries: the run's 20-byte entries, read only where offsets are
+    given. positions: int64, filled with each entry's position, NO_POSITION or REPEATED; may be
+    empty where only the result is wanted. The rule is that of
+    ConsumeQueue.putMessagePositionInfo, in Java's wrapping 64-bit arithmetic.
     """
-    greatest_end: Any = np.int64(-1)  # within the run: only one message can repeat, in one record
+    # The run's own greatest end suffices: a queue has a message already only where one record puts
+    # it there twice, and both entries are then in one run.
+    greatest_end: Any = np.int64(-1)
     for i in range(count):
         offset = _offset(offsets, first, i)
         taken: Any = True
@@ -187,7 +192,7 @@ def _begin(
             expected = _byte_offset(offset)
             within = expected % file_bytes
             if expected < 0 and within > 0:
-                within -= file_bytes  # as Java's %, whose sign is that of the dividend
+                within -= file_bytes  # Java's % has the sign of the dividend
             if at == NO_POSITION:
                 at = expected - within
             if within > 0:
@@ -202,10 +207,10 @@ def _begin(
 
 
 class Beginning(NamedTuple):
-    """How a queue stands whose first file may still be empty, in positions.
+    """The state of a queue whose first file may still be empty.
 
-    file: the first file's first position, below zero where RocketMQ gives it a negative name;
-    position: the next one; empty: nothing has been written to the file, no pre-blank either.
+    file: the first position of that file, below zero where RocketMQ gives it a negative name;
+    position: the queue's next one; empty: the file has nothing yet, not even pre-blank entries.
     """
 
     file: int
@@ -215,15 +220,16 @@ class Beginning(NamedTuple):
 
 def begin(
     offsets: Int64s, first: int, count: int, before: Beginning | None, file_bytes: int,
-    rules: PlaceRules,
+    rules: PositionRules,
 ) -> Beginning:  # fmt: skip
     """The queue's next position for a run, where nothing has been written to its first file yet.
 
-    before: what this returned for the run before, None for the queue's first run; file_bytes: of
-    a queue's file. As ConsumeQueue.putMessagePositionInfo, in Java's wrapping arithmetic: the
-    first queueOffset chooses the file (a negative one its name, where it reaches below the file
-    at 0), each further one fills it with pre-blank entries up to itself, until one is written.
-    Those before it are skipped, by `fold` too, as they are below the position that is returned.
+    before: the result for the run before, None for the queue's first run; file_bytes: the length of
+    a queue's file. The rule is that of ConsumeQueue.putMessagePositionInfo, in Java's wrapping
+    arithmetic. The first queueOffset chooses the file, which gets a negative name if its offset is
+    below 0. Each further one fills the file with pre-blank entries up to its own position, until
+    one entry is written. The entries before that one are skipped, by `number_run` too, as their
+    queueOffsets are below the position that is returned.
     """
     start = before.file * QUEUE_ENTRY_BYTES if before else NO_POSITION
     at, start, blanks = _begin(offsets, first, count, start, file_bytes, rules.skip_lower_offsets)

@@ -1,7 +1,7 @@
-"""The queues that a scan meets, numbered in the order met: a hash table for kernels.
+"""A hash table, for kernels, of the queues that a scan meets; it numbers them in that order.
 
-A queue is a name (as bytes in the log) and a queue id. The table is a tuple of arrays, so that
-kernels can fill it; it never grows: the scan empties it before it could be full.
+A queue is a name (its bytes in the log) and a queue id. The table is a tuple of arrays, so that
+kernels can fill it. It never grows: the scan empties it before it is full.
 """
 
 from collections import namedtuple
@@ -15,7 +15,7 @@ from reput.store_format.kernels.jit import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]
 
-# What the dispatch rules ask about a topic, as bits.
+# Bits for what the dispatch rules need to know about a topic.
 SCHEDULE_TOPIC = 1
 RETRY_TOPIC = 2
 SYSTEM_TOPIC = 4
@@ -28,17 +28,17 @@ RETRY_PREFIX = np.frombuffer(b"%RETRY%", np.uint8)  # MixAll.RETRY_GROUP_TOPIC_P
 SYSTEM_PREFIX = np.frombuffer(b"rmq_sys_", np.uint8)  # TopicValidator.SYSTEM_TOPIC_PREFIX
 LMQ_PREFIX = np.frombuffer(b"%LMQ%", np.uint8)  # MixAll.LMQ_PREFIX
 
-# slots: int32, a power of two of them; number + 1 of the queue that hashed there, 0: free.
-# rows: QUEUE_ROW, one a queue; names: uint8, the queues' names one after the other.
+# slots: int32, a power of two of them; each has the number + 1 of the queue in it, or 0.
+# rows: QUEUE_ROW, one for each queue; names: uint8, the queues' names one after the other.
 # used: int64 (queues, bytes of names).
-# Kernels are given the arrays one by one: numba counts references to each array of a tuple at
-# each call, which costs several times the look-up itself.
+# Kernels are given the arrays one by one: at each call with a tuple numba would count references to
+# all its arrays, which costs several times as much as the look-up itself.
 QueueTable = namedtuple("QueueTable", "slots rows names used")
 QUEUE_ROW = np.dtype(
     [
         ("nameAt", "<i8"),
         ("nameEnd", "<i8"),
-        ("slot", "<i8"),  # the one that holds its number
+        ("slot", "<i8"),  # the slot that holds the queue's number
         ("queueId", "<i4"),
         ("flags", "<i4"),
     ]
@@ -48,7 +48,7 @@ BatchTopics = namedtuple("BatchTopics", "names ends")
 
 
 class Queue(NamedTuple):
-    """One queue met: its name as the log spells it, its id, and its topic's bits."""
+    """A queue that was met: its name as the log spells it, its id, and its topic's bits."""
 
     raw_name: bytes
     queue_id: int
@@ -66,7 +66,7 @@ def new_table(queues: int, name_bytes: int) -> QueueTable:
 
 
 def clear(table: QueueTable) -> None:
-    """Forget all queues. Costs what they are, not what there is room for."""
+    """Forget all queues. The cost depends on how many there are, not on the table's size."""
     table.slots[table.rows["slot"][: int(table.used[0])]] = 0
     table.used[:] = 0
 
@@ -126,13 +126,13 @@ def find_queue(
     batch_names: Bytes,
     batch_ends: Any,
 ) -> int:
-    """The number of the queue named buf[at:end] with `queue_id`; a new one is entered.
+    """The number of the queue named buf[at:end] with `queue_id`; adds the queue if it is new.
 
-    slots, rows, names, used: a QueueTable's; name_hash: any int32 that is the name's alone;
-    batch_names, batch_ends: a BatchTopics'.
+    slots, rows, names, used: those of a QueueTable; name_hash: any int32 that depends on the name
+    alone; batch_names, batch_ends: those of a BatchTopics.
     """
     h = np.uint64(np.uint32(name_hash)) << np.uint64(32) | np.uint64(np.uint32(queue_id))
-    h *= np.uint64(0x9E3779B97F4A7C15)  # 2 ** 64 by the golden ratio: near ones come far apart
+    h *= np.uint64(0x9E3779B97F4A7C15)  # 2 ** 64 / the golden ratio: spreads values close together
     mask = len(slots) - 1
     slot = np.int64((h ^ (h >> np.uint64(32))) & np.uint64(mask))
     number = slots[slot] - 1
@@ -163,7 +163,7 @@ def _enter(
     batch_names: Bytes,
     batch_ends: Any,
 ) -> None:
-    """Add a queue's row; apart from the look-up, which is small enough to be inlined so."""
+    """Add a queue's row. This is not part of find_queue, so that numba can inline the look-up."""
     row = rows[used[0]]
     row.nameAt = used[1]
     for i in range(at, end):

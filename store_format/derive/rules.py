@@ -1,9 +1,9 @@
-"""From a release and its settings to the rules that kernels take."""
+"""Makes the rules that kernels take from a release's profile and a broker's settings."""
 
 from collections.abc import Iterable
 
 from reput.store_format.derive.dispatch import DispatchRules
-from reput.store_format.derive.queue_runs import PlaceRules
+from reput.store_format.derive.queue_runs import PositionRules
 from reput.store_format.derive.scan import ScanRules
 from reput.store_format.log.records import RecordRules
 from reput.store_format.release.profiles import Profile
@@ -42,5 +42,5 @@ def scan_rules(profile: Profile, settings: Settings, batch_topics: Iterable[str]
     )
 
 
-def place_rules(profile: Profile) -> PlaceRules:
-    return PlaceRules(profile.skip_lower_offsets, profile.skip_by_end)
+def place_rules(profile: Profile) -> PositionRules:
+    return PositionRules(profile.skip_lower_offsets, profile.skip_by_end)

@@ -1,8 +1,8 @@
-"""Scan a stretch of the CommitLog: walk, check and dispatch its records in bounded windows.
+"""Scans a stretch of the CommitLog: walks, checks and dispatches its records window by window.
 
-A stretch starts at a known record, or looks for the first one that stands in its own place; it
-owns the records that start in it. What comes out is in the order of the log: index puts and
-queue runs as they fill up, and last how the stretch ended.
+The scan starts at a record that is known, or looks for the first record that starts at its own
+physicalOffset. A stretch has the records that start in it. The scan yields index puts and runs of
+queues in the log's order, whenever its buffers are full, and at last how the stretch ended.
 """
 
 from collections.abc import Generator, Iterator
@@ -36,30 +36,30 @@ from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, Rows,
 from reput.store_format.log.segments import FIND_FIRST, Stretch
 from reput.store_format.log.walk import Checks, Read, Walk, most_rows
 
-__all__ = ["Bytes", "Read", "Rows"]  # others take these from here
+__all__ = ["Bytes", "Read", "Rows"]  # other modules import these from here
 
 WINDOW_BYTES = 8 << 20
 QUEUE_PUTS = 1 << 20
-INDEX_PUTS = 1 << 17  # they stay in the second-level cache until they are written
+INDEX_PUTS = 1 << 17  # so many stay in the processor's second-level cache until they are written
 NAME_BYTES = 8 << 20
 NONE_FOUND = -1
 
 
 @dataclass(frozen=True)
 class ScanRules:
-    """All that a scan's outcome depends on besides the bytes."""
+    """What the result of a scan depends on, besides the log's bytes."""
 
     records: RecordRules
     dispatch: DispatchRules
     delays: tuple[int, ...]  # milliseconds of delay levels 1, 2, ...
     batch_topics: tuple[str, ...]
     check_body_crc: bool
-    check_property_crc: bool = False  # a `__CRC32#` too, where a record has one
+    check_property_crc: bool = False  # also check `__CRC32#` in records that have one
     not_before: int | None = None  # leave out of the runs what was stored before this time
 
     @property
     def checks(self) -> Checks:
-        """What a walk compares; what is asked of every record's `__CRC32#`, dispatch compares."""
+        """What the walk compares. Where every record must have a `__CRC32#`, dispatch checks it."""
         sealed = self.dispatch.property_crc
         return Checks(
             body=self.check_body_crc and not sealed,
@@ -70,7 +70,7 @@ class ScanRules:
 
 
 class IndexPuts(NamedTuple):
-    """The next index puts, packed. Views: valid until the scan goes on."""
+    """The next index puts, packed. The arrays are valid until the scan goes on."""
 
     hashes: npt.NDArray[np.int32]
     messages: npt.NDArray[Any]  # INDEX_MESSAGE
@@ -85,7 +85,7 @@ class QueueKey(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """Runs of the queues met since the last ones, with the queues they belong to."""
+    """The runs since the last `Runs` were given, and the queues that they belong to."""
 
     queues: list[QueueKey]
     runs: QueueRuns
@@ -96,11 +96,11 @@ class End:
     """How a stretch ended. Offsets are physical; -1 where there is none."""
 
     first: int = -1  # the first record
-    next: int = -1  # where the walk stood: the next stretch's first record, or the fault
-    fault: Fault = Fault.NONE  # NONE: went on past its end; BLANK: to the segment's end
-    size: int = 0  # what stands in totalSize there
+    next: int = -1  # where the walk stopped: at the next stretch's first record, or at the fault
+    fault: Fault = Fault.NONE  # NONE: the stretch is done; BLANK: so is its segment
+    size: int = 0  # totalSize at `next`
     rest_is_zero: bool = True  # nothing but zeros from `next` to the stretch's end
-    wrong_blank: int = -1  # the place of a BLANK of the wrong size, at which the scan ended
+    wrong_blank: int = -1  # where a BLANK of the wrong size ended the scan
     records: int = 0
     index_puts: int = 0
     last_record: int = -1
@@ -111,10 +111,10 @@ class End:
 
 
 class Buffers:
-    """What one scan needs of memory, however long the stretch is.
+    """The memory of a scan, which does not depend on how long the stretch is.
 
-    May serve one scan after another of stretches of at most `stretch_bytes`: memory that is new
-    to a process costs a tenth of a scan.
+    One object may serve many scans of stretches of at most `stretch_bytes`, one after the other:
+    to get new memory from the system takes a tenth of a scan's time.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Buffers:
         """window_bytes: how much is read at a time (WINDOW_BYTES)."""
         self.stretch_bytes = stretch_bytes
         self.window_bytes = window_bytes = window_bytes or WINDOW_BYTES
-        # a short stretch needs no full-size tables: tests and tiny stores start at once
+        # A short stretch needs only small tables, so that tests and tiny stores start at once.
         most = min(most_puts, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))
         self.window = np.empty(min(window_bytes, max(stretch_bytes, 1 << 16) + (1 << 16)), np.uint8)
         self.rows = np.zeros(most_rows(len(self.window)), RECORD_ROW)
@@ -136,7 +136,7 @@ class Buffers:
             np.zeros(3, np.int64),
         )
         self.places = np.empty((len(NAMES), 2), np.int64)
-        self.emptied = 0  # how often: whoever looks into what is held sees when it has gone
+        self.emptied = 0  # how often; whoever reads the buffers sees by it that they were emptied
 
     def empty(self) -> None:
         """Forget what was put in, also by a scan that was given up."""
@@ -157,7 +157,7 @@ def scan(
 
 
 class Outputs:
-    """Where records are dispatched to, and what comes of them, given as it fills up."""
+    """Dispatches records into the buffers, and yields the buffers' content when they are full."""
 
     def __init__(self, rules: ScanRules, buffers: Buffers, end: End) -> None:
         """end: counts what is dispatched and given."""
@@ -169,7 +169,7 @@ class Outputs:
     def dispatch(
         self, window: Bytes, rows: Rows
     ) -> Generator[IndexPuts | Runs, None, tuple[int, Fault]]:
-        """Dispatch rows, emptying the outputs as they fill; (how many went well, why not more)."""
+        """Dispatch rows, emptying full buffers; returns (rows dispatched, fault of the next)."""
         done = 0
         fault = int(Fault.NEED_MORE)
         while fault == Fault.NEED_MORE:
@@ -254,9 +254,9 @@ class Scan:
         yield end
 
     def _find_first(self) -> int:
-        """The first record that stands in its own place; NONE_FOUND if none does."""
+        """The first record that starts at its own physicalOffset; NONE_FOUND if none does."""
         s = self.stretch
-        # a record that starts in the stretch may have its first fields past the end
+        # A record that starts in the stretch may have some of its first fields behind the end.
         limit = min(s.end + RECORD_HEAD_BYTES - 1, s.segment_end)
         for at, window in self.walk.windows(s.start, limit, RECORD_HEAD_BYTES - 1):
             if window.any():

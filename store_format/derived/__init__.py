@@ -1,1 +1,1 @@
-"""What RocketMQ derives from its log, read back: queues, index files, and where they end."""
+"""The files that RocketMQ derives from its log: how they are made, read, compared and judged."""

@@ -1,7 +1,7 @@
-"""What a checkpoint says after a crash: which records were durable, and which are derived again.
+"""What a checkpoint says after a crash: which records were durable for sure.
 
-One rule for all that ends a log after a crash (the writer as it opens, and recover), so that they
-end it at the same place.
+The writer as it opens a store and `recover` both use this rule, so that both end a log at the same
+record.
 """
 
 from reput.store_format.derived.checkpoint import Checkpoint
@@ -10,16 +10,16 @@ _SLACK = 3_000  # milliseconds: StoreCheckpoint.getMinTimestamp
 
 
 def vouched_for(checkpoint: Checkpoint) -> int:
-    """Records stored up to this time (milliseconds) were in the log and its queues, for sure."""
+    """Records stored up to this time (milliseconds) were durable in log and queues for sure."""
     return min(checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp) - _SLACK
 
 
 def was_durable(timestamp: int, checkpoint: Checkpoint | None) -> bool:
     """Whether a record that was stored at this time was durable before the crash.
 
-    Where such a record follows a fault, the fault is damage: a log becomes durable from its start
-    on, so that a crash tears only what was stored later. Where it was not, fault and record are
-    what a crash leaves. checkpoint: None where the file is lost; a writer makes it before its
-    first record, so that then each record may have been durable.
+    If such a record follows a fault, the fault is damage: a log becomes durable from its start on,
+    so a crash can only tear what was stored later. If the record was not durable, both it and the
+    fault are what a crash leaves. checkpoint: None where the file is lost. The writer creates it
+    before its first record, so any record may have been durable then.
     """
     return checkpoint is None or timestamp < checkpoint.physic_msg_timestamp

@@ -1,4 +1,4 @@
-"""Where two derived files differ, said by meaning: which entry, which field, there and wanted."""
+"""Says where two derived files differ in RocketMQ's words: which entry, which field."""
 
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ class Field(NamedTuple):
 
 
 def first_difference(there: Bytes, wanted: Bytes) -> int:
-    """The place of the first byte that differs between equally long buffers; -1: none."""
+    """The index of the first byte that differs between two buffers of one length; -1 for none."""
     differs = np.flatnonzero(there != wanted)
     return int(differs[0]) if len(differs) else -1
 

@@ -23,7 +23,7 @@ def entry_bytes(batch: bool) -> int:
 def segment_bytes(configured: int, batch: bool) -> int:
     """A configured file size, rounded up to whole entries.
 
-    MessageStoreConfig.getMappedFileSizeConsumeQueue; a batch queue's must be a multiple already.
+    MessageStoreConfig.getMappedFileSizeConsumeQueue; for a batch queue it must be a multiple.
     """
     size = entry_bytes(batch)
     return -(-configured // size) * size

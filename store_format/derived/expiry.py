@@ -1,9 +1,10 @@
-"""What is left in derived files of messages that have expired, and what RocketMQ cleans next.
+"""Entries of expired messages, which derived files still have after the log has lost the messages.
 
-A broker past its retention deletes the log's first segments, and queue and index files only when
-all of a file's messages are gone, never a queue's last file (CleanCommitLogService,
-CleanConsumeQueueService, ConsumeQueue.deleteExpiredFile, IndexService.deleteExpiredFile). Until
-then such files hold entries whose physicalOffset is below the log's first offset.
+When the retention time is over, a broker deletes the log's first segments. It deletes a queue or
+index file only when all messages of the file are gone, and never a queue's last file
+(CleanCommitLogService, CleanConsumeQueueService, ConsumeQueue.deleteExpiredFile,
+IndexService.deleteExpiredFile). Until then such a file has entries whose physicalOffset is below
+the log's first offset.
 """
 
 from collections.abc import Iterator
@@ -30,10 +31,10 @@ _MILLISECONDS = 1000
 
 
 class ExpiredPuts(NamedTuple):
-    """The entries of expired messages with which an index file begins, as puts.
+    """The entries of expired messages at the start of an index file, as puts.
 
-    hashes and messages: as derive/packed_puts has them, one message a put. Its time is
-    what the entry's seconds say: a file built of these puts has the same timeDiffs again.
+    hashes and messages: as in derive/packed_puts, with one message for each put. Its time is
+    computed from the entry's timeDiff, so that a file built from these puts has the same timeDiffs.
     """
 
     hashes: npt.NDArray[np.int32]
@@ -51,7 +52,7 @@ def entries_at(slots: int) -> int:
 
 
 def index_header(file: Reader) -> np.void:
-    """An index file's header; of a shorter file, zeros."""
+    """An index file's header; zeros where the file is shorter than a header."""
     raw = np.zeros(INDEX_HEADER_BYTES, np.uint8)
     if file.state.size >= len(raw):
         file.read_into(0, raw)
@@ -94,9 +95,9 @@ def expired_puts(file: Reader, slots: int, log_start: int) -> Iterator[ExpiredPu
         if not done:
             messages["storeTimestamp"][0] = begin
         done += len(expired)
-        if done == count and done > 1:  # the header knows the last one's time to the millisecond
+        if done == count and done > 1:  # the header has the last message's exact time
             messages["storeTimestamp"][-1] = header["endTimestamp"]
-        # each is its message's first put: inverted, as packed_puts wants it
+        # each put is the first of its message, so its hash is inverted (packed_puts)
         yield ExpiredPuts(~expired["keyHash"].astype(np.int32), messages)
         if len(live):
             return

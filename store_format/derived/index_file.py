@@ -1,9 +1,9 @@
-"""IndexFiles: a header, slots by key hash, and entries chained within a slot.
+"""Makes IndexFiles: a header, a slot for each hash of a key, and entries chained within a slot.
 
-Puts are global and in the order of the log: put number g (from 0) is entry 1 + g % C of file
-g // C, where a file holds C = maxIndexNum - 1 entries. A file's chains are found slot range by
-slot range (`chain`), each from all of the file's puts, and come together in `fill_entries`:
-any number of ranges gives the same bytes.
+Puts are numbered over the whole log: put number g (from 0) is entry 1 + g % C of file g // C, where
+a file holds C = maxIndexNum - 1 entries. `chain` finds the chains of a range of slots from all puts
+of the file, and `fill_entries` writes the entries with the chains of all ranges. The bytes are the
+same for any number of ranges.
 """
 
 from collections import namedtuple
@@ -25,9 +25,9 @@ from reput.store_format.layouts import (
 Bytes = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
 
-# The last entry of the file before, whose values a new file's header starts with.
-Before = namedtuple("Before", "timestamp physical_offset")
-NOTHING_BEFORE = Before(0, 0)
+# What an index file keeps of a message in its header: the storeTimestamp and the physicalOffset.
+IndexedMessage = namedtuple("IndexedMessage", "timestamp physical_offset")
+NO_MESSAGE = IndexedMessage(0, 0)
 
 
 def capacity(max_index_num: int) -> int:
@@ -52,7 +52,7 @@ def slot_range(number: int, ranges: int, slots: int) -> tuple[int, int]:
 def chain(
     hashes: Int32s, first_entry: int, slots: int, low: int, newest: Int32s, out: Int32s
 ) -> int:
-    """Chain the puts whose slot is in [low, low + len(newest)) to the entry before in their slot.
+    """Link each put whose slot is in [low, low + len(newest)) to the entry before in its slot.
 
     hashes: keyHash of puts that become entries first_entry, first_entry + 1, ...; newest: int32,
     each slot's newest entry so far, updated; out: int32, filled with the previous entry of each
@@ -100,7 +100,7 @@ def fill_entries(
 
 @kernel
 def time_diff(store_timestamp: int, begin_timestamp: int) -> int:
-    """Whole seconds from begin to store time, within 0..2^31-1; 0 while begin is not positive."""
+    """Whole seconds from begin to store time, within 0..2^31-1; 0 if begin is not positive."""
     if begin_timestamp <= 0:
         return 0
     seconds: Any = (np.int64(store_timestamp) - np.int64(begin_timestamp)) // 1000
@@ -108,15 +108,16 @@ def time_diff(store_timestamp: int, begin_timestamp: int) -> int:
 
 
 def header(
-    first: Before | None, last: Before | None, before: Before, slots_used: int, count: int
-) -> bytes:
+    first: IndexedMessage | None, last: IndexedMessage | None, before: IndexedMessage,
+    slots_used: int, count: int,
+) -> bytes:  # fmt: skip
     """The 40 bytes of a file's header after a clean stop.
 
-    first, last: the file's first and last entry, None where it has none: then the values are
-    those of the file `before`, as when it was opened (IndexFile's constructor takes only
-    positive ones). count: indexCount.
+    first, last: the messages of the file's first and last entry, None where it has no entry. Then
+    the header keeps what it had when the file was opened: the values of `before`, the last message
+    of the file before it, as far as they are positive (IndexFile's constructor). count: indexCount.
     """
-    opened = Before(max(before.timestamp, 0), max(before.physical_offset, 0))
+    opened = IndexedMessage(max(before.timestamp, 0), max(before.physical_offset, 0))
     begin, end = first or opened, last or opened
     return np.array(
         (

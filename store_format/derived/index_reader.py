@@ -1,8 +1,8 @@
-"""Index files, read back as values: header, slots, chains, and the look-up by key.
+"""Reads index files: header, slots and chains as values, and the look-up by key.
 
 A look-up reads a header, a slot and the entries of one chain, never a whole file. The rules are
-IndexFile.selectPhyOffset's and IndexService.queryOffset's: entries are told by their keys' hashes
-alone, so that a hit may be of another key, whose text only its record has.
+those of IndexFile.selectPhyOffset and IndexService.queryOffset. An entry has only its key's hash,
+so a hit may belong to another key with the same hash; only the message's record has the key.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from reput.store_format.names import INDEX, parse_index_name
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.protocol import FileState, Reader, Storage
 
-MOST_HITS = 64  # maxMsgsNumBatch: no query of a broker gives more
+MOST_HITS = 64  # maxMsgsNumBatch: a broker returns no more for a query
 
 
 class BadIndex(StoreError):
@@ -57,7 +57,7 @@ class IndexHeader(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """One key of one message. The newest of a slot is found first; `previous` is the one before."""
+    """One key of one message. `previous` is the number of the entry before in the same slot."""
 
     number: int
     key_hash: int
@@ -75,22 +75,22 @@ class Hit(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a query found: newest first, as a broker finds them (it sends them sorted)."""
+    """What a query found, newest first, as IndexService does (a broker then sorts them)."""
 
     hits: list[Hit]
-    cut: bool  # the limit was reached: there may be older ones, found by a lower `end`
+    cut: bool  # the limit was reached; a query with a lower `end` may find older ones
     last_timestamp: int  # endTimestamp of the newest file, 0 for none
     last_offset: int  # its endPhyOffset
 
 
 def key_hash(topic: str, key: str) -> int:
-    """What an entry has for this key (IndexFile.indexKeyHashMethod of topic#key)."""
+    """The keyHash of an entry for this key (IndexFile.indexKeyHashMethod of topic#key)."""
     hashed = hash_text(f"{topic}#{key}")
     return 0 if hashed == -(1 << 31) else abs(hashed)
 
 
 class IndexFileReader:
-    """One index file of `slots` slots and room for `most` entries, the unused first one too."""
+    """One index file of `slots` slots and room for `most` entries, with the unused first one."""
 
     def __init__(
         self, storage: Storage, path: str, slots: int, most: int, state: FileState | None = None
@@ -114,7 +114,7 @@ class IndexFileReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of it. Raises StoreChanged where it was changed meanwhile."""
+        """Close the file. Raises StoreChanged where it was changed meanwhile."""
         self._reader.close()
 
     def slot(self, number: int) -> int:
@@ -130,11 +130,11 @@ class IndexFileReader:
         return IndexEntry(number, *np.frombuffer(raw, INDEX_ENTRY)[0].item())
 
     def chain(self, hashed: int) -> Iterator[IndexEntry]:
-        """The entries in the slot of a keyHash, newest to oldest, those of other keys too.
+        """The entries in the slot of a keyHash, newest to oldest, with those of other keys.
 
-        Ends as a broker's look-up does: at a number of 0 or below, or above indexCount. Raises
-        BadIndex where a chain does not lead back: it may be a cycle, in which a broker would turn
-        for ever.
+        Ends where a broker's look-up does, at an entry number of 0 or below or above indexCount.
+        Raises BadIndex where an entry does not lead to an older one: the chain may be a cycle, in
+        which a broker's look-up would never end.
         """
         slot = hashed % self.slots
         number, field, at = self.slot(slot), "slot", self._slot_at(slot)
@@ -215,7 +215,7 @@ class IndexReader:
     ) -> Found:
         """As IndexService.queryOffset: at most min(limit, most) hits with a time in [begin, end].
 
-        Whether a hit is of this key, and not of one with the same hash, its record tells. `most`:
+        Only a hit's record says whether the hit is of this key or of one with the same hash. most:
         maxMsgsNumBatch.
         """
         limit = min(limit, most)
@@ -238,10 +238,10 @@ class IndexReader:
     def all_hits(
         self, topic: str, key: str, begin: int | None = None, end: int | None = None
     ) -> Iterator[Hit]:
-        """Every hit of all files, newest to oldest, whatever a broker's limits would leave out.
+        """Every hit in all files, newest to oldest, without a broker's limits.
 
-        begin, end: milliseconds. An entry counts if its message's second may lie within; the first
-        one of a file always does, for its time is measured against the file before.
+        begin, end: milliseconds. An entry counts if the second of its message may lie within. A
+        file's first entry always counts, because its time is measured against the file before.
         """
         hashed = key_hash(topic, key)
         for number in range(len(self.files)):

@@ -1,4 +1,4 @@
-"""Entries of ConsumeQueues, decoded: the one place that does."""
+"""Decodes entries of ConsumeQueues; no other module does."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ Entries = npt.NDArray[Any]  # QUEUE_ENTRY or BATCH_QUEUE_ENTRY
 
 
 class QueueEntry(NamedTuple):
-    """One entry. Of a batch queue it stands for `messages` positions from `position` on."""
+    """One entry. An entry of a batch queue takes `messages` positions from `position` on."""
 
     position: int  # in the queue, in messages
     physical_offset: int
@@ -27,13 +27,13 @@ def layout_of(batch: bool) -> np.dtype[Any]:
 
 
 def decode_entries(raw: bytes | Bytes, batch: bool = False) -> Entries:
-    """The whole entries in `raw`, as an array of the layout; a rest at its end is left out."""
+    """The whole entries in `raw`, as an array; an incomplete one at the end is left out."""
     layout = layout_of(batch)
     return np.frombuffer(raw, layout, len(raw) // layout.itemsize)
 
 
 def entry_of(fields: Any, position: int, batch: bool) -> QueueEntry:
-    """One entry of an array as a value; position: its own, where it is of no batch queue."""
+    """One entry of an array as a value. position: only used for a queue that is no batch queue."""
     place, size = int(fields["physicalOffset"]), int(fields["size"])
     tags = int(fields["tagsCode"])
     if not batch:
@@ -43,11 +43,11 @@ def entry_of(fields: Any, position: int, batch: bool) -> QueueEntry:
 
 
 def is_used(entries: Any) -> Any:
-    """Bool an entry: something was put there, if only pre-blanks (ConsumeQueue.recover)."""
+    """One bool for each entry: it is a message's or a pre-blank (ConsumeQueue.recover)."""
     return (entries["physicalOffset"] >= 0) & (entries["size"] > 0)
 
 
 def is_pre_blank(entries: Any) -> Any:
-    """Bool an entry: it fills a queue's first file up to its first entry."""
+    """One bool for each entry: it only fills a queue's first file up to its first message."""
     blank = PRE_BLANK.item()
     return (entries["physicalOffset"] == blank[0]) & (entries["size"] == blank[1])

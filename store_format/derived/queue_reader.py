@@ -1,7 +1,7 @@
-"""One queue, read back: entries by position and by time, and where it starts and ends.
+"""Reads one queue: its entries by position and by time, and where it starts and ends.
 
-Only the entries that are asked for are read, and some by bisection. The rules are ConsumeQueue's
-and BatchConsumeQueue's; where releases differ, the profile says how.
+It reads only the entries that it is asked for, and those that a bisection needs. The rules are
+those of ConsumeQueue and BatchConsumeQueue; the profile says how releases differ.
 """
 
 from collections.abc import Iterator
@@ -36,10 +36,10 @@ _RANGE_ENTRIES = 1 << 12  # read at a time
 
 
 class Boundary(StrEnum):
-    """Which of the messages around a time is meant (BoundaryType, 5.1.1 on)."""
+    """Which message near a time is wanted (BoundaryType, from 5.1.1 on)."""
 
-    LOWER = "lower"  # the first that is not before
-    UPPER = "upper"  # the last that is not after
+    LOWER = "lower"  # the first one that is not before the time
+    UPPER = "upper"  # the last one that is not after the time
 
 
 class BadQueue(StoreError):
@@ -75,14 +75,16 @@ def queue_folder(store: str, topic: str, queue_id: int, batch: bool = False) -> 
 
 
 class QueueReader:
-    """Reads one queue. A file is opened for a call and let go of after it.
+    """Reads one queue. Each call opens the files that it needs and closes them again.
 
-    Positions are in messages. A queue's files are listed once, when it is made: what is appended
-    later is not seen.
+    Positions count messages. The queue's files are listed once, when the reader is made; it does
+    not see what is appended later.
     """
 
     def __init__(self, storage: Storage, folder: str, batch: bool = False) -> None:
-        """Raises BadQueue where the files are no queue's; a folder that is missing is empty."""
+        """Raises BadQueue where the files are not those of a queue. A missing folder is a queue
+        without entries.
+        """
         self.storage, self.folder, self.batch = storage, folder, batch
         self._size = entry_bytes(batch)
         try:
@@ -100,7 +102,7 @@ class QueueReader:
                 raise BadQueue(path, 0, "file", 0, "is not a regular file")
             self.files.append(QueueFile(path, start, state))
         if self.files and self.files[-1].state.size == 0:
-            self.files.pop()  # as MappedFileQueue.load does
+            self.files.pop()  # MappedFileQueue.load drops it too
         for before, after in zip(self.files, self.files[1:], strict=False):
             if before.start + before.state.size != after.start:
                 raise BadQueue(
@@ -132,8 +134,9 @@ class QueueReader:
     def minimum(self, log_start: int, profile: Profile) -> int:
         """The first position whose record has not expired (correctMinOffset).
 
-        log_start: the log's smallest physical offset. As RocketMQ it looks at the first file only,
-        and gives what it has after a start: 0, or -1 for an empty batch queue, where none is.
+        log_start: the log's smallest physical offset. As RocketMQ it looks at the first file only.
+        If that has no such position, it gives what RocketMQ has after a start: 0, or -1 for an
+        empty batch queue.
         """
         if not self.files:
             return -1 if self.batch else 0
@@ -148,7 +151,9 @@ class QueueReader:
             return self._position(first, at) if at < used else 0
 
     def _bisected_minimum(self, log_start: int) -> int:
-        """As from 5.0.0: of the pre-blanks of a log that starts at 0 it may be any."""
+        """The rule from 5.0.0 on. In a log that starts at 0 it may give any
+        pre-blank's position.
+        """
         first, last = self.files[0], self._used_files()[-1]
         with _Open(self, last) as entries:
             used = entries.used()
@@ -242,7 +247,9 @@ class QueueReader:
         return 0
 
     def _number_of(self, entries: "_Open", file: QueueFile, position: int, used: int) -> int:
-        """The number in its file of the entry that holds a position, or of the first after it."""
+        """The index, within its file, of the entry with this position, or of the
+        first one after.
+        """
         if not self.batch:
             return max(position - self._position(file, 0), 0)
         return entries.bisect(
@@ -259,8 +266,9 @@ class QueueReader:
     ) -> int:
         """The position at a time in milliseconds (getOffsetInQueueByTime).
 
-        Up to 5.1.0 the one nearest to it in the file chosen by its time of change, whatever
-        boundary; from 5.1.1 the boundary's, by store times. From 5.2.0 it is between minimum and
+        Up to 5.1.0 RocketMQ ignores the boundary: it chooses a file by the files' times of change,
+        and gives the message nearest to the time in it. From 5.1.1 on it searches by store times
+        for the message that the boundary asks for. From 5.2.0 on the result is between minimum and
         maximum.
         """
         if not self.files:
@@ -279,7 +287,9 @@ class QueueReader:
         return max(self.minimum(log.start, profile) - self._position(file, 0), 0)
 
     def _used_files(self) -> list[QueueFile]:
-        """The files, less those at the end that have no entry: recovery removes them."""
+        """The files without those at the end that have no entry: RocketMQ's recovery
+        removes these.
+        """
         files = list(self.files)
         while len(files) > 1:
             with _Open(self, files[-1]) as entries:
@@ -441,7 +451,9 @@ class _Open:
         return self.range(number, number + 1)[0]
 
     def bisect(self, low: int, high: int, before: Any) -> int:
-        """The first entry in [low, high) that is not `before`, which those are that stand first."""
+        """The first entry in [low, high) for which `before` is false; it is true for all earlier
+        ones.
+        """
         while low < high:
             middle = (low + high) // 2
             if before(self[middle]):
@@ -451,7 +463,7 @@ class _Open:
         return low
 
     def used(self) -> int:
-        """How many entries from the first on hold anything; no used one follows an unused one."""
+        """How many entries of the file are used; they are at its start."""
         ends = self.queue._ends
         if self.file.path not in ends:
             whole = self.file.state.size // self._size

@@ -1,4 +1,4 @@
-"""Where a set of derived files ends: what a catch-up goes on from, and a check compares."""
+"""Where the derived files of a store end: what a catch-up would have to go on from."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class Tail(NamedTuple):
 
     @property
     def greatest_offset(self) -> int:
-        """Of the last record that any queue holds; -1 for none."""
+        """The greatest physical offset of a record in any queue; -1 where there is no entry."""
         return max((queue.greatest_offset for queue in self.queues), default=-1)
 
 

@@ -1,7 +1,7 @@
-"""What a store's own files tell about its settings: sizes of segments, queue and index files.
+"""Finds the sizes of segments, queue files and index files from the store's own files.
 
-A broker knows them from its configuration; the files show them as well, so that none is ever
-continued with another size. Pure but for `read`, which fills a buffer from an index file.
+A broker has these sizes from its configuration. Here they are read off the files, so that the
+writer never continues a file with another size.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,11 +64,11 @@ def told_sizes(
     segments: Sequence[Seen], queues: Iterable[Seen], batch_queues: Iterable[Seen],
     indexes: Sequence[Seen], given: Mapping[str, int], otherwise: Mapping[str, int],
 ) -> dict[str, int]:  # fmt: skip
-    """The sizes that the files tell, by RocketMQ's names; those of nothing are left out.
+    """The sizes that the files show, by RocketMQ's names; a size that no file shows is left out.
 
-    given: what the user has set; otherwise: RocketMQ's defaults. Files without a byte tell
-    nothing: a crash may leave such. Raises SizeDisagrees, which names a file, both sizes and the
-    option to give.
+    given: the user's settings; otherwise: RocketMQ's defaults. Empty files, which a crash may
+    leave, show nothing. Raises SizeDisagrees, which names a file, both sizes and the option to
+    give.
     """
     told = {}
     for name, files in ((SEGMENT, segments), (QUEUE, queues), (BATCH_QUEUE, batch_queues)):
@@ -79,13 +79,13 @@ def told_sizes(
 
 
 def _one_length(name: str, files: Iterable[Seen], given: Mapping[str, int]) -> int | None:
-    """The length that all files have; where one is given, all must have that."""
+    """The length that all files have, which must be the given one if there is one."""
     first: Seen | None = None
     for file in files:
         if not file.length:
             continue
         if name in given and file.length != _rounded(name, given[name]):
-            # a segment that a crash left unfinished is given its length: recovery sees to it
+            # A crash may leave a segment too short; recovery will give it its full length.
             if name == SEGMENT and first is not None and file.length < given[name]:
                 continue
             raise SizeDisagrees(
@@ -113,9 +113,9 @@ def _rounded(name: str, size: int) -> int:
 def _index_sizes(
     files: Sequence[Seen], given: Mapping[str, int], otherwise: Mapping[str, int]
 ) -> dict[str, int]:
-    """Slots and entries: by the header of a full file, or by where the first entry stands.
+    """Slots and entries, found by the header of a full file or by where the first entry stands.
 
-    A file's length alone is that of many pairs of both.
+    A file's length alone is not enough: many pairs of the two give the same length.
     """
     seen = [_header(file) for file in files if file.length >= INDEX_HEADER_BYTES]
     if not seen:
@@ -165,7 +165,7 @@ def _pair(
     """(slots, entries) that a file's content shows, None where none does."""
     wanted = given.get(ENTRIES, otherwise[ENTRIES])
     with_entries = [each for each in seen if _has_entries(each)]
-    for each in with_entries:  # the size that is most likely, or that of a full file
+    for each in with_entries:  # try the default or given number of entries, and a full file's
         for entries in (wanted, each.next_entry):
             slots = _slots(each.file.length, entries)
             if slots is not None and _fits(each, slots):
@@ -185,9 +185,9 @@ def _slots(length: int, entries: int) -> int | None:
 
 
 def _places(seen: SeenIndex) -> Iterator[int]:
-    """Numbers of entries, by where a first one of that place and hash stands.
+    """Possible numbers of entries, one for each row in the file that may be the first entry.
 
-    Entries end with the file, so that each stands a multiple of its size before the end.
+    The entries go up to the file's end, so each starts a multiple of its size before the end.
     """
     length = seen.file.length
     whole = (length - INDEX_HEADER_BYTES) // INDEX_ENTRY_BYTES
@@ -202,9 +202,11 @@ def _places(seen: SeenIndex) -> Iterator[int]:
 
 
 def _fits(seen: SeenIndex, slots: int) -> bool:
-    """Whether first and last entry stand where so many slots put them, and a slot has the last.
+    """Whether the first and last entry stand where they would with so many slots, and a slot has
+    the number of the last one.
 
-    The last one's place may be one less than the header's: a writer's mark.
+    The last entry's physicalOffset may be one less than the header says, where reput's writer has
+    left its mark (writer/index_folder).
     """
     at = INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
     last = at + (seen.next_entry - 1) * INDEX_ENTRY_BYTES

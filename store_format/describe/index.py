@@ -1,7 +1,7 @@
 """An IndexFile described for a reader: its header, its entries, and each slot's chain.
 
-Entries are read once, in order, and put again (IndexFile.putKey): that proves every `previous`
-and the whole slot table. Chains are also followed as a broker's query does, from the slot back.
+The entries are read once, in order, and put again (IndexFile.putKey). That checks each `previous`
+and the whole slot table. Chains are also followed from the slot back, as a broker's query does.
 """
 
 from collections.abc import Callable, Iterator

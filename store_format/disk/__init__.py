@@ -1,1 +1,1 @@
-"""The local disk: the few operations that can fail or be lost, locks, and the atomic exchange."""
+"""The local disk: the operations that a crash may undo, locks, and atomic replacement."""

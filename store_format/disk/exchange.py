@@ -1,4 +1,4 @@
-"""One atomic step for a whole folder: it takes its place, or nothing has changed."""
+"""Gives a whole folder its final name in one atomic step; if that fails nothing has changed."""
 
 from collections.abc import Callable
 
@@ -7,10 +7,10 @@ from reput.store_format.faults import StoreChanged
 
 
 class NotDurable(OSError):
-    """The step was taken, but its fsync failed: after a power cut either set may be there.
+    """The folder got its name, but the fsync after that failed, so a power cut may undo it.
 
-    So neither may be removed. The fsync is not tried again: it would succeed without having
-    written what the first one lost.
+    Neither the old set nor the new one may be removed then. The fsync is not tried again: a second
+    one may succeed without having written what the first one lost.
     """
 
 
@@ -20,11 +20,11 @@ def put_in_place(
 ) -> None:  # fmt: skip
     """Make all of `folder` durable, then give it the name `to`, on the same file system.
 
-    `to` must be absent or empty unless `replace`: then what was there has the name `folder`
-    afterwards. approve: is given the path of what would go, and raises where that must stay. It is
-    asked right before the step, and again right after it, when nobody else knows the name that
-    what was there has then: so what is removed later is what was approved.
-    Raises OSError, or what approve raises, and nothing has changed; NotDurable, and it has.
+    Without `replace`, `to` must be missing or empty. With it, what was at `to` has the name
+    `folder` afterwards. approve: is called with the path of what would be replaced, and raises if
+    that must stay. It is called right before the step and again right after it. The second call
+    sees a name that no other process knows, so that what was approved is what is removed later.
+    Raises OSError, or what approve raises, if nothing has changed; NotDurable if it has.
     """
     files.sync_all(folder)
     if replace and files.exists(to):

@@ -1,12 +1,13 @@
-"""The file layer of whatever writes to a store: the few operations that can fail or be lost.
+"""`Files`: the operations on files that the writer, recovery, install and publishing use.
 
-The writer, recovery and publishing are given a `Files`, so that tests can put one in its place
-that fails an operation, or shows what a crash would have left.
+They are given a `Files`, so that tests can give them one in which an operation fails, or which
+shows what a crash would have left.
 
-What is assumed of a disk (docs/writer.md has it at length):
+What they assume of a disk (docs/writer.md has more):
 
-- What was written and not synced may be there, in part, in any order, or not at all; a write
-  within one aligned sector of 512 bytes is there or is not. What was never written reads as zeros.
+- Of bytes that were written and not synced, any part may be on the disk after a power cut, in any
+  order. A write within one aligned sector of 512 bytes is there as a whole or not at all. What was
+  never written reads as zeros.
 - `OpenFile.sync` makes a file's bytes and length durable, but not its name.
 - `sync_folder` makes names durable: those created, renamed and removed in that folder.
 - A killed process loses nothing that was written.
@@ -76,17 +77,17 @@ class Files(Protocol):
         """Whether there is a file or folder of that name."""
 
     def is_folder(self, path: str) -> bool:
-        """Whether it is a folder, or else a regular file. Raises StoreError for anything else:
-        a link, a device, or what another file system is mounted on.
+        """True for a folder, False for a regular file. Raises StoreError for anything else: a link,
+        a device, or a folder on which another file system is mounted.
         """
 
     def is_ours(self, path: str) -> bool:
-        """Whether this user made the file or folder, nobody else may write to it, and it is no
-        link.
+        """Whether the file or folder belongs to this user, nobody else may write to it, and it is
+        no link.
         """
 
     def inode(self, path: str) -> int:
-        """What tells a file or folder from another that takes its name."""
+        """The inode number, by which one sees whether another file has taken the name."""
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted; empty where there is no such folder."""
@@ -106,7 +107,9 @@ class Files(Protocol):
         """A new, empty file that is this user's alone. Raises FileExistsError."""
 
     def rename(self, path: str, to: str) -> None:
-        """Give a file or folder another name; a file or empty folder of that name goes."""
+        """Give a file or folder another name. Replaces a file or empty folder that
+        has this name.
+        """
 
     def exchange(self, path: str, to: str) -> None:
         """Swap two names in one atomic step."""
@@ -123,7 +126,7 @@ class Files(Protocol):
         """Return when all bytes and names of the file system that holds `path` are durable."""
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Lock as RocketMQ does; returns what lets go of it. Raises StoreInUse."""
+        """Lock as RocketMQ does; returns a function that unlocks. Raises StoreInUse."""
 
 
 def fill_from(descriptor: int, path: str, at: int, buffer: Bytes) -> None:
@@ -145,7 +148,7 @@ class DiskFile:
 
     def write_at(self, at: int, data: Data) -> None:
         done = os.pwrite(self._descriptor, data, at)
-        if done < len(data):  # a signal, or a disk that is filling up
+        if done < len(data):  # a signal came, or the disk is nearly full
             view = memoryview(data).cast("B")
             while done < len(view):
                 done += os.pwrite(self._descriptor, view[done:], at + done)
@@ -169,8 +172,8 @@ class DiskFile:
 class DiskFiles:
     """The files below a folder of this machine. Links are not followed.
 
-    root: its path without a slash at the end, so '' for all of the machine's. owner: the user
-    and group that new files and folders get, where they are not to be ours.
+    root: its path without a slash at the end, '' for the machine's root. owner: the user and group
+    that new files and folders get, if they should not get those of this process.
     """
 
     def __init__(
@@ -182,7 +185,9 @@ class DiskFiles:
 
     @classmethod
     def as_owned_by(cls, store: os.stat_result, root: str) -> "DiskFiles":
-        """New files get a store's mode and owner: its broker has to read and write them."""
+        """Files of which new ones get the store's mode and owner, so that its broker
+        can use them.
+        """
         mode = stat.S_IMODE(store.st_mode)
         owner = (store.st_uid, store.st_gid) if os.geteuid() == 0 else None
         return cls(root, mode & 0o666, mode, owner)
@@ -338,7 +343,8 @@ class DiskFiles:
         The file stays, and holds the word `lock` (DefaultMessageStore.start).
         """
         at = self._at(path)
-        # Looked at before it is opened: POSIX locks go with the first descriptor closed.
+        # This must be asked before the file is opened: a process loses its POSIX locks on a file
+        # as soon as it closes any descriptor of that file.
         if os.path.exists(at) and identity(os.stat(at)) in held_here:
             raise StoreInUse(f"{at}: this process has the store open already")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

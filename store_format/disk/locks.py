@@ -1,8 +1,8 @@
-"""Who holds what: a store's lock as RocketMQ takes it, and folders that belong to a running job.
+"""Locks: a store's lock as RocketMQ takes it, and the lock of a job on its staging folder.
 
 RocketMQ locks the first byte of the store's file `lock` with Java's FileLock, which is a POSIX
-record lock (fcntl). A job's staging folder is held with flock: both end with the process, however
-that ends, so that what a dead one left is told from what is in use.
+record lock (fcntl). A job locks its staging folder with flock. The kernel releases both when the
+process ends in whatever way, so a folder without a lock is a leftover of a dead process.
 """
 
 import errno
@@ -16,22 +16,25 @@ from contextlib import suppress
 # struct flock of Linux on 64-bit machines: l_type, l_whence, l_start, l_len, l_pid.
 _FLOCK = struct.Struct("@hhqqi4x")
 
-# POSIX locks do not keep a process from itself: what this one holds, by device and inode.
+# The lock files that this process holds, by device and inode. It has to keep this list, because a
+# POSIX lock does not exclude other parts of the same process.
 held_here: set[tuple[int, int]] = set()
 
 
 def identity(about: os.stat_result) -> tuple[int, int]:
-    """What names a file whatever its path."""
+    """Device and inode, which identify a file whatever path it is found by."""
     return about.st_dev, about.st_ino
 
 
 def is_ours(about: os.stat_result) -> bool:
-    """Whether this user made it and nobody else may write to it: what it says can be trusted."""
+    """Whether the file belongs to this user and nobody else may write to it, so that its content
+    can be trusted.
+    """
     return about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def is_our_folder(path: str) -> bool:
-    """Whether it is a folder, no link, and ours alone."""
+    """Whether the path is a folder (no link) of this user that nobody else may write to."""
     try:
         about = os.lstat(path)
     except OSError:
@@ -40,12 +43,14 @@ def is_our_folder(path: str) -> bool:
 
 
 def lock_holder(path: str) -> int | None:
-    """The process that holds a store's lock file, None for nobody; 0 where it is elsewhere.
+    """The id of the process that holds a store's lock file: None if nobody does, 0 if the process
+    runs on another machine.
 
-    Asked with F_GETLK, which takes no lock: the file is only read. Raises OSError.
+    F_GETLK only asks and takes no lock; the file is only read. Raises OSError.
     """
     try:
-        # Looked at before it is opened: POSIX locks go with the first descriptor closed.
+        # This must be asked before the file is opened: a process loses its POSIX locks on a file
+        # as soon as it closes any descriptor of that file.
         if identity(os.stat(path)) in held_here:
             return os.getpid()
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -61,13 +66,15 @@ def lock_holder(path: str) -> int | None:
 
 
 def holder_text(holder: int) -> str:
-    """Who that is, for a message."""
+    """The lock's holder in words, for a message."""
     return f"process {holder}" if holder else "a process of another machine"
 
 
 def claim_folder(path: str, mode: int = 0o700) -> Callable[[], None] | None:
-    """Make a folder and hold it; returns what lets go. None where another took it for a leftover
-    in between: then it is (about to be) gone, and another name is wanted. Raises OSError.
+    """Make a folder and lock it; returns a function that unlocks it.
+
+    Returns None if another job has taken the folder for a leftover before it was locked, and
+    removes it. The caller then needs another name. Raises OSError.
     """
     os.mkdir(path, mode)
     try:
@@ -75,13 +82,15 @@ def claim_folder(path: str, mode: int = 0o700) -> Callable[[], None] | None:
     except FileNotFoundError:
         return None
     try:
-        # Shared, as a network file system may refuse an exclusive one without write access.
+        # The lock is shared, as a network file system may refuse an exclusive lock on a folder,
+        # which cannot be opened for writing.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno == errno.EWOULDBLOCK:
             os.close(descriptor)
             return None
-        # A file system without locks: nobody will take the folder for a leftover (is_abandoned).
+        # The file system has no locks: is_abandoned then says False, so nobody takes the folder
+        # for a leftover.
     with suppress(FileNotFoundError):
         if os.path.samestat(os.stat(path), os.fstat(descriptor)):
             return lambda: os.close(descriptor)
@@ -90,7 +99,9 @@ def claim_folder(path: str, mode: int = 0o700) -> Callable[[], None] | None:
 
 
 def is_abandoned(path: str) -> bool:
-    """Whether nobody holds a folder of ours any more. False where the file system cannot tell."""
+    """Whether a job's folder is not locked by any process. False if the file system
+    has no locks.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,10 +1,10 @@
-"""Folders that nobody but their user can change, for what is loaded as code: compiled kernels and
+"""Folders that only this user can change, for files that are loaded as code: compiled kernels and
 class-data archives.
 
-Who may write to a folder, or rename one above it, decides what is found there. So each folder on
-the way, and each link, must belong to root or to this user, and nobody else may write to it; in
-one with the sticky bit, as /tmp has it, others may, for they can neither rename nor remove what
-is not theirs.
+Whoever may write to a folder, or rename a folder above it, decides what is found there. So each
+folder and link on the path must belong to root or to this user, and nobody else may write to it.
+Others may write to a folder with the sticky bit, such as /tmp: there they can neither rename nor
+remove what is not theirs.
 """
 
 import os
@@ -48,7 +48,7 @@ def safe_parent(path: str) -> str:
 
 
 def _walk(path: str) -> str:
-    """Go down to `path` from the root, folder by folder, each in one that is safe already."""
+    """Go down to `path` from the root, folder by folder, and check each one."""
     here, left, links = "/", _parts(path), 0
     _check("/")
     while left:
@@ -81,7 +81,7 @@ def _made(folder: str) -> os.stat_result:
     try:
         return os.lstat(folder)
     except FileNotFoundError:
-        # Another process of ours may be quicker, or somebody else's: who, is looked at next.
+        # Another process may have made the folder meanwhile; the check that follows sees whose.
         with suppress(FileExistsError):
             os.mkdir(folder, 0o700)
         return os.lstat(folder)

@@ -1,1 +1,1 @@
-"""Strings, hash codes and maps as Java has them."""
+"""Java's strings, hash codes and order of maps, on which RocketMQ's bytes depend."""

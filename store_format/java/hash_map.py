@@ -1,4 +1,4 @@
-"""The order in which `java.util.HashMap` yields its keys: that of a message's properties.
+"""The order in which `java.util.HashMap` yields its keys, which a message's properties get.
 
 A broker reads a message's properties into a HashMap and writes them out again
 (MessageDecoder.string2messageProperties, messageProperties2String).
@@ -15,11 +15,12 @@ _LEAST_WITH_TREES = 64  # HashMap.MIN_TREEIFY_CAPACITY
 
 @lru_cache(maxsize=4096)
 def hash_map_order(names: tuple[str, ...], capacity: int) -> tuple[int, ...]:
-    """The numbers of `names`, put in that order into a HashMap, as it iterates over them.
+    """The order in which a HashMap iterates over `names`, as their indices.
 
-    capacity: its initial one, a power of two. Names must differ. A table of fewer than 64 buckets
-    doubles when a bucket of eight names gets one more (HashMap.treeifyBin). A larger one makes a
-    tree of such a bucket, whose own order is not followed here.
+    The names must differ and are put into the map in the given order. capacity: the map's initial
+    one, a power of two. A table of fewer than 64 buckets doubles when a bucket of eight names gets
+    one more (HashMap.treeifyBin). A larger table turns such a bucket into a tree, whose order this
+    function does not reproduce.
     """
     spreads = [_spread(name) for name in names]
     for many, spread in enumerate(spreads):

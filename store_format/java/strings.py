@@ -1,8 +1,8 @@
 """Java's text, byte for byte: how the JDK decodes UTF-8, `String.hashCode`, `parseInt`.
 
-Kernels work on uint8 arrays and never build a string. JDK 17's decoder and Python's
-`errors="replace"` differ in one pattern: an encoded surrogate (ED A0..BF, with its continuation
-byte if there) is one U+FFFD in Java and several in Python.
+Kernels work on uint8 arrays and never build a string. The decoder of JDK 17 and Python's
+`errors="replace"` differ in one pattern: an encoded surrogate (ED A0..BF, and its continuation
+byte if it is there) becomes one U+FFFD in Java and several in Python.
 """
 
 import re
@@ -38,9 +38,9 @@ def _is_continuation(byte: int) -> bool:
 
 @kernel
 def decode_at(buf: Bytes, at: int, end: int) -> tuple[int, int]:
-    """The code point at `at` as the JDK decodes it, and where the next one starts.
+    """The code point at `at` as the JDK decodes it, and the index at which the next one starts.
 
-    What is malformed is U+FFFD, over as many bytes as sun.nio.cs.UTF_8 consumes for it.
+    Malformed bytes become U+FFFD; sun.nio.cs.UTF_8 decides how many bytes one of these takes.
     """
     b1 = int(buf[at])
     if b1 < 0x80:
@@ -56,7 +56,7 @@ def decode_at(buf: Bytes, at: int, end: int) -> tuple[int, int]:
         b2 = int(buf[at + 1])
         if b1 == 0xE0 and b2 < 0xA0:  # overlong
             return REPLACEMENT, at + 1
-        if b1 == 0xED and b2 >= 0xA0:  # an encoded surrogate is one unit with what follows
+        if b1 == 0xED and b2 >= 0xA0:  # an encoded surrogate and its third byte are one U+FFFD
             return REPLACEMENT, at + 3 if left >= 3 and _is_continuation(buf[at + 2]) else at + 2
         if left < 3 or not _is_continuation(buf[at + 2]):
             return REPLACEMENT, at + 2
@@ -86,8 +86,9 @@ def add_unit(h: Any, unit: int) -> Any:
 def hash_code(buf: Bytes, at: int, end: int, seed: np.int32) -> np.int32:
     """`String.hashCode` of the text at buf[at:end], continued from `seed` (0: a new string).
 
-    Over UTF-16 units, in wrapping 32-bit arithmetic: h = 31 * h + unit. A block of ASCII at a
-    time; a shorter one is read with what stands before it, which does not count.
+    For each UTF-16 unit h = 31 * h + unit, in 32-bit arithmetic that wraps. ASCII is hashed a block
+    at a time. A rest shorter than a block is read together with the bytes before it, which are
+    counted as zeros.
     """
     h = np.uint32(seed)
     while at < end:
@@ -104,7 +105,7 @@ def hash_code(buf: Bytes, at: int, end: int, seed: np.int32) -> np.int32:
 
 @kernel
 def _hash_by_units(buf: Bytes, at: int, end: int, h: np.int32) -> np.int32:
-    """As hash_code, for any text."""
+    """As hash_code, unit by unit: for texts that are not ASCII."""
     while at < end:
         point, at = decode_at(buf, at, end)
         if point >= 0x10000:
@@ -139,7 +140,7 @@ def parse_integer(buf: Bytes, at: int, end: int, bits: int) -> tuple[bool, int]:
         at += 1
         if at >= end:
             return False, 0
-    # As Java does it: the value is built below zero, where the range reaches one further.
+    # As in Java the value is built as a negative number: the negative range is larger by one.
     most = np.int64((np.uint64(1) << np.uint64(bits - 1)) - np.uint64(1))
     least = -most - 1 if negative else -most
     value = np.int64(0)

@@ -1,1 +1,1 @@
-"""How kernels are compiled, and what all of them stand on: numbers, texts and CRCs in bytes."""
+"""How numba compiles the kernels, and the kernels that all others use: numbers, texts and CRCs."""

@@ -1,7 +1,8 @@
-"""Texts in uint8 arrays, looked at a block at a time by kernels: to find, to compare, to hash.
+"""Kernels that find, compare and hash texts in uint8 arrays, a block of 32 bytes at a time.
 
-A block is one of LLVM's vectors, which it makes of what vectors the processor has. It may reach
-past the text, not past the buffer: there the text is gone through byte by byte.
+A block is an LLVM vector; LLVM compiles it to the vector instructions that the processor has. A
+block may reach past the text's end, but not past the buffer's: near the buffer's end the kernels
+go through the text byte by byte.
 """
 
 from typing import Any
@@ -29,14 +30,14 @@ def _load_block(context: Any, builder: Any, kinds: Any, values: Any) -> Any:
 
 
 def _in_all(builder: Any, byte: Any) -> Any:
-    """A block of one byte, the lowest of a word."""
+    """A block in which every byte is the lowest byte of a word."""
     one = ir.Constant(_BYTES, ir.Undefined)
     one = builder.insert_element(one, builder.trunc(byte, _BYTE), _HALF(0))
     return builder.shuffle_vector(one, one, ir.Constant(_HALVES, [0] * BLOCK))
 
 
 def _first(builder: Any, sign: str, one: Any, other: Any) -> Any:
-    """The first byte at which two blocks compare so; BLOCK if none does."""
+    """The number of the first byte at which the comparison `sign` of two blocks holds, or BLOCK."""
     flags = builder.bitcast(builder.icmp_unsigned(sign, one, other), _FLAGS)
     may_be_zero = ir.IntType(1)(0)
     return builder.zext(builder.cttz(flags, may_be_zero), _WORD)
@@ -44,7 +45,7 @@ def _first(builder: Any, sign: str, one: Any, other: Any) -> Any:
 
 @intrinsic
 def _first_of(_context: Any, buf: Any, _at: Any, _byte: Any) -> Any:
-    """(buf, at, byte): how many bytes of the block at `at` stand before the first `byte`."""
+    """(buf, at, byte): how many bytes of the block at `at` come before the first `byte` in it."""
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         found = _load_block(context, builder, signature.args[:2], values[:2])
@@ -55,7 +56,7 @@ def _first_of(_context: Any, buf: Any, _at: Any, _byte: Any) -> Any:
 
 @intrinsic
 def _first_unlike(_context: Any, buf: Any, _at: Any, other: Any, _other_at: Any) -> Any:
-    """(buf, at, other, other_at): with how many equal bytes the two blocks begin."""
+    """(buf, at, other, other_at): how many bytes at the start of the two blocks are equal."""
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         one = _load_block(context, builder, signature.args[:2], values[:2])
@@ -67,9 +68,10 @@ def _first_unlike(_context: Any, buf: Any, _at: Any, other: Any, _other_at: Any)
 
 @intrinsic
 def ascii_sum(_context: Any, buf: Any, _at: Any, _skipped: Any) -> Any:
-    """(buf, at, skipped): the bytes of a block times 31 to the power of how many follow each.
+    """(buf, at, skipped): what the bytes of a block add to String.hashCode.
 
-    As a uint32 in an int64; -1 if a byte is above 7F. The `skipped` first bytes count as zeros.
+    Each byte is multiplied by 31 to the power of the number of bytes after it in the block. The
+    sum is a uint32 in an int64, or -1 if a byte is above 7F. The first `skipped` bytes count as 0.
     """
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:

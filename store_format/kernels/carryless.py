@@ -1,8 +1,8 @@
-"""128 bits as a value in kernels, and the carry-less product that a CRC folds them with.
+"""Numbers of 128 bits for kernels, and the carry-less product by which `crc32` folds them.
 
-Python has no such numbers: these are LLVM's, which x86 has instructions for (PCLMULQDQ). Where
-the processor lacks them, or numba is told to compile for another, `AVAILABLE` is False and
-nothing here may be compiled.
+numba has no such type, so its operations are built from LLVM's. The product is one instruction of
+x86 (PCLMULQDQ). `AVAILABLE` is False where the processor lacks it or numba compiles for another
+processor; then nothing of this module may be compiled.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ AVAILABLE = _available()
 
 
 class Bits128(types.Type):
-    """Two uint64, the first one with the first eight bytes in memory."""
+    """Two uint64; the first one holds the first eight bytes in memory."""
 
     def __init__(self) -> None:
         super().__init__(name="Bits128")
@@ -99,7 +99,7 @@ def both(_context: Any, one: Any, other: Any) -> Any:
 
 @intrinsic
 def fold(_context: Any, bits: Any, factors: Any, data: Any) -> Any:
-    """The first half times the first factor, xor the second times the second, xor data."""
+    """(first half * first factor) xor (second half * second factor) xor data, all carry-less."""
 
     def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
         bits, factors, data = values

@@ -1,9 +1,10 @@
 """CRC-32 as `java.util.zip.CRC32` and zlib compute it, inside kernels.
 
-Where the processor multiplies without carries, 64 bytes are folded a step: a CRC is a remainder,
-and moving bytes on in the message multiplies theirs by a power of x. Elsewhere, and for few
-bytes, sixteen tables take sixteen bytes a step. Calling zlib from a kernel would keep numba from
-caching the kernel on disk.
+A CRC is the remainder of a polynomial division, and bytes that stand n bits earlier in the message
+count x to the power n times as much. So, where the processor has the carry-less product
+(`carryless`), a step multiplies 64 bytes by such powers and xors them into the next 64 bytes
+("folds" them). Elsewhere, and for few bytes, a step looks sixteen bytes up in sixteen tables.
+zlib is not called, because numba could not cache such a kernel on disk.
 """
 
 from typing import Any
@@ -37,7 +38,9 @@ _TABLES = _tables()
 
 @inlined
 def _word(buf: Bytes, at: Any) -> Any:
-    """Four bytes from `at` on, as a little-endian uint32; unsigned places need no check of sign."""
+    """Four bytes from `at` on, as a little-endian uint32. `at` is unsigned: then numba does not
+    check whether an index is negative.
+    """
     return (
         np.uint32(buf[at])
         | np.uint32(buf[at + np.uint64(1)]) << np.uint32(8)
@@ -48,7 +51,7 @@ def _word(buf: Bytes, at: Any) -> Any:
 
 @inlined
 def _look_up(tables: Any, word: Any, last: int) -> Any:
-    """What the four bytes of a word contribute, of which the last stands `last` before the end."""
+    """What four bytes contribute to the CRC; the last of them has `last` bytes after it."""
     byte = np.uint32(0xFF)
     return (tables[last + 3, word & byte] ^ tables[last + 2, word >> np.uint32(8) & byte]) ^ (
         tables[last + 1, word >> np.uint32(16) & byte] ^ tables[last, word >> np.uint32(24)]
@@ -56,9 +59,9 @@ def _look_up(tables: Any, word: Any, last: int) -> Any:
 
 
 def _power(bits: int) -> np.uint64:
-    """The remainder of x to that power, mirrored as the CRC is, as a factor for `fold`.
+    """The remainder of x to the power `bits`, with its bits mirrored as in a CRC, for `fold`.
 
-    One bit higher than the CRC has it: a product of mirrored numbers lacks its lowest bit.
+    It is shifted up by one bit, because the product of two mirrored numbers comes out one bit low.
     """
     remainder = 1 << 31  # mirrored: x to the 0
     for _ in range(bits):
@@ -66,7 +69,7 @@ def _power(bits: int) -> np.uint64:
     return np.uint64(remainder << 1)
 
 
-# Factors that move 128 bits on by 16 and by 64 bytes: those of the halves.
+# The factors, one for each half, that move 128 bits on by 16 and by 64 bytes.
 _BY_16 = (_power(128 + 32), _power(128 - 32))
 _BY_64 = (_power(512 + 32), _power(512 - 32))
 
@@ -76,7 +79,8 @@ def _by_tables(buf: Bytes, at: Any, end: Any, crc: Any) -> Any:
     """Go on with a CRC's state (uint32) over buf[at:end]."""
     i = at
     for _ in range((end - i) // np.uint64(16)):
-        # What does not wait for the step before comes first, so that steps overlap.
+        # These look-ups do not need the step before. They come first, so that the processor can
+        # do them while that step still runs.
         rest = (
             _look_up(_TABLES, _word(buf, i + np.uint64(4)), 8)
             ^ _look_up(_TABLES, _word(buf, i + np.uint64(8)), 4)
@@ -100,8 +104,9 @@ def _of_word(crc: Any, word: Any) -> Any:
     return _look_up(_TABLES, crc ^ low, 4) ^ _look_up(_TABLES, high, 0)
 
 
-# Loaded from place n on: what keeps the last n bytes of a block, n from 1 to 16, and what the first
-# four of them are xored with, a CRC's first state, which may reach into the block after.
+# Masks for a message whose first block has n bytes, 1 to 16. Loaded from index n on, the first one
+# keeps the last n bytes of a block; the second one xors a CRC's first state into the first four of
+# them, of which some may be in the block after.
 _KEPT = np.array([0] * 16 + [0xFF] * 16, np.uint8)
 _STATE = np.array([0] * 16 + [0xFF] * 4 + [0] * 28, np.uint8)
 
@@ -110,9 +115,9 @@ _STATE = np.array([0] * 16 + [0xFF] * 4 + [0] * 28, np.uint8)
 def _folded(buf: Bytes, at: Any, blocks: Any, first: Any) -> Any:
     """A CRC's state (uint32) after blocks * 16 bytes, at least four blocks.
 
-    Of the first block only the last `first` bytes count: zeros before a message change nothing.
-    Four sums of 128 bits are moved on by 64 bytes at a time, then become one, whose CRC is that
-    of all the bytes.
+    Only the last `first` bytes of the first block count; the others are taken as zeros, which
+    change nothing before a message. Four sums of 128 bits are moved on by 64 bytes at a time. Then
+    they are folded into one, which has the same CRC as all the bytes.
     """
     sixteen = np.uint64(16)
     by_16, by_64 = pair(_BY_16[0], _BY_16[1]), pair(_BY_64[0], _BY_64[1])
@@ -138,7 +143,7 @@ def _folded(buf: Bytes, at: Any, blocks: Any, first: Any) -> Any:
 def crc32(buf: Bytes, at: int, end: int) -> int:
     """CRC-32 of buf[at:end], as an unsigned 32-bit value in an int64."""
     blocks = (end - at + 15) // 16
-    before = end - 16 * blocks  # where the first block starts, which may be before `at`
+    before = end - 16 * blocks  # the first block starts here, maybe before `at`
     if AVAILABLE and blocks >= _FOLD_FROM and before >= 0:
         state = _folded(buf, np.uint64(before), np.uint64(blocks), np.uint64(16 - (at - before)))
     else:

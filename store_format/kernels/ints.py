@@ -1,8 +1,8 @@
-"""Big-endian integers in uint8 arrays, at any place, for kernels.
+"""Big-endian integers at any index of a uint8 array, for kernels.
 
-numba takes an array byte by byte, and looks at each index whether it is negative: LLVM does not
-see the number that the bytes make. So these are LLVM's own loads and stores, at indices of which
-none may be negative. NUMBA_BOUNDSCHECK has them checked, as it has those of arrays.
+numba would read such a number byte by byte and check each index for a negative value. These
+functions use LLVM's own loads and stores of whole numbers instead, so no index may be negative.
+With NUMBA_BOUNDSCHECK set they are checked, as indices of arrays are.
 """
 
 from collections.abc import Callable

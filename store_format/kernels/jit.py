@@ -1,12 +1,12 @@
 """How kernels are compiled, and where what was compiled is kept.
 
-Kernels fill arrays that they are given and allocate none, so numba need not count references
-to arrays (`_nrt=False`): counting cost more than half of a dispatch. What must allocate, and is
-called once for thousands of records, is `allocating`.
+A `kernel` fills arrays that it is given and allocates none, so numba need not count references to
+arrays (`_nrt=False`): the counting took more than half of the time of a dispatch. Functions that
+must make arrays, and are called once for thousands of records, are `allocating`.
 
-numba's own cache sees a change of a kernel's file, but not of a kernel that it calls from
-another file: it would go on with the old rule. So the cache folder is named by a hash of all of
-this package's sources.
+numba's own cache notices a change in a kernel's file, but not in another file whose kernel it
+calls, and would go on with the old rule. So the name of the cache folder is a hash of all sources
+of this package (docs/decisions/0005).
 """
 
 import hashlib
@@ -35,7 +35,7 @@ if _config.DISABLE_JIT:
 
 
 def _sources_hash() -> str:
-    """A hash of the package's modules, in all its folders; works from a zip as well."""
+    """A hash of all modules in all folders of the package; it works inside a zip as well."""
     digest = hashlib.sha256()
     for name, source in sorted(_modules(resources.files("reput.store_format"), "")):
         digest.update(f"{name} {len(source)}\n".encode() + source)
@@ -53,9 +53,10 @@ def _modules(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _cache_folder() -> str | None:
-    """A folder for compiled kernels; None where there is none that others cannot change.
+    """A folder for compiled kernels; None where no folder is safe from changes by other users.
 
-    Compiled code is loaded from there. Without one, kernels are compiled in memory.
+    Machine code is loaded from it and run, so nobody else may write there. Without such a folder
+    each process compiles the kernels in memory.
     """
     roots = [
         os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("REPUT_CACHE"),
@@ -75,29 +76,30 @@ _FunctionCache: Any = FunctionCache  # numba's is untyped
 
 
 class _MendingCache(_FunctionCache):  # type: ignore[misc]
-    """numba's cache of one kernel, which takes a cut or emptied file for none.
+    """numba's cache of one kernel, which treats a truncated file as if it were missing.
 
-    A machine that stopped can leave one; numba's own cache fails of it, at each start anew.
+    A machine that lost power can leave such a file, and numba's own cache would fail at every
+    start from then on.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # noqa: BLE001 (unpickling what is no pickle raises anything)
+        except Exception:  # noqa: BLE001 (a damaged pickle may raise any exception)
             with suppress(OSError):
-                self.flush()  # or it could not be saved anew
+                self.flush()  # removes the index, so that the kernel can be saved again
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        with suppress(OSError):  # a full disk: it is compiled, and will be again
+        with suppress(OSError):  # on a full disk, the kernel is compiled again next time
             super().save_overload(sig, data)
 
 
 class SourcesLocator(_CacheLocator):
-    """Finds what was compiled from these sources, wherever they lie: a checkout, a wheel, a zip.
+    """Finds the kernels compiled from these sources, be they in a checkout, a wheel or a zip.
 
-    numba's own locators go by a module's path, and each application on a cluster has its zip in
-    another folder: every one of them would compile all anew.
+    numba's own locators go by a module's path. On a cluster each application has the zip in
+    another folder, so that each one would compile all kernels again.
     """
 
     def __init__(self, function: Any, file: str) -> None:

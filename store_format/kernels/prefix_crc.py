@@ -1,8 +1,9 @@
-"""CRC-32 of any range of a file, hashing each byte of it once: CRCs of prefixes, subtracted.
+"""The CRC-32 of any range of a file, although each byte of the file is hashed only once.
 
-Where damage is, thousands of places may look like records, and each may claim a body of
-megabytes. Hashing each body anew would take the square of the input; here a further range costs
-two pieces of at most `SPACING` bytes.
+It is computed from the CRCs of two prefixes of the file, one up to the range's start and one up to
+its end. `damage/resync` needs this: in a damaged segment thousands of offsets may look like
+records, and each may claim a body of megabytes. Hashing each of these bodies would take time that
+grows with the square of the input. Here each further range costs at most 2 * `SPACING` bytes.
 """
 
 import zlib
@@ -45,7 +46,7 @@ _SQUARES = _powers()
 
 
 def shift(crc: int, length: int) -> int:
-    """What a CRC contributes to that of `length` further bytes."""
+    """What the CRC of some bytes contributes to that of a text with `length` more bytes behind."""
     for power in range((8 * length).bit_length()):
         if 8 * length >> power & 1:
             crc = _multiply(_SQUARES[power], crc)
@@ -53,15 +54,16 @@ def shift(crc: int, length: int) -> int:
 
 
 class PrefixCrc:
-    """CRCs of ranges within [start, end) of what `read` reads; memory is 4 bytes in SPACING.
+    """CRCs of ranges within [start, end) of what `read` reads.
 
-    hashed: bytes put through CRC-32 so far.
+    It keeps the CRC (4 bytes) of the prefix up to each SPACING-th byte. hashed: how many bytes have
+    been put through CRC-32 so far.
     """
 
     def __init__(self, read: Read, start: int, end: int) -> None:
         self._read, self._start, self._end = read, start, end
         self._marks: npt.NDArray[Any] = np.zeros((end - start) // SPACING + 1, np.uint32)
-        self._known = 0  # marks filled, besides that at the start
+        self._known = 0  # how many prefixes have their CRC, besides the empty one at the start
         self.hashed = 0
 
     def crc(self, at: int, end: int) -> int:

@@ -1,1 +1,1 @@
-"""The CommitLog: the walk through its records, and what reads them one by one."""
+"""The CommitLog: its segments, the walk from record to record, and a reader of single records."""

@@ -1,4 +1,4 @@
-"""Records longer than a walk's window: read without ever holding their body."""
+"""Reads a record that is longer than a walk's window, without ever holding its body (`walk`)."""
 
 import zlib
 from collections.abc import Callable
@@ -29,9 +29,10 @@ _PIECE_BYTES = 1 << 20
 def read_oversize(
     read: Read, place: int, size: int, rules: RecordRules
 ) -> tuple[Fault, Bytes, Any]:
-    """(fault, bytes around the body, RECORD_ROW of shape (1,)) of a framed record at `place`.
+    """(fault, bytes around the body, RECORD_ROW of shape (1,)) of the record of `size` bytes that
+    starts at the physical offset `place`.
 
-    Nothing is read of the body: its CRC is for the caller to compare (see crc_of).
+    The body is not read; the caller compares its CRC (see crc_of).
     """
     row = np.zeros(1, RECORD_ROW)
     head = np.empty(RECORD_PREFIX_MAX, np.uint8)
@@ -43,7 +44,8 @@ def read_oversize(
     tail = size - prefix - body
     if tail < TOPIC_LENGTH_V1 + PROPERTIES_LENGTH:
         return Fault.BODY_LENGTH, head, row
-    # where more than a tail can have is left, these bytes still tell which length is wrong
+    # no tail has more than _TAIL_MAX bytes: if more are left, a length is wrong, and this many
+    # bytes suffice to say which one
     around = np.empty(prefix + min(tail, _TAIL_MAX), np.uint8)
     around[:prefix] = head[:prefix]
     read(place + prefix + body, around[prefix:])
@@ -52,7 +54,7 @@ def read_oversize(
 
 
 def crc_of(read: Read, at: int, length: int) -> int:
-    """CRC-32 of the bytes at [at, at + length), less its highest bit; read a piece at a time."""
+    """CRC-32 of the bytes at [at, at + length) without its highest bit, read piece by piece."""
     piece = np.empty(min(_PIECE_BYTES, length), np.uint8)
     crc = 0
     end = at + length

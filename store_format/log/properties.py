@@ -1,6 +1,6 @@
 """A message's properties: `name 01 value 02`, repeated (MessageDecoder.string2messageProperties).
 
-One pass finds the values that the dispatch rules need. Which pairs count differs by release.
+One pass over them finds the values that dispatch needs. Releases differ in which pairs they accept.
 """
 
 from collections import namedtuple
@@ -15,8 +15,8 @@ from reput.store_format.layouts import PROPERTY_END, PROPERTY_NAME_END
 
 Bytes = npt.NDArray[np.uint8]
 
-# The properties that decide where a message is found (MessageConst), in the order of the places
-# that `find_properties` fills.
+# The properties that decide which queues and keys a message gets (MessageConst). A property's index
+# here is its row in the array `places` that `find_properties` fills.
 NAMES = (
     b"KEYS",
     b"TAGS",
@@ -35,13 +35,13 @@ Pair = namedtuple("Pair", "counts name_end value_at value_end")
 
 _NAME_BYTES = np.frombuffer(b"".join(NAMES), np.uint8)
 _NAME_ENDS = np.cumsum([len(name) for name in NAMES])
-# Each name's first four bytes and its last four: enough to tell ours apart.
+# The first and last four bytes of each name: they differ between any two of these names.
 _NAME_SIGNS = np.array([int.from_bytes(name[:4] + name[-4:]) for name in NAMES])
 
 
 @inlined
 def _which(buf: Bytes, at: int, end: int) -> int:
-    """The number in NAMES of the name at buf[at:end], or -1."""
+    """The index in NAMES of the name at buf[at:end], or -1."""
     if end - at < 4:
         return -1
     sign = get_i32(buf, at) << 32 | get_i32(buf, end - 4) & 0xFFFFFFFF
@@ -80,9 +80,10 @@ def _pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
 def find_properties(
     buf: Bytes, at: int, end: int, split_properties: bool, places: npt.NDArray[np.int64]
 ) -> None:
-    """Fill places[number] with (start, end) of each value in NAMES; start -1 where it is absent.
+    """Fill places[i] with (start, end) of the value of the property NAMES[i]; start is -1 where
+    the message has no such property.
 
-    places: int64, shape (len(NAMES), 2). Of duplicates the last counts.
+    places: int64, shape (len(NAMES), 2). Where a name occurs several times the last one counts.
     """
     for number in range(len(_NAME_ENDS)):
         places[number, 0] = -1

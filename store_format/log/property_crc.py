@@ -1,4 +1,7 @@
-"""The `__CRC32#` property, which forceVerifyPropCRC has checked in place of the body's CRC."""
+"""Checks the `__CRC32#` property, the CRC of a whole record (CommitLog, from 5.2.0 on).
+
+With forceVerifyPropCRC RocketMQ checks it instead of the body's CRC.
+"""
 
 from typing import Any
 
@@ -21,7 +24,10 @@ _NAMES = len(NAMES)
 
 @kernel
 def property_crc_matches(buf: Bytes, row: Row, places: Places, zero_counts: bool) -> bool:
-    """With forceVerifyPropCRC: `__CRC32#` holds the record's CRC, its lowest digit first."""
+    """Whether `__CRC32#` holds the record's CRC, written with its lowest digit first.
+
+    zero_counts: a value of 0 is a CRC like any other (Profile.zero_property_crc).
+    """
     if places[CRC32, 0] < 0:
         return False
     expected, power = np.int32(0), np.int32(1)
@@ -31,7 +37,7 @@ def property_crc_matches(buf: Bytes, row: Row, places: Places, zero_counts: bool
         expected = np.int32(expected + np.int32(point - 0x30) * power)
         power = np.int32(power * np.int32(10))
     actual: int
-    if row.bodyElided:  # then the record's CRC is known: see log.walk
+    if row.bodyElided:  # the walk has put the record's CRC into the row (Checks.seal)
         actual = row.bodyCRC
     else:
         actual = crc32(buf, row.at, row.at + row.size - CRC_PROPERTY_BYTES) & 0x7FFFFFFF
@@ -69,7 +75,7 @@ def _mark_bad_property_crcs(
 def bad_property_crcs(
     buf: Bytes, rows: Rows, split_properties: bool, places: Places
 ) -> npt.NDArray[np.bool_]:
-    """Bool a row: it has a `__CRC32#` that is not the record's.
+    """One bool for each row: whether the record has a `__CRC32#` that is wrong.
 
     Where a row's body is elided, its bodyCRC has to be the CRC of what `__CRC32#` covers.
     """

@@ -1,7 +1,7 @@
-"""Records of a log as values: the one at a physical offset, or those from an offset on.
+"""`LogReader`: a log's records as values, the one at a physical offset or all from an offset on.
 
-Works on any storage, over all segments of one log, wherever their folders are. Memory is a window
-of the log; bodies are read when they are asked for, those of long records too.
+It reads from any storage, over all segments of a log, which may lie in several folders. It holds
+one window of the log; a body is only read when it is asked for.
 """
 
 from collections import OrderedDict
@@ -33,10 +33,10 @@ _ONE_BYTES = 1 << 16  # read at first for one record
 
 
 class NoRecord(StoreError):
-    """No sound record stands where one was asked for, or where the log was to go on."""
+    """No sound record stands where one was asked for, or where the next one should start."""
 
     def __init__(self, path: str, place: int, offset: int, fault: Fault, size: int) -> None:
-        """place: physical; offset: in the file; size: what stands there as totalSize."""
+        """place: the physical offset; offset: the same in the file; size: the totalSize there."""
         self.path, self.place, self.offset, self.fault, self.size = path, place, offset, fault, size
         self.field, self.reason = REASONS.get(fault, ("totalSize", "a BLANK: the segment's end"))
         super().__init__(
@@ -46,7 +46,7 @@ class NoRecord(StoreError):
 
 
 class NotInLog(StoreError):
-    """A physical offset that no segment holds: expired, or past the log's end."""
+    """No segment has this physical offset: it has expired, or is past the log's end."""
 
     def __init__(self, place: int, start: int, end: int) -> None:
         self.place, self.start, self.end = place, start, end
@@ -122,7 +122,7 @@ def record_of(step: Step, number: int, rules: RecordRules) -> Record:
 
 
 class LogReader:
-    """Reads one log. Keeps a few segments open; `close` says whether one of them has changed."""
+    """Reads one log and keeps a few segments open. `close` raises if one of them has changed."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class LogReader:
 
     @property
     def end(self) -> int:
-        """Where its last segment ends; records may end before."""
+        """Where the last segment ends; the last record may end before."""
         return self.segments[-1].end
 
     def segment_at(self, place: int) -> Segment:
@@ -184,10 +184,11 @@ class LogReader:
                 yield record_of(step, number, self.rules)
 
     def steps(self, place: int, stop: int | None = None) -> Iterator[Step]:
-        """As `records`, a window at a time: for many records, whose fields are in `rows`.
+        """As `records`, but a window at a time, with the records' fields in `Step.rows`.
 
-        Ends at `stop`, or where the log ends: at zeros with nothing in the segments after. Raises
-        NoRecord where it is broken off otherwise, NotInLog where `place` is not in it.
+        Ends at `stop` or at the log's end, which is where zeros begin and all later segments are
+        zeros. Raises NoRecord where the records break off in another way, and NotInLog where no
+        segment has the offset `place`.
         """
         stop = self.end if stop is None else stop
         segment = self.segment_at(place)
@@ -214,8 +215,9 @@ class LogReader:
         return body.tobytes()
 
     def store_timestamp(self, place: int, size: int) -> int:
-        """StoreTimestamp (ms) of what an entry says to stand at [place, place + size); -1 where
-        the log does not hold that. Nothing else is read or checked (pickupStoreTimestamp).
+        """StoreTimestamp (milliseconds) of the record that a queue entry says to be at
+        [place, place + size); -1 where the log does not have these bytes. Nothing else is read or
+        checked (CommitLog.pickupStoreTimestamp).
         """
         try:
             segment = self.segment_at(place)
@@ -231,7 +233,7 @@ class LogReader:
         return int.from_bytes(raw[at : at + TIMESTAMP_BYTES], "big", signed=True)
 
     def close(self) -> None:
-        """Let go of all files. Raises StoreChanged where one was changed meanwhile."""
+        """Close all files. Raises StoreChanged where one was changed meanwhile."""
         while self._open:
             self._open.popitem()[1].close()
 

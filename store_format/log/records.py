@@ -1,7 +1,7 @@
-"""Records of the CommitLog: the walk from one to the next, and their checks.
+"""Kernels that read and check the CommitLog's records, one after the other; `walk` drives them.
 
-The rules are CommitLog.checkMessageAndReturnSize's; one is ours: a record whose physicalOffset
-is not its place is a fault (RocketMQ never compares).
+The rules are those of CommitLog.checkMessageAndReturnSize. One is reput's own: a record that does
+not start at its physicalOffset is a fault. RocketMQ never compares the two.
 """
 
 import zlib
@@ -40,7 +40,7 @@ from reput.store_format.layouts import (
 Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[Any]
 
-# Where the parts of one checked record stand. Places count from the start of the buffer walked.
+# Where the parts of one checked record are, as indices into the buffer that was walked.
 RECORD_ROW = np.dtype(
     [
         ("at", "<i8"),
@@ -62,7 +62,7 @@ RECORD_ROW = np.dtype(
 )
 assert RECORD_ROW.itemsize == 88
 
-# What a log may hold, by release: see profiles.Profile.
+# What a release allows in its log; the fields are those of profiles.Profile.
 RecordRules = namedtuple("RecordRules", "ipv6_hosts long_topics any_blank_size", defaults=(False,))
 
 _BLANK_LEAST = -(1 << 31) + 4
@@ -79,12 +79,12 @@ _TOPIC_LENGTH = int(Fault.TOPIC_LENGTH)
 _LENGTHS = int(Fault.LENGTHS)
 _PLACE = int(Fault.PLACE)
 
-# Below this many bytes a body's CRC is computed in the kernel, above by zlib where that is faster
-# once its call is paid for.
+# A body of fewer bytes has its CRC computed in the kernel. For a longer one zlib may be faster,
+# also with the cost of its call.
 _ZLIB_FROM = 1 << 31 if AVAILABLE else 2048
 
 
-# --- the arithmetic of a record's lengths; all that reads or makes records asks here ------------
+# --- the arithmetic of a record's lengths; whoever reads or makes records uses these functions --
 
 
 @inlined
@@ -132,10 +132,10 @@ def record_bytes(hosts: int, body: Any, topic: Any, properties: Any) -> Any:
 
 @kernel
 def frame(buf: Bytes, at: int, length: int, file_end: int, rules: RecordRules) -> tuple[int, int]:
-    """(fault, size) of what stands at `at`: BLANK, a record's first fields, or neither.
+    """(fault, size) of what stands at `at`: a BLANK, a record's first fields, or neither.
 
-    buf[:length] is at hand; the segment goes on to `file_end`, counted from buf's start.
-    NONE says only that size and magic may be a record's.
+    buf[:length] has been read; the segment goes on to `file_end`, counted from buf's start. The
+    fault NONE says only that size and magic number may be those of a record.
     """
     if file_end - at <= 4:
         return _SHORT_TAIL, 0
@@ -149,7 +149,7 @@ def frame(buf: Bytes, at: int, length: int, file_end: int, rules: RecordRules) -
         return _ZEROS, 0
     past_end = at + size > file_end
     if magic == MAGIC_BLANK:
-        # RocketMQ compares size - 4, in 32 bits: the four lowest sizes wrap to the greatest
+        # RocketMQ compares size - 4 in 32 bits, in which the four lowest sizes wrap to the greatest
         fits = not past_end and size >= _BLANK_LEAST
         return _BLANK if rules.any_blank_size or fits else _SIZE_PAST_END, size
     if past_end:
@@ -165,9 +165,10 @@ def frame(buf: Bytes, at: int, length: int, file_end: int, rules: RecordRules) -
 def read_record(
     buf: Bytes, at: int, size: int, place: int, elided: int, rules: RecordRules, row: Any
 ) -> int:
-    """Read the framed record at `at`, whole in buf but for `elided` bytes of its body.
+    """Read the record at `at`, for which `frame` gave `size`. It is whole in buf, except that
+    `elided` bytes of its body are left out.
 
-    `place` is where it stands in the log. Fills `row`, one RECORD_ROW, and returns a fault.
+    place: its physical offset. Fills `row`, one RECORD_ROW, and returns a fault.
     """
     sys_flag = get_i32(buf, at + RECORD_AT.sysFlag)
     prefix = prefix_bytes(sys_flag, rules)
@@ -223,11 +224,11 @@ def walk(
     rules: RecordRules,
     rows: Rows,
 ) -> tuple[int, int, int]:
-    """Follow the chain of sizes from `at` until a record starts at or after `stop`.
+    """Go from record to record by their sizes, from `at` until one starts at or after `stop`.
 
-    buf[:length] stands at physical offset `base`; `stop` and `file_end` count from buf's start.
-    Fills rows and returns (rows filled, where the walk stands, why it stopped); the fault is
-    NONE where it reached `stop` or filled all rows.
+    buf[:length] is at the physical offset `base`; `stop` and `file_end` count from buf's start.
+    Fills rows and returns (rows filled, where the walk stopped, the fault there); the fault is
+    NONE where the walk reached `stop` or filled all rows.
     """
     count = 0
     while at < stop and count < len(rows):
@@ -259,9 +260,9 @@ def _mark_bad_small_bodies(buf: Bytes, rows: Rows, zlib_from: int, bad: Any) -> 
 
 
 def bad_bodies(buf: Bytes, rows: Rows) -> npt.NDArray[np.bool_]:
-    """Bool a row: its body does not match its CRC. Copies nothing.
+    """One bool for each row: whether the body does not match its CRC. Copies nothing.
 
-    An empty body is not checked (as in RocketMQ), nor one that is elided.
+    An empty body is not checked (as in RocketMQ), nor is an elided one.
     """
     bad = np.zeros(len(rows), np.bool_)
     if _mark_bad_small_bodies(buf, rows, _ZLIB_FROM, bad):
@@ -276,13 +277,15 @@ def bad_bodies(buf: Bytes, rows: Rows) -> npt.NDArray[np.bool_]:
 
 @kernel
 def find_record(buf: Bytes, at: int, length: int, base: int, rules: RecordRules) -> int:
-    """The first place from `at` on where a magic number and a right physicalOffset stand.
+    """The first index from `at` on at which a record may start: the magic number is there, and
+    physicalOffset is right. Returns -1 where there is none.
 
-    Looks at places whose first fields end within buf[:length]; returns -1 where there is none.
+    Only looks where a record's first fields would end within buf[:length].
     """
     last = length - RECORD_HEAD_BYTES
     while at <= last:
-        # Both magic numbers end in A7 or AB and start with DA A3 20: look for the rare byte.
+        # Both magic numbers start with DA A3 20 and end in A7 or AB; DA is looked for, as it is
+        # rare.
         if buf[at + RECORD_AT.magic] == 0xDA:
             magic = get_i32(buf, at + RECORD_AT.magic)
             if (magic == MAGIC_V1 or (rules.long_topics and magic == MAGIC_V2)) and get_i64(

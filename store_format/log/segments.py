@@ -1,4 +1,4 @@
-"""The segments of a CommitLog: found, checked, and cut into stretches for a scan."""
+"""Finds and checks the segments of a CommitLog, and cuts them into stretches for parallel scans."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,11 +9,11 @@ from reput.store_format.log.walk import Read
 from reput.store_format.names import parse_segment_name
 from reput.store_format.storage.protocol import FileState, Reader, Storage
 
-FIND_FIRST = -1  # as a stretch's first record: it is to be looked for
+FIND_FIRST = -1  # Stretch.first where the scan has to look for the first record
 
 
 class Segment(NamedTuple):
-    """One CommitLog file: its path, first physical offset, and what it was when listed."""
+    """One CommitLog file: its path, its first physical offset, and its state when it was listed."""
 
     path: str
     start: int
@@ -68,7 +68,7 @@ class Finding(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The segments as they are; `odd` are those of a wrong size, by their numbers in the list."""
+    """The segments as they are; `odd` has the indices of those with a wrong size."""
 
     segments: list[Segment]
     odd: frozenset[int]
@@ -76,7 +76,7 @@ class Listing(NamedTuple):
 
 
 def list_segments(storage: Storage, folders: Sequence[str], configured: int) -> Listing:
-    """As find_segments, but what is wrong is a finding, and what cannot be used is left out.
+    """As find_segments, but reports what is wrong as findings and leaves out what cannot be used.
 
     Raises StoreError where there is no segment at all.
     """
@@ -160,10 +160,10 @@ class Stretch(NamedTuple):
 
 
 class Splits(NamedTuple):
-    """A log cut into stretches of at most `split_bytes`, numbered from 0; by arithmetic only.
+    """A log cut into stretches of at most `split_bytes`, numbered from 0.
 
-    Works for any number of stretches: nothing is listed. limit: where a record starts, or the
-    log ends; nothing from there on belongs to the stretches.
+    A stretch is computed from its number and no list is held, so there may be any number of them.
+    limit: a physical offset at which a record starts or the log ends; the stretches end there.
     """
 
     segments: list[Segment]

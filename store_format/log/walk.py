@@ -1,12 +1,12 @@
-"""The walk from record to record, a window at a time: all that reads a log goes by it.
+"""The walk from record to record, a window at a time, which every reader of a log uses.
 
-It is what leveldb's log::Reader is there: scan, salvage, recovery, dump and copying differ in
-what they do with sound records and with a fault, not in how they find either. The loop here turns
-once a window; what turns once a record is the kernel `records.walk`.
+Scan, salvage, recovery, dump and copying differ in what they do with a sound record and with a
+fault; how both are found is here (as in leveldb's log::Reader). The loop in this module runs once
+for each window, the kernel `records.walk` once for each record.
 
-A record longer than a window has one treatment for all: its body is never held. It is hashed in
-pieces where a CRC asks for it, and the record comes as a step of its own, whose window holds what
-stands around the body (`bodyElided` in its row).
+The body of a record that is longer than a window is never held. It is hashed piece by piece where
+a CRC has to be compared. The record comes as a step of its own, whose window has only the bytes
+before and after the body (`bodyElided` in its row).
 """
 
 from collections.abc import Callable, Iterator
@@ -37,13 +37,13 @@ Marks = npt.NDArray[np.uint8]
 
 
 class Checks(NamedTuple):
-    """What a walk compares besides lengths and places."""
+    """What a walk compares besides lengths and physicalOffsets."""
 
     body: bool = False  # each body with its bodyCRC
     property: bool = False  # a `__CRC32#` with its record, where a record has one
-    split_properties: bool = False  # properties are told apart as up to 4.9.0
-    # give the row of a long record the CRC of all but its last 20 bytes as its bodyCRC, for those
-    # who compare each record's `__CRC32#` themselves (see property_crc)
+    split_properties: bool = False  # properties are separated as up to 4.9.0 (Profile)
+    # The row of a record longer than a window gets, as its bodyCRC, the CRC of all but its last 20
+    # bytes. A caller who compares each `__CRC32#` by himself (property_crc) needs it.
     seal: bool = False
 
 
@@ -55,13 +55,13 @@ class Step(NamedTuple):
 
     at: int  # the physical offset of the window's first byte
     window: Bytes
-    rows: Rows  # RECORD_ROW: records that are whole, and stand in their own place
-    wrong: Marks | None  # uint8 a row: the Fault of its CRC, or 0; None where all are right
-    next: int  # the physical offset at which the walk stands
-    fault: Fault  # what stands there; NONE: the walk goes on, or is where it was to stop
+    rows: Rows  # RECORD_ROW: records that are whole, and start at their physicalOffset
+    wrong: Marks | None  # uint8 for each row: the Fault of its CRC, or 0; None where all are right
+    next: int  # the physical offset that the walk has reached
+    fault: Fault  # what stands there; NONE: a record, or the walk was asked to stop there
 
     def until_wrong(self) -> "Step":
-        """The step up to its first row with a wrong CRC, which is then its fault."""
+        """The step, ended before its first row with a wrong CRC; that becomes its fault."""
         if self.wrong is None:
             return self
         good = int(np.argmax(self.wrong != 0))
@@ -71,7 +71,7 @@ class Step(NamedTuple):
 
 
 class Walk:
-    """Walks the records of one segment, in one buffer that is read anew as the walk goes on."""
+    """Walks the records of one segment, in one buffer that is filled window after window."""
 
     def __init__(
         self,
@@ -83,12 +83,13 @@ class Walk:
         rows: Rows | None = None,
         doubt: Callable[[int], Fault] | None = None,
     ) -> None:
-        """end: where the segment ends; buffer: a window's room; rows: RECORD_ROW, that many as
-        may stand in a window.
+        """end: where the segment ends; buffer: room for a window; rows: RECORD_ROW, as many as may
+        stand in a window.
 
-        doubt: asked of the place of a record that reaches past the window, before more is read
-        for it: the fault for which it is not worth that, else NONE. Without it, sizes that lie
-        can have the same megabytes read again and again: who goes on after a fault wants one.
+        doubt: called with the offset of a record that reaches past the window, before more is read.
+        It returns a fault where the record is not worth reading, else NONE. Callers who go on after
+        a fault need it: without it, forged sizes could make a walk read the same megabytes many
+        times.
         """
         self.read, self.end = read, end
         self._rules, self._checks, self._doubt = rules, checks, doubt
@@ -137,11 +138,11 @@ class Walk:
                 return
 
     def _more_for(self, at: int, window: Bytes) -> Fault:
-        """Of a record that reaches past the window: NEED_MORE where a new window is to be read,
-        NONE where it is longer than any, else why it is not worth reading.
+        """What to do about a record that reaches past the window. NEED_MORE: read a new window;
+        NONE: it is longer than any window; else the fault for which it is not worth reading.
         """
         partial = len(window) < min(len(self._buffer), self.end - at)
-        far = at - self._window_at > len(self._window) // 2  # a new window is half new at least
+        far = at - self._window_at > len(self._window) // 2  # half of a new window would be new
         if self._doubt is not None and not (partial and far):
             doubt = self._doubt(at)
             if doubt != Fault.NONE:
@@ -178,11 +179,11 @@ class Walk:
         return Fault.PROPERTY_CRC if bad_seal else Fault.NONE
 
     def _marks(self, window: Bytes, rows: Rows) -> Marks | None:
-        """Each row's fault in what a CRC covers; None where there is none."""
+        """For each row the Fault of a CRC that does not match, or 0; None where all CRCs match."""
         wrong: Marks | None = None
         if self._checks.property:
             bad = self._bad_property_crcs(window, rows)
-            if np.count_nonzero(bad):  # a tenth of what any() takes
+            if np.count_nonzero(bad):  # ten times as fast as any()
                 wrong = np.zeros(len(rows), np.uint8)
                 wrong[bad] = Fault.PROPERTY_CRC
         if self._checks.body:
@@ -197,9 +198,9 @@ class Walk:
         return bad_property_crcs(window, rows, self._checks.split_properties, self._places)
 
     def places(self, at: int, end: int) -> Iterator[int]:
-        """The places in [at, end) at which a magic number and its own physicalOffset stand.
+        """The offsets in [at, end) at which a magic number and the right physicalOffset stand.
 
-        The fields of both lie before `end`. Nothing else is asked of them.
+        Both fields lie before `end`. Nothing else is checked.
         """
         while at + RECORD_HEAD_BYTES <= end:
             window = self.load(at, RECORD_HEAD_BYTES, end)
@@ -213,9 +214,8 @@ class Walk:
                 at += found + 1
 
     def windows(self, at: int, end: int, overlap: int = 0) -> Iterator[tuple[int, Bytes]]:
-        """[at, end) in pieces, (physical offset, bytes), each `overlap` bytes into the one before.
-
-        A piece is valid until the next.
+        """[at, end) in pieces (physical offset, bytes). Each piece begins with the last `overlap`
+        bytes of the one before, and is valid until the next one.
         """
         while at < end:
             window = self.load(at, overlap + 1, end)
@@ -225,14 +225,13 @@ class Walk:
             at += len(window) - overlap
 
     def load(self, at: int, least: int = 1, end: int | None = None) -> Bytes:
-        """The bytes of [at, end) that are at hand; read anew where there are fewer than `least`.
-
-        end: the segment's, unless it is given. Nothing is read past it.
+        """The bytes from `at` on that are in the window. A new window is read where these are fewer
+        than `least`. Nothing is read past `end`, by default the segment's.
         """
         end = self.end if end is None else end
         within = at - self._window_at
         if not 0 <= within <= len(self._window) - min(least, end - at):
-            self._window = self._buffer[:0]  # a read that fails leaves nothing that can be used
+            self._window = self._buffer[:0]  # if the read fails, the buffer's bytes are not used
             window = self._buffer[: end - at]
             self.read(at, window)
             self._window, self._window_at, within = window, at, 0
@@ -240,5 +239,5 @@ class Walk:
 
 
 def most_rows(window_bytes: int) -> int:
-    """As many records as may stand in a window."""
+    """How many records may stand in a window."""
     return window_bytes // RECORD_FIXED_BYTES + 1

@@ -1,4 +1,4 @@
-"""The records of many messages, from columns to bytes, by one kernel (see bulk)."""
+"""A kernel that makes the records of many messages from columns (used by writer/bulk)."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,7 @@
 """Records from messages (MessageExtEncoder, CommitLog.DefaultAppendMessageCallback).
 
-A `Draft` is a record but for what is known only at its place in the log: queue offset, physical
-offset and store time. `finish` fills them in.
+A `Draft` is a record without queue offset, physical offset and store time, which are known only
+when it is appended. `finish` fills them in.
 """
 
 import struct

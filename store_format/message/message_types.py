@@ -1,4 +1,4 @@
-"""The types of a message's fields: which one is wrong, once something about a message failed."""
+"""Says which field of a message has a wrong type, after the encoder has failed on it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a writer refuses, and how it ends: each refusal has its own error.
+"""The errors of a writer: one for each reason to refuse a message, and those that end the writer.
 
 `status` is the name that RocketMQ's PutMessageStatus has for it.
 """

@@ -1,1 +1,1 @@
-"""What a release of RocketMQ and its settings decide."""
+"""What differs between releases of RocketMQ (profiles), and the broker's settings."""

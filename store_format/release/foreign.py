@@ -1,4 +1,4 @@
-"""Stores that hold what reput does not build, told by what lies in them and not by a setting."""
+"""Refuses stores with kinds of queues that reput does not build, judged by the files in them."""
 
 from collections.abc import Iterable
 
@@ -12,10 +12,11 @@ ROCKSDB = f"{CONSUME_QUEUE}/CURRENT"  # a RocksDB always has it (RocksDBConsumeQ
 def refuse_foreign(store: str, queue_ext: Iterable[str], queues: Iterable[str]) -> None:
     """Raise StoreError where a store's queues are of a kind that reput does not build.
 
-    queue_ext: the names in STORE/consumequeue_ext, queues: those in STORE/consumequeue. Entries
-    of queues with ConsumeQueueExt hold addresses in its files, which nothing but the consumers'
-    filters of that time gives; and queues in RocksDB (alone, or with rocksdbCQDoubleWriteEnable
-    beside the files) would no longer be those of the files, were these cut or replaced.
+    queue_ext: the names in STORE/consumequeue_ext; queues: the names in STORE/consumequeue. Queue
+    entries of a store with ConsumeQueueExt hold addresses in the ext files, and what stands there
+    depends on the consumers' filters of that time, which no log has. Queues in RocksDB (alone, or
+    beside files with rocksdbCQDoubleWriteEnable) would disagree with files that reput has cut or
+    replaced.
     """
     above = f"{store}/" if store else ""
     if any(True for _ in queue_ext):

@@ -1,4 +1,4 @@
-"""What one RocketMQ release does and another does not, as one frozen value.
+"""What one RocketMQ release does differently from another, as one frozen value.
 
 `profile("5.3.3")` gives the `Profile` of a release. Every rule that changed between 4.1.0 and
 5.5.0 is a field here, named for what it does; kernels are given the fields they need and never
@@ -21,7 +21,9 @@ class UnknownRelease(ValueError):
 
 @dataclass(frozen=True)
 class Profile:
-    """The rules of one release. Each field's comment says since when, and whose rule it is."""
+    """The rules of one release. Each field's comment says since which release the rule holds, and
+    which class of RocketMQ it comes from.
+    """
 
     release: str
     ipv6_hosts: bool  # 4.6.0: sysFlag 0x10 and 0x20 make hosts 20 bytes (MessageSysFlag)
@@ -30,7 +32,7 @@ class Profile:
     # (CommitLog.checkMessageAndReturnSize; 5.3.2 compares the size first)
     skip_lower_offsets: bool  # 4.2.0: a queueOffset below the next position is skipped
     # (ConsumeQueue.putMessagePositionInfo; 4.1.0 appends it)
-    skip_by_end: bool  # 4.5.1: what a queue holds already is told by physicalOffset + size
+    skip_by_end: bool  # 4.5.1: a queue skips a message whose physicalOffset + size it has reached
     split_properties: bool  # up to 4.9.0: MessageDecoder.string2messageProperties used split
     count_every_put: bool  # up to 4.7.0: hashSlotCount grows with every put (IndexFile.putKey)
     index_tags: bool  # 5.4.0: one more key, topic#T#tags (IndexService.buildIndex)
@@ -61,7 +63,7 @@ class Profile:
 
 
 def release_key(version: str) -> tuple[int, ...]:
-    """What releases are compared by."""
+    """A version as a tuple of numbers, by which releases are compared."""
     return tuple(int(part) for part in version.split("-")[0].split("."))
 
 
@@ -116,7 +118,7 @@ def profile(version: str) -> Profile:
 
 
 def differences() -> list[tuple[str, list[object]]]:
-    """Each rule with its value in every release: what the README's table is made from."""
+    """Each rule with its value in every release; the README's table is made from it."""
     profiles = [profile(release) for release in RELEASES]
     return [
         (field.name, [getattr(p, field.name) for p in profiles])

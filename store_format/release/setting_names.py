@@ -1,20 +1,22 @@
-"""Every setting that a RocketMQ broker's file may hold, 4.1.0 to 5.5.0, and what reput does of it.
+"""Every setting that a RocketMQ broker's file may hold, 4.1.0 to 5.5.0, and how reput treats it.
 
-The one declaration: `setting_table.py` reads it, `settings.py` parses by it, warnings and
-docs/settings.md are made from it. Names, types, releases and defaults are those of the setters of
-MessageStoreConfig, BrokerConfig, NettyServerConfig, NettyClientConfig and AuthConfig, as
-MixAll.properties2Object takes them; tests/rocketmq/test_setting_releases.py reads them off
+This is the only declaration: `setting_table.py` reads it, `settings.py` parses by it, and warnings
+and docs/settings.md are made from it. Names, types, releases and defaults are those of the setters
+of MessageStoreConfig, BrokerConfig, NettyServerConfig, NettyClientConfig and AuthConfig, which
+MixAll.properties2Object calls; tests/rocketmq/test_setting_releases.py compares them with
 RocketMQ's own jars.
 
-A heading holds what commands that derive do, what append does, and why:
+Each heading says how the commands that derive files treat the settings below it, how append treats
+them, and why:
 
-- obeyed: done as RocketMQ does it;
-- harmless: it changes neither what is derived or written nor when that is durable;
-- warned: RocketMQ would do something else, and that is said where it is not the default;
-- refused: a store with any other value than the default is not touched.
+- obeyed: reput does what RocketMQ does;
+- harmless: the setting changes neither what is derived or written nor when it is durable;
+- warned: RocketMQ would do something else, and a warning says so unless the value is the default;
+- refused: reput does not touch a store with any other value than the default.
 
-A line is NAME TYPE FIRST_RELEASE[-LAST_RELEASE] [also:OLDER_NAME@FIRST-LAST] [= DEFAULT]. A `-` for
-a release is a name that no broker's class has; a default of `*` depends on the machine.
+A line is NAME TYPE FIRST_RELEASE[-LAST_RELEASE] [also:OLDER_NAME@FIRST-LAST] [= DEFAULT]. A `-` in
+place of a release means that no broker's class has the name; a default of `*` depends on the
+machine.
 """
 
 TABLE = """

@@ -1,4 +1,4 @@
-"""The table of settings: what each is called, since when, and what reput does of it."""
+"""`setting_names` as a table: each setting's names, releases, type, default and treatment."""
 
 import re
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class SettingError(ValueError):
 
 
 class Status(StrEnum):
-    """What reput does of a setting; see `setting_names`."""
+    """How reput treats a setting; see `setting_names`."""
 
     OBEYED = "obeyed"
     HARMLESS = "harmless"
@@ -32,7 +32,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Spelling:
-    """A name, and the releases whose classes have it: none where `since` is empty."""
+    """A name, and the releases whose classes have it; where `since` is empty no class has it."""
 
     name: str
     since: str
@@ -48,10 +48,10 @@ class Spelling:
 
 @dataclass(frozen=True)
 class Known(Spelling):
-    """One setting: its newest spelling, its older ones, and what is done of it.
+    """One setting: its newest spelling, its older ones, and how reput treats it.
 
-    kind: int, long, double, boolean, text, or the values that there are, with | between.
-    default: as a broker's file would have it; None where it depends on the machine.
+    kind: int, long, double, boolean, text, or all allowed values with | between them.
+    default: as text of a broker's file; None where it depends on the machine.
     """
 
     older: tuple[Spelling, ...]
@@ -67,10 +67,10 @@ class Known(Spelling):
         return (self, *self.older)
 
     def value(self, text: str, name: str = "") -> bool | int | str:
-        """What a text means, as MixAll.properties2Object reads it.
+        """The value that MixAll.properties2Object reads from a text.
 
-        Where RocketMQ would keep its default without a word (a number with a blank after it) or
-        read false (yes, 1, on) it is a SettingError, under the name that was given.
+        Raises SettingError, with the name that was given, where RocketMQ would silently keep its
+        default (a number with a blank after it) or read false (yes, 1, on).
         """
         name = name or self.name
         if self.kind == "boolean":
@@ -81,13 +81,13 @@ class Known(Spelling):
             return text.lower() == "true"
         if self.kind in _BITS:
             return self._number(text, name)
-        text = text.strip()  # of texts alone RocketMQ drops blanks
+        text = text.strip()  # RocketMQ drops blanks around texts, but not around numbers
         if "|" in self.kind and text not in self.kind.split("|"):
             raise SettingError(f"{name}={text}: one of {self.kind.replace('|', ', ')} is wanted")
         return text
 
     def _number(self, text: str, name: str) -> int:
-        """Integer.parseInt: digits of ASCII after at most one sign, and no blank."""
+        """Integer.parseInt: at most one sign, then ASCII digits, and no blank."""
         if not _INT.fullmatch(text):
             raise SettingError(
                 f"{name}={text!r}: a whole number is wanted, without blanks or other characters "
@@ -106,7 +106,7 @@ class Known(Spelling):
         return f", {self.default}" if self.default else ""
 
     def differs(self, text: str, name: str) -> bool:
-        """Whether a text means another value than the default."""
+        """Whether the text's value is not the default."""
         value = self.value(text, name)
         return self.default is None or value != self.value(self.default)
 

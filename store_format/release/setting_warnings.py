@@ -1,4 +1,4 @@
-"""What is said of settings that a command does not do as RocketMQ would, by the table."""
+"""Warnings about settings that a command does not obey as RocketMQ would, by `setting_table`."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -11,11 +11,11 @@ Doing = Literal["derive", "append"]
 
 
 def setting_warnings(given: Mapping[str, str], release: str, doing: Doing) -> list[str]:
-    """A line for each setting given that RocketMQ would do, and this command does not.
+    """A line for each given setting that RocketMQ would obey and this command does not.
 
-    given: name -> text of known names. doing: "derive" for every command that derives files from
-    a log, "append" for the writer. A default that is given changes nothing, and no line speaks of
-    it. Raises SettingError for a malformed value, and for what the command refuses.
+    given: name -> text, for known names. doing: "derive" for every command that derives files from
+    a log, "append" for the writer. A setting that is given its default changes nothing and gets no
+    line. Raises SettingError for a malformed value, and for a setting that the command refuses.
     """
     return [
         line
@@ -56,7 +56,8 @@ def _warned(known: Known, name: str, text: str, release: str, doing: Doing) -> l
 def _refused(known: Known, name: str, text: str, release: str, doing: Doing) -> list[str]:
     if known.name == "brokerRole":
         return _role(known, name, text)
-    # what no command takes is refused by `refuse_unsupported`, folders where they are compared
+    # `refuse_unsupported` refuses what no command takes; settings of folders are refused where
+    # the command compares them with the store
     return []
 
 

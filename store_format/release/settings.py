@@ -1,6 +1,6 @@
-"""The broker's settings that decide what derived files look like, by RocketMQ's own names.
+"""The broker's settings that decide what derived files look like, under RocketMQ's own names.
 
-A value comes from RocketMQ's default, then the broker's properties file, then single overrides.
+A single override (`--set`) wins over the broker's properties file, which wins over the default.
 """
 
 import difflib
@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from reput.store_format.release.setting_table import BY_NAME, Status
 from reput.store_format.release.setting_table import (
-    SettingError as SettingError,  # where others look for it
+    SettingError as SettingError,  # other modules import it from here
 )
 
-_INT_MAX = 0x7FFFFFFF  # where a size may not be negative
-# a name up to the first =, : or blank that is not escaped, and a value
+_INT_MAX = 0x7FFFFFFF  # Integer.MAX_VALUE
+# A name ends at the first =, : or blank that is not escaped; the rest of the line is its value.
 _PROPERTY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -29,9 +29,9 @@ def _wrapped(value: int) -> int:
 
 
 def setting(name: str, default: Any = None, least: int | None = None) -> Any:
-    """A dataclass field under RocketMQ's name, with the table's default unless one is given.
+    """A dataclass field with RocketMQ's name, and the table's default unless one is given.
 
-    least: the smallest number allowed.
+    least: the smallest allowed number.
     """
     known = BY_NAME[name]
     if default is None:
@@ -60,7 +60,7 @@ class Settings:
     max_message_size: int = setting("maxMessageSize", least=1)
     enabled_append_prop_crc: bool = setting("enabledAppendPropCRC")
     flush_disk_type: str = setting("flushDiskType")
-    # what is not built, and refused by `refuse_unsupported`
+    # reput does not build what these ask for; `refuse_unsupported` refuses them
     enable_rocksdb_store: bool = setting("enableRocksDBStore")
     store_type: str = setting("storeType")
     index_rocksdb_enable: bool = setting("indexRocksDBEnable")
@@ -102,10 +102,10 @@ _FIELDS = {f.metadata["name"]: f for f in fields(Settings)}
 def settings_from(*layers: Mapping[str, str], release: str | None = None) -> Settings:
     """Settings from layers of name -> text, later ones over earlier ones.
 
-    release: what it has no setting for keeps its default, if it is a switch, as its broker does.
-    Raises SettingError for an unknown name (with the nearest known), for a malformed value, and
-    for two spellings of a setting in one layer that say different things. Names that RocketMQ
-    knows but that do not change derived files are accepted; `setting_warnings` speaks of them.
+    release: a switch that this release does not have keeps its default, as in its broker. Raises
+    SettingError for an unknown name (the message has the nearest known one), for a malformed value,
+    and where one layer has two spellings of a setting with different values. Names that RocketMQ
+    knows but that do not change derived files are accepted; `setting_warnings` warns about them.
     """
     return parse_settings(Settings, *layers, release=release)
 
@@ -113,7 +113,7 @@ def settings_from(*layers: Mapping[str, str], release: str | None = None) -> Set
 def parse_settings(
     kind: type[_Kind], *layers: Mapping[str, str], release: str | None = None
 ) -> _Kind:
-    """As `settings_from`, for Settings or what extends it."""
+    """As `settings_from`, for Settings or a subclass of it."""
     wanted = {f.metadata["name"]: f for f in fields(kind)}
     values: dict[str, Any] = {}
     for name, text in merge_layers(*layers).items():
@@ -124,14 +124,15 @@ def parse_settings(
         if release is None or not ignored_by(name, release):
             values[wanted[known.name].name] = value
     settings = kind(**values)
-    _ = settings.delays  # checked here, where the name is still at hand
+    _ = settings.delays  # checked here, so that the error can name the setting
     return settings
 
 
 def merge_layers(*layers: Mapping[str, str]) -> dict[str, str]:
-    """One mapping of layers, later ones over earlier ones whichever spelling they use.
+    """All layers as one mapping; a later layer wins whichever spelling of a name it uses.
 
-    Names stay as they were given. Raises SettingError as `settings_from`, but for values.
+    Names stay as they were given. Raises SettingError for names as `settings_from` does; values
+    are not checked.
     """
     merged: dict[str, str] = {}
     for layer in layers:
@@ -152,9 +153,11 @@ def merge_layers(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 def ignored_by(name: str, release: str) -> bool:
-    """Whether a release has no such switch, so that its broker takes no notice of it.
+    """Whether the setting is a switch that this release does not have, so that its broker ignores
+    it.
 
-    Only of switches: a size or a folder says what is there, whichever release wrote it.
+    Only switches are ignored: a size or a folder describes what is there, whichever release wrote
+    it.
     """
     known = BY_NAME[name]
     if known.kind != "boolean" or Status.OBEYED not in (known.derive, known.append):
@@ -168,7 +171,7 @@ def _hint(name: str) -> str:
 
 
 def _parse(of: Field[Any], text: str, name: str) -> Any:
-    """A value for a field, under the name that was given. Raises SettingError."""
+    """The value of a field. Raises SettingError with the name that was given."""
     known, least = BY_NAME[name], of.metadata["least"]
     value = known.value(text, name)
     if known.kind == "int" and not (least or 0) <= int(value) <= _INT_MAX:
@@ -177,7 +180,7 @@ def _parse(of: Field[Any], text: str, name: str) -> Any:
 
 
 def refuse_unsupported(settings: Settings) -> None:
-    """Raise SettingError where the store is of a kind that reput does not derive."""
+    """Raise SettingError where the settings ask for a kind of store that reput does not derive."""
     for name, of in _FIELDS.items():
         known, value = BY_NAME[name], getattr(settings, of.name)
         if known.derive is Status.REFUSED and value != of.default:
@@ -186,7 +189,9 @@ def refuse_unsupported(settings: Settings) -> None:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """A broker's properties file, as java.util.Properties reads it: blanks after a value stay."""
+    """The names and values of a broker's properties file, as java.util.Properties reads it: it
+    keeps blanks after a value.
+    """
     values: dict[str, str] = {}
     for line in _logical_lines(text):
         found = _PROPERTY.fullmatch(line)
@@ -196,7 +201,9 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments, joined where one ends in an odd number of backslashes."""
+    """The lines without comments. One that ends in an odd number of backslashes is joined with the
+    next one.
+    """
     joined = ""
     for raw in re.split(r"\r\n|\n|\r", text):
         line = raw.lstrip(" \t\f")

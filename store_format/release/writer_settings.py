@@ -1,4 +1,4 @@
-"""The broker's settings that decide how a log is written and flushed, by RocketMQ's own names."""
+"""The broker's settings that decide how a log is written and flushed: what the writer obeys."""
 
 import os
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ OS_PAGE_BYTES = 4096  # MappedFile.OS_PAGE_SIZE, whatever the machine's pages ar
 class WriterSettings(Settings):
     """Defaults are RocketMQ's; times in milliseconds, sizes in bytes.
 
-    given_names: RocketMQ's names of what the user has set; where that is not known, of all that
-    differs from the defaults. The others may be told from a store's files.
+    given_names: RocketMQ's names of the settings that the user has given; where that is not known,
+    of all that differ from the defaults. The writer may take the others from the store's files.
     """
 
     given: InitVar[frozenset[str] | None] = None
@@ -44,9 +44,9 @@ class WriterSettings(Settings):
 
     @property
     def store_host(self) -> str:
-        """The broker's own address, which its records get (BrokerController.getStoreHost).
+        """The broker's own address, the storeHost of its records (BrokerController.getStoreHost).
 
-        Raises SettingError where brokerIP1 is no address: a name would have to be looked up.
+        Raises SettingError where brokerIP1 is a host's name: reput does not look names up.
         """
         try:
             address = ip_address(self.broker_ip1)
@@ -83,7 +83,7 @@ def writer_settings_from(*layers: Mapping[str, str], release: str | None = None)
 def refuse_other_folders(settings: Settings, store: str) -> None:
     """Raise SettingError where the settings put the log elsewhere than into STORE/commitlog.
 
-    A second log would be begun there, and the broker would never read it.
+    The writer would begin a second log in STORE/commitlog, which the broker would never read.
     """
     own = os.path.realpath(os.path.join(store, COMMIT_LOG))
     for name, folder in (

@@ -1,7 +1,6 @@
-"""File systems by URL: which `Storage` a path or URL is for.
+"""File systems by URL: `storage_for` gives the `Storage` of a path or URL.
 
-Each file system has a module here; those that need a network are imported when they are first
-asked for.
+Each file system has a module here. Those that need a network are imported at their first use.
 """
 
 import re
@@ -18,10 +17,10 @@ _KNOWN = "a path, file:, s3://, webhdfs://, swebhdfs:// and dbfs:/ are known"
 def storage_for(url: str, shared: bool = False) -> Storage:
     """The storage that a path or URL is on. Raises StoreError where there is none for it.
 
-    shared: tasks of other machines write there, so that each makes durable what it wrote.
+    shared: tasks on other machines write there, so each task makes its own files durable.
 
-    Nothing is asked of the file system yet. What it needs (endpoint, credentials) comes from the
-    environment of each process, so that it is in no task's description and no log.
+    The file system is not contacted yet. Each process takes endpoint and credentials from its own
+    environment, so that they are in no task's description and in no log.
     """
     found = _SCHEME.match(url)
     scheme = found[1].lower() if found else "file"

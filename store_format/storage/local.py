@@ -1,6 +1,6 @@
-"""A store's files on a local disk: listing, reading ranges, publishing in one atomic step.
+"""The `Storage` of local disks: lists folders, reads ranges, and publishes in one atomic step.
 
-Input is opened read-only and never through a link; a file that is no regular file, or changes
+It opens input read-only and never through a link. A file that is no regular file, or that changes
 while it is read, is an error.
 """
 
@@ -34,7 +34,7 @@ class LocalStorage:
     """
 
     reader: type["LocalReader"]  # set below, where it is known
-    window_bytes = 1 << 20  # stays in the second-level cache while it is worked on
+    window_bytes = 1 << 20  # so much stays in the processor's second-level cache
 
     def __init__(
         self, file_mode: int = 0o600, folder_mode: int = 0o700, sync_files: bool = False
@@ -121,7 +121,7 @@ class LocalStorage:
     def remove_tree(self, folder: str) -> None:
         """Remove a folder with all in it; what cannot be removed stays.
 
-        It loses its name first, so that a task which is still running makes no new files in it.
+        It is renamed first, so that a task which is still running makes no new files in it.
         """
         gone = folder if folder.endswith(_GONE) else folder + _GONE
         with suppress(OSError):
@@ -187,9 +187,10 @@ class LocalReader:
         self._fetch(offset + buffer.nbytes, buffer.nbytes)
 
     def _fetch(self, offset: int, length: int) -> None:
-        """After a large read, ask for as much further on: it comes while this is worked on.
+        """After a large read, ask the kernel to read the next bytes while these are processed.
 
-        In pieces: more at once takes the kernel much longer, even where all is in memory.
+        It is asked for them in pieces: one large request takes the kernel much longer, even if all
+        is in memory already.
         """
         if length >= _FETCH_BYTES:
             end = offset + max(length, _AHEAD_BYTES)

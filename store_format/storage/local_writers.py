@@ -60,13 +60,13 @@ class LocalWriter:
 
 
 class PublishedWriter(LocalWriter):
-    """Writes a file that will be published: hashed, and not left in the page cache.
+    """Writes a file that will be published: it is hashed, and does not stay in the page cache.
 
-    It must be durable soon, and nobody reads it before that. So the kernel is asked to bring it
-    to the disk at once and to use its pages again (RWF_DONTCACHE): memory that is new costs more
-    than the disk, and the log stays in the cache. Pages are written whole, for one that has left
-    would have to be read again. What is less than a piece, as small files are, waits for the sync
-    of the whole set: a disk likes few writes.
+    The file must be durable soon, and nobody reads it before that. So the kernel is asked to write
+    it to the disk at once and to reuse its pages (RWF_DONTCACHE). New pages would cost more time
+    than the disk, and would push the log out of the cache. Only whole pages are written, because a
+    page that has left the cache would have to be read again. Less than a piece, such as a small
+    file, waits for the sync of the whole set, as a disk is faster with few large writes.
     """
 
     def __init__(self, path: str, mode: int = 0o600, sync: bool = False) -> None:
@@ -109,7 +109,7 @@ def write_flags(release: str) -> int:
 
 
 def _written_parts(view: memoryview) -> Iterator[tuple[int, int]]:
-    """The parts of a buffer that must be written: whole blocks of zeros are left out."""
+    """The parts of a buffer that must be written; whole blocks of zeros become holes."""
     start = 0
     for at in range(0, len(view), _SPARSE_BLOCK):
         block = view[at : at + _SPARSE_BLOCK]

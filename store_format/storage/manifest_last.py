@@ -1,14 +1,14 @@
-"""Publishing where no folder gets its name in one step: the manifest, written last, makes a set.
+"""Publishing on file systems that cannot rename a folder in one step: the manifest is written last.
 
 1. A file UNFINISHED is written into the output folder; it names the job that publishes.
 2. What an older set or a killed job left there is removed, the old manifest first. Only names that
-   may go (MayGo) are removed, one by one: what came there meanwhile stays, and ends the job.
+   may go (MayGo) are removed, one by one. A file that came there meanwhile stays and ends the job.
 3. The files get their names.
-4. The manifest is written, then UNFINISHED removed.
+4. The manifest is written, then UNFINISHED is removed.
 
-A folder with a manifest holds a whole set; one with UNFINISHED and no manifest none, and the next
-job starts at 1. One job at a time may publish to a folder: of two, at most one sees its own name
-in step 4.
+A folder with a manifest has a whole set. A folder with UNFINISHED and no manifest has none, and the
+next job starts at step 1. Only one job at a time may publish to a folder; if there are two, at most
+one finds its own name in UNFINISHED in step 4.
 """
 
 import errno

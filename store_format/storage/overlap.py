@@ -1,9 +1,9 @@
-"""Whether one place is, holds or lies inside another, however the two are spelled.
+"""Finds out whether two paths or URLs lead to one folder, or one into the other.
 
-A place has many names: through links, `..`, a second mount of its file system, another spelling of
-its URL. So it is described by all that names it and all that names what holds it, and two places
-overlap where those have a name in common. A name is a tuple whose first item says of which kind it
-is, so that names of different file systems never meet.
+A folder may be reached by many paths: through links, `..`, a second mount of its file system, or
+another spelling of its URL. So it is described by all names that it has, and by all names of the
+folders above it. Two folders overlap if these have a name in common. A name is a tuple whose first
+item says which kind of name it is, so that names of different file systems are never equal.
 """
 
 import os
@@ -28,7 +28,7 @@ class Whereabouts(NamedTuple):
 
 
 def relation(a: Whereabouts, b: Whereabouts) -> str | None:
-    """How a stands to b: `is`, `holds` or `lies inside`; None where they are apart."""
+    """The relation of a to b: `is`, `holds` or `lies inside`; None if they do not overlap."""
     if a.itself & b.itself:
         return "is"
     if a.itself & b.above:

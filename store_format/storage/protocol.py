@@ -1,5 +1,6 @@
-"""What jobs need of any file system: `Storage`, its readers and writers. They are in
-`reput.store_format.storage`, one module each.
+"""`Storage`: what jobs need of any file system, with its readers and writers.
+
+Each file system has its own module in `reput.store_format.storage`.
 """
 
 from collections.abc import Callable, Iterable, Iterator

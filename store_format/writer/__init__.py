@@ -1,4 +1,4 @@
-"""Appends to a store as the broker does: `CommitLogWriter` in `writer.py` is the way in.
+"""Appends to a store as the broker does; callers use `CommitLogWriter` of `writer.py`.
 
-Given its clock and its files: nothing here reads the time or opens a file by itself.
+The caller gives a writer its clock and its `Files`: nothing here reads the time by itself.
 """

@@ -1,4 +1,4 @@
-"""Gives each record its place in the log: queue offset, physical offset and store time."""
+"""Gives each record its queue offset, physical offset and store time, and writes it to the log."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from reput.store_format.writer.store import OpenStore
 
 
 class Request:
-    """What one caller asks for: his records in the log, and the log durable up to their end."""
+    """What one caller asks for: to write his records, and to make the log durable up to `end`."""
 
     __slots__ = (
         "done", "drafts", "end", "error", "following", "left", "physical_offset", "queue_offset",
@@ -25,20 +25,20 @@ class Request:
         self.drafts = drafts
         self.size = drafts[0].size if len(drafts) == 1 else sum(draft.size for draft in drafts)
         self.end = end  # physical
-        # of the record, or of the batch's first; known once they are written
+        # those of the record, or of a batch's first record; set when they are written
         self.physical_offset = self.queue_offset = self.store_timestamp = -1
         self.error: BaseException | None = None
-        # of a caller who waits (see flush); the lock is held as long as he is to wait
+        # the lock of a caller who waits (flush): it is released to tell him that he may go on
         self.done: threading.Lock | None = None
         self.told = self.left = False
-        self.following: Request | None = None  # who is told after him
+        self.following: Request | None = None  # the request whose caller is told after this one
 
 
 class Appender:
     """Writes records under one lock, and knows each queue's next offset.
 
-    A storeTimestamp is never less than the one before, whatever the clock says: recovery tells
-    by it what was durable.
+    No storeTimestamp is less than the one before, even if the clock is set back, because recovery
+    decides by storeTimestamps what was durable.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class Appender:
     def append(self, requests: Sequence[Request], check: Callable[[], None] | None = None) -> None:
         """Write the records of all requests, those for one segment in one write.
 
-        check: instead of `check_usable`. Raises OSError, and then nothing is known of any;
-        an error of one request alone goes to its `error`.
+        check: called instead of `check_usable`. Raises OSError, after which any of the records may
+        be in the file or not. An error of one request alone is stored in its `error`.
         """
         with self.lock:
             (check or self._check_usable)()
@@ -123,7 +123,7 @@ class Appender:
         return self._next.get(key, 0)
 
     def set_next_offset(self, key: tuple[str, int], offset: int) -> None:
-        """Messages were appended up to this queueOffset; under the lock."""
+        """Note that messages were appended up to this queueOffset. Called under the lock."""
         self._next[key] = offset
 
 

@@ -1,7 +1,7 @@
-"""Many messages at once, from columns: the same records as `append` makes, by one kernel.
+"""Appends many messages at once, from columns; one kernel makes the same records as `append`.
 
-Columns are numpy arrays: a text or binary column is its bytes one after the other and where each
-value ends, as Arrow has it (`reput.udfs.append` makes them from a table).
+A column is a numpy array. A text or binary column consists of two: the values' bytes one after the
+other, and where each value ends, as in Arrow. `reput.udfs.append` makes columns from a table.
 """
 
 import itertools
@@ -77,7 +77,7 @@ class Columns:
 
 
 class BulkResult(NamedTuple):
-    """What was appended: how many messages, and where the log stood before and after."""
+    """What was appended: how many messages, and where the log ended before and after."""
 
     messages: int
     start: int
@@ -89,8 +89,8 @@ def append_columns(
 ) -> BulkResult:
     """Append all messages, in order; in SYNC_FLUSH it returns when they are durable.
 
-    All are checked before the first is written. done: told after each write how many messages
-    were in it. Raises as `append` does; `row` of a Refused is the message's number.
+    All messages are checked before the first one is written. done: called after each write with the
+    number of messages in it. Raises as `append` does; `row` of a Refused is the message's index.
     """
     return _Bulk(writer, columns).run(done)
 
@@ -99,7 +99,7 @@ class _Bulk:
     def __init__(self, writer: CommitLogWriter, columns: Columns) -> None:
         self.writer, self.columns = writer, columns
         encoder = writer.encoder
-        # a dictionary may hold topics that no message has
+        # the dictionary of topics may have some that no message uses
         used = dict(zip(*np.unique(columns.topic, return_index=True), strict=True))
         topics = [
             _at(_checked_topic, int(used[number]), topic, encoder) if number in used else b""
@@ -133,7 +133,7 @@ class _Bulk:
         start = -1
         while done < count:
             with writer.appending() as now:
-                # offsets are taken anew each time: others may append between two chunks
+                # the next offsets are read for each chunk, as others may append between two of them
                 next_offsets = np.array(
                     [
                         _at(writer.appender.next_offset, int(row), key)
@@ -219,7 +219,7 @@ class _Bulk:
         return lengths + CRC_PROPERTY_BYTES if self.alike.crc else lengths
 
     def _queues(self) -> tuple[list[tuple[str, int]], Int64s, Int64s]:
-        """The queues that are met, the first row of each, and each message's number among them."""
+        """The queues of the messages, the first row of each queue, and each message's queue."""
         c = self.columns
         packed = c.topic.astype(np.int64) << 32 | c.queue_id.astype(np.int64) & 0xFFFFFFFF
         distinct, first, queue_of = np.unique(packed, return_index=True, return_inverse=True)
@@ -244,7 +244,7 @@ def _refused(kind: type[Refused], row: Any, reason: str) -> Refused:
 
 
 def _at(check: Callable[..., Any], row: int, *given: Any) -> Any:
-    """What a check gives; its refusal is this row's."""
+    """The result of a check; if it raises Refused, this row's number is added."""
     try:
         return check(*given)
     except Refused as error:

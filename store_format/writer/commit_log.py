@@ -1,8 +1,8 @@
-"""The segments that are written to: where the log ends, how it rolls, what of it is durable.
+"""The log that a writer appends to: it writes records, opens new segments, and syncs.
 
-Offsets are physical. `end` is where the next record goes; up to `committed` the bytes are in the
-files, up to `flushed` they are durable: flushed <= committed <= end. The three differ as the
-flush mode has it (see flush).
+All offsets are physical. `end` is where the next record goes; the bytes up to `committed` are in
+the files, and those up to `flushed` are durable: flushed <= committed <= end. How far the three
+are apart depends on the flush mode (see flush).
 """
 
 import errno
@@ -36,25 +36,26 @@ class CommitLog:
         zeros_ahead: int = 0,
         spawn: Callable[[Callable[[], None]], Callable[[], None]] | None = None,
     ) -> None:
-        """A log from `start` to `end`, both known to be right and durable.
+        """A log from `start` to `end`, which recovery has found; all of it is durable.
 
         buffered: bytes wait in memory until `commit` (transientStorePoolEnable).
-        zeros_ahead: how many zeros to write where no zeros were written yet, so that the disk
-        has given the blocks before records come: a sync of those then has no metadata to write.
-        spawn: runs a function in the background and returns how to wait for it.
+        zeros_ahead: how many zeros to write at once ahead of the records. The file system then has
+        allocated the blocks before records come, and a sync of records writes no metadata.
+        spawn: runs a function in the background; returns a function that waits for it.
         """
         self.files, self.segment_bytes = files, segment_bytes
         self.start = start
         self.end = self.committed = self.flushed = end
         self._prepare_ahead, self._warm, self._spawn = prepare_ahead, warm, spawn
         self._zeros = bytes(zeros_ahead)
-        self._zeroed = end  # up to here the log is written, be it with zeros
+        self._zeroed = end  # up to here the file has been written to, with records or zeros
         self._buffer: bytearray | None = bytearray() if buffered else None
         self._buffer_counts = 0
-        # `committed` grows together with `_dirty`: a sync that sees the one sees the other.
+        # `committed` and `_dirty` change together under this lock, so that a sync which sees a new
+        # `committed` also knows which files it has to sync.
         self._guard = threading.Lock()
         self._dirty: dict[int, OpenFile] = {}
-        self._open_guard = threading.Lock()  # nothing is closed while it is read
+        self._open_guard = threading.Lock()  # keeps a file from being closed while it is read
         self._open: dict[int, OpenFile] = {}
         self.needed_from = 1 << 63  # segments below it are not read from again soon
         self._segment = end - end % segment_bytes
@@ -68,9 +69,10 @@ class CommitLog:
         return self._segment + self.segment_bytes - self.end if self._file else 0
 
     def make_room(self, size: int) -> None:
-        """Open the segment in which a record of `size` bytes goes: the next if it must.
+        """Open the segment for a record of `size` bytes: the next one if this one lacks the room.
 
-        CommitLog.DefaultAppendMessageCallback.doAppend: with a BLANK, unless the segment is full.
+        This one is then ended with a BLANK, unless it is full
+        (CommitLog.DefaultAppendMessageCallback.doAppend).
         """
         if self._file is None:
             self._file = self._segment_file(self._segment)
@@ -87,7 +89,9 @@ class CommitLog:
         self._write(data, len(data))
 
     def _write(self, data: Data, counts: int) -> None:
-        """Write data, and let the log grow by `counts`: a BLANK counts for all that it ends."""
+        """Write data and move the log's end on by `counts`, which for a BLANK is the segment's
+        rest.
+        """
         assert self._file is not None
         if self._buffer is not None:
             self._buffer += data
@@ -102,7 +106,7 @@ class CommitLog:
             self.end = self.committed = self.end + counts
 
     def _write_zeros_after(self, end: int) -> None:
-        """See that zeros, or records over them, were written up to `end`, or write some after."""
+        """Write zeros behind `end`, unless zeros or records were already written up to there."""
         if end <= self._zeroed:
             return
         assert self._file is not None
@@ -113,11 +117,13 @@ class CommitLog:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            self._zeros = b""  # the record may still have room: it needs none of them
+            self._zeros = b""  # the disk may still have room for the record, if not for the zeros
         self._zeroed = end + len(zeros)
 
     def commit(self) -> bool:
-        """Write what waits in memory to the file (MappedFile.commit). Whether there was any."""
+        """Write the buffered bytes to the file (MappedFile.commit). Returns whether
+        there were any.
+        """
         if not self._buffer:
             return False
         assert self._file is not None
@@ -130,9 +136,10 @@ class CommitLog:
         return True
 
     def sync(self) -> int:
-        """Make durable what is in the files by now; returns up to where. Raises OSError.
+        """Make durable what is in the files by now; returns the offset up to which it is. Raises
+        OSError.
 
-        What a failed one leaves undone is not known, so nothing may be tried after it.
+        After a failed sync nobody knows what is durable, so the caller must not try again.
         """
         with self._guard:
             target = self.committed
@@ -195,7 +202,7 @@ class CommitLog:
             ahead()
 
     def _create(self, segment: int) -> None:
-        """A new segment: whole and named durably before anything is written to it."""
+        """Create a segment. Its full length and its name are durable before a record is written."""
         file = self.files.create(_path(segment))
         try:
             file.set_length(self.segment_bytes)
@@ -207,7 +214,9 @@ class CommitLog:
         self.files.sync_folder(COMMIT_LOG)
 
     def _write_zeros(self, file: OpenFile) -> None:
-        """DefaultMappedFile.warmMappedFile: touch every page, so that the disk has given it."""
+        """Write zeros to every page, so that the disk has allocated it
+        (DefaultMappedFile.warmMappedFile).
+        """
         zeros = np.zeros(_WARM_BYTES, np.uint8)
         for at in range(0, self.segment_bytes, _WARM_BYTES):
             file.write_at(at, zeros[: self.segment_bytes - at])
@@ -220,7 +229,7 @@ def _path(segment: int) -> str:
 
 
 def in_background(work: Callable[[], None]) -> Callable[[], None]:
-    """Run in a thread; what is returned waits for it, and raises what it raised."""
+    """Run `work` in a thread. Returns a function that waits for it and raises what it raised."""
     errors: list[BaseException] = []
 
     def run() -> None:

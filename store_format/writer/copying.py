@@ -1,4 +1,4 @@
-"""Messages of another store's log, appended to this one: a deleted topic brought back."""
+"""Appends messages of another store's log to this one, for example of a topic that was deleted."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -25,7 +25,7 @@ _CRC_NAME = b"__CRC32#\x01"
 
 
 class Wanted(NamedTuple):
-    """Which messages: of one topic ('' for all), stored in [since, until) (milliseconds)."""
+    """Which messages to copy: those of one topic ('' for all), stored in [since, until) (ms)."""
 
     topic: str = ""
     since: int = -(1 << 63)
@@ -41,7 +41,7 @@ class SourceSegment(NamedTuple):
 
 
 class Copied(NamedTuple):
-    """What became of it: messages seen and copied, and where the log stopped being sound."""
+    """How many messages were read and copied, and the source's first fault, if it has one."""
 
     seen: int
     copied: int
@@ -55,9 +55,9 @@ def copy_messages(
 ) -> Copied:  # fmt: skip
     """Append the wanted messages, in the log's order, each to its topic and queue.
 
-    Body, properties, flags, hosts and birth are kept; queue offset, physical offset and store
-    time are new. Stops at the first fault of the source, and says so. skip: so many wanted ones
-    are left out. done: told of each message that was appended.
+    Body, properties, flags, hosts and bornTimestamp are kept; queue offset, physical offset and
+    store time are new. Stops at the source's first fault, and returns it. skip: how many wanted
+    messages to leave out at first. done: called for each message that was appended.
     """
     seen = copied = 0
     fault, at = Fault.NONE, segments[0].start if segments else 0
@@ -89,7 +89,7 @@ def copy_messages(
 
 
 def _whole(segment: SourceSegment, step: Step, row: np.void) -> Bytes:
-    """One record with its body, read again where the walk has left that out."""
+    """One record with its body, which is read again if the walk has left it out."""
     start, size = int(row["at"]), int(row["size"])
     if not row["bodyElided"]:
         return step.window[start : start + size]
@@ -104,7 +104,9 @@ def _raw(topic: str) -> Bytes:
 
 @allocating
 def _wanted(buf: Bytes, rows: Rows, topic: Bytes, since: int, until: int) -> npt.NDArray[np.bool_]:
-    """Bool a row: stored in [since, until), and of the topic unless that is one NUL."""
+    """One bool for each row: it was stored in [since, until) and has the topic. A topic of one NUL
+    stands for all topics.
+    """
     mask = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
         row = rows[i]
@@ -123,7 +125,7 @@ def _wanted(buf: Bytes, rows: Rows, topic: Bytes, since: int, until: int) -> npt
 def _append(writer: CommitLogWriter, record: Stored) -> None:
     properties = record.properties
     if properties[-CRC_PROPERTY_BYTES:].startswith(_CRC_NAME):
-        properties = properties[:-CRC_PROPERTY_BYTES]  # it covers the old place; made anew
+        properties = properties[:-CRC_PROPERTY_BYTES]  # it is of the old offsets; a new one is made
     flags = record.sys_flag & ~(SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
     message = Message(
         topic=record.topic.decode("utf-8", "replace"),

@@ -1,4 +1,4 @@
-"""Makes an open log durable, as its flush mode has it (CommitLog.DefaultFlushManager)."""
+"""Makes an open log durable when its flush mode asks for it (CommitLog.DefaultFlushManager)."""
 
 from collections.abc import Callable
 
@@ -9,18 +9,18 @@ from reput.store_format.writer.appender import Appender, Request
 from reput.store_format.writer.commit_log import CommitLog
 from reput.store_format.writer.flush import Due, GroupCommit, Periodic
 
-# What runs in the background: a name, every so many seconds, and what is called.
+# What runs in the background: its name, how often (seconds), and the function to call.
 Service = tuple[str, float, Callable[[], None]]
 
 
 class Durability:
-    """Group commit, periodic flush and the write buffer's commit, over one log."""
+    """Group commit, periodic flush and periodic commit of the write buffer, for one log."""
 
     def __init__(
         self, log: CommitLog, settings: WriterSettings, clock: Clock, appender: Appender,
         check: Callable[[], None], fail: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
-        """check: raises if the writer has failed. fail: told of an error in the background."""
+        """check: raises if the writer has failed. fail: called with an error of a thread."""
         self.log, self.settings, self.clock = log, settings, clock
         self.synchronous = settings.sync_flush
         self.durable_before = 0  # milliseconds: all records stored before are durable
@@ -38,7 +38,7 @@ class Durability:
         self._background = False
 
     def start(self, others: list[Service]) -> None:
-        """Run in the background from now on, with other services beside."""
+        """Start the background threads, with those of `others` too."""
         settings = self.settings
         self._background = True
         services = list(others)
@@ -51,7 +51,7 @@ class Durability:
         self._services = [Periodic(*service, self._fail) for service in services]
 
     def stop(self) -> None:
-        """End what runs in the background; those who wait are served first."""
+        """End the background threads. Callers who wait get their answer first."""
         for service in self._services:
             service.stop()
         self._group.stop()
@@ -82,13 +82,14 @@ class Durability:
         return self.wait(request.end, wait) if self.synchronous else PUT_OK
 
     def _write_group(self, requests: list[Request]) -> None:
-        # `check`, not the appender's own: what was asked for before a close is still written
+        # `check` allows what the appender's own check does not: after `close` was called, the
+        # requests from before it are still written.
         self._appender.append(requests, self._check)
 
     def sync(self) -> int:
         """Commit the write buffer, then sync; returns up to where. Raises OSError."""
         self._check()
-        timestamp = self._appender.last_timestamp  # before: what comes meanwhile does not count
+        timestamp = self._appender.last_timestamp  # read before the sync: later records may miss it
         if self.settings.transient_store_pool_enable:
             with self._appender.lock:
                 self.log.commit()
@@ -97,7 +98,9 @@ class Durability:
         return flushed
 
     def commit_if_due(self) -> None:
-        """CommitRealTimeService: write buffer to file, by pages or after a while."""
+        """Write the buffer to the file if enough pages or enough time have passed
+        (CommitRealTimeService).
+        """
         log, now = self.log, self.clock()
         if self._commit_due.now(log.end, log.committed, now, self._last_commit):
             with self._appender.lock:
@@ -105,7 +108,7 @@ class Durability:
             self._last_commit = now
 
     def flush_if_due(self) -> None:
-        """FlushRealTimeService: sync, by pages or after a while."""
+        """Sync if enough pages or enough time have passed (FlushRealTimeService)."""
         log, now, timestamp = self.log, self.clock(), self._appender.last_timestamp
         if self._flush_due.now(log.committed, log.flushed, now, self._last_flush):
             whole = log.committed == log.end  # nothing stored before `timestamp` is in the buffer

@@ -1,7 +1,7 @@
 """When appended bytes become durable: SYNC_FLUSH with group commit, ASYNC_FLUSH, write buffer.
 
-The services are threads; what they do each time is a method of its own, so that tests may call
-it. docs/writer.md has a picture of the group commit.
+Each service is a thread that calls one method again and again, which tests may call by themselves.
+docs/writer.md has a picture of the group commit.
 """
 
 import threading
@@ -12,15 +12,16 @@ from reput.store_format.message.refusals import FLUSH_DISK_TIMEOUT, PUT_OK, Writ
 from reput.store_format.release.writer_settings import OS_PAGE_BYTES
 from reput.store_format.writer.appender import Request
 
-# How long the group commit thread waits for its turn to be told, at most.
+# How long the group commit thread waits, at most, until the callers of a group have been told.
 _TURN_SECONDS = 0.002
 
 
 class GroupCommit:
     """SYNC_FLUSH: one thread writes and syncs for all callers that wait (GroupCommitService).
 
-    write: appends the records of requests. sync: makes the log durable and returns up to where.
-    Where one of them raises, every caller that waits gets the error, as does every later one.
+    write: appends the records of requests. sync: makes the log durable and returns the offset up
+    to which it is. If one of them raises, every caller that waits gets the error, and every later
+    one too.
     """
 
     def __init__(
@@ -30,11 +31,11 @@ class GroupCommit:
         write: Callable[[list[Request]], None] | None = None,
     ) -> None:
         self._write, self._sync, self._fail = write, sync, fail
-        self._gate = threading.Lock()  # guards what follows; held for a moment only
-        self._alarm = threading.Lock()  # released to wake the thread where it is idle
+        self._gate = threading.Lock()  # guards the fields below; nobody waits while holding it
+        self._alarm = threading.Lock()  # released to wake the thread when it is idle
         self._alarm.acquire()
         self._idle = False
-        self._writing = threading.Lock()  # held from taking requests until they are written
+        self._writing = threading.Lock()  # held while a group of requests is taken and written
         self._requests: list[Request] = []
         self._wanted = False
         self._stopped = False
@@ -49,14 +50,14 @@ class GroupCommit:
         """
         request = Request(end=end)
         if not self._ask(request):
-            # the writer is being closed: there is no thread to wait for
+            # The writer is being closed and its thread has ended, so the caller syncs by himself.
             requests = [request]
             self._all_or_fail(requests, self._sync_all)
             self._tell(requests)
         return self._told(request, timeout)
 
     def put(self, request: Request, timeout: float) -> str:
-        """As `wait`, for records that are written with those of all others who wait.
+        """As `wait`, but first write the caller's records, together with those of other callers.
 
         Raises WriterClosed after `stop`, and what was wrong with this request.
         """
@@ -91,7 +92,9 @@ class GroupCommit:
         return status
 
     def _leave(self, request: Request) -> bool:
-        """A caller waits no longer; the one behind him is told. Whether he was told himself."""
+        """Called when a caller stops waiting: tell the next one. Returns whether this caller was
+        told.
+        """
         with self._gate:
             request.left = True
             if request.told:
@@ -99,10 +102,10 @@ class GroupCommit:
             return request.told
 
     def _tell(self, requests: list[Request]) -> None:
-        """Only when their bytes are durable, or never will be known to be.
+        """Tell the callers of a group that their records are durable, or that the sync failed.
 
-        One is told, and tells the next as he leaves: of many woken at once all but one would
-        only wait again, for Python's lock.
+        Only the first caller is woken here, and each one wakes the next as he leaves `_told`. If
+        all were woken at once, all but one would only wait again, for Python's interpreter lock.
         """
         following = None
         for request in reversed(requests):
@@ -111,7 +114,9 @@ class GroupCommit:
             _tell_next(following)
 
     def _write_late(self, request: Request) -> None:
-        """A caller who waits no longer is told where his records are: see that they are there."""
+        """Make sure that the records of a caller whose timeout is over are written, because the
+        answer that he gets says where they are.
+        """
         with self._gate:
             waits = request in self._requests
             if waits:
@@ -130,7 +135,7 @@ class GroupCommit:
             self._wake()
 
     def stop(self) -> None:
-        """Finish what is asked for, then end the thread."""
+        """End the thread after it has served all requests."""
         with self._gate:
             self._stopped = True
             if self._thread is not None:
@@ -139,7 +144,7 @@ class GroupCommit:
             self._thread.join()
 
     def _wake(self) -> None:
-        """See that the thread looks again; under the gate."""
+        """Wake the thread if it is idle. Called under the gate."""
         if self._idle:
             self._idle = False
             self._alarm.release()
@@ -155,7 +160,7 @@ class GroupCommit:
                 self._wanted = False
                 if idle and self._stopped:
                     return
-                if not idle:  # who comes from here on waits for the next sync: this may miss them
+                if not idle:  # requests from now on wait for the next sync, as this may miss them
                     self._writing.acquire()
             if idle:
                 self._alarm.acquire()
@@ -169,13 +174,14 @@ class GroupCommit:
             self._tell_before_me(requests)
 
     def _tell_before_me(self, requests: list[Request]) -> None:
-        """Tell a group, and be told as its last: most of them have come back by then.
+        """Tell the callers of a group, and wait until the last of them has been told.
 
-        So that the next group holds as many, and nobody wants Python's lock while it is synced.
-        Who keeps that lock for long delays the others by so much only.
+        By then most of them have come back with their next request. So the next group is as large,
+        and few threads want Python's interpreter lock while it is written and synced. A caller who
+        is slow to go on can delay the others by _TURN_SECONDS at most.
         """
         if len(requests) < 2 and not self._requests:
-            self._tell(requests)  # whoever is alone need not wake this thread before he waits
+            self._tell(requests)  # a single caller has nobody to wait for
             return
         me = _make_wait(Request())
         self._tell([*requests, me])
@@ -193,7 +199,9 @@ class GroupCommit:
             self.flushed = self._sync()
 
     def _all_or_fail(self, requests: list[Request], step: Callable[[list[Request]], None]) -> bool:
-        """Take a step for a group. If it fails, so do all who wait, and all who will come."""
+        """Take a step for a group. If it fails, all who wait and all later callers
+        get the error.
+        """
         try:
             step(requests)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the callers must know
@@ -209,14 +217,14 @@ class GroupCommit:
 
 
 def _make_wait(request: Request) -> Request:
-    """Let the request be one that waits until it is told."""
+    """Give the request a lock that is held until its caller is told."""
     request.done = threading.Lock()
     request.done.acquire()
     return request
 
 
 def _tell_next(request: Request | None) -> None:
-    """Tell the first who still waits; under the gate."""
+    """Tell the first caller of the chain who still waits. Called under the gate."""
     while request is not None and request.left:
         request = request.following
     if request is not None and request.done is not None:
@@ -225,7 +233,9 @@ def _tell_next(request: Request | None) -> None:
 
 
 class Due(NamedTuple):
-    """When a periodic flush or commit has work: by pages, or thoroughly after a while."""
+    """When a periodic flush or commit is due: after so many pages, or, for any bytes, after a while
+    (flushPhysicQueueLeastPages, flushPhysicQueueThoroughInterval and their like).
+    """
 
     least_pages: int
     thorough_interval: int  # milliseconds
@@ -233,7 +243,7 @@ class Due(NamedTuple):
     def now(self, written: int, done: int, time: int, last_thorough: int) -> bool:
         """Whether bytes from `done` to `written` are to be flushed (MappedFile.isAbleToFlush).
 
-        Offsets in bytes, times in milliseconds; `last_thorough`: when it last was so.
+        Offsets in bytes, times in milliseconds. last_thorough: when it last was done for any bytes.
         """
         if time >= last_thorough + self.thorough_interval or self.least_pages <= 0:
             return written > done
@@ -244,7 +254,7 @@ class Due(NamedTuple):
 class Periodic:
     """Calls a function every so often, in a thread (FlushRealTimeService, CommitRealTimeService).
 
-    An error of it goes to `fail` and ends the thread.
+    If the function raises, `fail` gets the error and the thread ends.
     """
 
     def __init__(
@@ -269,7 +279,7 @@ class Periodic:
                 return
 
     def stop(self) -> None:
-        """End the thread; work under way is finished first."""
+        """End the thread after the call that is under way."""
         self._stop.set()
         if self._thread is not threading.current_thread():
             self._thread.join()

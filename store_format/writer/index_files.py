@@ -1,8 +1,8 @@
 """IndexFiles as they grow (IndexService.buildIndex, retryGetAndCreateIndexFile; IndexFile.putKey).
 
-The file that grows lies in a folder beside `index/` (see index_folder), its slots in memory. With
-the files that have become full it takes its place in `index/` whenever one has, after a recovery,
-and as the store is closed: what is in `index/` is always whole.
+The file that grows is in a folder beside `index/` (see index_folder), and its slots are in memory.
+It is moved into `index/`, with all files that have become full, when one becomes full, after a
+recovery, and when the store is closed. So all files in `index/` are always complete.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from reput.store_format.derived.index_file import (
-    NOTHING_BEFORE,
-    Before,
+    NO_MESSAGE,
+    IndexedMessage,
     capacity,
     chain,
     file_bytes,
@@ -51,31 +51,32 @@ class IndexFiles:
         self._count_every_put = profile.count_every_put
         self._empty_count = profile.empty_index_count
         self.indexed_to = -1  # the physical offset of the last message with a key
-        self.whole = False  # `index/` is marked: it holds all keys up to there, and no others
-        self._held: int | None = 0  # how many of its keys were there as opened; None: all
+        # whether `index/` has the mark: it holds all keys of messages up to there, and no others
+        self.whole = False
+        self._held: int | None = 0  # how many keys of that message it had when opened; None: all
         self._highest = 0  # the greatest endTimestamp
-        self._covered = NOTHING_BEFORE  # the last message of which `index/` holds all keys
+        self._covered = NO_MESSAGE  # the last message of which `index/` holds all keys
         self._unpublished = False  # there are entries, or a file, that `index/` lacks
         self._kept: list[str] = []  # full files in `index/`, before the one that grows
         self._full: list[str] = []  # full files that are not in `index/` yet
-        self._doomed: list[str] = []  # in `index/`, and RocketMQ would delete them on load
+        self._doomed: list[str] = []  # files in `index/` that RocketMQ would delete on load
         self._name: str | None = None
-        self._wanted = True  # a message has come for it; else it is only there to hold the mark
+        self._wanted = True  # a message needs it; else it is only there to hold the mark
         self._file: OpenFile | None = None  # beside `index/`; None until something is written
         self._newest = np.empty(0, np.int32)
         self._entries = 0
-        self._before = NOTHING_BEFORE
-        self._first: Before | None = None
-        self._last: Before | None = None
+        self._before = NO_MESSAGE
+        self._first: IndexedMessage | None = None
+        self._last: IndexedMessage | None = None
 
     # --- as the store is opened -----------------------------------------------------------
 
     def load(self, safe_timestamp: int | None, log_end: int) -> None:
-        """Take up the last file that can be believed; nothing is changed on disk.
+        """Find the last file that can be trusted, to go on with it. Changes nothing on disk.
 
-        safe_timestamp: after a crash the checkpoint's: files with a later endTimestamp are no more
-        (IndexService.load), nor is one that grew and is not marked. Nor is one of messages that
-        the log does not have.
+        safe_timestamp: after a crash the checkpoint's indexMsgTimestamp. Not trusted are a file
+        with a later endTimestamp, which RocketMQ deletes (IndexService.load), a last file that is
+        neither full nor marked, and a file of messages that the log does not have.
         """
         headers = self.folder.headers()
         before = len(headers)
@@ -101,11 +102,11 @@ class IndexFiles:
     def _take_up(self, last: Header, previous: Header | None) -> None:
         self._name = last.name
         self._entries = max(last.next_entry - 1, 0)
-        self._before = previous.end if previous else NOTHING_BEFORE
+        self._before = previous.end if previous else NO_MESSAGE
         if self._entries:
             self._first, self._last = last.begin, last.end
         ended = last.end if self._entries else self._before
-        if ended != NOTHING_BEFORE:
+        if ended != NO_MESSAGE:
             self.indexed_to = ended.physical_offset
         self._covered = ended
         self._wanted = not last.marked or self._entries > 0 or last.next_entry == self._empty_count
@@ -123,7 +124,9 @@ class IndexFiles:
             file.close()
 
     def _count_held(self, file: OpenFile) -> int:
-        """How many of the last entries are of the last message: a crash may part its keys."""
+        """How many of the last entries belong to the last message, whose keys a crash may have
+        written in part.
+        """
         entry = np.empty(INDEX_ENTRY_BYTES, np.uint8)
         for number in range(self._entries, 0, -1):
             file.read_at(self.folder.entry_at(number), entry)
@@ -132,10 +135,11 @@ class IndexFiles:
         return self._entries
 
     def protect(self) -> None:
-        """Before `abort` is there: from now on a kill leaves the files to RocketMQ's recovery.
+        """Put the mark on the last file; called before `abort` is written.
 
-        Closed cleanly they hold all keys. The last one gets the mark, or a further one does
-        where it is full.
+        As soon as `abort` is there, RocketMQ's recovery deals with these files if the writer is
+        killed. The store was closed cleanly, so the files have all keys and may be marked. If the
+        last file is full, a further file is made to hold the mark.
         """
         self.folder.remove_staged()
         if self._unpublished or self._name is None:
@@ -162,18 +166,18 @@ class IndexFiles:
     def is_full(self) -> bool:
         return self._entries >= self.capacity
 
-    def covered(self, dispatched: Before) -> Before:
-        """Up to where RocketMQ's recovery need not dispatch for the index's sake.
+    def covered(self, dispatched: IndexedMessage) -> IndexedMessage:
+        """The message up to which RocketMQ's recovery need not dispatch for the index again.
 
         dispatched: the last record's storeTimestamp and where dispatch stands.
         """
         if not self._unpublished:
             return dispatched
-        return Before(*map(min, self._covered, dispatched))
+        return IndexedMessage(*map(min, self._covered, dispatched))
 
     def open_for_message(self) -> None:
-        """A message is dispatched: the last file, if there is none or it is full, gives way to a
-        new one, whether the message has keys or not (IndexService.retryGetAndCreateIndexFile).
+        """Open a new file if there is none or the last one is full. Called for each message that
+        is dispatched, with or without keys (IndexService.retryGetAndCreateIndexFile).
         """
         if self._name is None or self.is_full:
             self._open_next()
@@ -181,8 +185,8 @@ class IndexFiles:
             self._wanted = self._unpublished = True
 
     def append(self, puts: Any) -> None:
-        """Append INDEX_PUT rows of whole messages, in order; files open as they fill, even within
-        a message. Where one has become full, all are published.
+        """Append INDEX_PUT rows of whole messages, in order. A new file is opened whenever one is
+        full, also between two keys of a message; then all files are published at the end.
         """
         while len(puts):
             self.open_for_message()
@@ -203,7 +207,7 @@ class IndexFiles:
         out = np.empty(len(puts) * INDEX_ENTRY_BYTES, np.uint8)
         lows, cursors = np.zeros(1, np.int64), np.zeros(1, np.int64)
         if self._entries == 0:
-            # the first entry is measured against where the file before ended
+            # RocketMQ computes the first entry's timeDiff from the file before's endTimestamp
             fill_entries(
                 puts[:1], self.slots, lows, previous, cursors,
                 max(self._before.timestamp, 0), out[:INDEX_ENTRY_BYTES],
@@ -220,7 +224,7 @@ class IndexFiles:
         self.indexed_to, self._held = self._last.physical_offset, None
 
     def _writable(self) -> OpenFile:
-        """The growing file beside `index/`; where it has been published, a copy of its entries."""
+        """The growing file, beside `index/`; if it was published, a new one with its entries."""
         self._unpublished = True
         if self._file is None:
             assert self._name is not None
@@ -254,9 +258,9 @@ class IndexFiles:
         self._unpublished = True
 
     def _finish_file(self, marked: bool) -> None:
-        """Write slots and header of the growing file, make it durable, and let go of it.
+        """Write slots and header of the growing file, make it durable, and close it.
 
-        It is one of those to be published then, or lies in `index/` already.
+        It is then one of the files to be published, unless it is in `index/` already.
         """
         assert self._name is not None
         if self._file is None:
@@ -275,20 +279,22 @@ class IndexFiles:
 
     def _header(self, marked: bool) -> bytes:
         first, last = self._first, self._last
-        if marked and (last or self._before) != NOTHING_BEFORE:
+        if marked and (last or self._before) != NO_MESSAGE:
             end = last or self._before
             first = first or self._before
             last = end._replace(physical_offset=end.physical_offset + 1)
         count = self._entries + 1 if self._entries else self._empty_count
         if not self._wanted:
-            count = 1 - self._empty_count  # so that the next open knows; RocketMQ takes either
+            count = 1 - self._empty_count  # the next open knows the mark by it; RocketMQ takes both
         slots_used = self._entries if self._count_every_put else np.count_nonzero(self._newest)
         return header(first, last, self._before, int(slots_used), count)
 
     # --- publishing ------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """Let `index/` hold all that is known by now, the last file marked. At a message's end."""
+        """Make `index/` hold all keys put so far, with the mark on the last file. May only be
+        called between two messages.
+        """
         if self.is_full:
             self._open_next()
             self._wanted = False
@@ -298,7 +304,8 @@ class IndexFiles:
         kept, staged = self._kept, [*self._full, growing]
 
         def before() -> None:
-            # what RocketMQ would delete must be gone before more is vouched for
+            # These files must be gone before indexMsgTimestamp is raised: RocketMQ would keep them
+            # then.
             self.folder.remove(self._doomed)
             self._doomed = []
             self._vouch(self._highest)
@@ -309,7 +316,7 @@ class IndexFiles:
         self._unpublished, self.whole, self._held = False, True, None
 
     def publish_changes(self) -> None:
-        """`publish`, where there is anything that `index/` lacks."""
+        """Call `publish` if `index/` lacks anything."""
         if self._name is None:
             self.folder.remove(self.files.names(INDEX))  # of messages that the log does not have
             self._unpublished = False
@@ -317,7 +324,7 @@ class IndexFiles:
             self.publish()
 
     def settle(self) -> None:
-        """After `abort` has gone: take the mark off again."""
+        """Remove the mark; called after `abort` has been removed."""
         self.folder.remove_staged()
         if self._name is None or self._unpublished or not self.whole:
             return
@@ -332,5 +339,5 @@ class IndexFiles:
             self._file = None
 
 
-def _of(put: Any) -> Before:
-    return Before(int(put["storeTimestamp"]), int(put["physicalOffset"]))
+def _of(put: Any) -> IndexedMessage:
+    return IndexedMessage(int(put["storeTimestamp"]), int(put["physicalOffset"]))

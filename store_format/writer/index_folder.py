@@ -1,4 +1,4 @@
-"""The folder `index/` while a store is open: whole files only, and all change in one step.
+"""The folder `index/` while a store is open: it only has complete files, and changes in one step.
 
 A killed writer's store is loaded by RocketMQ as well. IndexService.load then deletes each index
 file whose endTimestamp is above the checkpoint's indexMsgTimestamp; recovery dispatches again from
@@ -7,12 +7,13 @@ a segment that the checkpoint vouches for; and IndexService.buildIndex skips a m
 to be found exactly once afterwards, `index/` must at each moment be the index of the log's
 beginning up to some message, and no part of one more. So
 
-- what grows is kept in a folder beside (STAGED_INDEX), and takes the place of `index/` by one
-  exchange of the two names, once it is durable;
-- the last file's endPhyOffset is one more than its last message's place, as long as `abort` is
-  there. This is the mark: RocketMQ never writes it, and then skips the last message too;
+- files that grow are in another folder (STAGED_INDEX). When they are durable, it replaces `index/`
+  by one exchange of the two names;
+- as long as `abort` is there, the last file's endPhyOffset is one more than the physicalOffset of
+  its last message. This is "the mark": RocketMQ never writes it, and skips the last message too if
+  it finds it;
 - indexMsgTimestamp is raised to the greatest endTimestamp before that exchange, and never above
-  what the files in `index/` are to be kept by.
+  the value by which RocketMQ keeps the files in `index/`.
 """
 
 import errno
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.index_file import Before
+from reput.store_format.derived.index_file import IndexedMessage
 from reput.store_format.disk.files import Files, OpenFile
 from reput.store_format.layouts import (
     INDEX_ENTRY,
@@ -39,8 +40,8 @@ class Header(NamedTuple):
     """A file's header, without the mark, and whether it was there."""
 
     name: str
-    begin: Before
-    end: Before
+    begin: IndexedMessage
+    end: IndexedMessage
     slots_used: int
     next_entry: int  # indexCount: entries are 1 .. next_entry - 1; 0 or 1 for none
     marked: bool = False
@@ -79,8 +80,8 @@ class IndexFolder:
         marked = ends >= 0 and end == ends + 1
         return Header(
             name,
-            Before(int(h["beginTimestamp"]), int(h["beginPhyOffset"])),
-            Before(int(h["endTimestamp"]), end - marked),
+            IndexedMessage(int(h["beginTimestamp"]), int(h["beginPhyOffset"])),
+            IndexedMessage(int(h["endTimestamp"]), end - marked),
             int(h["hashSlotCount"]),
             int(h["indexCount"]),
             marked,

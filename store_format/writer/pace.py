@@ -13,10 +13,10 @@ _SLOW_BYTES = BEHIND_BYTES // 10  # less between two looks is left to the thread
 class Pace:
     """Keeps dispatch close behind the log.
 
-    Two busy threads share Python's lock badly: each time the dispatching one lets go of it, to
-    read or write a file, it may wait 5 ms to get it back, and all the while each append pays for
-    waking it. So where much is appended, it is one of those who append that now and then
-    dispatches, and the thread only does it where little is, or all of them come too late.
+    Two busy threads share Python's interpreter lock badly. Each time the dispatching thread
+    releases it to read or write a file, it may wait 5 ms to get it back, and each append pays for
+    waking it. So if much is appended, one of the threads that append dispatches now and then. The
+    dispatching thread only works if little is appended, or if the others are late.
     """
 
     def __init__(

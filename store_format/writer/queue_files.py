@@ -1,4 +1,4 @@
-"""ConsumeQueues as they grow: where each one stands, and its files."""
+"""The ConsumeQueues of an open store: each queue's next position, and its files."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from reput.store_format.derive.queue_runs import (
     NO_POSITION,
-    PlaceRules,
+    PositionRules,
     QueueRuns,
-    fold,
+    number_run,
     start_position,
 )
 from reput.store_format.derive.scan import QueueKey
@@ -43,7 +43,7 @@ class QueueFiles:
     """All queues of a store. With `writes` False only their positions are kept."""
 
     def __init__(
-        self, files: Files, settings: Settings, rules: PlaceRules, writes: bool = True
+        self, files: Files, settings: Settings, rules: PositionRules, writes: bool = True
     ) -> None:
         self.files, self.rules, self.writes = files, rules, writes
         self.states: dict[QueueKey, QueueState] = {}
@@ -168,7 +168,9 @@ class QueueFiles:
         else:
             positions = np.empty(count, np.int64)
             flat = rows.reshape(-1)
-            position = fold(flat, offsets, first, count, state.position, self.rules, positions)
+            position = number_run(
+                flat, offsets, first, count, state.position, self.rules, positions
+            )
             taken = rows if position - state.position == count else rows[positions != NO_POSITION]
         if len(taken):
             if self.writes:

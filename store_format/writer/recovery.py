@@ -1,7 +1,8 @@
-"""Where a log ends, and cutting off what a crash left after that.
+"""Finds where a log ends, and cuts off what a crash left behind that (CommitLog.recoverAbnormally).
 
-What is found whole is kept; the rest of the last segment becomes zeros and later segments go, so
-that nothing that was cut can come back. RocketMQ only moves a position, and does bring some back.
+All sound records are kept. The rest of the last segment is filled with zeros and later segments are
+removed, so that nothing that was cut can come back. RocketMQ only moves its write position, and
+some of the old records do come back.
 """
 
 from collections.abc import Iterator
@@ -37,8 +38,8 @@ class LogEnd:
 
 
 class LogRecovery:
-    """Finds a log's end as a store is opened, and then cuts there. Finding writes nothing but
-    the length that a crash left undone.
+    """Finds a log's end when a store is opened, and then cuts the log there. `find` changes nothing
+    but the length of a last segment that a crash has left too short.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Dispatch as the log grows (DefaultMessageStore.ReputMessageService).
+"""Dispatches new records while the log grows (DefaultMessageStore.ReputMessageService).
 
-The records are read back from the log and dispatched by the same kernels as a rebuild's scan, so
-that what is derived here is what a rebuild derives.
+It reads the records back from the log and dispatches them by the same kernels as a rebuild's scan,
+so that both derive the same files.
 """
 
 from dataclasses import replace

@@ -10,7 +10,7 @@ from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import decode as decode_checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
-from reput.store_format.derived.index_file import Before
+from reput.store_format.derived.index_file import IndexedMessage
 from reput.store_format.disk.files import Files
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from reput.store_format.message.unique_ids import Clock
@@ -194,7 +194,7 @@ class OpenStore:
         with self._lock:
             self.queues.sync()
             old, rules = self.checkpoint, self.profile
-            reput = Before(self.reput.timestamp, self.reput.at)
+            reput = IndexedMessage(self.reput.timestamp, self.reput.at)
             logics = self.index.covered(reput) if self._indexes else reput
             kept = old._replace(
                 physic_msg_timestamp=max(physic_timestamp, old.physic_msg_timestamp)

@@ -1,4 +1,4 @@
-"""A writer's settings, with the sizes that the store's own files have."""
+"""Completes a writer's settings with the sizes that the store's own files have."""
 
 from dataclasses import fields, replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Telling a record of which a crash has lost a sector."""
+"""Finds a record of which a crash has lost a sector of topic or properties."""
 
 from reput.store_format.disk.files import SECTOR_BYTES, Bytes
 from reput.store_format.kernels.jit import allocating
@@ -9,9 +9,10 @@ from reput.store_format.log.records import Rows
 def first_torn(buf: Bytes, rows: Rows, segment: int, durable_before: int) -> int:
     """The first row with a lost sector in its topic or properties; len(rows) if none does.
 
-    A lost sector reads as zeros. In the fixed fields that shows in the lengths, in the body in
-    its CRC; a topic and properties have neither, but hold no NUL: the lost part's last byte is
-    the last of a sector, or of the record. Rows stored before `durable_before` cannot be torn.
+    A lost sector reads as zeros. In the fixed fields a wrong length shows it, in the body the CRC.
+    Topic and properties have neither, but never hold a NUL. A lost part ends where a sector ends,
+    or at the record's end, so a NUL there shows it. Rows stored before `durable_before` cannot be
+    torn.
     """
     for i in range(len(rows)):
         row = rows[i]

@@ -1,4 +1,4 @@
-"""Runs and their positions: however a queue's entries are cut into runs, they fold to one queue."""
+"""Runs and their positions: however a queue's entries are cut into runs, one queue comes out."""
 
 import struct
 from itertools import pairwise
@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from reput.store_format.derive.queue_runs import (
     NO_POSITION,
     REPEATED,
-    PlaceRules,
+    PositionRules,
     QueueRuns,
-    fold,
     group_by_queue,
+    number_run,
     start_position,
 )
 from reput.store_format.derive.rules import place_rules
@@ -47,8 +47,8 @@ def grouped(puts: list[Put], queues: int = 1, batch: tuple[int, ...] = ()) -> Qu
     return group_by_queue(puts_array(puts), np.arange(queues, dtype=np.int64), is_batch)
 
 
-def fold_run(
-    runs: QueueRuns, queue: int, position: int, rules: PlaceRules, with_positions: bool = True
+def number(
+    runs: QueueRuns, queue: int, position: int, rules: PositionRules, with_positions: bool = True
 ) -> tuple[int, list[int]]:
     count, at = int(runs.count[queue]), int(runs.entries_at[queue])
     offsets_at = int(runs.offsets_at[queue])
@@ -56,7 +56,7 @@ def fold_run(
     positions = np.full(count if with_positions else 0, 99, np.int64)
     entries = runs.entries[at : at + 20 * count]
     first = int(runs.first[queue])
-    after = fold(entries, offsets, first, count, position, rules, positions)
+    after = number_run(entries, offsets, first, count, position, rules, positions)
     return int(after), positions.tolist()
 
 
@@ -64,7 +64,7 @@ def wrap(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def model(puts: list[Put], position: int, rules: PlaceRules) -> list[int]:
+def model(puts: list[Put], position: int, rules: PositionRules) -> list[int]:
     """ConsumeQueue.putMessagePositionInfo, a put after the other, in plain integers."""
     greatest = -1
     positions = []
@@ -82,7 +82,7 @@ def model(puts: list[Put], position: int, rules: PlaceRules) -> list[int]:
     return positions
 
 
-RULES = st.builds(PlaceRules, st.booleans(), st.booleans())
+RULES = st.builds(PositionRules, st.booleans(), st.booleans())
 
 
 @st.composite
@@ -108,8 +108,8 @@ def messages(draw: st.DrawFn) -> list[list[Put]]:
 
 @settings(deadline=None, max_examples=500)
 @given(messages(), st.data(), RULES, st.integers(0, 8))
-def test_runs_fold_to_the_positions_of_a_plain_queue(
-    log: list[list[Put]], data: st.DataObject, rules: PlaceRules, start: int
+def test_runs_get_the_positions_of_a_plain_queue(
+    log: list[list[Put]], data: st.DataObject, rules: PositionRules, start: int
 ) -> None:
     everything = [put for puts in log for put in puts]
     expected = model(everything, start, rules)
@@ -118,11 +118,11 @@ def test_runs_fold_to_the_positions_of_a_plain_queue(
     for low, high in pairwise(cuts):
         run = [put for puts in log[low:high] for put in puts]
         runs = grouped(run)
-        assert fold_run(runs, 0, position, rules, with_positions=False)[0] == (
-            position := fold_run(runs, 0, position, rules)[0]
+        assert number(runs, 0, position, rules, with_positions=False)[0] == (
+            position := number(runs, 0, position, rules)[0]
         )
         before = next((p + 1 for p in reversed(found) if p >= 0), start)
-        found += fold_run(runs, 0, before, rules)[1]
+        found += number(runs, 0, before, rules)[1]
     assert found == expected
     assert position == start + sum(p >= 0 for p in expected)
 
@@ -138,7 +138,7 @@ def test_one_message_twice_in_a_queue_counts_once() -> None:
     # INNER_MULTI_DISPATCH may name one queue twice, with offsets that go on by one
     for offsets in ([5, 5], [5, 6], [0, 0], [5, 9]):
         runs = grouped([Put(0, 10, offset) for offset in offsets] + [Put(10, 10, offsets[-1] + 1)])
-        _, positions = fold_run(runs, 0, 5, PlaceRules(False, True))
+        _, positions = number(runs, 0, 5, PositionRules(False, True))
         assert positions == [5, REPEATED, 6], offsets
 
 
@@ -158,7 +158,7 @@ def test_offsets_that_are_not_the_next(
     release: str, offsets: list[int], positions: list[int]
 ) -> None:
     runs = grouped([Put(100 * n, 100, offset) for n, offset in enumerate(offsets)])
-    assert fold_run(runs, 0, 3, place_rules(profile(release)))[1] == positions
+    assert number(runs, 0, 3, place_rules(profile(release)))[1] == positions
 
 
 def test_place_rules_change_in_4_2_0_and_4_5_1() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reput.store_format.derived.index_file import (
-    NOTHING_BEFORE,
-    Before,
+    NO_MESSAGE,
+    IndexedMessage,
     capacity,
     chain,
     file_bytes,
@@ -145,10 +145,10 @@ def test_sizes() -> None:
 
 def test_headers() -> None:
     fields = struct.Struct(">qqqqii")
-    first, last = Before(11, 22), Before(33, 44)
-    assert fields.unpack(header(first, last, Before(5, 6), 7, 8)) == (11, 33, 22, 44, 7, 8)
+    first, last = IndexedMessage(11, 22), IndexedMessage(33, 44)
+    assert fields.unpack(header(first, last, IndexedMessage(5, 6), 7, 8)) == (11, 33, 22, 44, 7, 8)
     # a file without entries keeps what it was opened with
-    assert fields.unpack(header(None, None, Before(5, 6), 0, 1)) == (5, 5, 6, 6, 0, 1)
-    assert fields.unpack(header(None, None, Before(-5, -6), 0, 0)) == (0, 0, 0, 0, 0, 0)
-    assert fields.unpack(header(None, None, NOTHING_BEFORE, 0, 1)) == (0, 0, 0, 0, 0, 1)
-    assert fields.unpack(header(Before(-5, 0), last, first, 1, 2)) == (-5, 33, 0, 44, 1, 2)
+    assert fields.unpack(header(None, None, IndexedMessage(5, 6), 0, 1)) == (5, 5, 6, 6, 0, 1)
+    assert fields.unpack(header(None, None, IndexedMessage(-5, -6), 0, 0)) == (0, 0, 0, 0, 0, 0)
+    assert fields.unpack(header(None, None, NO_MESSAGE, 0, 1)) == (0, 0, 0, 0, 0, 1)
+    assert fields.unpack(header(IndexedMessage(-5, 0), last, first, 1, 2)) == (-5, 33, 0, 44, 1, 2)

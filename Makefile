@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-long mutants fuzz fixtures lint format bench settings-page zip lock clean
+.PHONY: help env demo test test-long mutants fuzz fixtures lint format bench settings-page imports zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: env  ## Time rebuild and writer beside RocketMQ (BENCH_ARGS="--large" for
 
 settings-page: env  ## Write docs/settings.md anew from the declaration of settings
 	$(PY) -m scripts.settings_page
+
+imports: env  ## Write docs/imports.md anew: which folder imports which
+	$(PY) scripts/imports.py
 
 zip: env  ## Make dist/reput.zip, for spark-submit --py-files
 	$(PY) scripts/make_zip.py

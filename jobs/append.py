@@ -14,7 +14,7 @@ from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_o
 from reput.jobs.engine.open_writer import local_store, open_writer
 from reput.jobs.engine.outputs import Input, inputs_of, refuse_overlap
 from reput.jobs.engine.progress import Done, Progress
-from reput.jobs.spark.stop_signals import Stopped, StopSignals
+from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.message.refusals import Refused
@@ -104,8 +104,9 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Append, and say what was.
 
-    Returns the exit code: 0 done, 1 the source store is damaged, 2 a message is refused, 130 and
-    143 ended by SIGINT and SIGTERM. However it ends, it says how many messages were appended.
+    Returns the exit code: 0 done, 1 the source store is damaged, 2 a message is refused, 130,
+    143 and 129 ended by SIGINT, SIGTERM and SIGHUP. However it ends, it says how many messages
+    were appended.
 
     Raises SettingError, UnknownRelease, StoreError, OSError.
     """

@@ -1,26 +1,41 @@
-"""Check: read a whole log, report every damaged range, then the derived files against it."""
+"""`reput check`: read a whole log, report all damage, then the derived files against it."""
 
-import tempfile
-import time
+import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
-from reput.jobs.engine.after_crash import read_checkpoint
-from reput.jobs.engine.check_report import CheckReport
-from reput.jobs.engine.damage import DamageMap, map_damage, write_ranges
-from reput.jobs.engine.log_end import add_torn, past_the_end
-from reput.jobs.engine.outputs import inputs_of
-from reput.jobs.engine.pipeline import Cut, Pipeline, spark_cores
-from reput.jobs.engine.plan import Plan, make_plan
+from reput.jobs.console.new_files import add_ranges, new_file, new_ranges
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    VERSIONS,
+    add_staging,
+    add_store,
+    show,
+    told_to_jobs,
+)
 from reput.jobs.engine.progress import Progress
-from reput.jobs.engine.staging import temporary_folder
-from reput.jobs.engine.verdict import files_there, judge
-from reput.jobs.rebuild import check_unchanged
-from reput.store_format.storage import storage_for
-from reput.store_format.storage.protocol import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from reput.jobs.engine.check_report import CheckReport
+    from reput.jobs.engine.pipeline import Cut
+    from reput.store_format.storage.protocol import Storage
+
+_HELP = (
+    """\
+Reads the whole log, with body CRCs and `__CRC32#` properties, reports every damaged, stale or
+missing range and which queue offsets it took, then compares the derived files with the log.
+Exit codes: 0 sound, 1 something was found, 2 wrong usage, 3 the job failed.
+
+examples:
+  reput check /data/store --rocketmq 5.3.3
+  reput check /data/store --rocketmq 5.3.3 --json --picture log.svg
+
+"""
+    + VERSIONS
+)
 
 
 def check(
@@ -29,12 +44,12 @@ def check(
     *,
     rocketmq: str,
     settings: Mapping[str, str] | None = None,
-    cut: Cut | None = None,
+    cut: "Cut | None" = None,
     staging_folder: str | None = None,
-    storage: Storage | None = None,
+    storage: "Storage | None" = None,
     ranges: BinaryIO | None = None,
     progress: Progress | None = None,
-) -> CheckReport:
+) -> "CheckReport":
     """Read all of a store's log, with every CRC there is, and compare its derived files.
 
     What is wrong with the log's files is a finding. Nothing is written but to staging_folder,
@@ -42,49 +57,67 @@ def check(
     `ranges`, which gets every range and every gap as JSON lines, however many. Raises
     StoreError where there is no log at all, SettingError, UnknownRelease, StoreChanged.
     """
-    started = time.monotonic()
-    base = staging_folder or tempfile.gettempdir()
-    staging_storage = storage or storage_for(base)
-    storage = storage or storage_for(store)
-    cut, store = cut or Cut(), storage.resolve(store)
-    cores = spark_cores(spark)
-    plan = make_plan(storage, store, rocketmq, settings or {}, cores, cut.split_bytes, True)
-    inputs = inputs_of(storage, store, settings or {})
-    with temporary_folder(staging_storage, base, "reput-check", inputs) as staging:
-        job = Pipeline(spark, plan, staging, cores, cut, progress or Progress())
+    from reput.jobs.engine.after_crash import read_checkpoint
+    from reput.jobs.engine.check_report import report_of
+    from reput.jobs.engine.damage import map_damage, write_ranges
+    from reput.jobs.engine.job import find_store
+    from reput.jobs.engine.log_end import add_torn, past_the_end
+    from reput.jobs.engine.unchanged import check_unchanged
+    from reput.jobs.engine.verdict import files_there, judge
+
+    found = find_store(
+        spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
+        progress=progress, tolerant=True,
+    )  # fmt: skip
+    plan = found.plan
+    with found.temporarily("reput-check", staging_folder, storage) as job:
         job.check_every_crc()
-        found = map_damage(job, gap_lines=ranges is not None)
-        known = read_checkpoint(storage, store)
+        damage = map_damage(job, gap_lines=ranges is not None)
+        known = read_checkpoint(plan.storage, plan.store)
         if not plan.in_use:
-            add_torn(job, found, known)
+            add_torn(job, damage, known)
         if ranges:
-            write_ranges(job, found, ranges)
-        report = _report(plan, found)
-        if any(True for _ in files_there(storage, store)):
-            verdict = judge(spark, job, found.linked, storage, store)
+            write_ranges(job, damage, ranges)
+        report = report_of(plan, damage)
+        if any(True for _ in files_there(plan.storage, plan.store)):
+            verdict = judge(spark, job, damage.linked, plan.storage, plan.store)
             report.derived_files, report.differences = len(verdict.named), verdict.differences
             report.behind, report.expired = verdict.behind, verdict.expired
             report.notes += verdict.notes()
         else:
             report.warnings.append("no derived files are there: only the log was read")
         if not plan.in_use:
-            report.findings += past_the_end(job, found.linked, known, report.differences)
+            report.findings += past_the_end(job, damage.linked, known, report.differences)
         check_unchanged(plan)
-        report.seconds = time.monotonic() - started
+        report.seconds = found.seconds()
         return report
 
 
-def _report(plan: Plan, found: DamageMap) -> CheckReport:
-    return CheckReport(
-        store=plan.store,
-        rocketmq=plan.profile.release,
-        log_start=plan.segments[0].start,
-        log_end=found.linked.end,
-        segment_bytes=found.segment_bytes,
-        segments=[segment.start for segment in plan.segments],
-        messages=sum(row["records"] for row in found.linked.accepted),
-        damage=found.as_json(),
-        findings=list(found.findings),
-        warnings=plan.warnings + found.warnings,
-        notes=list(plan.notes),
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput check` understands."""
+    parser.epilog = _HELP
+    add_store(parser, on_damage=())
+    parser.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
+    add_ranges(parser, "")
+    add_staging(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check, and say what was found: 0 sound; 1 something was found."""
+    from reput.jobs.spark.session import command_session
+
+    told = told_to_jobs(arguments)
+    picture = new_file(arguments, "picture", told["settings"])
+    with (
+        new_ranges(arguments, told["settings"]) as ranges,
+        command_session(arguments.master) as spark,
+    ):
+        report = check(
+            spark, arguments.store, staging_folder=arguments.staging, ranges=ranges, **told
+        )
+    from reput.jobs.console.check_text import svg, text
+
+    if picture:
+        picture.write(svg(report).encode())
+    show(arguments, report.as_json(), text(report))
+    return DONE if report.sound else DAMAGE

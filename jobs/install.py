@@ -3,17 +3,16 @@
 import argparse
 import json
 import os
-import stat
 import sys
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from reput.jobs.console.options import add_consent, consent
+from reput.jobs.engine.install_place import Place, finish_first, local_path, locked
 from reput.jobs.engine.outputs import Input, refuse_overlap
 from reput.jobs.engine.plan import commit_log_folders, refuse_foreign_store, topic_attributes
 from reput.jobs.engine.sets import REBUILT, parse_manifest
@@ -22,28 +21,22 @@ from reput.store_format.change.install import (
     SetFile,
     check_can_change,
     check_no_links,
-    clean_up,
-    foreign,
     install,
     kept_name,
     read_note,
     undo,
-    unfinished,
     used_entries,
 )
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import End, scan
-from reput.store_format.disk.files import DiskFiles, FixedFiles, StoreInUse
-from reput.store_format.disk.locks import holder_text
+from reput.store_format.disk.files import DiskFiles, FixedFiles
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, find_segments
-from reput.store_format.names import ABORT, CONSUME_QUEUE, LOCK, MANIFEST
+from reput.store_format.names import CONSUME_QUEUE, MANIFEST
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.volumes import VolumeStorage
 
 # What of a manifest a store's note keeps.
 NOTED = frozenset(("store", "rocketmq", "settings", "log_start", "log_end", "inputs"))
@@ -76,31 +69,6 @@ class Installed:
         return "\n".join(lines)
 
 
-class Place:
-    """A store on a local disk, and the folder that holds it."""
-
-    def __init__(self, store: str) -> None:
-        self.path = local_path(store)
-        parent, self.name = os.path.split(self.path)
-        about = os.lstat(self.path)
-        if not stat.S_ISDIR(about.st_mode):
-            raise StoreError(f"{self.path}: is not a folder")
-        if about.st_dev != os.stat(parent).st_dev:
-            raise StoreError(
-                f"{self.path}: is where a file system is mounted, so that it cannot change places "
-                f"with another folder; use a folder below it as the store's root"
-            )
-        self.files = DiskFiles.as_owned_by(about, parent.rstrip("/"))
-
-
-def local_path(path: str) -> str:
-    """The absolute path of a path or file: URL. Raises StoreError for a URL of elsewhere."""
-    storage = storage_for(path)
-    if not isinstance(storage, LocalStorage) or isinstance(storage, VolumeStorage):
-        raise StoreError(f"{path}: a set is installed from a local folder into a local store")
-    return storage.resolve(path)
-
-
 def install_set(
     store: str, folder: str, dry_run: bool = False, confirm: Callable[[str], None] = lambda _: None
 ) -> Installed:
@@ -120,10 +88,10 @@ def install_set(
     about.log_end = manifest["log_end"]
     note = note_of(manifest)
     refuse_foreign_store(LocalStorage(), place.path)
-    with _locked(place, dry_run):
+    with locked(place, dry_run):
         check_not_grown(place.path, note)
         _check_belongs(place.path, source, note, [file.path for file in wanted])
-        _finish_first(place, about, dry_run)
+        about.cleaned, about.warnings = finish_first(place, dry_run)
         check_can_change(place.files, place.name)
         if not dry_run:
             confirm(f"put {len(wanted)} files of {folder} in the place of those of {place.path}")
@@ -141,8 +109,8 @@ def undo_install(
     """Put back what the last install replaced. Raises as install_set does."""
     place = Place(store)
     about = Installed(place.path, kept_name(place.path), kept_name(place.path), False)
-    with _locked(place, dry_run):
-        _finish_first(place, about, dry_run)
+    with locked(place, dry_run):
+        about.cleaned, about.warnings = finish_first(place, dry_run)
         check_can_change(place.files, place.name)
         note = read_note(place.files, f"{kept_name(place.name)}/{NOTE}")
         if note is None:
@@ -158,27 +126,6 @@ def undo_install(
             undo(place.files, place.name, uuid.uuid4().hex, note)
             about.done = True
     return about
-
-
-def finish_killed(store: str, dry_run: bool = False) -> list[str]:
-    """Bring installations that were killed to their end, or undo them; says which there were.
-
-    Raises StoreInUse, StoreError, OSError.
-    """
-    parent, name = os.path.split(local_path(store))
-    if not unfinished(DiskFiles(parent.rstrip("/")), name):
-        return []  # it need not be a store at all
-    place = Place(store)
-    about = Installed(place.path, "", kept_name(place.path), False)
-    with _locked(place, dry_run):
-        _finish_first(place, about, dry_run)
-    return about.cleaned
-
-
-def foreign_installs(store: str) -> list[str]:
-    """What is named like what a killed install leaves, and is not this user's alone."""
-    parent, name = os.path.split(local_path(store))
-    return [os.path.join(parent, found) for found in foreign(DiskFiles(parent.rstrip("/")), name)]
 
 
 def read_manifest(folder: str) -> dict[str, Any]:
@@ -272,29 +219,6 @@ def _check_belongs(
                         f"{source.root}/{path}: its last entry points to {at}, where this store "
                         f"has no such record: it is a set of another store"
                     )
-
-
-@contextmanager
-def _locked(place: Place, dry_run: bool) -> Iterator[None]:
-    """Hold the store's lock; for a dry run only ask for it."""
-    holder = LocalStorage().lock_holder(place.path)
-    if holder is not None:
-        by = holder_text(holder)
-        raise StoreInUse(f"{place.path}: is in use: {by} holds its lock; stop the broker")
-    with ExitStack() as held:
-        if not dry_run:
-            held.callback(place.files.lock(f"{place.name}/{LOCK}"))
-        yield
-
-
-def _finish_first(place: Place, about: Installed, dry_run: bool) -> None:
-    found = unfinished(place.files, place.name) if dry_run else clean_up(place.files, place.name)
-    about.cleaned = [os.path.join(os.path.dirname(place.path), name) for name in found]
-    if place.files.exists(f"{place.name}/{ABORT}"):
-        about.warnings.append(
-            f"{place.path}/{ABORT} is there: the store was not stopped cleanly; its broker will "
-            f"recover when it starts (reput recover does so here)"
-        )
 
 
 # --- the command ---------------------------------------------------------------------------

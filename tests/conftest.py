@@ -41,7 +41,7 @@ def commands_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def session(master: str | None = None, memory: str = "1g") -> Iterator[Session]:
         yield Session()
 
-    monkeypatch.setattr("reput.jobs.cli.command_session", session)
+    monkeypatch.setattr("reput.jobs.spark.session.command_session", session)
     monkeypatch.setattr(pyspark.sql, "functions", functions)
     # Where kernels are still to be compiled, a stage is long enough for progress to be told.
     monkeypatch.setattr("reput.jobs.console.progress._LINE_SECONDS", 3600)

@@ -10,7 +10,7 @@ from tests.planting import Bug, plant_all
 
 _PIPELINE = "jobs/engine/pipeline.py"
 _PUBLISH = "jobs/engine/publish.py"
-_REBUILD = "jobs/rebuild.py"
+_JUDGE_END = "jobs/engine/judge_end.py"
 _SEGMENTS = "store_format/log/segments.py"
 _KINDS = "tests/test_kinds_of_log.py"
 _WRONG = "tests/attack/test_wrong_input.py"
@@ -100,7 +100,7 @@ BUGS = (
         '        files.sync_all("")  # so', '        pass  # so', only(_INSTALL, "crash")),
     Bug("an installation that was killed is told by its root", "store_format/change/install.py",
         'files.inode(root) == note.get("root")', "True", only(_INSTALL, "crash_leaves")),
-    Bug("not while the lock is held", "jobs/install.py", "    if holder is not None:",
+    Bug("not while the lock is held", "jobs/engine/install_place.py", "    if holder is not None:",
         "    if False:", only(_INSTALL, "has_the_lock")),
     Bug("not when the log has grown", "jobs/install.py", "return part.records > 0", "return False",
         only(_INSTALL, "grown")),
@@ -123,9 +123,9 @@ BUGS = (
         '    if placed or removed:\n        files.sync_all("")\n', "", only(_RECOVER, "crash_of")),
     Bug("derived files are durable before they have their names", "store_format/change/recover.py",
         '        files.sync_all("")  # what', "        pass  # what", only(_RECOVER, "crash_of")),
-    Bug("what is sound is not written", "jobs/recover.py", "if path in wrong or", "if True or",
+    Bug("what is sound is not written", "jobs/engine/renewal.py", "if path in wrong or", "if True or",
         only(_RECOVER, "only_what")),
-    Bug("a lost sector ends the log", "jobs/recover.py", "if end >= linked.end:", "if True:",
+    Bug("a lost sector ends the log", "jobs/engine/crash_end.py", "if end >= linked.end:", "if True:",
         only(_RECOVER, "sector")),
     Bug("entries of expired messages are no fault", "udfs/compare.py",
         "if expired.all() else 0", "if False else 0", only(_RECOVER, "expired")),
@@ -146,7 +146,7 @@ BUGS = (
         "return files + 1 if last_is_full and last_record > last_put else files", "return files",
         only(_KINDS, "without")),
     # Damage
-    Bug("damage before live records is refused", _REBUILD,
+    Bug("damage before live records is refused", _JUDGE_END,
         "if on_damage == REFUSE:", "if on_damage == TRUNCATE:", only(_WRONG, "refused_or_cut")),
     Bug("stale records are no lost data", "jobs/engine/survey.py",
         'f.col("greatest") > f.col("known")', 'f.col("known") > f.col("greatest")',
@@ -156,7 +156,7 @@ BUGS = (
         only("tests/test_against_reference.py", "refused_where")),
     Bug("all that follows is looked at", "udfs/survey.py", "at = end.next + 1", "break",
         only("tests/test_against_reference.py", "refused_where")),
-    Bug("damage is named by its place in the file", _REBUILD,
+    Bug("damage is named by its place in the file", _JUDGE_END,
         "offset {broke.offset - segment.start} ", "offset {broke.offset} ",
         only("tests/test_golden.py", "refused_by_name")),
     Bug("what a task says comes out as it was", "jobs/engine/collect.py",
@@ -176,7 +176,7 @@ BUGS = (
     Bug("no segments", _SEGMENTS, "if not segments:", "if segments is None:", only(_WRONG, "remove")),
     Bug("a topic that is no folder's name", "udfs/scan.py", "check_topic(queue.topic)", "str(queue.topic)",
         only(_WRONG, "unsafe")),
-    Bug("an unsafe topic is said", _REBUILD,
+    Bug("an unsafe topic is said", "jobs/engine/derive_set.py",
         'for name in row["unsafe_topics"]]', "for name in ()]", only(_WRONG, "unsafe")),
     Bug("an output in use", _OUTPUTS, "if not self.replace and not self._is_half(going):", "if False:",
         only(_WRONG, "output_in_use")),
@@ -230,7 +230,7 @@ BUGS = (
         'for name in ("topics.json",):', only(_WRONG, "backup")),
     Bug("compacted topics are warned of", "jobs/engine/plan.py",
         'if about.get("cleanup.policy") == "COMPACTION"', "if False", only(_WRONG, "compacted")),
-    Bug("a log that changed after it was scanned", _REBUILD,
+    Bug("a log that changed after it was scanned", "jobs/engine/unchanged.py",
         "if state is None or not segment.state.admits(state):", "if False:", only(_WRONG, "changes_during")),
     # Nothing left behind
     Bug("staging goes, whatever happens", "jobs/engine/staging.py",
@@ -275,6 +275,9 @@ BUGS = (
     Bug("what could still write ends before staging goes", "jobs/spark/signals.py",
         "        for each in list(_ended_first):\n            each()\n", "",
         only("tests/attack/test_signals.py", "ends_first")),
+    Bug("a signal that is ignored stays ignored", "jobs/spark/signals.py",
+        " if signal.getsignal(number) != signal.SIG_IGN]", "]",
+        only("tests/attack/test_signals.py", "is_ignored_stays")),
     Bug("a missing numba is named", "store_format/__init__.py",
         "has no module 'numba'", "cannot go on", only("tests/test_cluster.py", "numba")),
     Bug("one JSON object on standard output", "jobs/console/options.py",

@@ -21,7 +21,7 @@ from reput.store_format.storage.protocol import Reader, Storage
 from reput.udfs.ranges import RangeFile
 from reput.udfs.scan import RunFiles, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of
-from reput.udfs.staging import RUNS, Staging, attempt_name
+from reput.udfs.staging import RUNS, Staging, scan_name
 
 # One row for each damaged segment: how its scan ended, as in SCANNED, and what was damaged.
 MAPPED = SCANNED.append(pa.field("segment", pa.int64()))
@@ -69,7 +69,7 @@ class MapSegments:
         segment = damaged.segment
         split = damaged.number * self.splits_a_segment
         reader = self.storage.open(segment.path, segment.state)
-        run = attempt_name(f"scan-{split:08d}")
+        run = scan_name(split)
         output = RunFiles(self.staging, run, split)
         before = _Before(self.staging, tuple(r for s, r in self.runs if s < split))
         scan = scan_past_damage(

@@ -31,7 +31,7 @@ from reput.store_format.layouts import INDEX_ENTRY_BYTES, INDEX_MESSAGE, INDEX_S
 from reput.store_format.names import INDEX
 from reput.store_format.storage.protocol import Reader
 from reput.udfs.schemas import BUILT, CHAINED, ids_of, rows_of
-from reput.udfs.staging import HASHES, MESSAGES, Staging, attempt_name, read_range
+from reput.udfs.staging import HASHES, MESSAGES, Staging, attempt_name, index_file_name, read_range
 
 Row = dict[str, Any]
 Puts = np.ndarray
@@ -214,7 +214,7 @@ def build_file(files: IndexFiles, file: int, chains: list[Chain]) -> Row:
     last = files.put(stop - 1) if start < stop else None
     used = stop - start if files.count_every_put else sum(each.used for each in chains)
     count = 1 + stop - start if start < stop else files.empty_index_count
-    name = attempt_name("index")
+    name = index_file_name()
     output = staging.storage.create(staging.path(name), digest=True)
     output.write(header(first, last, before, used, count))
     for each in chains:

@@ -29,7 +29,7 @@ from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
 from reput.store_format.storage.protocol import Writer
 from reput.udfs.schemas import BUILT, PLACED, RUN, ids_of, in_batches, rows_of
-from reput.udfs.staging import ENTRIES, RUNS, Staging, attempt_name, read_range
+from reput.udfs.staging import ENTRIES, RUNS, Staging, attempt_name, queue_file_name, read_range
 
 Row = dict[str, Any]
 
@@ -278,7 +278,7 @@ class BuildQueueFiles:
             yield self._build(str(QueuePath(folder, topic, queue_id)), segment, rows)
 
     def _build(self, folder: str, segment: int, rows: Iterator[Row]) -> Row:
-        name = attempt_name("queue")
+        name = queue_file_name()
         staging = self.files.staging
         output: Writer | None = None
         entries = blank = skipped = 0

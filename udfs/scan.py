@@ -13,7 +13,7 @@ from reput.store_format.log.segments import Splits
 from reput.store_format.names import UnsafeName, check_topic
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.schemas import RUN, SCANNED, ids_of
-from reput.udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, Staging, attempt_name
+from reput.udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, Staging, scan_name
 
 _UNSAFE_SHOWN = 5
 
@@ -40,7 +40,7 @@ class ScanSplits:
     def _scan(self, number: int) -> dict[str, object]:
         segment = self.splits.segment(number)
         reader = self.storage.open(segment.path, segment.state)
-        run = attempt_name(f"scan-{number:08d}")
+        run = scan_name(number)
         output = RunFiles(self.staging, run, number)
         end = End()
         stretch = self.splits.stretch(number, self.firsts.get(number))

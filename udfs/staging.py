@@ -23,6 +23,7 @@ ENTRIES = ".entries"
 HASHES = ".hashes"
 MESSAGES = ".messages"
 RUNS = ".runs"
+_SCAN, _QUEUE, _INDEX = "scan", "queue", "index"  # what names of files begin with
 RECORDS = "records"  # in the metadata of a .runs file: how many records the split has
 
 
@@ -39,6 +40,31 @@ class Staging(NamedTuple):
 def attempt_name(prefix: str) -> str:
     """A name that no other attempt at the same task gives to a file."""
     return f"{prefix}-{uuid.uuid4().hex}"
+
+
+def scan_name(split: int) -> str:
+    """The name, without its kind, of the files that a scan of this split writes."""
+    return attempt_name(f"{_SCAN}-{split:08d}")
+
+
+def split_of(name: str) -> int:
+    """The split whose scan wrote this file."""
+    return int(name.split("-")[1])
+
+
+def queue_file_name() -> str:
+    """A name for a queue file."""
+    return attempt_name(_QUEUE)
+
+
+def index_file_name() -> str:
+    """A name for an index file."""
+    return attempt_name(_INDEX)
+
+
+def is_derived_file(name: str) -> bool:
+    """Whether this is a queue or index file, as the output will have them."""
+    return name.startswith((f"{_QUEUE}-", f"{_INDEX}-"))
 
 
 class LineFile:

@@ -1,6 +1,7 @@
 """What commands share: options and what they mean, exit codes, asking before a change."""
 
 import argparse
+import json
 import os
 import stat
 import sys
@@ -22,6 +23,16 @@ DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
 
 _CONF_BYTES_MAX = 1 << 20
 _ANY_DAMAGE = ("refuse", "truncate", "salvage")
+
+
+VERSIONS = """\
+A release from 4.1.0 to 5.5.0 selects the rules whose bytes are wanted. They changed at
+  4.2.0  a queueOffset below the next position is skipped      4.6.0  IPv6 hosts
+  4.7.1  hashSlotCount counts slots in use, not puts           4.9.1  malformed properties
+  4.9.3  multi-dispatch       5.0.0  batch queues              5.1.0  topics over 127 bytes
+  5.1.1, 5.1.2, 5.2.0  multi-dispatch's exceptions             5.2.0  __CRC32# property
+  5.4.0  an index key for the tags
+"""
 
 
 def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY_DAMAGE) -> None:
@@ -58,6 +69,13 @@ def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY
     )
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
+
+
+def add_staging(parser: argparse.ArgumentParser) -> None:
+    """Where files are derived that are only compared."""
+    parser.add_argument(
+        "--staging", metavar="DIR", help="where to derive (a cluster: a folder that all see)"
     )
 
 
@@ -137,3 +155,8 @@ def consent(yes: bool) -> Callable[[str], None]:
             raise StoreError("nothing was done")
 
     return ask
+
+
+def show(arguments: argparse.Namespace, whole: dict[str, Any], text: str) -> None:
+    """Print what a command did: `whole` with --json, else `text`."""
+    sys.stdout.write((json.dumps(whole) if arguments.json else text) + "\n")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from reput.jobs.engine.damage import DamageMap
+from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.verdict import Difference
 from reput.store_format.log.segments import Finding
 
@@ -40,3 +42,20 @@ class CheckReport:
         for name in ("differences", "behind"):
             whole[name] = [vars(each) for each in whole[name]]
         return {"sound": self.sound, **whole, "segment_files": len(self.segments)}
+
+
+def report_of(plan: Plan, found: DamageMap) -> CheckReport:
+    """The report of the log alone."""
+    return CheckReport(
+        store=plan.store,
+        rocketmq=plan.profile.release,
+        log_start=plan.segments[0].start,
+        log_end=found.linked.end,
+        segment_bytes=found.segment_bytes,
+        segments=[segment.start for segment in plan.segments],
+        messages=sum(row["records"] for row in found.linked.accepted),
+        damage=found.as_json(),
+        findings=list(found.findings),
+        warnings=plan.warnings + found.warnings,
+        notes=list(plan.notes),
+    )

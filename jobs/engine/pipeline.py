@@ -32,7 +32,7 @@ from reput.udfs.queues import (
 )
 from reput.udfs.scan import ScanSplits
 from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED
-from reput.udfs.staging import RUNS, Staging, records_in
+from reput.udfs.staging import RUNS, Staging, is_derived_file, records_in, split_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -243,14 +243,14 @@ class Pipeline:
                 records = records_in(self.staging, name)
                 if records is not None:
                     self._finished[name] = records
-        splits = {name.split("-")[1] for name in self._finished}
+        splits = {split_of(name) for name in self._finished}
         total = self.plan.log_bytes
         done = min(len(splits) * self.plan.splits.split_bytes, total)
         messages = sum(self._finished.values())
         return Done(done / total, f"{done:,} of {total:,} bytes, {messages:,} messages")
 
     def _built(self) -> Done:
-        files = sum(name.startswith(("queue-", "index-")) for name in self._staged())
+        files = sum(is_derived_file(name) for name in self._staged())
         return Done(None, f"{files:,} files written")
 
 

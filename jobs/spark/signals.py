@@ -1,7 +1,8 @@
 """How a command ends when it is asked to: by ctrl-c, by SIGTERM, by a terminal that is closed.
 
-The signal becomes an exception, so that staging and temporary folders are removed on the way out.
-First of all, in the handler, the processes end that could still write to those.
+The signal becomes an exception, so that staging and temporary folders are removed on the way out:
+at once (`ending_by_signals`), or where the work must not end within a step, between two steps
+(`StopSignals`). First of all, in the handler, the processes end that could still write to those.
 """
 
 import logging
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_SECONDS = 1.0  # a terminal and a shell may both pass one on; later, somebody is impatient
@@ -29,13 +31,7 @@ class Ended(KeyboardInterrupt):
 
 @contextmanager
 def ending_by_signals() -> Iterator[None]:
-    """Raise Ended in the main thread at the first signal; one that comes later ends all at once.
-
-    A signal that is ignored already, as nohup does it, stays ignored.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Raise Ended in the main thread at the first signal; one that comes later ends all at once."""
     first = 0.0
 
     def end(number: int, _: FrameType | None) -> None:
@@ -51,17 +47,29 @@ def ending_by_signals() -> Iterator[None]:
             each()
         raise Ended(number)
 
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    ours = [number for number, handler in before.items() if handler != signal.SIG_IGN]
-    for number in ours:
-        signal.signal(number, end)
+    before = _handle(end)
     logged = logging.root.manager.disable
     try:
         yield
     finally:
         logging.disable(logged)
-        for number in ours:
-            signal.signal(number, before[number])
+        _put_back(before)
+
+
+def _handle(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
+    """Handle our signals so; what handled them before, for `_put_back`.
+
+    One that is ignored, as nohup does it, stays ignored. Only a main thread can handle any.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    taken = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    return {number: signal.signal(number, handler) for number in taken}
+
+
+def _put_back(before: dict[int, Any]) -> None:
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @contextmanager
@@ -89,3 +97,61 @@ def ignore() -> None:
     """Leave these signals to the process that started this one."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+
+
+class Stopped(Exception):
+    """The process was asked to end, and is between two steps of its work.
+
+    exit_code: what a shell expects then, 128 + the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
+
+
+class StopSignals:
+    """While it is entered a signal is noted, and raised by `check` or by a wait for input.
+
+    The first signal gives the handlers back, so that a second one ends the process as ever.
+    """
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._waiting = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopSignals":
+        self._before = _handle(self._note)
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self._give_back()
+
+    def check(self) -> None:
+        """Between two steps. Raises Stopped if a signal came."""
+        if self._number:
+            raise Stopped(self._number)
+
+    def waiting(self, source: Any) -> Any:
+        """Yield what a source yields; a signal ends the wait for it at once."""
+        while True:
+            self._waiting = True
+            try:
+                self.check()
+                item = next(source, None)
+            finally:
+                self._waiting = False
+            if item is None:
+                return
+            yield item
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._number = number
+        self._give_back()
+        if self._waiting:
+            raise Stopped(number)
+
+    def _give_back(self) -> None:
+        _put_back(self._before)
+        self._before = {}

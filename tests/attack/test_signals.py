@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.spark import session_folder
-from reput.jobs.spark.signals import Ended, ended_first, ending_by_signals
+from reput.jobs.spark.signals import Ended, Stopped, StopSignals, ended_first, ending_by_signals
 from tests.attack.test_session_ports import tree
 from tests.golden_stores import unpack
 
@@ -209,5 +209,25 @@ def test_an_ignored_signal_stays_ignored() -> None:
     try:
         with ending_by_signals():
             os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_must_not_end_within_a_step_ends_between_two(number: signal.Signals) -> None:
+    with ending_by_signals(), StopSignals() as stop:
+        stop.check()
+        os.kill(os.getpid(), number)
+        with pytest.raises(Stopped, match=number.name) as stopped:
+            stop.check()
+    assert stopped.value.exit_code == 128 + number
+
+
+def test_what_is_ignored_stays_ignored_between_two_steps() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignals() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            stop.check()
     finally:
         signal.signal(signal.SIGHUP, before)

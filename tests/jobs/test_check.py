@@ -10,8 +10,9 @@ import numpy as np
 import pyspark.sql
 import pytest
 
-from reput.jobs.check import CheckReport, check
+from reput.jobs.check import check
 from reput.jobs.console.check_text import svg, text
+from reput.jobs.engine.check_report import CheckReport
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.verify import verify
 from reput.store_format.damage.resync import Prover

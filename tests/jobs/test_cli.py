@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import reput
 from reput.jobs import cli
 from reput.store_format.faults import StoreChanged
 from reput.store_format.release.profiles import RELEASES
@@ -133,7 +134,7 @@ def test_a_log_that_changes_ends_with_three(
     def changed(*_: Any) -> None:
         raise StoreChanged("a segment: changed")
 
-    monkeypatch.setattr("reput.jobs.rebuild.check_unchanged", changed)
+    monkeypatch.setattr("reput.jobs.engine.derive_set.check_unchanged", changed)
     assert run(store) == 3
     assert capsys.readouterr().err == "reput: error: a segment: changed\n"
 
@@ -208,10 +209,7 @@ def test_salvage_and_repair(store: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(store, "--output", str(repaired), command="repair") == 2
 
 
-def test_recover_asks_and_says_what_it_did(
-    store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("reput.jobs.spark.session.command_session", cli.command_session)
+def test_recover_asks_and_says_what_it_did(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (store / "abort").touch()
     assert run(store, "--dry-run", "--json", command="recover") == 1
     told = json.loads(capsys.readouterr().out)
@@ -225,3 +223,23 @@ def test_recover_asks_and_says_what_it_did(
     assert not (store / "abort").exists()
     assert run(store, command="recover") == 0
     assert "nothing to do" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"reput {reput.__version__}\n"
+
+
+def test_a_command_imports_what_it_needs_only_when_it_runs() -> None:
+    """The help shows at once, and the JVM starts while Python imports the rest."""
+    program = (
+        "import sys; from reput.jobs import cli\n"
+        "for name in ('rebuild', 'verify', 'check', 'repair', 'recover'):\n"
+        "    try: cli.main([name, '--help'])\n"
+        "    except SystemExit: pass\n"
+        "print(*{'numba', 'pandas', 'pyspark', 'pyarrow'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.strip() == ""

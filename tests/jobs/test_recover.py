@@ -10,7 +10,8 @@ import pyspark.sql
 import pytest
 
 from reput.jobs.engine.pipeline import Cut
-from reput.jobs.recover import Recovered, recover
+from reput.jobs.engine.recover_report import Recovered
+from reput.jobs.recover import recover
 from reput.store_format.change.recover import Placed, apply
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint, decode

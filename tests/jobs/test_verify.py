@@ -10,8 +10,9 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
+from reput.jobs.engine.verify_report import Report
 from reput.jobs.rebuild import TRUNCATE
-from reput.jobs.verify import Report, verify
+from reput.jobs.verify import verify
 from reput.store_format.faults import DamageFound
 from tests import golden_stores
 from tests.in_process import Session, as_text, functions, run

@@ -9,10 +9,13 @@ from unittest import mock
 
 import pyspark.sql
 
-from reput.jobs.check import CheckReport, check
+from reput.jobs.check import check
+from reput.jobs.engine.check_report import CheckReport
 from reput.jobs.engine.pipeline import Cut
-from reput.jobs.recover import Recovered, recover
-from reput.jobs.verify import Report, verify
+from reput.jobs.engine.recover_report import Recovered
+from reput.jobs.engine.verify_report import Report
+from reput.jobs.recover import recover
+from reput.jobs.verify import verify
 from tests.in_process import Session, as_text, functions
 
 CUT = Cut(100_000, 3, 3)  # more splits than one a segment, and an index in ranges

@@ -15,7 +15,8 @@ import pyspark.sql
 import pytest
 
 from reput.jobs.engine.pipeline import Cut
-from reput.jobs.verify import Report, verify
+from reput.jobs.engine.verify_report import Report
+from reput.jobs.verify import verify
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.storage import storage_for

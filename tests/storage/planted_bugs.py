@@ -45,7 +45,7 @@ BUGS = (
     Bug("an object that came meanwhile stays", "jobs/engine/sets.py",
         '_refuse(name not in files, folder, name, kind, "is not in its manifest")', "pass",
         s3("overlaps")),
-    Bug("an unfinished set is not verified", "jobs/verify.py",
+    Bug("an unfinished set is not verified", "jobs/engine/manifest.py",
         "if UNFINISHED in names and MANIFEST not in names:", "if False:", s3("unfinished")),
     Bug("the input has a storage of its own", "jobs/engine/pipeline.py",
         "self.plan.storage, self.staging,", "self.staging.storage, self.staging,", s3("disk")),

@@ -148,7 +148,7 @@ BUGS = (
         "        first += len(batch)\n", "        first += 1\n", "test_append_command.py -k refused"),
     Bug("a signal is only looked at after a batch", "jobs/append",
         "        self._stop.check()\n", "        pass\n", "test_append_command.py -k within"),
-    Bug("a signal does not end a wait for input", "jobs/spark/stop_signals",
+    Bug("a signal does not end a wait for input", "jobs/spark/signals",
         "        if self._waiting:\n", "        if False:\n", "test_append_command.py -k waits"),
     Bug("a crowded bucket does not make a table larger", "store_format/java/hash_map",
         "            if sum(", "            if 0 * sum(", "message/test_message.py -k crowded"),

@@ -66,7 +66,7 @@ def test_each_error_has_its_code(
     def fails(_: object) -> None:
         raise error
 
-    monkeypatch.setattr("reput.jobs.cli._rebuild", fails)
+    monkeypatch.setattr("reput.jobs.rebuild.run", fails)
     assert cli.main(["rebuild", "S", "--output", "O", "--rocketmq", "5.3.3"]) == code
     said, errors = capsys.readouterr()
     assert said == ""

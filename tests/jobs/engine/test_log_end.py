@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.check import CheckReport
 from reput.jobs.console.check_text import text
+from reput.jobs.engine.check_report import CheckReport
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.names import index_name

@@ -1,0 +1,54 @@
+"""Files that a command writes beside its work: a picture, all ranges."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
+
+from reput.store_format.faults import StoreError
+
+if TYPE_CHECKING:
+    from reput.jobs.engine.outputs import NewFile
+
+
+def add_ranges(parser: argparse.ArgumentParser, when: str) -> None:
+    """The option for a file of all ranges; when: with which other option it has a meaning."""
+    parser.add_argument(
+        "--ranges",
+        metavar="FILE",
+        help=f"write all damaged ranges and missing positions as JSON lines{when}; "
+        "reports list the first 1,000 and sum up all by cause",
+    )
+
+
+@contextmanager
+def new_ranges(
+    arguments: argparse.Namespace, settings: dict[str, str]
+) -> Iterator[BinaryIO | None]:
+    """The new file of --ranges; none is left where the job fails. Raises StoreError."""
+    ranges = new_file(arguments, "ranges", settings)
+    if ranges is None:
+        yield None
+        return
+    with ranges.writing() as output:
+        yield output
+
+
+def new_file(
+    arguments: argparse.Namespace, option: str, settings: dict[str, str]
+) -> "NewFile | None":
+    """The file that an option names, None where it names none. Raises StoreError."""
+    path = getattr(arguments, option)
+    if not path:
+        return None
+    from reput.jobs.engine.outputs import NewFile, inputs_of
+    from reput.store_format.storage import storage_for
+
+    storage = storage_for(arguments.store)
+    inputs = inputs_of(storage, storage.resolve(arguments.store), settings)
+    file = NewFile(path, tuple(inputs))
+    try:
+        file.check()
+    except StoreError as error:
+        raise StoreError(f"--{option} {error}") from None
+    return file

@@ -1,0 +1,98 @@
+"""Derive a store's files, and publish them as a set: what a rebuild is, and a repair ends with."""
+
+import time
+from dataclasses import asdict
+from typing import BinaryIO
+
+from reput.jobs.engine.job import FoundStore
+from reput.jobs.engine.link import Linked
+from reput.jobs.engine.log_read import LogRead, read_log
+from reput.jobs.engine.new_checkpoint import new_checkpoint
+from reput.jobs.engine.outputs import Output
+from reput.jobs.engine.plan import Plan
+from reput.jobs.engine.publish import Built, name_files, publish, unnamed
+from reput.jobs.engine.summary import InputFile, Summary
+from reput.jobs.engine.unchanged import check_unchanged
+from reput.store_format.faults import REFUSE
+from reput.store_format.names import INDEX
+
+_QUEUES_SHOWN = 20
+
+
+def derive_set(
+    found: FoundStore,
+    target: Output,
+    *,
+    on_damage: str = REFUSE,
+    index_start_name: str | None = None,
+    ranges: BinaryIO | None = None,
+) -> Summary:
+    """Scan the log, build queues and index from it, and publish them in `target`.
+
+    on_damage, index_start_name and ranges are as for `reput.jobs.rebuild.rebuild`. Raises
+    StoreError, of which DamageFound and StoreChanged are two; nothing is left behind then.
+    """
+    with found.publishing(target) as (job, cleaned):
+        planned = time.monotonic()
+        read = read_log(job, on_damage, ranges)
+        scanned = time.monotonic()
+        summary = _summary(job.plan, target.path, read, on_damage, cleaned)
+        built = job.build(read.linked)
+        done = time.monotonic()
+        summary.stages = {"scan": scanned - planned, "build": done - scanned}
+        check_unchanged(job.plan)
+        named = name_files(built, job.queue_bytes, index_start_name)
+        _count(summary, read.linked, named)
+        summary.left_out += unnamed(built, job.queue_bytes)
+        summary.seconds = found.seconds()
+        checkpoint = new_checkpoint(job.plan, read.linked, named)
+        publish(job.staging, named, checkpoint, summary, target)
+        summary.seconds = found.seconds()
+        summary.stages["publish"] = time.monotonic() - done
+        return summary
+
+
+def _summary(plan: Plan, output: str, read: LogRead, on_damage: str, cleaned: list[str]) -> Summary:
+    return Summary(
+        store=plan.store,
+        output=output,
+        rocketmq=plan.profile.release,
+        profile=asdict(plan.profile),
+        settings=plan.settings.by_name(),
+        log_start=plan.segments[0].start,
+        log_end=read.linked.end,
+        end_reason=read.reason,
+        on_damage=on_damage,
+        damage=read.damage.as_json() if read.damage else None,
+        warnings=[*plan.notes, *plan.warnings, *read.warnings],
+        cleaned=cleaned,
+        inputs=[InputFile(s.path, s.state.size, s.state.mtime) for s in plan.segments],
+    )
+
+
+def _count(summary: Summary, linked: Linked, built: list[Built]) -> None:
+    queues = {row["folder"] for row in built if row["folder"] != INDEX}
+    summary.messages = sum(row["records"] for row in linked.accepted)
+    summary.index_keys = sum(row["index_puts"] for row in linked.accepted)
+    summary.queues = len(queues)
+    summary.index_files = sum(row["folder"] == INDEX for row in built)
+    summary.queue_files = len(built) - summary.index_files
+    summary.bytes_scanned = linked.end - summary.log_start
+    unsafe = [name for row in linked.accepted for name in row["unsafe_topics"]]
+    summary.left_out = list(dict.fromkeys(unsafe))
+    summary.warnings += _skipped(built)
+
+
+def _skipped(built: list[Built]) -> list[str]:
+    """A warning a queue that does not hold all of its messages."""
+    skipped: dict[str, int] = {}
+    for row in built:
+        if row["skipped"]:
+            skipped[row["folder"]] = skipped.get(row["folder"], 0) + row["skipped"]
+    lines = [
+        f"{folder}: {count:,} messages are not in this queue, their queueOffset is below its next "
+        "position (so does RocketMQ)"
+        for folder, count in sorted(skipped.items())[:_QUEUES_SHOWN]
+    ]
+    more = len(skipped) - len(lines)
+    return [*lines, f"... and {more:,} more queues"] if more else lines

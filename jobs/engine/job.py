@@ -1,0 +1,99 @@
+"""Open a job: what each command finds in a store, and the staging folder that it works in."""
+
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reput.jobs.engine.outputs import Input, Output, inputs_of
+from reput.jobs.engine.pipeline import Cut, Pipeline, is_local, spark_cores
+from reput.jobs.engine.plan import Plan, make_plan
+from reput.jobs.engine.progress import Progress
+from reput.jobs.engine.sets import SetKind
+from reput.jobs.engine.staging import beside, remove_leftovers, staging_folder, temporary_folder
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.staging import Staging
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class FoundStore:
+    """A store before any of its log is read, and what the work on it is done with."""
+
+    spark: "SparkSession"
+    plan: Plan
+    inputs: tuple[Input, ...]  # nothing is written there
+    cores: int
+    cut: Cut
+    progress: Progress
+    started: float  # of time.monotonic
+
+    def seconds(self) -> float:
+        """How long the job has been running."""
+        return time.monotonic() - self.started
+
+    def job(self, staging: Staging) -> Pipeline:
+        """The job on this store in a staging folder."""
+        return Pipeline(self.spark, self.plan, staging, self.cores, self.cut, self.progress)
+
+    def output(self, path: str, kind: SetKind, replace: bool, storage: Storage | None) -> Output:
+        """Where a set is to be published. storage: None: as the path or URL says."""
+        storage = storage or storage_for(path, not is_local(self.spark))
+        return Output(storage, storage.resolve(path), kind, replace, self.inputs)
+
+    @contextmanager
+    def publishing(self, target: Output) -> Iterator[tuple[Pipeline, list[str]]]:
+        """Yield the job, staged beside where it publishes, and the leftovers that were removed.
+
+        Raises StoreError or OSError where nothing may be published there.
+        """
+        target.check()
+        cleaned = remove_leftovers(target.storage, target.path, self.inputs)
+        with staging_folder(target.storage, *beside(target.storage, target.path)) as staging:
+            yield self.job(staging), cleaned
+
+    @contextmanager
+    def temporarily(
+        self,
+        prefix: str,
+        folder: str | None = None,
+        storage: Storage | None = None,
+        also: Iterable[Input] = (),
+    ) -> Iterator[Pipeline]:
+        """Yield the job, staged in `folder`, by default that of temporary files.
+
+        also: inputs besides the store. Raises OverlapsInput.
+        """
+        folder = folder or tempfile.gettempdir()
+        storage = storage or storage_for(folder)
+        with temporary_folder(storage, folder, prefix, (*self.inputs, *also)) as staging:
+            yield self.job(staging)
+
+
+def find_store(
+    spark: "SparkSession",
+    store: str,
+    *,
+    rocketmq: str,
+    settings: Mapping[str, str] | None,
+    cut: Cut | None,
+    storage: Storage | None,
+    progress: Progress | None,
+    tolerant: bool = False,
+) -> FoundStore:
+    """List and check a store. None stands for what is usual, `storage` for what the URL says.
+
+    tolerant: as for make_plan. Raises StoreError, SettingError, UnknownRelease.
+    """
+    started = time.monotonic()
+    storage = storage or storage_for(store)
+    store, settings = storage.resolve(store), settings or {}
+    cut, cores = cut or Cut(), spark_cores(spark)
+    plan = make_plan(storage, store, rocketmq, settings, cores, cut.split_bytes, tolerant)
+    inputs = tuple(inputs_of(storage, store, settings))
+    return FoundStore(spark, plan, inputs, cores, cut, progress or Progress(), started)

@@ -1,0 +1,77 @@
+"""Which damaged range keeps which lost positions of queues."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from reput.jobs.engine.damage import DamageMap
+from reput.jobs.engine.repair_summary import RepairSummary
+from reput.store_format.damage.filler import Position, least_bytes
+from reput.store_format.layouts import BLANK_BYTES
+from reput.udfs.lost import places_of
+from reput.udfs.staging import Staging
+
+
+def place_lost(
+    staging: Staging, found: DamageMap, summary: RepairSummary, crc_property: bool, spare_crc: bool
+) -> dict[int, list[Position]]:
+    """Which lost positions which range keeps: range's offset -> positions, in order of queues.
+
+    spare_crc: where room is short, fillers may do without the `__CRC32#` that others have.
+
+    Where several ranges lie between two messages of a queue nothing tells which of them took
+    the messages between; any will do, as a queue's order is all that its positions show.
+    """
+    placed, left = _place(staging, found, crc_property)
+    if left and spare_crc:  # a position is worth more than a checksum, see filler.fill
+        placed, left = _place(staging, found, False)
+    for at, positions in placed.items():
+        summary.filled += [{**position._asdict(), "range": at} for position in positions]
+    for gap in left:
+        summary.not_filled.append(gap)
+        summary.warnings.append(
+            f"topic {gap['topic']!r}, queue {gap['queue_id']}: no room for {gap['count']:,} lost "
+            f"positions from {gap['first']} on: later messages move up"
+        )
+    return placed
+
+
+def _place(
+    staging: Staging, found: DamageMap, crc_property: bool
+) -> tuple[dict[int, list[Position]], list[dict[str, Any]]]:
+    """The positions by the range that has room for them, and the gaps that are left."""
+    pieces = list(_pieces(staging, found))
+    starts = np.array([start for start, _ in pieces], np.int64)
+    room = [length for _, length in pieces]
+    placed: dict[int, list[Position]] = {}
+    over = []
+    for gap in found.gaps:
+        low, high = np.searchsorted(starts, (gap["after"], gap["before"]))
+        first, left = gap["first"], gap["count"]
+        need = least_bytes(gap["topic"], crc_property)
+        for at in range(int(low), int(high)):
+            many = min(left, room[at] // need)
+            if many:
+                position = Position(gap["topic"], gap["queue_id"], first, many)
+                placed.setdefault(int(starts[at]), []).append(position)
+                room[at] -= many * need
+                first, left = first + many, left - many
+        if left:
+            over.append({**gap, "first": first, "count": left})
+    return placed, over
+
+
+def _pieces(staging: Staging, found: DamageMap) -> Iterator[tuple[int, int]]:
+    """(offset, room) of each range that is lost; a hole of several segments one by one."""
+    size = found.segment_bytes
+    lost = found.linked.lost
+    if lost is None:
+        return
+    places = (place for piece in lost.pieces for place in places_of(staging, piece).tolist())
+    for start, length in places:
+        end = start + length
+        while start < end:
+            stop = min(end, (start // size + 1) * size)
+            yield start, stop - start - (BLANK_BYTES if stop % size == 0 else 0)
+            start = stop

@@ -1,0 +1,41 @@
+"""What the manifest beside derived files says of them."""
+
+import json
+from typing import Any
+
+from reput.jobs.engine.damage import DamageMap
+from reput.jobs.engine.plan import names_in
+from reput.jobs.engine.verdict import Difference
+from reput.store_format.faults import StoreError
+from reput.store_format.names import MANIFEST, UNFINISHED
+from reput.store_format.storage.protocol import Storage
+
+
+def read_manifest(storage: Storage, folder: str) -> dict[str, Any]:
+    """The manifest of a rebuilt set; empty where there is none."""
+    try:
+        manifest = json.loads(storage.read_bytes(f"{folder}/{MANIFEST}"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except ValueError as error:
+        raise StoreError(f"{folder}/{MANIFEST}: cannot be read: {error}") from None
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def manifest_differences(
+    against: str, manifest: dict[str, Any], damage: DamageMap | None
+) -> list[Difference]:
+    """Which positions a salvage filled is part of the set: the manifest must say the same."""
+    told = manifest.get("damage")
+    if not told or damage is None:
+        return []
+    same = told["missing"] == damage.gaps and told["range_count"] == damage.count
+    what = "the positions of missing messages are not those that the log gives"
+    return [] if same else [Difference(f"{against}/{MANIFEST}", 0, what, None, None)]
+
+
+def refuse_unfinished(storage: Storage, against: str) -> None:
+    """Raise StoreError where a killed rebuild left files without their manifest."""
+    names = names_in(storage, against)
+    if UNFINISHED in names and MANIFEST not in names:
+        raise StoreError(f"{against}: holds no whole set: a rebuild began to publish it, no more")

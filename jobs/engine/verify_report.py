@@ -1,0 +1,47 @@
+"""What a verify found, as the console shows it and --json prints it."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from reput.jobs.engine.verdict import Difference
+
+_SHOWN = 20
+
+
+@dataclass
+class Report:
+    """What a verify found; `same` where there is no difference."""
+
+    store: str
+    against: str
+    rocketmq: str
+    log_end: int
+    end_reason: str
+    files: int = 0
+    seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what is no fault
+    behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
+    expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+    def as_json(self) -> dict[str, Any]:
+        return {"same": self.same, **asdict(self)}
+
+    def text(self) -> str:
+        count = len(self.differences)
+        verdict = "the same, byte for byte" if self.same else f"{count:,} differ"
+        lines = [
+            f"verified {self.against} against the log of {self.store} (RocketMQ {self.rocketmq})",
+            f"  {self.files:,} files derived: {verdict} ({self.seconds:.1f} s)",
+        ]
+        lines += [f"  differs   {difference.text()}" for difference in self.differences[:_SHOWN]]
+        if count > _SHOWN:
+            lines.append(f"  ... and {count - _SHOWN:,} more (--json has all)")
+        lines += [f"  note      {note}" for note in self.notes]
+        lines += [f"  warning   {warning}" for warning in self.warnings]
+        return "\n".join(lines)

@@ -1,0 +1,76 @@
+"""Which folder may import which; docs/imports.md is drawn from the same look at the code."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# From the ground up: a folder imports only those of the lines above it.
+LAYERS = (
+    "store_format",
+    "store_format/disk store_format/release",
+    "store_format/kernels store_format/storage",
+    "store_format/java",
+    "store_format/log",
+    "store_format/derive store_format/derived store_format/message",
+    "store_format/damage store_format/describe store_format/writer",
+    "store_format/change udfs",
+    "jobs/spark",
+    "jobs/engine",
+    "jobs/console",
+    "jobs",
+)
+_NO_COMMANDS = {"cli", "demo"}  # the demo types what a user would
+
+
+@pytest.fixture(scope="module")
+def imports() -> Any:
+    spec = importlib.util.spec_from_file_location("imports", ROOT / "scripts" / "imports.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def arrows(imports: Any) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = imports.arrows()
+    return found
+
+
+def test_every_folder_has_its_layer(arrows: dict[str, set[str]]) -> None:
+    assert sorted(arrows) == sorted(" ".join(LAYERS).split())
+
+
+def test_no_import_runs_back(imports: Any, arrows: dict[str, set[str]]) -> None:
+    height = {folder: n for n, layer in enumerate(LAYERS) for folder in layer.split()}
+    back = [
+        f"{folder} imports {needed}"
+        for folder, needs in arrows.items()
+        for needed in needs
+        if height[needed] >= height[folder]
+    ]
+    assert back == []
+    imports.layers(arrows)  # no circle: it raises
+
+
+def test_no_command_imports_another(imports: Any) -> None:
+    known = {m.with_suffix("").as_posix().replace("/", ".") for m in imports.modules()}
+    commands = [path for path in (ROOT / "jobs").glob("*.py") if path.stem not in _NO_COMMANDS]
+    found = [
+        f"{path.name} imports {name}"
+        for path in commands
+        for name in imports.imported(path.relative_to(ROOT), known)
+        if name.count(".") == 1
+        and name.startswith("jobs.")
+        and (ROOT / "jobs" / f"{name[5:]}.py").exists()
+    ]
+    assert found == []
+
+
+def test_the_page_is_current(imports: Any, arrows: dict[str, set[str]]) -> None:
+    assert imports.PAGE.read_text("utf-8") == imports.page(arrows), "run `make imports`"

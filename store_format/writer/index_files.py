@@ -33,6 +33,9 @@ from reput.store_format.release.settings import Settings
 from reput.store_format.writer.index_folder import Header, IndexFolder
 
 _COPY_BYTES = 1 << 20
+# After so many bytes of log `index/` changes though no file is full, as a recovery reads the log
+# from the last change on. Each change writes the growing file anew.
+PUBLISH_LOG_BYTES = 1 << 30
 
 
 class IndexFiles:
@@ -182,14 +185,15 @@ class IndexFiles:
 
     def append(self, puts: Any) -> None:
         """Append INDEX_PUT rows of whole messages, in order; files open as they fill, even within
-        a message. Where one has become full, all are published.
+        a message. Where one has become full, or the log has gone far, all are published.
         """
         while len(puts):
             self.open_for_message()
             some = puts[: self.capacity - self._entries]
             self._append(some)
             puts = puts[len(some) :]
-        if self._full or (self.is_full and self._unpublished and self._file is not None):
+        full = self._full or (self.is_full and self._unpublished and self._file is not None)
+        if full or self.indexed_to - self._covered.physical_offset >= PUBLISH_LOG_BYTES:
             self.publish()
 
     def _append(self, puts: Any) -> None:

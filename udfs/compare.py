@@ -18,6 +18,7 @@ from reput.store_format.derived.queue_entries import decode_entries, is_pre_blan
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
+    INDEX_HEADER,
     INDEX_HEADER_BYTES,
     INDEX_SLOT,
     INDEX_SLOT_BYTES,
@@ -31,6 +32,9 @@ PAST_END = "(points past the log's end)"
 NEVER = (1 << 63) - 1
 _CHUNK_BYTES = 1 << 20
 _CHUNK_ENTRIES = 1 << 16
+_HEADER_FIELDS: Any = INDEX_HEADER.fields
+_END_OFFSET_AT = _HEADER_FIELDS["endPhyOffset"][1]
+_AFTER_END_OFFSET = _HEADER_FIELDS["hashSlotCount"][1]
 
 # One row for each pair: `there` is the store's file, `derived` the new one in staging, of which the
 # first `used` bytes are in use. unknown_before: the file is an index file whose predecessor is
@@ -161,6 +165,8 @@ class CompareFiles:
 
     def _index(self, pair: Row, there: Reader, derived: Reader) -> Row | None:
         found = self._differs(pair, there, derived, 0, pair["used"])
+        if found and _is_mark(found):
+            found = self._differs(pair, there, derived, _AFTER_END_OFFSET, pair["used"])
         if found and (self.growing or self.again_from < NEVER):
             return self._goes_on(pair, there, derived, found)
         return found
@@ -194,6 +200,8 @@ class CompareFiles:
         if differs:
             return differs
         if count == whole == 0:  # indexCount is 0 until a clean stop
+            if has_mark_only(head):
+                return None
             fields = [name for name in head.dtype.names or () if name != "indexCount"]
             return found if any(head[name] != wanted[name] for name in fields) else None
         if count > whole:
@@ -224,8 +232,28 @@ class CompareFiles:
         return (
             bool((slots == newest).all())
             and int(head["hashSlotCount"]) == used
-            and int(head["endPhyOffset"]) == last
+            # one more: a writer's mark; a file without entries says where the one before ended
+            and (not count or int(head["endPhyOffset"]) in (last, last + 1))
         )
+
+
+def _is_mark(found: Row) -> bool:
+    """Whether a difference is the mark of `reput`'s writer, which a kill at close may leave.
+
+    RocketMQ takes any endPhyOffset up to the next message's place (writer/index_folder).
+    """
+    at = found["offset"]
+    return bool(at == _END_OFFSET_AT and found["there"] == found["wanted"] + 1)
+
+
+def has_mark_only(head: np.void) -> bool:
+    """Whether an index file's header is that of one without entries that holds the mark."""
+    return bool(
+        head["indexCount"] <= 1
+        and head["hashSlotCount"] == 0
+        and head["endTimestamp"] == head["beginTimestamp"]
+        and head["endPhyOffset"] == head["beginPhyOffset"] + 1
+    )
 
 
 def _is_zero(file: Reader, start: int) -> bool:

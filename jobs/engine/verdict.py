@@ -45,6 +45,7 @@ from reput.udfs.compare import (
     PAIR,
     CompareFiles,
     LookAtFiles,
+    has_mark_only,
 )
 from reput.udfs.staging import HASHES, MESSAGES, attempt_name
 
@@ -144,7 +145,7 @@ class _Judging:
         wanted = [row for row in verdict.named if row["folder"] == INDEX]
         partner = dict(zip((row["path"] for row in wanted), index, strict=False))
         for path in index[len(wanted) :]:
-            if not self._written_since(path):
+            if not self._written_since(path) and not self._holds_the_mark(path, index):
                 verdict.differences.append(
                     Difference(self._path(path), 0, NO_SUCH_FILE, None, None)
                 )
@@ -231,6 +232,15 @@ class _Judging:
         begin = int(index_header(file)["beginPhyOffset"])
         file.close()
         return begin >= self.log_end
+
+    def _holds_the_mark(self, path: str, index: list[str]) -> bool:
+        """Whether it is the last file, and only there to hold a writer's mark."""
+        if path != index[-1]:
+            return False
+        file = self.there.open(self._path(path))
+        marked = has_mark_only(index_header(file))
+        file.close()
+        return marked
 
     # --- queues ------------------------------------------------------------------------------
 

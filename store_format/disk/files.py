@@ -347,8 +347,11 @@ class DiskFiles:
         # as soon as it closes any descriptor of that file.
         if os.path.exists(at) and identity(os.stat(at)) in held_here:
             raise StoreInUse(f"{at}: this process has the store open already")
+        new = not os.path.lexists(at)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(at, flags, self.file_mode)
+        if new:
+            self._give(path)
         key = identity(os.fstat(descriptor))
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)

@@ -33,6 +33,9 @@ from reput.store_format.release.settings import Settings
 from reput.store_format.writer.index_folder import Header, IndexFolder
 
 _COPY_BYTES = 1 << 20
+# After so many bytes of log `index/` changes though no file is full, as a recovery reads the log
+# from the last change on. Each change writes the growing file anew.
+PUBLISH_LOG_BYTES = 1 << 30
 
 
 class IndexFiles:
@@ -186,14 +189,16 @@ class IndexFiles:
 
     def append(self, puts: Any) -> None:
         """Append INDEX_PUT rows of whole messages, in order. A new file is opened whenever one is
-        full, also between two keys of a message; then all files are published at the end.
+        full, also between two keys of a message. Where one has become full, or the log has gone
+        far since the last time, all files are published at the end.
         """
         while len(puts):
             self.open_for_message()
             some = puts[: self.capacity - self._entries]
             self._append(some)
             puts = puts[len(some) :]
-        if self._full or (self.is_full and self._unpublished and self._file is not None):
+        full = self._full or (self.is_full and self._unpublished and self._file is not None)
+        if full or self.indexed_to - self._covered.physical_offset >= PUBLISH_LOG_BYTES:
             self.publish()
 
     def _append(self, puts: Any) -> None:

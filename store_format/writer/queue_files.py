@@ -17,6 +17,7 @@ from reput.store_format.derive.scan import QueueKey
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.disk.files import Bytes, Files, OpenFile
+from reput.store_format.layouts import BATCH_QUEUE_ENTRY, QUEUE_ENTRY
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
@@ -80,7 +81,7 @@ class QueueFiles:
                 kept = number + 1
                 break
         if self.writes:
-            self._cut(path, starts, kept, entries * size, file_size)
+            self._cut(path, starts, kept, entries * size, file_size, key.batch)
         if not kept:
             return
         last = self._read(path, starts[kept - 1], entries - 1, key.batch)
@@ -113,7 +114,9 @@ class QueueFiles:
         finally:
             file.close()
 
-    def _cut(self, path: str, starts: list[int], kept: int, used: int, file_size: int) -> None:
+    def _cut(
+        self, path: str, starts: list[int], kept: int, used: int, file_size: int, batch: bool
+    ) -> None:
         """Remove files past the kept ones, and what stands in the last of these after `used`."""
         for start in reversed(starts[kept:]):
             self.files.remove(f"{path}/{segment_name(start)}")
@@ -122,13 +125,29 @@ class QueueFiles:
             rest = np.zeros(max(file.length() - used, 0), np.uint8)
             if len(rest):
                 file.read_at(used, rest)
-            if rest.any() or file.length() != file_size:
-                file.set_length(used)
+            if rest.any():
+                self._zero(file, used, rest, batch)
+            if file.length() != file_size:
                 file.set_length(file_size)
                 file.sync()
             file.close()
         if starts:
             self.files.sync_folder(path)
+
+    def _zero(self, file: OpenFile, at: int, rest: Bytes, batch: bool) -> None:
+        """Overwrite what stands in a file from a place on with zeros, durably.
+
+        The file is never shorter meanwhile: its length tells the next open its size. Sizes go
+        first: what a crash leaves of an entry has a place past the cut then, or no size.
+        """
+        rest = rest[: int(np.flatnonzero(rest)[-1]) + 1]
+        layout = BATCH_QUEUE_ENTRY if batch else QUEUE_ENTRY
+        whole = np.zeros(-(-len(rest) // layout.itemsize) * layout.itemsize, np.uint8)
+        whole[: len(rest)] = rest
+        whole.view(layout)["size"] = 0
+        for data in (whole[: len(rest)], np.zeros(len(rest), np.uint8)):
+            file.write_at(at, data)
+            file.sync()
 
     # --- as records are dispatched ---------------------------------------------------------
 

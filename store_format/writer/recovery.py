@@ -272,11 +272,7 @@ class LogRecovery:
                 end.cut_bytes += used
                 if keep:
                     self._keep(keep, segment, end.end)
-                file = self.files.open(_path(segment))
-                file.set_length(end.end - segment)
-                file.set_length(self.segment_bytes)
-                file.sync()
-                file.close()
+                self._zero(segment, end.end)
         if self.checkpoint is not None:
             for segment in self.segments:
                 if segment >= end.checked_from:
@@ -313,6 +309,25 @@ class LogRecovery:
             kept.close()
         self.files.rename(part, self._new_name(folder, at))
         self.files.sync_folder(folder)
+
+    def _zero(self, segment: int, at: int) -> None:
+        """Write zeros from a place to the segment's end, where there are others.
+
+        The segment is never shorter meanwhile: its length tells the next open its size.
+        """
+        file = self.files.open(_path(segment))
+        try:
+            while at < segment + self.segment_bytes:
+                window = self._window[: segment + self.segment_bytes - at]
+                file.read_at(at - segment, window)
+                other = np.flatnonzero(window)
+                if len(other):
+                    low, high = int(other[0]), int(other[-1]) + 1
+                    file.write_at(at - segment + low, np.zeros(high - low, np.uint8))
+                at += len(window)
+            file.sync()
+        finally:
+            file.close()
 
     def _non_zero(self, segment: int, at: int) -> int:
         """How many bytes from a place to the segment's end are not zero."""

@@ -14,7 +14,13 @@ from reput.store_format.derived.index_file import IndexedMessage
 from reput.store_format.disk.files import Files
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
 from reput.store_format.message.unique_ids import Clock
-from reput.store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE
+from reput.store_format.names import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    COMMIT_LOG,
+    CONSUME_QUEUE,
+    INDEX,
+)
 from reput.store_format.names import CHECKPOINT as CHECKPOINT_FILE
 from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
 from reput.store_format.release.profiles import Profile
@@ -25,6 +31,7 @@ from reput.store_format.writer.queue_files import QueueFiles
 from reput.store_format.writer.recovery import LogEnd, LogRecovery
 from reput.store_format.writer.reput import Reput
 
+_DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
 Spawn = Callable[[Callable[[], None]], Callable[[], None]]
 
 
@@ -56,6 +63,9 @@ class OpenStore:
         files, settings = self.files, self.settings
         refuse_foreign("", files.names(QUEUE_EXT), files.names(CONSUME_QUEUE))
         crashed = files.exists(ABORT)
+        only_log = not self.dispatches
+        # `abort` goes at close, and then a broker believes what a crash has left
+        self.dispatches |= crashed and any(map(files.names, _DERIVED))
         checkpoint_lost = not files.exists(CHECKPOINT_FILE)
         self.checkpoint = self._read_checkpoint()
         recovery = LogRecovery(
@@ -89,6 +99,8 @@ class OpenStore:
         self.reput.timestamp = self.checkpoint.logics_msg_timestamp
         self.reput.run(end.end, known=False)
         self._note_opened()
+        if only_log:
+            self.dispatches = False
 
     @property
     def _indexes(self) -> bool:

@@ -116,7 +116,9 @@ class CommitLogWriter:
         refuse_unsupported(settings)
         if files is None:
             refuse_other_folders(settings, path)
-        files, rules = files or DiskFiles(path), profile(release)
+            there = os.path.isdir(path)
+            files = DiskFiles.as_owned_by(os.stat(path), path) if there else DiskFiles(path)
+        rules = profile(release)
         ids = unique_ids or UniqueIds(clock, host, os.getpid(), id(files))
         files.make_folder("")
         unlock = files.lock(LOCK)

@@ -14,6 +14,7 @@ from reput.store_format.message.refusals import WriterFailed
 from reput.store_format.message.unique_ids import UniqueIds
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.release.writer_settings import WriterSettings
+from reput.store_format.writer import index_files
 from reput.store_format.writer import store as store_module
 from reput.store_format.writer.appender import Request
 from reput.store_format.writer.transactions import Transactions
@@ -48,11 +49,18 @@ def open_memory(files: MemoryFiles, given: WriterSettings, clock: Clock) -> Comm
 # Of a SYNC_FLUSH log, by seed: a segment's at once, and less than one record has.
 _ZEROS_AHEAD = (store_module.ZEROS_AHEAD_BYTES, 300, 40)
 
+# After how much of the log index/ changes, by seed: a few messages, some segments, never.
+_PUBLISH = (900, 1 << 30, 5_000, 1 << 30)
+
 
 def work(seed: int, steps: int, **named: object) -> Work:
     """Appends of every kind, flushes, dispatches, checkpoints and reopenings, by chance."""
     zeros = _ZEROS_AHEAD[seed % len(_ZEROS_AHEAD)]
-    with mock.patch.object(store_module, "ZEROS_AHEAD_BYTES", zeros):
+    far = _PUBLISH[seed % len(_PUBLISH)]
+    with (
+        mock.patch.object(store_module, "ZEROS_AHEAD_BYTES", zeros),
+        mock.patch.object(index_files, "PUBLISH_LOG_BYTES", far),
+    ):
         return _work(seed, steps, **named)
 
 

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import DamageFound
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterClosed
+from reput.store_format.writer import index_files
 from tests import golden_stores
+from tests.writer.rocketmq_load import entries
 from tests.writer.stores import Clock, open_writer, stored_records
 
 _LOCK = """
@@ -96,7 +99,9 @@ def test_queues_that_are_gone_come_back_from_the_log(tmp_path: Path, gone: str) 
     with open_writer(tmp_path) as writer:
         for number in range(60):
             writer.append(Message("AB"[number % 2], b"x", number // 2 % 2, keys=f"k{number}"))
-    before = {p: p.read_bytes() for p in (tmp_path / "consumequeue").rglob("0*") if p.is_file()}
+    before = {
+        p: p.read_bytes() for p in sorted((tmp_path / "consumequeue/T").glob("*/0*")) if p.is_file()
+    }
     shutil.rmtree(tmp_path / gone)
     with open_writer(tmp_path) as writer:
         assert writer.append(Message("A", b"x", 1)).queue_offset == 15
@@ -124,6 +129,53 @@ def test_without_dispatch_only_the_log_grows_and_a_later_open_catches_up(tmp_pat
         for path in names:
             other = tmp_path / "b" / path.relative_to(tmp_path / "a")
             assert path.is_dir() or path.read_bytes() == other.read_bytes(), path
+
+
+def test_a_recovery_does_not_go_back_far_though_no_index_file_became_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`index/` changes once the log has grown by so much, so that the checkpoint can follow."""
+    monkeypatch.setattr(index_files, "PUBLISH_LOG_BYTES", 3 * 4096)
+    clock = Clock()
+    writer = open_writer(tmp_path, clock, maxIndexNum=10_000)
+    for number in range(200):
+        clock.now += 1000
+        writer.append(Message("T", bytes(900), keys=f"k{number}"))
+        writer.dispatch()
+        if number % 4 == 3:
+            writer.flush()
+            writer.keep_checkpoint()
+    writer.abandon()
+    assert len(list((tmp_path / "index").iterdir())) == 1
+    writer = open_writer(tmp_path, clock, maxIndexNum=10_000)
+    assert writer.recovered is not None
+    assert writer.log.end - writer.recovered.checked_from <= 3 * 4096 + 3 * 4096
+    assert writer.log.end > 40 * 4096
+    writer.close()
+    found = sum((entries(p.read_bytes(), 16) for p in (tmp_path / "index").iterdir()), Counter())
+    assert sum(found.values()) == len(found) == 400
+
+
+def test_what_a_crash_left_is_put_right_even_without_dispatch(tmp_path: Path) -> None:
+    """`abort` is gone afterwards, and a broker believes queues and index."""
+    with open_writer(tmp_path) as writer:
+        for number in range(5):
+            writer.append(Message("T", b"x", keys=f"k{number}"))
+    writer = open_writer(tmp_path)
+    for number in range(60):
+        writer.append(Message("T", b"x", number % 2, keys=f"l{number}"))
+    end = writer.log.end
+    writer.abandon()
+    with open_writer(tmp_path, dispatches=False) as writer:
+        writer.append(Message("T", b"only in the log", 1, keys="m"))
+    assert not (tmp_path / "abort").exists()
+    found = sum((entries(p.read_bytes(), 16) for p in (tmp_path / "index").iterdir()), Counter())
+    assert sum(found.values()) == len(found) == 2 * 65  # UNIQ_KEY and KEYS
+    assert max(place for _, place in found) < end
+    queues = b"".join(p.read_bytes() for p in sorted((tmp_path / "consumequeue/T").glob("*/0*")))
+    assert sum(any(queues[at : at + 20]) for at in range(0, len(queues), 20)) == 65
+    with open_writer(tmp_path) as writer:
+        assert writer.append(Message("T", b"x", 1)).queue_offset == 31
 
 
 def test_damage_with_live_records_after_it_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from reput.jobs.engine.sets import REPAIR_FORMAT
 from reput.jobs.engine.sets import REPAIRED as REPAIRED_STORE
 from reput.jobs.engine.staging import beside, remove_leftovers, staging_folder
 from reput.jobs.engine.summary import OutputFile, damage_line
-from reput.jobs.rebuild import check_unchanged, rebuild
+from reput.jobs.rebuild import REFUSE, SALVAGE, check_unchanged, rebuild
 from reput.store_format.damage.filler import Position, least_bytes
 from reput.store_format.damage.resync import Prover
 from reput.store_format.derive.rules import record_rules
@@ -62,12 +62,13 @@ class RepairSummary:
     saved: list[OutputFile] = field(default_factory=list)  # damaged bytes, and where they are
     derived: list[OutputFile] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # the broker's configuration
+    on_damage: str = REFUSE  # what the derived files need; `verify` of the copy reads it
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     def manifest(self) -> dict[str, Any]:
         """All of it, as manifest.json holds it; without the time it took."""
-        whole = {"format": REPAIR_FORMAT, "on_damage": "refuse", **asdict(self)}
+        whole = {"format": REPAIR_FORMAT, **asdict(self)}
         del whole["seconds"], whole["output"]
         whole["repaired"] = whole.pop("damage")  # of the store that was read, not of this one
         return whole
@@ -136,6 +137,7 @@ def repair(
             store, output, plan.profile.release, plan.segments[0].start, found.linked.end,
             found.as_json(), warnings=plan.notes + plan.warnings + found.all_warnings(),
         )  # fmt: skip
+        summary.on_damage = SALVAGE if found.openings else REFUSE
         crc_property = uses_crc_property(plan, found)
         spare_crc = crc_property and not plan.settings.force_verify_prop_crc
         lost = place_lost(staging, found, summary, crc_property, spare_crc)
@@ -330,14 +332,21 @@ def _derive(
     spark: "SparkSession", staging: Staging, target: str, plan: Plan,
     settings: Mapping[str, str], summary: RepairSummary, cut: Cut, progress: Progress,
 ) -> None:  # fmt: skip
-    """Derive the repaired log's files; refuses damage, so that none can be left in it."""
+    """Derive the repaired log's files. Raises StoreError where damage is left in it.
+
+    A queue's first queueOffset that those behind it outvote stays in its record: the derived
+    files have the message where salvage puts it, as nothing but salvage knows that place.
+    """
     storage = staging.storage
     derived = staging.path("derived")
     built = rebuild(
         spark, target, derived, rocketmq=plan.profile.release,
         settings={name: value for name, value in settings.items() if name not in _LOG_PLACES},
-        cut=cut, storage=storage, output_storage=storage, progress=progress,
+        on_damage=summary.on_damage, cut=cut, storage=storage, output_storage=storage,
+        progress=progress,
     )  # fmt: skip
+    if built.damage and built.damage["range_count"]:
+        raise StoreError(f"{target}: damage is left: {range_text(built.damage['ranges'][0])}")
     for folder in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
         if folder:
             storage.make_folders(f"{target}/{folder}")

@@ -16,6 +16,7 @@ from reput.store_format.derived.queue_entries import (
     is_batch,
     is_message,
     is_pre_blank,
+    is_used,
     layout_of,
 )
 from reput.store_format.layouts import (
@@ -142,19 +143,19 @@ class CompareFiles:
         return blanks * QUEUE_ENTRY_BYTES if expired.all() else 0
 
     def _after(self, pair: Row, there: Reader) -> Row | None:
-        """An entry behind a queue's last one; RocketMQ reads no further than one without a size."""
+        """An entry behind a queue's last one; for RocketMQ the queue goes on with it."""
         batch, at = is_batch(pair["folder"]), pair["used"]
         length = layout_of(batch).itemsize
         if at + length <= there.state.size:
             entry = decode_entries(_read(there, at, length), batch)[0]
-            offset, size = int(entry["physicalOffset"]), int(entry["size"])
+            offset = int(entry["physicalOffset"])
             what = field_at(pair["folder"], at, self.slots).what
-            if size > 0 and offset >= self.log_end:
-                if self.growing:
-                    return None
-                return difference(pair["there"], at, f"{what} {PAST_END}", offset, 0)
-            if size > 0 and offset > 0:
+            if not is_used(entry):
+                return None
+            if offset < self.log_end:
                 return difference(pair["there"], at, f"{what} (one entry too many)", offset, 0)
+            if not self.growing:
+                return difference(pair["there"], at, f"{what} {PAST_END}", offset, 0)
         return None
 
     # --- the index ---------------------------------------------------------------------------
@@ -277,7 +278,7 @@ class LookAtFiles:
             raw = _read(file, at, min(chunk, size - at))
             zeros = zeros and not raw.any()
             entries = decode_entries(raw, batch)
-            places = entries["physicalOffset"][is_message(entries)]
+            places = entries["physicalOffset"][is_message(entries) & ~is_pre_blank(entries)]
             if len(places):
                 least = min(int(places.min()), NEVER if least is None else least)
                 greatest = max(int(places.max()), -1 if greatest is None else greatest)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from reput.jobs.console.options import DAMAGE, DONE, VERSIONS, add_store, show, told_to_jobs
 from reput.jobs.engine.progress import Progress
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import REFUSE, SALVAGE, StoreError
 from reput.store_format.names import CONFIG, MANIFEST
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def repair(
             damage.linked.end, damage.as_json(),
             warnings=plan.notes + plan.warnings + damage.all_warnings(),
         )  # fmt: skip
+        summary.on_damage = SALVAGE if damage.openings else REFUSE
         rows = repair_segments(job, damage, summary)
         check_unchanged(plan)
         folder = job.staging.path("set")
@@ -101,7 +102,12 @@ def _derive(
     settings: Mapping[str, str],
     summary: "RepairSummary",
 ) -> None:
-    """Derive the repaired log's files; refuses damage, so that none can be left in it."""
+    """Derive the repaired log's files. Raises StoreError where damage is left in it.
+
+    A queue's first queueOffset that those behind it outvote stays in its record: the derived
+    files have the message where salvage puts it, as nothing but salvage knows that place.
+    """
+    from reput.jobs.engine.damage import range_text
     from reput.jobs.engine.derive_set import derive_set
     from reput.jobs.engine.job import find_store
     from reput.jobs.engine.sets import REBUILT
@@ -115,8 +121,12 @@ def _derive(
         cut=found.cut,
         storage=storage,
         progress=found.progress,
+        tolerant=summary.on_damage == SALVAGE,
     )
-    built = derive_set(repaired, repaired.output(derived, REBUILT, False, storage))
+    output = repaired.output(derived, REBUILT, False, storage)
+    built = derive_set(repaired, output, on_damage=summary.on_damage)
+    if built.damage and built.damage["range_count"]:
+        raise StoreError(f"{target}: damage is left: {range_text(built.damage['ranges'][0])}")
     for folder in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
         if folder:
             storage.make_folders(f"{target}/{folder}")

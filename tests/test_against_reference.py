@@ -195,7 +195,7 @@ def check_refusal(log: Log, cut: Cut) -> None:
     if live is None:
         rebuilt = rebuild_log(log, cut, on_damage=REFUSE)
         assert difference(rebuilt, derivation) is None
-        assert "nothing live follows" in rebuilt.summary.warnings[0]
+        assert any("nothing live follows" in said for said in rebuilt.summary.warnings)
     else:
         with pytest.raises(DamageFound, match=f"live records follow, the first at offset {live}:"):
             rebuild_log(log, cut, on_damage=REFUSE)

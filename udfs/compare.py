@@ -12,9 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.derived.compare import field_at, first_difference
-from reput.store_format.derived.expiry import entries_at, entry_layout, index_entries, index_header
+from reput.store_format.derived.expiry import entries_at, index_entries, index_header
 from reput.store_format.derived.index_file import chain
-from reput.store_format.derived.queue_entries import decode_entries, is_pre_blank
+from reput.store_format.derived.queue_entries import (
+    decode_entries,
+    is_batch,
+    is_message,
+    is_pre_blank,
+    is_used,
+    layout_of,
+)
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -124,9 +131,10 @@ class CompareFiles:
         found = self._first(pair, there, derived, start, pair["used"])
         if found is None:
             return self._after(pair, there)
-        layout = entry_layout(pair["folder"])
-        at = found["offset"] // layout.itemsize * layout.itemsize
-        wanted = _read(derived, at, layout.itemsize).view(layout)[0]
+        batch = is_batch(pair["folder"])
+        size = layout_of(batch).itemsize
+        at = found["offset"] // size * size
+        wanted = decode_entries(_read(derived, at, size), batch)[0]
         if int(wanted["physicalOffset"]) >= self.again_from and _is_zero(there, at):
             return {**found, "behind": True}
         return found
@@ -141,24 +149,25 @@ class CompareFiles:
         filled = is_pre_blank(decode_entries(_read(derived, 0, length)))
         blanks = len(filled) if filled.all() else int(np.argmin(filled))
         old = decode_entries(_read(there, 0, blanks * QUEUE_ENTRY_BYTES))
-        expired = (old["physicalOffset"] < self.log_start) & (old["size"] > 0)
+        expired = (old["physicalOffset"] < self.log_start) & is_message(old)
         return blanks * QUEUE_ENTRY_BYTES if expired.all() else 0
 
     def _after(self, pair: Row, there: Reader) -> Row | None:
-        """The difference if an entry follows a queue's last one. An entry whose size is 0 ends the
-        search, as it ends RocketMQ's reading.
+        """The difference if an entry follows a queue's last one: RocketMQ goes on with it. An entry
+        whose size is 0 ends the search, as it ends RocketMQ's reading.
         """
-        layout, at = entry_layout(pair["folder"]), pair["used"]
-        if at + layout.itemsize <= there.state.size:
-            entry = _read(there, at, layout.itemsize).view(layout)[0]
-            offset, size = int(entry["physicalOffset"]), int(entry["size"])
+        batch, at = is_batch(pair["folder"]), pair["used"]
+        length = layout_of(batch).itemsize
+        if at + length <= there.state.size:
+            entry = decode_entries(_read(there, at, length), batch)[0]
+            offset = int(entry["physicalOffset"])
             what = field_at(pair["folder"], at, self.slots).what
-            if size > 0 and offset >= self.log_end:
-                if self.growing:
-                    return None
-                return difference(pair["there"], at, f"{what} {PAST_END}", offset, 0)
-            if size > 0 and offset > 0:
+            if not is_used(entry):
+                return None
+            if offset < self.log_end:
                 return difference(pair["there"], at, f"{what} (one entry too many)", offset, 0)
+            if not self.growing:
+                return difference(pair["there"], at, f"{what} {PAST_END}", offset, 0)
         return None
 
     # --- the index ---------------------------------------------------------------------------
@@ -299,15 +308,16 @@ class LookAtFiles:
             yield pa.RecordBatch.from_pylist(rows, LOOKED)
 
     def _look(self, row: Row) -> Row:
-        layout = entry_layout(row["folder"])
-        chunk = _CHUNK_BYTES // layout.itemsize * layout.itemsize
+        batch = is_batch(row["folder"])
+        length = layout_of(batch).itemsize
+        chunk = _CHUNK_BYTES // length * length
         file = self.storage.open(row["path"])
         size, least, greatest, zeros = file.state.size, None, None, True
         for at in range(0, size, chunk):
             raw = _read(file, at, min(chunk, size - at))
             zeros = zeros and not raw.any()
-            entries = raw[: len(raw) // layout.itemsize * layout.itemsize].view(layout)
-            places = entries["physicalOffset"][entries["size"] > 0]
+            entries = decode_entries(raw, batch)
+            places = entries["physicalOffset"][is_message(entries) & ~is_pre_blank(entries)]
             if len(places):
                 least = min(int(places.min()), NEVER if least is None else least)
                 greatest = max(int(places.max()), -1 if greatest is None else greatest)

@@ -53,6 +53,7 @@ class DamageMap:
     gaps_unlisted: int = 0
     gap_lines: list[str] = field(default_factory=list)  # files of staging that have all of them
     messages_missing: int = 0
+    openings: int = 0  # queues whose first queueOffset is outvoted, see damage/openings
     warnings: list[str] = field(default_factory=list)
 
     def all_warnings(self) -> list[str]:
@@ -269,6 +270,7 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
     found.gaps = [{name: gap[name] for name in GAP_TOLD} for gap in gaps[:listed]]
     found.gaps_unlisted = more + len(gaps) - len(found.gaps)
     openings = sorted((row for row in rows if row["decided"]), key=lambda row: row["before"])
+    found.openings = len(openings)
     found.findings = found.findings + [_opening(found, row) for row in openings[:OPENINGS_LISTED]]
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,8 +13,9 @@ from reput.jobs.engine.link import Linked
 from reput.jobs.engine.verdict import NO_SUCH_FILE, Difference, files_there
 from reput.store_format.damage.tolerant import Damage, Kind
 from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.derived.queue_entries import decode_entries, is_message
 from reput.store_format.faults import Fault
-from reput.store_format.layouts import INDEX_HEADER, QUEUE_ENTRY
+from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from reput.store_format.storage.protocol import Storage
@@ -90,9 +91,9 @@ def _derived(
             break
     index = sorted(p for p in files_there(storage, store) if p.startswith(f"{INDEX}/"))
     for path in index[-1:]:
-        header = _read(storage, f"{store}/{path}", INDEX_HEADER)
-        if header is not None and int(header["endPhyOffset"]) >= end:
-            at = int(header["endPhyOffset"])
+        head = _head(storage, f"{store}/{path}", INDEX_HEADER_BYTES)
+        at = int(np.frombuffer(head, INDEX_HEADER)[0]["endPhyOffset"]) if head else -1
+        if at >= end:
             yield f"{store}/{path}", f"points to {at:,}, the log ends at {end:,}"
 
 
@@ -100,21 +101,21 @@ def _first_entry(storage: Storage, path: str) -> int | None:
     """Where the first entry of a queue's file points to."""
     if path.split("/")[-4:-3] != [CONSUME_QUEUE]:
         return None
-    entry = _read(storage, path, QUEUE_ENTRY)
-    return int(entry["physicalOffset"]) if entry is not None and entry["size"] > 0 else None
+    entries = decode_entries(_head(storage, path, QUEUE_ENTRY_BYTES))
+    return int(entries[0]["physicalOffset"]) if is_message(entries).any() else None
 
 
-def _read(storage: Storage, path: str, layout: np.dtype[Any]) -> np.void | None:
+def _head(storage: Storage, path: str, length: int) -> bytes:
+    """A file's first bytes; none where it has not so many, or is not there."""
     try:
         file = storage.open(path)
     except FileNotFoundError:
-        return None
-    raw = np.empty(layout.itemsize, np.uint8)
-    whole = file.state.size >= len(raw)
-    if whole:
+        return b""
+    raw = np.empty(length if file.state.size >= length else 0, np.uint8)
+    if len(raw):
         file.read_into(0, raw)
     file.close()
-    return np.frombuffer(raw, layout)[0] if whole else None
+    return raw.tobytes()
 
 
 def _checkpoint(

@@ -6,6 +6,7 @@ from typing import Any
 from reput.jobs.engine.damage import range_text
 from reput.jobs.engine.sets import REPAIR_FORMAT
 from reput.jobs.engine.summary import OutputFile, damage_line
+from reput.store_format.faults import REFUSE
 
 DAMAGED = "damaged"  # the folder for the damaged bytes
 _SHOWN = 20
@@ -30,12 +31,13 @@ class RepairSummary:
     saved: list[OutputFile] = field(default_factory=list)  # damaged bytes, and where they are
     derived: list[OutputFile] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)  # the broker's configuration
+    on_damage: str = REFUSE  # what the derived files need; `verify` of the copy reads it
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     def manifest(self) -> dict[str, Any]:
         """All of it, as manifest.json holds it; without the time it took."""
-        whole = {"format": REPAIR_FORMAT, "on_damage": "refuse", **asdict(self)}
+        whole = {"format": REPAIR_FORMAT, **asdict(self)}
         del whole["seconds"], whole["output"]
         whole["repaired"] = whole.pop("damage")  # of the store that was read, not of this one
         return whole

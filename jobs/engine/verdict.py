@@ -25,9 +25,14 @@ from reput.jobs.engine.plan import names_in, topic_names
 from reput.jobs.engine.publish import Built, name_files
 from reput.store_format.derived.expiry import (
     begins_expired,
-    entry_layout,
     expired_puts,
     index_header,
+)
+from reput.store_format.derived.queue_entries import (
+    decode_entries,
+    is_batch,
+    is_message,
+    layout_of,
 )
 from reput.store_format.names import (
     ABORT,
@@ -272,13 +277,12 @@ class _Judging:
             if row["folder"] == INDEX:
                 head = index_header(file)
                 return int(head["beginPhyOffset"]) if head["indexCount"] > 1 else self.log_end
-            layout = entry_layout(row["folder"])
-            at = row["used"] - row["entries"] * layout.itemsize
             if not row["entries"]:
                 return self.log_end
-            raw = np.empty(layout.itemsize, np.uint8)
-            file.read_into(at, raw)
-            return int(raw.view(layout)[0]["physicalOffset"])
+            batch = is_batch(row["folder"])
+            raw = np.empty(layout_of(batch).itemsize, np.uint8)
+            file.read_into(row["used"] - row["entries"] * len(raw), raw)
+            return int(decode_entries(raw, batch)[0]["physicalOffset"])
         finally:
             file.close()
 
@@ -313,7 +317,7 @@ class _Judging:
         wanted = _entries(staging.storage, [(staging.path(r["name"]), r["used"]) for r in rows])
         found = _entries(self.there, [(self._path(path), size) for path in paths])
         live = ((at, entry) for at, entry in found
-                if entry["size"] > 0 and entry["physicalOffset"] >= self.log_start)  # fmt: skip
+                if is_message(entry) and entry["physicalOffset"] >= self.log_start)  # fmt: skip
         for _, entry in wanted:
             at, other = next(live, (("", 0), None))
             if other is None:
@@ -389,14 +393,14 @@ def _entries(
     storage: Storage, files: Iterable[tuple[str, int]]
 ) -> Iterator[tuple[tuple[str, int], Any]]:
     """((path, place), entry) of batch queue files, of each the first so many bytes."""
-    layout = entry_layout(BATCH_CONSUME_QUEUE)
     for path, used in files:
-        raw = np.empty(used // layout.itemsize * layout.itemsize, np.uint8)
+        raw = np.empty(used, np.uint8)
         file = storage.open(path)
         file.read_into(0, raw)
         file.close()
-        for number, entry in enumerate(raw.view(layout)):
-            yield (path, number * layout.itemsize), entry
+        entries = decode_entries(raw, True)
+        for number, entry in enumerate(entries):
+            yield (path, number * entries.itemsize), entry
 
 
 def files_there(storage: Storage, root: str) -> Iterable[str]:

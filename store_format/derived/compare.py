@@ -5,15 +5,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.derived.queue_entries import is_batch, layout_of
 from reput.store_format.layouts import (
-    BATCH_QUEUE_ENTRY,
     INDEX_ENTRY,
     INDEX_HEADER,
     INDEX_HEADER_BYTES,
     INDEX_SLOT_BYTES,
-    QUEUE_ENTRY,
 )
-from reput.store_format.names import BATCH_CONSUME_QUEUE, INDEX
+from reput.store_format.names import INDEX
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -40,8 +39,7 @@ def field_at(folder: str, at: int, slots: int) -> Field:
     """The field that covers byte `at` of a file in this folder; slots: maxHashSlotNum."""
     if folder == INDEX:
         return _index_field(at, slots)
-    batch = folder.split("/")[0] == BATCH_CONSUME_QUEUE
-    return _entry_field(BATCH_QUEUE_ENTRY if batch else QUEUE_ENTRY, at, 0)
+    return _entry_field(layout_of(is_batch(folder)), at, 0)
 
 
 def _index_field(at: int, slots: int) -> Field:

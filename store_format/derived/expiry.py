@@ -14,16 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.layouts import (
-    BATCH_QUEUE_ENTRY,
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
     INDEX_HEADER,
     INDEX_HEADER_BYTES,
     INDEX_MESSAGE,
     INDEX_SLOT_BYTES,
-    QUEUE_ENTRY,
 )
-from reput.store_format.names import BATCH_CONSUME_QUEUE
 from reput.store_format.storage.protocol import Reader
 
 _CHUNK_ENTRIES = 1 << 16
@@ -39,11 +36,6 @@ class ExpiredPuts(NamedTuple):
 
     hashes: npt.NDArray[np.int32]
     messages: npt.NDArray[Any]  # INDEX_MESSAGE
-
-
-def entry_layout(folder: str) -> np.dtype[Any]:
-    """The layout of an entry in this queue's folder, below the store."""
-    return BATCH_QUEUE_ENTRY if folder.split("/")[0] == BATCH_CONSUME_QUEUE else QUEUE_ENTRY
 
 
 def entries_at(slots: int) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
+from reput.store_format.names import BATCH_CONSUME_QUEUE
 
 Bytes = npt.NDArray[np.uint8]
 Entries = npt.NDArray[Any]  # QUEUE_ENTRY or BATCH_QUEUE_ENTRY
@@ -24,6 +25,11 @@ class QueueEntry(NamedTuple):
 
 def layout_of(batch: bool) -> np.dtype[Any]:
     return BATCH_QUEUE_ENTRY if batch else QUEUE_ENTRY
+
+
+def is_batch(folder: str) -> bool:
+    """Whether a queue's folder, below the store, is a batch queue's."""
+    return folder.split("/")[0] == BATCH_CONSUME_QUEUE
 
 
 def decode_entries(raw: bytes | Bytes, batch: bool = False) -> Entries:
@@ -45,6 +51,11 @@ def entry_of(fields: Any, position: int, batch: bool) -> QueueEntry:
 def is_used(entries: Any) -> Any:
     """One bool for each entry: it is a message's or a pre-blank (ConsumeQueue.recover)."""
     return (entries["physicalOffset"] >= 0) & (entries["size"] > 0)
+
+
+def is_message(entries: Any) -> Any:
+    """Bool an entry: RocketMQ's readers take it; they end at the first that is none."""
+    return entries["size"] > 0
 
 
 def is_pre_blank(entries: Any) -> Any:

@@ -3,6 +3,7 @@
 import json
 import struct
 import zlib
+from dataclasses import replace
 from random import Random
 from typing import Any
 from unittest import mock
@@ -17,6 +18,7 @@ from reput.jobs.console.check_text import text
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engine.repair_summary import RepairSummary
 from reput.jobs.repair import repair
+from reput.jobs.verify import verify
 from reput.store_format.damage.filler import Position, Stamp, fill, own
 from tests.damaged import ENTRY, SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import OUTPUT, STORE, Session, as_text, functions, storage_of
@@ -237,3 +239,23 @@ def test_positions_share_a_range() -> None:
     assert found == [(0, 5), (0, 6), (0, 7), (1, 0), (1, 1)]
     with pytest.raises(ValueError, match="do not fit"):
         list(fill(0, 300, lost, Stamp(START, False), ends_segment=False))
+
+
+@pytest.mark.parametrize("first", [-1, -(1 << 63), 1 << 40, 1 << 62, (1 << 63) - 1])
+def test_a_queue_that_cannot_begin_so_is_derived_as_salvage_decides(first: int) -> None:
+    """And a flipped bit elsewhere is repaired as ever."""
+    made = messages(30)
+    for number, offset in enumerate((first, 5, 6, 7)):
+        made[10 + number] = replace(made[10 + number], queue_id=9, queue_offset=offset)
+    log = damaged(made)
+    log.flip(20, 5)
+    storage = storage_of(log.log)
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        summary = repair(Session(), STORE, OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
+                         settings=as_text(log.settings), storage=storage)  # fmt: skip
+        report = verify(Session(), OUTPUT, rocketmq=log.version,  # type: ignore[arg-type]
+                        settings=as_text(log.settings), storage=storage)  # fmt: skip
+    assert queue(storage, 9) == [0] * 4 + log.places[10:14]
+    assert report.same, report.text()
+    assert summary.fillers == 1
+    assert any("cannot begin topic 'T', queue 9" in said for said in summary.warnings)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
+import pyarrow as pa
 import pyspark.sql
 import pytest
 
@@ -14,8 +16,10 @@ from reput.jobs.install import install_set
 from reput.jobs.repair import repair
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.faults import DamageFound, StoreError
-from reput.store_format.layouts import INDEX_ENTRY_BYTES, QUEUE_ENTRY_BYTES
+from reput.store_format.layouts import INDEX_ENTRY_BYTES, PRE_BLANK, QUEUE_ENTRY_BYTES
 from reput.store_format.message.message import Message
+from reput.store_format.storage.local import LocalStorage
+from reput.udfs.compare import LOOK, LookAtFiles
 from tests import golden_stores
 from tests.in_process import Session, as_text, functions
 from tests.in_process import run as rebuild
@@ -379,3 +383,14 @@ def test_a_stray_file_beside_the_topics_is_passed_over(grown: Path, tmp_path: Pa
 
 def test_golden_stores_are_there() -> None:
     assert set(GOLDEN) <= set(golden_stores.names())
+
+
+def test_a_queue_that_a_running_broker_begins_is_no_fault(tmp_path: Path) -> None:
+    """What fills its first file is no entry of place 0: all its entries are past our log's end."""
+    path = tmp_path / "0"
+    entry = np.array((5000, 100, 7), PRE_BLANK.dtype)
+    path.write_bytes(PRE_BLANK.tobytes() * 4 + entry.tobytes() + bytes(60))
+    asked = [{"path": str(path), "folder": "consumequeue/T/0"}]
+    (looked,) = LookAtFiles(LocalStorage())(iter([pa.RecordBatch.from_pylist(asked, LOOK)]))
+    (row,) = looked.to_pylist()
+    assert (row["least"], row["greatest"], row["zeros"]) == (5000, 5000, False)

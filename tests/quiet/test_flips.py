@@ -1,0 +1,133 @@
+"""`verify` and `check` tell each flipped bit, wrong length and wrong name, and only those."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.jobs.test_recover import copy
+from tests.quiet.flips import Place, files, index_places, start_of
+from tests.quiet.said import run_check, run_verify
+
+STORES = ["small_all_4.1.0", "small_all_5.5.0", "small_expired_5.3.3", "small_lmq_batch_5.5.0"]
+MORE = ["small_all_4.9.7", "small_all_5.3.3", "small_all_5.4.0", "expired_5.3.3", "tiny_5.3.3"]
+
+
+def told(store: Path, version: str, settings: Mapping[str, Any]) -> set[str]:
+    return {each.path for each in run_verify(store, version, settings).differences}
+
+
+def sound(name: str, folder: Path) -> tuple[Path, str, Mapping[str, Any]]:
+    store, golden = copy(name, folder)
+    if (golden.expect / "checkpoint").exists():
+        shutil.copy(golden.expect / "checkpoint", store / "checkpoint")
+    assert told(store, golden.version, golden.settings) == set()
+    return store, golden.version, golden.settings
+
+
+def flip_all(
+    store: Path, version: str, settings: Mapping[str, Any], seed: int, rounds: int
+) -> None:
+    """In each round a bit of each file: each is told. Then none is, when all are as before."""
+    rng = random.Random(seed)
+    slots = int(settings["maxHashSlotNum"])
+    queues = files(store)
+    index = sorted((store / "index").glob("*"))
+    kinds = {path: _by_kind(list(index_places(path.read_bytes(), slots, start_of(store))))
+             for path in index}  # fmt: skip
+    for number in range(rounds):
+        before: dict[Path, tuple[bytes, Place]] = {}
+        for path, places in queues.items():
+            kind = _by_kind(places)
+            place = rng.choice(kind[sorted(kind)[number % len(kind)]])
+            before[path] = place.flip(path, rng.randrange(64)), place
+        if index:  # one: a wrong count or place of one file may tell of those behind it
+            path = index[number % len(index)]
+            names = sorted(kinds[path])
+            place = rng.choice(kinds[path][names[number // len(index) % len(names)]])
+            before[path] = place.flip(path, rng.randrange(64)), place
+        try:
+            found = told(store, version, settings)
+            missed = {str(path): place.what for path, (_, place) in before.items()
+                      if str(path) not in found}  # fmt: skip
+            assert not missed, number
+            other = found - {str(path) for path in before}
+            assert not [path for path in other if "/index/" not in path], number
+            if not number:
+                report = run_check(store, version, settings)
+                assert {each.path for each in report.differences} == found
+                assert not report.sound
+        finally:
+            for path, (whole, _) in before.items():
+                path.write_bytes(whole)
+    assert told(store, version, settings) == set()
+
+
+def _by_kind(places: list[Place]) -> dict[str, list[Place]]:
+    found: dict[str, list[Place]] = {}
+    for place in places:
+        kind = "".join(c for c in place.what if not c.isdigit())
+        found.setdefault(kind, []).append(place)
+    return found
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_flipped_bit_of_each_file_is_told(name: str, tmp_path: Path) -> None:
+    flip_all(*sound(name, tmp_path), seed=1, rounds=4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", STORES + MORE)
+def test_flipped_bits_of_every_kind_of_field_are_told(name: str, seed: int, tmp_path: Path) -> None:
+    flip_all(*sound(name, tmp_path), seed=seed, rounds=60)
+
+
+def spoil(path: Path, how: str) -> set[Path]:
+    """Change a file's length or name; returns the paths that are wrong then."""
+    if how == "cut":
+        path.write_bytes(path.read_bytes()[:-1])
+    elif how == "longer":
+        path.write_bytes(path.read_bytes() + b"\0")
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "gone":
+        path.unlink()
+    elif how == "another place":
+        other = path.with_name(f"{int(path.name) + (1 << 40):020d}")
+        path.rename(other)
+        return {path, other}
+    elif how == "another queue":
+        folder = path.parent.with_name("77")
+        folder.mkdir()
+        other = folder / path.name
+        path.rename(other)
+        return {path, other}
+    return {path}
+
+
+HOW = ["cut", "longer", "empty", "gone", "another place", "another queue"]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", STORES[1:])
+def test_wrong_lengths_and_names_are_told(name: str, how: str, tmp_path: Path) -> None:
+    store, version, settings = sound(name, tmp_path)
+    queues = list(files(store))
+    wrong = spoil(queues[len(queues) // 2], how)
+    assert told(store, version, settings) == {str(path) for path in wrong}
+    report = run_check(store, version, settings)
+    assert {each.path for each in report.differences} == {str(path) for path in wrong}
+
+
+@pytest.mark.parametrize("how", HOW[:4])
+def test_wrong_lengths_of_index_files_are_told(how: str, tmp_path: Path) -> None:
+    store, version, settings = sound("small_all_5.5.0", tmp_path)
+    index = sorted((store / "index").iterdir())
+    spoil(index[-1], how)
+    assert told(store, version, settings)

@@ -1,0 +1,123 @@
+"""`recover` on what killed brokers and lost power leave: never asks, never behind RocketMQ.
+
+A broker is killed as it stores messages. From its store further crash states are made as lost
+power leaves them: of what was stored since the checkpoint, some pages of the log are zeros. Each
+is recovered without --on-damage; RocketMQ then opens it as after a clean stop, without a change,
+and no queue has fewer entries than after RocketMQ's own recovery of the same state.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reput.store_format.derived.checkpoint import decode
+from reput.store_format.derived.queue_entries import decode_entries, is_used
+from tests.jobs.test_recover import run
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.judge import copy
+from tests.rocketmq.live import SETTINGS, Broker, Client, messages
+from tests.rocketmq.test_recovered import opens_without_a_change
+from tests.writer.stores import stored_records
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
+
+OFTEN = {
+    **SETTINGS, "mappedFileSizeCommitLog": 1 << 16, "maxIndexNum": 900,
+    "flushCommitLogThoroughInterval": 200, "flushConsumeQueueThoroughInterval": 200,
+}  # fmt: skip
+FLUSHES = ("flushCommitLogThoroughInterval", "flushConsumeQueueThoroughInterval")
+STORE_SETTINGS = {name: value for name, value in OFTEN.items() if name not in FLUSHES}
+RELEASES = ("4.9.7", "5.3.3", "5.5.0")
+MOMENTS, STATES = 2, 5  # a release; 30 states in all
+PAGE = 4096
+
+
+def killed(version: str, store: Path, seconds: float) -> None:
+    with Driver(version) as client, Broker(version, store, **OFTEN) as broker:
+        asking = Client(client, broker.namesrv)
+        first = asking.send(messages(24))
+
+        def kill() -> None:
+            time.sleep(seconds)
+            broker.driver.kill()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        many = messages(20_000, first=len(first))
+        asking.send(many, until_killed=True, send_timeout_ms=1000)
+        killer.join()
+
+
+def lose_pages(store: Path, rng: random.Random) -> int:
+    """Zeros in the log's pages that nobody synced: those behind the last durable record.
+
+    Each is lost or not. Returns how many are.
+    """
+    durable = decode((store / "checkpoint").read_bytes()).physic_msg_timestamp
+    end = 0
+    for record in stored_records(store / "commitlog"):
+        if record.store_timestamp >= durable:
+            break
+        end = record.physical_offset + record.size
+    lost, share = 0, rng.choice((0.1, 0.5, 0.9))
+    for path in sorted((store / "commitlog").iterdir()):
+        raw = bytearray(path.read_bytes())
+        for at in range(0, len(raw), PAGE):
+            if int(path.name) + at >= end and any(raw[at : at + PAGE]) and rng.random() < share:
+                raw[at : at + PAGE] = bytes(PAGE)
+                lost += 1
+        path.write_bytes(raw)
+    return lost
+
+
+def is_torn(store: Path, at: int) -> bool:
+    """Whether the record there has lost a page of its topic or properties, which RocketMQ takes."""
+    record = next(r for r in stored_records(store / "commitlog") if r.physical_offset == at)
+    return b"\0" in record.topic + record.properties
+
+
+def queue_places(store: Path) -> dict[str, list[int]]:
+    """The physicalOffsets of each queue, in order."""
+    found: dict[str, list[int]] = {}
+    for path in sorted(store.glob("consumequeue/*/*/*")):
+        entries = decode_entries(path.read_bytes())
+        entries = entries[is_used(entries)]
+        name = str(path.parent.relative_to(store / "consumequeue"))
+        found.setdefault(name, []).extend(entries["physicalOffset"].tolist())
+    return found
+
+
+@pytest.mark.parametrize("moment", range(MOMENTS))
+@pytest.mark.parametrize("version", RELEASES)
+def test_no_crash_needs_a_decision(
+    version: str, moment: int, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq(version)
+    rng = random.Random(f"{version} {moment}")
+    store = tmp_path / "store"
+    killed(version, store, rng.uniform(0.3, 6))
+    for state in range(STATES):
+        ours, theirs = tmp_path / f"ours{state}", tmp_path / f"theirs{state}"
+        copy(store, ours)
+        lost = lose_pages(ours, rng) if state else 0
+        copy(ours, theirs)
+        about = run(ours, version, STORE_SETTINGS)
+        assert about.done, (state, lost)
+        assert about.crashed
+        opens_without_a_change(version, ours, STORE_SETTINGS)  # type: ignore[arg-type]
+        with Driver(version) as driver:
+            their_end = driver.open_check(theirs, STORE_SETTINGS)["max_offset"]
+        assert their_end <= about.log_end or is_torn(theirs, about.log_end), (state, lost)
+        mine, right = queue_places(ours), queue_places(theirs)
+        for queue, places in right.items():  # what it cuts off a queue stays in the file
+            live = [place for place in places if place < min(their_end, about.log_end)]
+            assert mine.get(queue, [])[: len(live)] == live, (state, lost, queue)
+        shutil.rmtree(ours)
+        shutil.rmtree(theirs)

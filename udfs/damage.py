@@ -123,6 +123,7 @@ class _Told:
     def __init__(self, staging: Staging, run: str, start: int, ranges: Callable[[], int]) -> None:
         self._staging, self._run, self._start, self._ranges = staging, run, start, ranges
         self._done = 0
+        self._told = (-1, -1)
         self._at = time.monotonic()
 
     def reads(self, read: Read) -> Read:
@@ -138,7 +139,10 @@ class _Told:
 
     def tell(self, done: int) -> None:
         self._at = time.monotonic()
-        path = self._staging.path(past_name(self._run, done, self._ranges()))
+        if self._told == (done, self._ranges()):
+            return  # the file is there
+        self._told = done, self._ranges()
+        path = self._staging.path(past_name(self._run, *self._told))
         self._staging.storage.create(path).finish(0)
 
 

@@ -2,17 +2,18 @@
 of its ranges.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from reput.store_format.damage.ranges import Damage, Ranges
 from reput.store_format.damage.tolerant import (
     MOST_RANGES,
     Before,
-    Damage,
     scan_past_damage,
 )
 from reput.store_format.derive.scan import End, IndexPuts, Read, Runs, ScanRules
@@ -21,7 +22,9 @@ from reput.store_format.storage.protocol import Reader, Storage
 from reput.udfs.ranges import RangeFile
 from reput.udfs.scan import RunFiles, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of
-from reput.udfs.staging import RUNS, Staging, scan_name
+from reput.udfs.staging import RUNS, Staging, past_name, scan_name
+
+TOLD_EVERY_SECONDS = 2.0
 
 # One row for each damaged segment: how its scan ended, as in SCANNED, and what was damaged.
 MAPPED = SCANNED.append(pa.field("segment", pa.int64()))
@@ -72,8 +75,9 @@ class MapSegments:
         run = scan_name(split)
         output = RunFiles(self.staging, run, split)
         before = _Before(self.staging, tuple(r for s, r in self.runs if s < split))
+        told = _Told(self.staging, run, segment.start, lambda: scan.ranges)
         scan = scan_past_damage(
-            padded(reader, segment), segment.start, segment.start + self.segment_bytes,
+            told.reads(padded(reader, segment)), segment.start, segment.start + self.segment_bytes,
             self.rules, Before(damaged.last_timestamp, before.greatest, damaged.is_last),
         )  # fmt: skip
         ranges = RangeFile(self.staging, run, segment.end, lambda: scan.live_end)
@@ -87,10 +91,13 @@ class MapSegments:
                     output.add_runs(part)
                 case Damage():
                     ranges.add(part)
+                case Ranges():
+                    ranges.add_rows(part.rows)
                 case End():
                     end = part
         reader.close()
         output.finish(end.records)
+        told.tell(self.segment_bytes)
         return {
             **scanned_row(split, run, end, output.unsafe),
             "segment": damaged.number,
@@ -111,6 +118,35 @@ def padded(reader: Reader, segment: Segment) -> Read:
             read_there(offset, buffer[:there])
 
     return read
+
+
+class _Told:
+    """Tells the driver how far a task is in its segment: by the names of empty files in staging."""
+
+    def __init__(self, staging: Staging, run: str, start: int, ranges: Callable[[], int]) -> None:
+        self._staging, self._run, self._start, self._ranges = staging, run, start, ranges
+        self._done = 0
+        self._told = (-1, -1)
+        self._at = time.monotonic()
+
+    def reads(self, read: Read) -> Read:
+        """The same `read`, after which it is told now and then how far it came."""
+
+        def telling(offset: int, buffer: np.ndarray) -> None:
+            read(offset, buffer)
+            self._done = max(self._done, offset - self._start)
+            if time.monotonic() >= self._at + TOLD_EVERY_SECONDS:
+                self.tell(self._done)
+
+        return telling
+
+    def tell(self, done: int) -> None:
+        self._at = time.monotonic()
+        if self._told == (done, self._ranges()):
+            return  # the file is there
+        self._told = done, self._ranges()
+        path = self._staging.path(past_name(self._run, *self._told))
+        self._staging.storage.create(path).finish(0)
 
 
 @dataclass(frozen=True)

@@ -6,29 +6,14 @@ from itertools import islice
 
 import numpy as np
 
-from reput.store_format.damage.tolerant import Damage, Kind
+from reput.store_format.damage.ranges import FOLLOWS, KINDS, RANGE, Damage, Kind, as_row
 from reput.store_format.faults import Fault
 from reput.udfs.staging import Staging
 
 DAMAGE = ".damage"
 _ROWS_A_PIECE = 1 << 14
-_KINDS = tuple(Kind)
-FOLLOWS = ("record", "stale record", "BLANK", "zeros", "segment's end", "the log's end")
 
-# One row for each range; see damage/tolerant.Damage. kind, follows: indices in the tuples above.
-RANGE = np.dtype(
-    [
-        ("offset", "<i8"),
-        ("end", "<i8"),
-        ("size", "<i8"),
-        ("value", "<i8"),
-        ("hasValue", "u1"),
-        ("kind", "u1"),
-        ("fault", "u1"),
-        ("follows", "u1"),
-    ]
-)
-CONTENT = _KINDS.index(Kind.CONTENT)
+CONTENT = KINDS.index(Kind.CONTENT)
 
 Causes = dict[tuple[str, int, bool], list[int]]  # (kind, fault, in the tail) -> [ranges, bytes]
 
@@ -45,6 +30,8 @@ class RangeFile:
     ) -> None:
         self._output = staging.storage.create(staging.path(run + DAMAGE))
         self._rows: list[tuple[int, ...]] = []
+        self._held: list[np.ndarray] = []  # those before, RANGE rows
+        self._held_rows = 0
         self._there_end, self._live_end = there_end, live_end
         self._bytes = 0
         self._before: Causes = {}
@@ -58,26 +45,44 @@ class RangeFile:
 
     def _add(self, d: Damage) -> None:
         self._settle()
-        value = d.value if d.value is not None else 0
-        row = (d.offset, d.end, d.size, value, d.value is not None, _KINDS.index(d.kind))
-        self._rows.append((*row, int(d.fault), FOLLOWS.index(d.follows)))
-        if len(self._rows) == _ROWS_A_PIECE:
+        self._rows.append(as_row(d))
+        if self._held_rows + len(self._rows) >= _ROWS_A_PIECE:
             self._write()
-        counted = self._tail.setdefault((str(d.kind), int(d.fault), True), [0, 0])
-        counted[0] += 1
-        counted[1] += d.length
+        _count(self._tail, (str(d.kind), int(d.fault), True), 1, d.length)
         self._last = d.offset
         if d.kind != Kind.CONTENT:
             self._lost_end_in_tail = d.end
+
+    def add_rows(self, rows: np.ndarray) -> None:
+        """Add RANGE rows that a live record follows each."""
+        self._settle()
+        self._hold()
+        self._held.append(rows)
+        self._held_rows += len(rows)
+        if self._held_rows >= _ROWS_A_PIECE:
+            self._write()
+        causes = rows["kind"].astype(np.int64) << 8 | rows["fault"]
+        lengths = rows["end"] - rows["offset"]
+        for cause in np.unique(causes).tolist():
+            of = causes == cause
+            key = str(KINDS[cause >> 8]), cause & 0xFF, False
+            _count(self._before, key, int(np.count_nonzero(of)), int(lengths[of].sum()))
+        lost = rows["end"][rows["kind"] != CONTENT]
+        if len(lost):
+            self._lost_end = max(self._lost_end, int(lost[-1]))
+
+    def _hold(self) -> None:
+        if self._rows:
+            self._held.append(np.array(self._rows, RANGE))
+            self._held_rows += len(self._rows)
+            self._rows.clear()
 
     def _settle(self) -> None:
         """Count ranges as lost, and not as the log's tail, when a live record follows them."""
         if not self._tail or self._last >= self._live_end():
             return
         for (kind, fault, _), (count, length) in self._tail.items():
-            counted = self._before.setdefault((kind, fault, False), [0, 0])
-            counted[0] += count
-            counted[1] += length
+            _count(self._before, (kind, fault, False), count, length)
         self._tail.clear()
         self._lost_end = max(self._lost_end, self._lost_end_in_tail)
 
@@ -97,10 +102,18 @@ class RangeFile:
         }
 
     def _write(self) -> None:
-        raw = np.array(self._rows, RANGE).view(np.uint8)
-        self._output.write(raw)
-        self._bytes += len(raw)
-        self._rows.clear()
+        self._hold()
+        for rows in self._held:
+            self._output.write(rows.view(np.uint8))
+            self._bytes += rows.nbytes
+        self._held.clear()
+        self._held_rows = 0
+
+
+def _count(causes: Causes, cause: tuple[str, int, bool], ranges: int, length: int) -> None:
+    counted = causes.setdefault(cause, [0, 0])
+    counted[0] += ranges
+    counted[1] += length
 
 
 def range_rows(staging: Staging, run: str) -> Iterator[np.ndarray]:
@@ -123,4 +136,4 @@ def read_ranges(staging: Staging, run: str, most: int | None = None) -> Iterator
 def _damages(rows: np.ndarray) -> Iterator[Damage]:
     for offset, end, size, value, has_value, kind, fault, follows in rows.tolist():
         told = value if has_value else None
-        yield Damage(offset, end, _KINDS[kind], Fault(fault), size, told, FOLLOWS[follows])
+        yield Damage(offset, end, KINDS[kind], Fault(fault), size, told, FOLLOWS[follows])

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.damage.filler import Position, Stamp, fill
+from reput.store_format.damage.ranges import Damage, Kind
 from reput.store_format.damage.resync import Prover
-from reput.store_format.damage.tolerant import Damage, Kind
 from reput.store_format.derive.scan import Read
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.layouts import BLANK_BYTES, CRC_PROPERTY_BYTES, RECORD_AT

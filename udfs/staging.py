@@ -6,7 +6,7 @@ reached the driver says which of the files counts.
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,9 @@ MESSAGES = ".messages"
 RUNS = ".runs"
 _SCAN, _QUEUE, _INDEX = "scan", "queue", "index"  # what names of files begin with
 RECORDS = "records"  # in the metadata of a .runs file: how many records the split has
+
+
+PAST = ".past"  # an empty file, whose name says how far a scan past damage is
 
 
 class Staging(NamedTuple):
@@ -100,6 +103,22 @@ class LineFile:
         self._output.write(raw)
         self._bytes += len(raw)
         self._lines.clear()
+
+
+def past_name(run: str, done: int, ranges: int) -> str:
+    """The name of a file that says: so many bytes of the segment are done, with so many ranges."""
+    return f"{run}.{done}.{ranges}{PAST}"
+
+
+def past_of(names: Iterable[str]) -> tuple[int, int]:
+    """(bytes, ranges) that past_names say by now, each segment's furthest summed."""
+    furthest: dict[str, tuple[int, int]] = {}
+    for name in names:
+        if name.endswith(PAST):
+            run, done, ranges = name.removesuffix(PAST).rsplit(".", 2)
+            split = run.split("-")[1]
+            furthest[split] = max(furthest.get(split, (0, 0)), (int(done), int(ranges)))
+    return sum(f[0] for f in furthest.values()), sum(f[1] for f in furthest.values())
 
 
 def pieces_of(staging: Staging, name: str) -> Iterator[bytes]:

@@ -12,7 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from reput.jobs.engine.link import Linked, Scanned, SegmentWalk
-from reput.store_format.damage.tolerant import MOST_RANGES, Damage, Kind
+from reput.store_format.damage.ranges import Damage, Kind
+from reput.store_format.damage.tolerant import MOST_RANGES
 from reput.store_format.faults import REASONS, SALVAGE, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.udfs.damage import DamagedSegment, MapSegments

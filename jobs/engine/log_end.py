@@ -11,7 +11,7 @@ from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.damage import DamageMap, add_range
 from reput.jobs.engine.link import Linked
 from reput.jobs.engine.verdict import NO_SUCH_FILE, Difference, files_there
-from reput.store_format.damage.tolerant import Damage, Kind
+from reput.store_format.damage.ranges import Damage, Kind
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.queue_entries import decode_entries, is_message
 from reput.store_format.faults import Fault

@@ -32,7 +32,7 @@ from reput.udfs.queues import (
 )
 from reput.udfs.scan import ScanSplits
 from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED
-from reput.udfs.staging import RUNS, Staging, is_derived_file, records_in, split_of
+from reput.udfs.staging import RUNS, Staging, is_derived_file, past_of, records_in, split_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -137,7 +137,8 @@ class Pipeline:
     def map_segments(self, task: MapSegments) -> list[Scanned]:
         """Scan damaged segments past their damage; one MAPPED row each."""
         frame = run_in_tasks(self._ids(len(task.segments)), task, MAPPED)
-        with self.progress.stage("looked past damage", self._scanned):
+        total = len(task.segments) * self.plan.splits.segment_bytes
+        with self.progress.stage("looked past damage", lambda: self._past_damage(total)):
             return collect(frame)
 
     def find_gaps(self, linked: Linked, most: int, lines: bool) -> list[dict[str, Any]]:
@@ -248,6 +249,12 @@ class Pipeline:
         done = min(len(splits) * self.plan.splits.split_bytes, total)
         messages = sum(self._finished.values())
         return Done(done / total, f"{done:,} of {total:,} bytes, {messages:,} messages")
+
+    def _past_damage(self, total: int) -> Done:
+        """How much of the damaged segments has been looked at; it moves within each of them."""
+        done, ranges = past_of(self._staged())
+        text = f"{done:,} of {total:,} bytes of damaged segments, {ranges:,} ranges"
+        return Done(min(done / total, 1.0), text)
 
     def _built(self) -> Done:
         files = sum(is_derived_file(name) for name in self._staged())

@@ -93,6 +93,11 @@ class Prover:
         """Bytes put through CRC-32 so far."""
         return self._crcs.hashed if self._crcs else 0
 
+    def stand(self, at: int) -> None:
+        """Have the bytes at `at` at hand; read once each where a scan goes forward."""
+        if self._end - at >= RECORD_HEAD_BYTES:
+            self._load(at)
+
     def next_record(self, at: int) -> int:
         """The first offset from `at` on of a record that proves itself, or NOT_FOUND."""
         return self._next(at, self.proves)

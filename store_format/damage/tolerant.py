@@ -8,12 +8,13 @@ stored before the last live record, or their queue already has their queueOffset
 """
 
 from collections.abc import Callable, Generator, Iterator
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format.damage.ranges import KINDS, RANGE, Damage, Kind, Ranges, as_row
 from reput.store_format.damage.resync import NOT_FOUND, Prover
+from reput.store_format.damage.strides import dispatch_fresh, stride
 from reput.store_format.derive.scan import Buffers, End, Outputs, Runs, ScanRules
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.java.strings import decode
@@ -29,33 +30,9 @@ from reput.store_format.log.walk import Marks, Read, Walk
 
 MOST_RANGES = 1_000_000  # in one segment; after so many the segment's rest counts as damaged
 _PUTS = 1 << 16
+_LEAST_STRIDE = 16  # rows
 _HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
 _WHOLE = (Fault.BODY_CRC, Fault.PROPERTY_CRC)
-
-
-class Kind(StrEnum):
-    """What a range of the log is if it is not sound."""
-
-    DAMAGED = "damaged"
-    STALE = "stale"  # records from before the log was cut, or with another physicalOffset
-    CONTENT = "content"  # one record of which only a CRC is wrong; it is dispatched
-    MISSING = "missing"  # the segment's file is gone, or ends before this range
-
-
-class Damage(NamedTuple):
-    """One range [offset, end) of the log, in physical offsets, and the first fault in it."""
-
-    offset: int
-    end: int
-    kind: Kind
-    fault: Fault
-    size: int  # what totalSize says at `offset`
-    value: int | None  # the value of the field at fault, if it is one of a record's first fields
-    follows: str  # what stands at `end`: record, stale record, BLANK, zeros, segment's end
-
-    @property
-    def length(self) -> int:
-        return self.end - self.offset
 
 
 class Before(NamedTuple):
@@ -101,13 +78,17 @@ class TolerantScan:
         self.live_end = start  # where the last live record ends
         self.ranges = 0
         self.most_ranges = MOST_RANGES
-        self._dispatched = Dispatched(buffers)
         self._known: dict[tuple[str, int], int] = {}
-        self._suspect = False  # damage was met, so that stale records may follow
-        self._held: Damage | None = None  # a range not reported yet, as the next one may extend it
+        self._buffers = buffers
+        self._dispatched = Dispatched(buffers, self._known)
+        self._stride_rows = _LEAST_STRIDE
+        self._stride_faults = np.zeros(len(buffers.rows), np.uint8)
+        self._stride_values = np.zeros(len(buffers.rows), np.int64)
+        self._suspect = False  # stale records may follow
+        self._held: Damage | None = None  # it may go on
 
     def run(self) -> Iterator[Any]:
-        """Yields IndexPuts, Runs and Damage, each in the log's order, and last one End.
+        """Yields IndexPuts, Runs, Damage and Ranges, each in the log's order, and last one End.
 
         End.fault: BLANK where the segment ends as it should, ZEROS where only zeros follow
         from End.next on, else NONE: it is damaged up to its end.
@@ -133,6 +114,8 @@ class TolerantScan:
                 at = yield from self._blank(at)
             elif fault != Fault.NONE:
                 at = yield from self._damaged(at, fault)
+                if self._suspect:
+                    at = yield from self._strides(at)
         end.next = at
         yield from self.outputs.empty()
         yield from self._let_go()
@@ -192,6 +175,106 @@ class TolerantScan:
                 good += 1
             rows, wrong = rows[good:], wrong[good:]
 
+    def _strides(self, at: int) -> Generator[Any, None, int]:
+        """Take records and ordinary ranges from the record at `at` on, thousands at a time.
+
+        What is not ordinary is left to the rest of this class; where it stands. After a stop in
+        the midst of a stride the next is short, so that little is walked twice.
+        """
+        while True:
+            window = self.walk.load(at)
+            rows = self._buffers.rows[: self._stride_rows]
+            count = stride(
+                window, len(window), self.segment_end - at, at, self.rules.records, rows,
+                self._stride_faults, self._stride_values,
+            )  # fmt: skip
+            taken, at = yield from self._take(at, window, rows[:count])
+            if taken < count:
+                self._stride_rows = _LEAST_STRIDE
+                return at
+            if count < len(rows):
+                return at
+            self._stride_rows = min(4 * len(rows), len(self._buffers.rows))
+
+    def _take(self, at: int, window: Bytes, rows: Rows) -> Generator[Any, None, tuple[int, int]]:
+        """Dispatch a stride's rows and report its ranges; (rows taken, where the scan stands).
+
+        Stops at a row that may be stale, at a malformed one, and at one that fails a CRC and that
+        no sound record follows at once.
+        """
+        wrong = self.walk.marks(window, rows) if len(rows) else None
+        faults, most = self._stride_faults, len(rows)
+        if wrong is not None:
+            alone = np.append(faults[1:most] != Fault.NONE, True)
+            ends = np.flatnonzero((wrong != Fault.NONE) & alone)
+            most = int(ends[0]) if len(ends) else most
+        good = yield from self._dispatch_fresh(window, rows[:most])
+        if good == 0:
+            return 0, at
+        last = rows[good - 1]
+        self.live_end = int(last["physicalOffset"]) + int(last["size"])
+        yield from self._report_stride(rows[:good], wrong)
+        self._suspect = good < len(rows) and faults[good] != Fault.NONE
+        if self._suspect:
+            found = int(rows["physicalOffset"][good])
+            fault = Fault(int(faults[good]))
+            kind = Kind.STALE if fault == Fault.PLACE else Kind.DAMAGED
+            yield from self._report(kind, self.live_end, found, fault, "record")
+            return good, found
+        return good, self.live_end
+
+    def _dispatch_fresh(self, window: Bytes, rows: Rows) -> Generator[Any, None, int]:
+        """Dispatch rows up to one that may be stale or is malformed; how many."""
+        stale_can_be = self.before.is_last
+        if not stale_can_be:
+            good, _ = yield from self.outputs.dispatch(window, rows)
+            return good
+        good, suspect, fault = 0, self._suspect, int(Fault.NEED_MORE)
+        while fault == Fault.NEED_MORE and good < len(rows):
+            last = self.end.last_timestamp if self.end.records else self.before.timestamp
+            canon, greatest = self._dispatched.look()
+            outputs, buffers = self.outputs, self._buffers
+            more, fault = dispatch_fresh(
+                window, rows[good:], self._stride_faults[good:], suspect,
+                _NEVER if last is None else last, canon, greatest, outputs.rules.dispatch,
+                outputs.delays, outputs.batches, buffers.table, buffers.puts, buffers.places,
+            )  # fmt: skip
+            outputs.count(rows[good : good + more])
+            good += more
+            suspect = suspect and more == 0
+            if fault == Fault.NEED_MORE:
+                yield from outputs.make_room()
+        return good
+
+    def _report_stride(self, rows: Rows, wrong: Marks | None) -> Generator[Any, None, None]:
+        """Report the ranges before and of a stride's rows."""
+        after = np.flatnonzero(self._stride_faults[: len(rows)])
+        ranges = np.zeros(len(after), RANGE)
+        ranges["offset"] = rows["physicalOffset"][after - 1] + rows["size"][after - 1]
+        ranges["end"] = rows["physicalOffset"][after]
+        ranges["size"] = ranges["end"] - ranges["offset"]
+        ranges["value"] = self._stride_values[after]
+        ranges["hasValue"] = 1
+        ranges["fault"] = self._stride_faults[after]
+        stale = ranges["fault"] == Fault.PLACE
+        ranges["kind"] = np.where(stale, KINDS.index(Kind.STALE), KINDS.index(Kind.DAMAGED))
+        if wrong is not None:
+            content = [
+                self._content(rows[i], int(wrong[i])) for i in np.flatnonzero(wrong[: len(rows)])
+            ]
+            ranges = np.append(ranges, np.array(content, RANGE))
+            ranges = ranges[np.argsort(ranges["offset"])]
+        if len(ranges):
+            yield from self._let_go()
+            self.ranges += len(ranges)
+            yield Ranges(ranges)
+
+    def _content(self, row: Any, fault: int) -> tuple[int, ...]:
+        at = int(row["physicalOffset"])
+        told = self._values_at(at, Fault(fault))
+        end = at + int(row["size"])
+        return as_row(Damage(at, end, Kind.CONTENT, Fault(fault), *told, "record"))
+
     def _stale(self, window: Bytes, rows: Rows) -> int:
         """How many rows are stale, counted from the first one up to the first that is live."""
         if not self.before.is_last:
@@ -235,7 +318,8 @@ class TolerantScan:
         return self.segment_end
 
     def _damaged(self, at: int, fault: Fault) -> Generator[Any, None, int]:
-        """Report the damage at `at`; returns the offset at which the scan goes on."""
+        """Report the damage at `at`; where the scan goes on."""
+        self.prover.stand(at)
         kind = Kind.DAMAGED
         found = NOT_FOUND
         parts = self.prover.lengths(at)
@@ -311,47 +395,60 @@ class TolerantScan:
 
 
 class Dispatched:
-    """The greatest queueOffset of each queue among the puts that are still in the buffers.
+    """What the queues hold, of those that still have puts in the buffers: greatest queueOffsets.
 
     It is asked for at each damaged range, of which there may be a million. So that the buffers
     need not be emptied each time, it reads them as they are, and looks at each put only once.
     """
 
-    def __init__(self, buffers: Buffers) -> None:
-        self._buffers = buffers
+    def __init__(self, buffers: Buffers, known: dict[tuple[str, int], int]) -> None:
+        """known: what the puts said that the buffers no longer hold."""
+        self._buffers, self._known = buffers, known
         self._emptied = buffers.emptied
         self._seen = 0
-        self._numbers: dict[tuple[str, int], list[int]] = {}  # spellings that Java decodes alike
+        self._firsts: dict[tuple[str, int], int] = {}
         self._named = 0
-        self._greatest = np.full(64, _NEVER, np.int64)
+        self._canon = np.zeros(
+            64, np.int64
+        )  # a queue's number -> the first that Java decodes alike
+        self._greatest = np.full(64, _NEVER, np.int64)  # by the first number
 
     def _clear(self) -> None:
         """The buffers have been emptied."""
         self._emptied = self._buffers.emptied
         self._seen = self._named = 0
-        self._numbers.clear()
+        self._firsts.clear()
         self._greatest.fill(_NEVER)
 
     def greatest(self, key: tuple[str, int]) -> int:
         """The greatest queueOffset of a queue, _NEVER where it has none here."""
-        self._look()
-        return max((int(self._greatest[n]) for n in self._numbers.get(key, ())), default=_NEVER)
+        self.look()
+        first = self._firsts.get(key)
+        return _NEVER if first is None else int(self._greatest[first])
 
-    def _look(self) -> None:
+    def look(self) -> tuple[np.ndarray, np.ndarray]:
+        """(the first number of each number's queue, what queues have by first number)."""
         if self._emptied != self._buffers.emptied:
             self._clear()
         puts = self._buffers.puts.queue[self._seen : int(self._buffers.puts.used[0])]
-        if len(puts) == 0:
-            return
-        self._seen += len(puts)
+        if len(puts):
+            self._name()
+            self._seen += len(puts)
+            np.maximum.at(self._greatest, self._canon[puts["queue"]], puts["queueOffset"])
+        return self._canon[: self._named], self._greatest
+
+    def _name(self) -> None:
         table = self._buffers.table
         known = int(table.used[0])
         if known > len(self._greatest):
-            more = np.full(2 * known - len(self._greatest), _NEVER, np.int64)
-            self._greatest = np.append(self._greatest, more)
+            more = 2 * known - len(self._greatest)
+            self._greatest = np.append(self._greatest, np.full(more, _NEVER, np.int64))
+            self._canon = np.append(self._canon, np.zeros(more, np.int64))
         for number in range(self._named, known):
             row = table.rows[number]
             name = table.names[int(row["nameAt"]) : int(row["nameEnd"])].tobytes()
-            self._numbers.setdefault((decode(name), int(row["queueId"])), []).append(number)
+            key = decode(name), int(row["queueId"])
+            first = self._canon[number] = self._firsts.setdefault(key, number)
+            if first == number:
+                self._greatest[number] = self._known.get(key, _NEVER)
         self._named = known
-        np.maximum.at(self._greatest, puts["queue"], puts["queueOffset"])

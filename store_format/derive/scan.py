@@ -179,12 +179,16 @@ class Outputs:
             )  # fmt: skip
             done += more
             if fault == Fault.NEED_MORE:
-                puts = self.buffers.puts.used[1]
-                yield from self._give_puts() if puts else self._give_runs()
-        self._count(rows[:done])
+                yield from self.make_room()
+        self.count(rows[:done])
         return done, Fault(fault)
 
-    def _count(self, rows: Any) -> None:
+    def make_room(self) -> Iterator[IndexPuts | Runs]:
+        """Give what fills the outputs."""
+        yield from self._give_puts() if self.buffers.puts.used[1] else self._give_runs()
+
+    def count(self, rows: Any) -> None:
+        """Note that rows were dispatched."""
         if len(rows) == 0:
             return
         self.end.records += len(rows)

@@ -131,7 +131,7 @@ class Walk:
                     fault = Fault.NONE
                     if self._doubt is None:
                         self._window = self._window[:0]
-                step = Step(at, window, rows, self._marks(window, rows), at + stood, fault)
+                step = Step(at, window, rows, self.marks(window, rows), at + stood, fault)
             yield step
             at = step.next
             if step.fault != Fault.NONE:
@@ -178,8 +178,8 @@ class Walk:
                 return Fault.BODY_CRC
         return Fault.PROPERTY_CRC if bad_seal else Fault.NONE
 
-    def _marks(self, window: Bytes, rows: Rows) -> Marks | None:
-        """For each row the Fault of a CRC that does not match, or 0; None where all CRCs match."""
+    def marks(self, window: Bytes, rows: Rows) -> Marks | None:
+        """Each row's fault in what a CRC covers; None where there is none."""
         wrong: Marks | None = None
         if self._checks.property:
             bad = self._bad_property_crcs(window, rows)

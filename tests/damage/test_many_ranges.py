@@ -3,6 +3,7 @@
 import io
 import json
 import struct
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -16,9 +17,12 @@ from reput.jobs.engine.damage import RANGES_LISTED, map_damage
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.rebuild import SALVAGE
 from reput.jobs.verify import verify
+from reput.store_format.damage import tolerant
+from reput.udfs import damage as udfs_damage
 from reput.udfs import lost, ranges
+from reput.udfs.staging import past_of
 from tests.damage.test_salvage import check_queues
-from tests.damaged import Damaged, damaged, entries, messages, salvage
+from tests.damaged import START, Damaged, damaged, entries, messages, salvage
 from tests.in_process import (
     OUTPUT,
     STORE,
@@ -168,3 +172,77 @@ def test_random_ranges(seed: int) -> None:
     rebuilt = salvage(log.log, rng.choice([1, 7, 64]), seed)
     check_queues(log, rebuilt, lost_ones)
     assert len(entries(rebuilt, "T", 0)) > 0
+
+
+def hurt(seed: int) -> Damaged:
+    """Every second message damaged in some way, a few moved in time or to a queueOffset again."""
+    rng = Random(seed)
+    made = messages(300, queues=rng.choice([1, 3]))
+    for number in rng.sample(range(300), rng.choice([0, 30])):
+        stored, position = START + rng.randrange(300), rng.randrange(100)
+        made[number] = replace(
+            made[number], store_timestamp=stored, queue_offset=position,
+            topic=rng.choice(["T", "Other"]),
+        )  # fmt: skip
+    log = damaged(made, rng.choice([1 << 12, 1 << 16]))
+    ways = rng.choice([(5,), (5, 35), (5, 35, 90), (5, 35, 90, 3)])
+    for number in range(1, 300, rng.choice([2, 3])):
+        log.flip(number, rng.choice(ways))
+    return log
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_strides_find_what_one_by_one_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ordinary ranges are taken thousands at a time; nothing may depend on it."""
+    log = hurt(seed)
+    by_strides = salvage(log.log)
+    monkeypatch.setattr(tolerant, "_LEAST_STRIDE", 2)
+    shorter = salvage(log.log)
+    monkeypatch.setattr(tolerant, "stride", lambda *_: 0)
+    one_by_one = salvage(log.log)
+    for made in (by_strides, shorter):
+        assert made.files == one_by_one.files
+        assert made.summary.damage == one_by_one.summary.damage
+        assert made.summary.warnings == one_by_one.summary.warnings
+
+
+def test_ordinary_ranges_are_not_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 0.1 ms a range a million of them take minutes, so that few may go by Python."""
+    log = damaged(messages(COUNT), 1 << 19)
+    for number in range(1, COUNT, 2):
+        log.flip(number, 5)
+    one_by_one: list[int] = []
+    whole = tolerant.TolerantScan._damaged
+
+    def counted(self: tolerant.TolerantScan, at: int, fault: Any) -> Any:
+        one_by_one.append(at)
+        return whole(self, at, fault)
+
+    monkeypatch.setattr(tolerant.TolerantScan, "_damaged", counted)
+    rebuilt = salvage(log.log)
+    assert rebuilt.summary.damage["range_count"] == COUNT // 2
+    assert len(one_by_one) < 20
+
+
+def test_progress_moves_within_a_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, int]] = []
+    whole = udfs_damage.past_name
+
+    def noted(run: str, done: int, found: int) -> str:
+        told.append((done, found))
+        return whole(run, done, found)
+
+    monkeypatch.setattr(udfs_damage, "TOLD_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(udfs_damage, "past_name", noted)
+    log = damaged(messages(COUNT), 1 << 19)
+    for number in range(1, COUNT - 4, 2):
+        log.flip(number, 3)
+    salvage(log.log)
+    assert told == sorted(told)
+    assert len({done for done, _ in told}) > 1
+    assert told[-1] == (1 << 19, COUNT // 2 - 2)
+    names = [whole("scan-00000003-ab", *each) for each in told]
+    assert past_of([*names, "scan-00000003-ab.runs", whole("scan-00000004-cd", 5, 1)]) == (
+        (1 << 19) + 5,
+        COUNT // 2 - 1,
+    )

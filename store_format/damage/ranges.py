@@ -1,0 +1,64 @@
+"""What a scan past damage reports: ranges of the log, one by one or many as rows."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.store_format.faults import Fault
+
+
+class Kind(StrEnum):
+    """What a range of the log is, if not sound."""
+
+    DAMAGED = "damaged"
+    STALE = "stale"  # records of an earlier time, or of another place
+    CONTENT = "content"  # one record that only fails a CRC; it is dispatched
+    MISSING = "missing"  # no file, or it ends before
+
+
+class Damage(NamedTuple):
+    """One range [offset, end) of the log, in physical offsets, and what was wrong first."""
+
+    offset: int
+    end: int
+    kind: Kind
+    fault: Fault
+    size: int  # what totalSize says at `offset`
+    value: int | None  # what the field at fault says, where it is one of the record's first
+    follows: str  # what stands at `end`: record, stale record, BLANK, zeros, segment's end
+
+    @property
+    def length(self) -> int:
+        return self.end - self.offset
+
+
+KINDS = tuple(Kind)
+FOLLOWS = ("record", "stale record", "BLANK", "zeros", "segment's end", "the log's end")
+
+# One row a range, see Damage. kind and follows: numbers in the tuples above.
+RANGE = np.dtype(
+    [
+        ("offset", "<i8"),
+        ("end", "<i8"),
+        ("size", "<i8"),
+        ("value", "<i8"),
+        ("hasValue", "u1"),
+        ("kind", "u1"),
+        ("fault", "u1"),
+        ("follows", "u1"),
+    ]
+)
+
+
+class Ranges(NamedTuple):
+    """Ranges in the log's order, RANGE rows; a live record follows each of them."""
+
+    rows: np.ndarray
+
+
+def as_row(d: Damage) -> tuple[int, ...]:
+    """The RANGE row of a range."""
+    value = d.value if d.value is not None else 0
+    row = (d.offset, d.end, d.size, value, d.value is not None, KINDS.index(d.kind))
+    return (*row, int(d.fault), FOLLOWS.index(d.follows))

@@ -99,7 +99,7 @@ def ours(
     shutil.rmtree(output, ignore_errors=True)
     words = ["rebuild", str(store), "--output", str(output), "--rocketmq", RELEASE, "--json"]
     master = ["--master", f"local[{cores}]"]
-    done = run([*before, sys.executable, "-m", "jobs", *words, *master, *more])
+    done = run([*before, sys.executable, "-m", "reput", *words, *master, *more])
     return Rebuilt(checked(done), said(done))
 
 

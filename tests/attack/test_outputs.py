@@ -252,7 +252,7 @@ def test_real_processes(world: World, command: str) -> None:
     before = everything(world.root)
     for name in ("the store", "its parent", "a link", "its log", "another folder of the log"):
         done = subprocess.run(
-            [sys.executable, "-m", "jobs", command, str(world.store), "--output",
+            [sys.executable, "-m", "reput", command, str(world.store), "--output",
              world.outputs()[name], "--replace", "--rocketmq", "5.3.3", *words],
             capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
         )  # fmt: skip

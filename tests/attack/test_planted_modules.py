@@ -95,7 +95,7 @@ def test_python_m_drops_the_folder_once_ours_runs(planted: Path) -> None:
     """What Python imports before our first line (runpy, jobs itself) is out of our hands."""
     for name in ("jobs", "runpy", "pkgutil", "typing", "importlib"):
         (planted / f"{name}.py").unlink(missing_ok=True)
-    done = run(planted, sys.executable, "-m", "jobs", "--help")
+    done = run(planted, sys.executable, "-m", "reput", "--help")
     assert done.returncode == 0, done.stderr
     assert imported(planted) == []
 

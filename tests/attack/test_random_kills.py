@@ -68,7 +68,7 @@ def _line(command: str, folder: Path) -> list[str]:
 
 def _start(words: list[str], temporary: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "jobs", *words],
+        [sys.executable, "-m", "reput", *words],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

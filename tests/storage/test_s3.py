@@ -296,7 +296,7 @@ def test_dump_reads_an_object(capsys: pytest.CaptureFixture[str]) -> None:
 def test_through_spark_by_the_command(output: str, tmp_path: Path) -> None:
     about = battery.golden()
     done = subprocess.run(
-        [sys.executable, "-m", "jobs", "rebuild", f"{URL}/store", "--output", output,
+        [sys.executable, "-m", "reput", "rebuild", f"{URL}/store", "--output", output,
          "--rocketmq", about.version, "--master", "local[2]", "--json", *SIZES],
         capture_output=True, text=True, check=False,
     )  # fmt: skip

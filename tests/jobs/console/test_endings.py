@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 
 def reput(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "jobs", *words], cwd=ROOT, env={**os.environ, **env},
+        [sys.executable, "-m", "reput", *words], cwd=ROOT, env={**os.environ, **env},
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 
@@ -160,7 +160,7 @@ def test_a_broker_s_file_that_is_none(
 def test_closed_streams(tmp_path: Path) -> None:
     path = checkpoint(tmp_path)
     for closed in (">&-", "<&-", "2>&-", ">&- 2>&- <&-"):
-        done = shell(f'"$1" -m jobs dump "$2" {closed}', path)
+        done = shell(f'"$1" -m reput dump "$2" {closed}', path)
         assert (done.returncode, done.stderr) == (0, ""), closed
     assert (tmp_path / "checkpoint").read_bytes() == bytes(4096)
 
@@ -169,16 +169,16 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     folder = tmp_path / "consumequeue" / "T" / "0"
     folder.mkdir(parents=True)
     (folder / f"{0:020d}").write_bytes(bytes(range(20)) * 20_000)
-    script = '"$1" -m jobs dump "$2" | head -1; exit ${PIPESTATUS[0]}'
+    script = '"$1" -m reput dump "$2" | head -1; exit ${PIPESTATUS[0]}'
     done = shell(script, str(folder / f"{0:020d}"))
     assert (done.returncode, done.stderr) == (0, "")
-    done = shell('"$1" -m jobs --help | head -1; exit ${PIPESTATUS[0]}')
+    done = shell('"$1" -m reput --help | head -1; exit ${PIPESTATUS[0]}')
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_under_the_output(tmp_path: Path) -> None:
-    done = shell('"$1" -m jobs dump "$2" > /dev/full', checkpoint(tmp_path))
+    done = shell('"$1" -m reput dump "$2" > /dev/full', checkpoint(tmp_path))
     assert done.returncode == 3
     assert "No space left on device" in done.stderr
     assert done.stderr.count("\n") == 1

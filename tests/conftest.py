@@ -44,7 +44,7 @@ def commands_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reput.jobs.cli.command_session", session)
     monkeypatch.setattr(pyspark.sql, "functions", functions)
     # Where kernels are still to be compiled, a stage is long enough for progress to be told.
-    monkeypatch.setattr("reput.jobs.engine.progress._LINE_SECONDS", 3600)
+    monkeypatch.setattr("reput.jobs.console.progress._LINE_SECONDS", 3600)
 
 
 @pytest.hookimpl(wrapper=True)

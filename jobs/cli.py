@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from reput.jobs.console.ending import ending, flush, open_streams
+from reput.jobs.console.kernel_cache import tell_of_no_cache
 from reput.jobs.console.options import DAMAGE, DONE, add_store, told_to_jobs
 from reput.jobs.spark.session import command_session
 from reput.jobs.spark.signals import ending_by_signals
@@ -88,6 +89,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         with ending_by_signals():
             arguments = _parser().parse_args(words)
+            tell_of_no_cache()
             code: int = arguments.run(arguments)
     except SystemExit:  # of --help, or of a wrong option
         flush(DONE)

@@ -1,4 +1,4 @@
-"""Say it where compiled kernels cannot be kept where they should be: each start takes longer then."""
+"""Say where compiled kernels cannot be kept as they should be: each start takes longer then."""
 
 import os
 import sys

@@ -29,7 +29,8 @@ _SHOWN = 5
 _HELP = """\
 Removes what killed runs of rebuild, repair, recover, check and verify left (of the last three in
 the temporary folder too, and Spark's own folders there), and of a killed writer the index files
-that were not yet in their place (.reput-index), and brings killed installations to their end. What a running process holds stays, and so does what is not this user's alone.
+that were not yet in their place (.reput-index). Brings killed installations to their end. What a
+running process holds stays, and so does what is not this user's alone.
 Exit codes: 0 done, or nothing to do; 1 --dry-run found something; 2 nobody said yes, or wrong
 usage; 3 something could not be removed.
 

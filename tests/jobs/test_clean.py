@@ -204,7 +204,8 @@ def test_no_command_minds_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """check, verify, recover, repair and install say the same with it as without."""
-    monkeypatch.setattr("reput.jobs.spark.session.command_session", cli.command_session)
+    no_spark = vars(cli)["command_session"]
+    monkeypatch.setattr("reput.jobs.spark.session.command_session", no_spark)
     told = ["--rocketmq", "5.3.3"]
     for name, value in SETTINGS.items():
         told += ["--set", f"{name}={value}"]

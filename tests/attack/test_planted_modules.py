@@ -92,8 +92,8 @@ def test_other_ways_to_start_a_session(planted: Path, tmp_path: Path, how: str) 
 
 @pytest.mark.skipif(not REPUT.exists(), reason="the command is not installed")
 def test_python_m_drops_the_folder_once_ours_runs(planted: Path) -> None:
-    """What Python imports before our first line (runpy, jobs itself) is out of our hands."""
-    for name in ("jobs", "runpy", "pkgutil", "typing", "importlib"):
+    """What Python imports before our first line (runpy, reput itself) is out of our hands."""
+    for name in ("reput", "runpy", "pkgutil", "typing", "importlib"):
         (planted / f"{name}.py").unlink(missing_ok=True)
     done = run(planted, sys.executable, "-m", "reput", "--help")
     assert done.returncode == 0, done.stderr

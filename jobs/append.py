@@ -12,6 +12,7 @@ import pyarrow as pa
 from reput.jobs.console.options import DAMAGE, DONE, USAGE, setting_layers
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_of
+from reput.jobs.engine.in_place import refuse_shared_segments, refuse_what_is_no_store
 from reput.jobs.engine.outputs import Input, inputs_of, refuse_overlap
 from reput.jobs.engine.plan import topic_attributes
 from reput.jobs.engine.progress import Done, Progress
@@ -114,6 +115,8 @@ def run(arguments: argparse.Namespace) -> int:
     """
     store = _local_store(arguments.store)
     refuse_overlap(LocalStorage(), store, _inputs(arguments))
+    refuse_what_is_no_store(store)
+    refuse_shared_segments(store)
     rules = profile(arguments.rocketmq)
     given = merge_layers(*setting_layers(arguments))
     settings = writer_settings_from(given, release=rules.release)

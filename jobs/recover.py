@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from reput.jobs.console.options import DAMAGE, DONE, add_consent, add_store, consent, told_to_jobs
 from reput.jobs.engine.after_crash import read_checkpoint
+from reput.jobs.engine.in_place import refuse_shared_segments
 from reput.jobs.engine.index_names import names_after
 from reput.jobs.engine.link import Break, Linked
 from reput.jobs.engine.outputs import inputs_of
@@ -144,6 +145,7 @@ class _Recovery:
             raise StoreError("storePathCommitLog: recover works on a log in STORE/commitlog only")
         if os.path.islink(f"{store}/{CUT}"):
             raise StoreError(f"{store}/{CUT}: is a link; recover keeps there what it cuts")
+        refuse_shared_segments(store)
         about = os.lstat(store)
         self._times = about.st_atime_ns, about.st_mtime_ns
         self._changed = False

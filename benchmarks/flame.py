@@ -1,7 +1,7 @@
 """A flame graph from collapsed stacks: `python -m benchmarks.flame FILE.raw > flame.svg`.
 
 FILE.raw comes from py-spy, which is not among the dependencies (pip install py-spy):
-`py-spy record --subprocesses -f raw -o FILE.raw -- .venv/bin/python -m jobs rebuild ...`.
+`py-spy record --subprocesses -f raw -o FILE.raw -- .venv/bin/python -m reput rebuild ...`.
 """
 
 import argparse

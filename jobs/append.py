@@ -11,6 +11,7 @@ import pyarrow as pa
 from reput.jobs.console.options import DAMAGE, DONE, USAGE, setting_layers
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_of
+from reput.jobs.engine.in_place import refuse_shared_segments, refuse_what_is_no_store
 from reput.jobs.engine.open_writer import local_store, open_writer
 from reput.jobs.engine.outputs import Input, inputs_of, refuse_overlap
 from reput.jobs.engine.progress import Done, Progress
@@ -110,7 +111,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises SettingError, UnknownRelease, StoreError, OSError.
     """
-    refuse_overlap(LocalStorage(), local_store(arguments.store), _inputs(arguments))
+    store = local_store(arguments.store)
+    refuse_overlap(LocalStorage(), store, _inputs(arguments))
+    refuse_what_is_no_store(store)
+    refuse_shared_segments(store)
     rules = profile(arguments.rocketmq)
     warnings: list[str] = []
     # opened before the store is: a missing file must not make one

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from reput.jobs.console.options import DAMAGE, DONE, FAILED, add_consent, consen
 from reput.jobs.engine.install_place import finish_killed, foreign_installs
 from reput.jobs.engine.staging import places, staged
 from reput.jobs.spark.session_folder import abandoned_session_folders, remove_session_folder
-from reput.store_format.disk.files import StoreInUse
-from reput.store_format.disk.locks import is_our_folder
+from reput.store_format.disk.files import DiskFiles, StoreInUse
+from reput.store_format.disk.locks import holder_text, is_our_folder
+from reput.store_format.names import LOCK, STAGED_INDEX
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
@@ -26,8 +28,9 @@ _SHOWN = 5
 
 _HELP = """\
 Removes what killed runs of rebuild, repair, recover, check and verify left (of the last three in
-the temporary folder too, and Spark's own folders there), and brings killed installations to their
-end. What a running process holds stays, and so does what is not this user's alone.
+the temporary folder too, and Spark's own folders there), and of a killed writer the index files
+that were not yet in their place (.reput-index). Brings killed installations to their end. What a
+running process holds stays, and so does what is not this user's alone.
 Exit codes: 0 done, or nothing to do; 1 --dry-run found something; 2 nobody said yes, or wrong
 usage; 3 something could not be removed.
 
@@ -47,6 +50,7 @@ class Cleaned:
     done: bool = False
     leftovers: list[str] = field(default_factory=list)  # their processes are gone
     sessions: list[str] = field(default_factory=list)  # Spark's folders of killed commands
+    staged_index: list[str] = field(default_factory=list)  # of a killed writer
     installs: list[str] = field(default_factory=list)  # killed ones: finished, or taken back
     in_use: list[str] = field(default_factory=list)  # a running process holds them
     unknown: list[str] = field(default_factory=list)  # nobody can tell whether one does
@@ -56,14 +60,13 @@ class Cleaned:
     @property
     def needed(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.leftovers or self.sessions or self.installs)
+        return bool(self.leftovers or self.sessions or self.staged_index or self.installs)
 
     def text(self) -> str:
         """What a person reads at the end."""
         verb = "removed" if self.done else "would remove"
-        lines = [
-            f"{verb} {path}" for path in self.leftovers + self.sessions if path not in self.failed
-        ]
+        folders = self.leftovers + self.sessions + self.staged_index
+        lines = [f"{verb} {path}" for path in folders if path not in self.failed]
         verb = "finished" if self.done else "would finish"
         lines += [f"{verb} the installation that left {path}" for path in self.installs]
         lines += [f"could not remove {path}" for path in self.failed]
@@ -93,18 +96,21 @@ def clean(
     about.sessions = abandoned_session_folders()
     if isinstance(storage, LocalStorage) and os.path.isdir(about.path):
         _installs(about, dry_run=True)
+        _look_for_staged_index(about)
     if about.needed and not dry_run:
-        names = about.leftovers + about.sessions + about.installs
+        names = about.leftovers + about.sessions + about.staged_index + about.installs
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         confirm(f"remove {', '.join(names[:_SHOWN])}{more}")
         for folder in about.leftovers:
             storage.remove_tree(folder)
         if about.installs:
             _installs(about, dry_run=False)
+        if about.staged_index:
+            _remove_staged_index(about)
         about.done = True
         again = Cleaned(about.path)
         _look(storage, again, idle)
-        about.failed = again.leftovers
+        about.failed += again.leftovers
         about.failed += [path for path in about.sessions if not remove_session_folder(path)]
     return about
 
@@ -127,6 +133,36 @@ def _look(storage: Storage, about: Cleaned, idle: bool) -> None:
                 about.leftovers.append(path)
             else:
                 (about.unknown if gone is None else about.in_use).append(path)
+
+
+def _look_for_staged_index(about: Cleaned) -> None:
+    """What a killed writer left of the index: the next one removes it too, when it opens."""
+    folder = os.path.join(about.path, STAGED_INDEX)
+    in_store = os.path.isfile(os.path.join(about.path, LOCK))  # each writer leaves that file
+    if not in_store or os.path.islink(folder) or not os.path.isdir(folder):
+        return
+    holder = LocalStorage().lock_holder(about.path)
+    if holder is None:
+        about.staged_index.append(folder)
+    else:
+        about.in_use.append(f"{folder} ({holder_text(holder)} has the store open)")
+
+
+def _remove_staged_index(about: Cleaned) -> None:
+    """Remove it while the store's lock is held, so that no writer begins meanwhile."""
+    files = DiskFiles.as_owned_by(os.stat(about.path), about.path)
+    try:
+        release = files.lock(LOCK)
+    except StoreInUse as error:
+        about.in_use.append(str(error))
+        about.staged_index = []
+        return
+    try:
+        for folder in about.staged_index:
+            shutil.rmtree(folder, ignore_errors=True)
+            about.failed += [folder] * os.path.lexists(folder)
+    finally:
+        release()
 
 
 def _installs(about: Cleaned, dry_run: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from reput import __version__
 from reput.jobs.console.ending import ending, flush, open_streams
+from reput.jobs.console.kernel_cache import tell_of_no_cache
 from reput.jobs.console.options import DONE
 from reput.jobs.spark.signals import ending_by_signals
 
@@ -57,6 +58,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         with ending_by_signals():
             arguments = _parser().parse_args(words)
+            tell_of_no_cache()
             code: int = arguments.run(arguments)
     except SystemExit:  # of --help, or of a wrong option
         flush(DONE)

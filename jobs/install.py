@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 import uuid
 from collections.abc import Callable
@@ -40,6 +41,8 @@ from reput.store_format.storage.local import LocalStorage
 
 # What of a manifest a store's note keeps.
 NOTED = frozenset(("store", "rocketmq", "settings", "log_start", "log_end", "inputs"))
+_OFFSET_MAX = 2**63 - 1
+_SEGMENT = re.compile(r"(?:[^\0]*/)?\d{20}", re.ASCII)
 
 
 @dataclass
@@ -115,8 +118,9 @@ def undo_install(
         note = read_note(place.files, f"{kept_name(place.name)}/{NOTE}")
         if note is None:
             raise StoreError(f"{about.kept}: there is no set that an install has replaced")
-        if not note.keys() >= NOTED:
-            raise StoreError(f"{about.kept}/{NOTE}: is no note of an install")
+        wrong = wrong_in(note)
+        if wrong:
+            raise StoreError(f"{about.kept}/{NOTE}: is no note of an install: {wrong}")
         check_no_links(place.files, kept_name(place.name))
         check_not_grown(place.path, note)
         about.log_end = note["log_end"]
@@ -135,9 +139,40 @@ def read_manifest(folder: str) -> dict[str, Any]:
         manifest = parse_manifest(LocalStorage().read_bytes(path), path, REBUILT)
     except FileNotFoundError:
         raise StoreError(f"{path}: no such file: this is no set that reput has rebuilt") from None
-    if not manifest.keys() >= NOTED:
-        raise StoreError(f"{path}: is no manifest of a rebuild: it does not say of which log")
+    wrong = wrong_in(manifest)
+    if wrong:
+        raise StoreError(f"{path}: is no manifest of a rebuild: {wrong}")
     return manifest
+
+
+def wrong_in(noted: dict[str, Any]) -> str | None:
+    """What is wrong in what a manifest or a note says of its log; None where nothing is."""
+    missing = sorted(NOTED - noted.keys())
+    if missing:
+        return f"it does not say {', '.join(missing)}"
+    for name in ("store", "rocketmq"):
+        if not isinstance(noted[name], str) or "\0" in noted[name]:
+            return f"its {name} is no text"
+    for name in ("log_start", "log_end"):
+        if type(noted[name]) is not int or not 0 <= noted[name] <= _OFFSET_MAX:
+            return f"its {name} is no offset"
+    settings, inputs = noted["settings"], noted["inputs"]
+    if not isinstance(settings, dict) or not all(
+        isinstance(value, (str, int, float)) for value in settings.values()
+    ):
+        return "its settings are none"
+    if not isinstance(inputs, list) or not all(_is_input(each) for each in inputs):
+        return "its inputs are no segments"
+    return None
+
+
+def _is_input(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("path"), str)
+        and _SEGMENT.fullmatch(entry["path"]) is not None
+        and type(entry.get("mtime_ns")) is int
+    )
 
 
 def note_of(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
+from reput.jobs.engine.in_place import refuse_shared_segments
 from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import REFUSE, StoreError
 from reput.store_format.release.settings import settings_from
@@ -81,6 +82,7 @@ def _refuse(store: str, settings: Mapping[str, str]) -> None:
         raise StoreError("storePathCommitLog: recover works on a log in STORE/commitlog only")
     if os.path.islink(f"{store}/{CUT}"):
         raise StoreError(f"{store}/{CUT}: is a link; recover keeps there what it cuts")
+    refuse_shared_segments(store)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

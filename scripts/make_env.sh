@@ -9,7 +9,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cache=${REPUT_CACHE:-${HOME:?}/.cache/reput}
-mkdir -p "$cache"
+# Compiled code is kept there, and used only if nobody else may write to it: whatever the umask, and
+# also where an older run of this has made the folders.
+(umask 022 && mkdir -p "$cache")
+for folder in "$cache" "$cache/kernels" "$cache"/kernels/* "$cache/class-data"; do
+    if [ -O "$folder" ] && [ ! -L "$folder" ]; then chmod go-w "$folder"; fi
+done
 export PIP_CACHE_DIR="$cache/pip" PIP_DISABLE_PIP_VERSION_CHECK=1
 
 # Two makes at once (an editor's and a terminal's) must not build over each other.

@@ -1,1 +1,6 @@
 """How numba compiles the kernels, and the kernels that all others use: numbers, texts and CRCs."""
+
+from reput.store_format.kernels.numba_alone import without_settings_of_the_folder
+
+with without_settings_of_the_folder():
+    import numba  # noqa: F401  (before any module here imports parts of it)

@@ -9,13 +9,8 @@ calls, and would go on with the old rule. So the name of the cache folder is a h
 of this package (docs/decisions/0005).
 """
 
-import hashlib
-import os
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
 from numba import njit
@@ -23,7 +18,7 @@ from numba.core import config
 from numba.core.caching import FunctionCache, _CacheLocator
 from numba.core.dispatcher import Dispatcher
 
-from reput.store_format.disk.private import private_folder
+from reput.store_format.disk.cache_folder import cache_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,42 +29,7 @@ if _config.DISABLE_JIT:
     raise RuntimeError("NUMBA_DISABLE_JIT is set, but kernels read numbers by LLVM: unset it")
 
 
-def _sources_hash() -> str:
-    """A hash of all modules in all folders of the package; it works inside a zip as well."""
-    digest = hashlib.sha256()
-    for name, source in sorted(_modules(resources.files("reput.store_format"), "")):
-        digest.update(f"{name} {len(source)}\n".encode() + source)
-    return digest.hexdigest()[:16]
-
-
-def _modules(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
-    """Each module below a folder: its path from there, and its source."""
-    for found in folder.iterdir():
-        name = f"{above}{found.name}"
-        if found.name.endswith(".py"):
-            yield name, found.read_bytes()
-        elif found.name != "__pycache__" and found.is_dir():
-            yield from _modules(found, f"{name}/")
-
-
-def _cache_folder() -> str | None:
-    """A folder for compiled kernels; None where no folder is safe from changes by other users.
-
-    Machine code is loaded from it and run, so nobody else may write there. Without such a folder
-    each process compiles the kernels in memory.
-    """
-    roots = [
-        os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("REPUT_CACHE"),
-        os.path.join(os.path.expanduser("~"), ".cache", "reput"),
-        os.path.join(tempfile.gettempdir(), f"reput-{os.geteuid()}"),
-    ]
-    for root in filter(None, roots):
-        with suppress(OSError):
-            return private_folder(os.path.join(root, "kernels", _sources_hash()))
-    return None
-
-
-_CACHE_FOLDER = _cache_folder()
+_CACHE_FOLDER = cache_folder().path
 
 
 _FunctionCache: Any = FunctionCache  # numba's is untyped

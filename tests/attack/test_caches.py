@@ -162,7 +162,7 @@ def test_kernels_in_a_new_folder_of_the_package_are_part_of_the_key(tmp_path: Pa
     shutil.copytree(ROOT / "reput", copy / "reput", ignore=ignored)
     deep = copy / "reput" / "store_format" / "log" / "deep"
     deep.mkdir(parents=True)
-    program = "import reput.store_format.kernels.jit as kernels; print(kernels._sources_hash())"
+    program = "import reput.store_format.disk.cache_folder as c; print(c.sources_hash())"
 
     def key(place: Path) -> str:
         done = subprocess.run(
@@ -192,3 +192,72 @@ def test_no_archive_of_classes_where_others_write(
     assert kept.parent == tmp_path / "cache" / "class-data"
     kept.parent.chmod(0o777)
     assert archive_path(java) is None
+
+
+SAYS = """
+import os, sys
+from reput.jobs import cli
+os.umask(0o077)
+code = cli.main(["dump", sys.argv[1]])
+code = cli.main(["dump", sys.argv[1]])
+"""
+
+
+def said(folder: Path, **env: str) -> list[str]:
+    """What two commands in one process say on standard error."""
+    (folder / "checkpoint").write_bytes(bytes(4096))
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", SAYS, str(folder / "checkpoint")], cwd="/", text=True,
+        capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT), **env}, timeout=300,
+    )  # fmt: skip
+    return done.stderr.splitlines()
+
+
+def test_a_command_without_a_cache_says_so_once(tmp_path: Path) -> None:
+    """A folder that a group may write to was refused in silence, and each start took a minute."""
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o775)
+    cache = str(open_to_all)
+    (line,) = said(tmp_path, REPUT_CACHE=cache, HOME=cache, TMPDIR=cache)
+    assert line.startswith("reput: warning: kernels are compiled anew at each start: ")
+    assert f"{cache}: others may write to it" in line
+    (line,) = said(tmp_path, REPUT_CACHE=cache, HOME=str(tmp_path))
+    assert line == (
+        f"reput: warning: compiled kernels are kept in {tmp_path}/.cache/reput, "
+        f"for {cache}: others may write to it"
+    )
+    assert said(tmp_path, REPUT_CACHE=str(tmp_path / "ours")) == []
+
+
+def test_numba_reads_no_settings_from_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / ".numba_config.yaml").write_text("disable_jit: 1\ndebug: 1\n")
+    program = (
+        "import reput.store_format.kernels.crc32, numba, yaml\n"
+        "print(numba.core.config.DISABLE_JIT, numba.core.config.DEBUG, bool(yaml))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=300,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("0 0 True\n", "")
+
+
+@pytest.mark.parametrize("mask", ["000", "002", "022", "077"])
+def test_make_env_makes_a_folder_that_is_ours_alone(tmp_path: Path, mask: str) -> None:
+    """Whatever the umask, and also where an older make_env made it open to the group."""
+    script = (ROOT / "scripts" / "make_env.sh").read_text()
+    part = script[script.index("cache=${") : script.index("export PIP_CACHE_DIR")]
+    for old in (False, True):
+        home = tmp_path / f"home{old}"
+        home.mkdir(mode=0o700)
+        cache = home / ".cache" / "reput"
+        if old:
+            (cache / "kernels").mkdir(parents=True)
+            for path in (cache, cache / "kernels"):
+                path.chmod(0o775)
+        kept = {n: v for n, v in os.environ.items() if n != "REPUT_CACHE"}
+        subprocess.run(
+            ["bash", "-euc", f"umask {mask}\n{part}"], check=True, env={**kept, "HOME": str(home)}
+        )
+        assert private_folder(str(cache / "kernels" / "x"))

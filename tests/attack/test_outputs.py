@@ -710,6 +710,39 @@ def test_recover_keeps_nothing_by_a_link(written: Path) -> None:
     assert everything(written.parent) == before
 
 
+def told() -> list[str]:
+    return ["--rocketmq", "5.3.3", *(w for n, v in SETTINGS.items() for w in ("--set", f"{n}={v}"))]
+
+
+def test_what_has_a_second_name_is_not_written_to(
+    written: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`cp -al store copy`, then messages for the copy: they stood in the store as well."""
+    copy = written.parent / "copy"
+    shutil.copytree(written, copy, copy_function=os.link)
+    (copy / "abort").write_text("1")
+    before = everything(written.parent)
+    assert main(["append", str(copy), "--from-store", str(written), *told()]) == 2
+    assert "has a second name elsewhere" in capsys.readouterr().err
+    for dry_run in (True, False):
+        with pytest.raises(StoreError, match="has a second name elsewhere"):
+            in_process(recover, str(copy), settings=SETTINGS, dry_run=dry_run)
+    assert everything(written.parent) == before
+
+
+@pytest.mark.parametrize("name", ["lock", "checkpoint", "abort", "index/notes.txt"])
+def test_append_writes_over_no_file_of_a_folder_that_is_no_store(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path / "mine" / name)
+    put(tmp_path / "m.jsonl", '{"topic": "T", "body": "x"}\n')
+    before = everything(tmp_path)
+    words = ["append", str(tmp_path / "mine"), "--from", str(tmp_path / "m.jsonl"), *told()]
+    assert main(words) == 2
+    assert "is taken for no store" in capsys.readouterr().err
+    assert everything(tmp_path) == before
+
+
 # --- names of places ---------------------------------------------------------------------------
 
 

@@ -2,20 +2,24 @@
 
 import json
 import os
+import re
+import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from reput.jobs import cli
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
 from reput.jobs.engine.staging import staging_folder
 from reput.jobs.install import install_set, undo_install
 from reput.store_format.disk.locks import claim_folder
+from reput.store_format.names import STAGED_INDEX
 from reput.store_format.storage.local import LocalStorage
 from tests.jobs.engine.test_leftovers import contents, killed_at
-from tests.jobs.engine.test_live_store import Writing
-from tests.jobs.test_install import derived, rebuilt, store
+from tests.jobs.engine.test_live_store import SETTINGS, Writing
+from tests.jobs.test_install import derived, others, rebuilt, store
 from tests.memory_storage import MemoryStorage
 
 __all__ = ["rebuilt", "store"]  # fixtures
@@ -141,3 +145,94 @@ def test_a_killed_installation_is_brought_to_its_end(store: Path, rebuilt: Path)
     assert derived(store) == before
     assert names(store.parent) == ["set", "store", "store.reput-old"]
     assert not clean(str(store)).needed
+
+
+@pytest.fixture
+def staged_index(store: Path) -> Path:
+    """What a writer leaves that is killed before its index files are in their place."""
+    folder = store / STAGED_INDEX
+    folder.mkdir()
+    (folder / "20260101000000000").write_bytes(bytes(100))
+    return folder
+
+
+def test_what_a_killed_writer_left_of_its_index_goes(store: Path, staged_index: Path) -> None:
+    before = derived(store), others(store)
+    writer = Writing(store)  # the next writer removes it itself
+    writer.append(1)
+    writer.stop()
+    assert not staged_index.exists()
+    before = derived(store), others(store)
+    staged_index.mkdir()
+    (staged_index / "20260101000000000").write_bytes(bytes(100))
+    assert main(["clean", str(store), "--dry-run"]) == 1
+    assert staged_index.exists()
+    about = clean(str(store))
+    assert (about.staged_index, about.failed, about.done) == ([str(staged_index)], [], True)
+    assert (derived(store), others(store)) == before
+    assert not clean(str(store)).needed
+
+
+def test_the_index_that_a_writer_prepares_stays(store: Path) -> None:
+    writer = Writing(store)
+    writer.append(1)
+    (store / STAGED_INDEX).mkdir(exist_ok=True)
+    about = clean(str(store))
+    assert (about.staged_index, about.needed) == ([], False)
+    assert "has the store open" in about.in_use[0]
+    assert (store / STAGED_INDEX).is_dir()
+    writer.stop()
+
+
+@pytest.mark.parametrize("there", ["a link", "a file", "in no store"])
+def test_what_only_has_the_name_of_it_stays(tmp_path: Path, store: Path, there: str) -> None:
+    folder = (tmp_path if there == "in no store" else store) / STAGED_INDEX
+    if there == "a link":
+        folder.symlink_to(store / "config")
+    elif there == "a file":
+        folder.write_text("mine")
+    else:
+        folder.mkdir()
+    about = clean(str(folder.parent))
+    assert about.staged_index == []
+    assert os.path.lexists(folder)
+    assert (store / "config" / "consumerOffset.json").exists()
+
+
+def test_no_command_minds_it(
+    store: Path, rebuilt: Path, staged_index: Path, commands_in_process: None,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """check, verify, recover, repair and install say the same with it as without."""
+    no_spark = vars(cli)["command_session"]
+    monkeypatch.setattr("reput.jobs.spark.session.command_session", no_spark)
+    told = ["--rocketmq", "5.3.3"]
+    for name, value in SETTINGS.items():
+        told += ["--set", f"{name}={value}"]
+    commands = (
+        ["check", str(store), *told], ["verify", str(store), *told],
+        ["recover", str(store), "--dry-run", *told],
+        ["repair", str(store), "--output", f"{store}-repaired", *told],
+        ["install", str(rebuilt), str(store), "--dry-run"],
+        ["install", str(rebuilt), str(store), "--yes"],
+        ["check", str(store), *told], ["verify", str(store), *told],
+    )  # fmt: skip
+
+    def says() -> list[tuple[int, str, str]]:
+        found = []
+        for words in commands:
+            code = main(words)
+            said = capsys.readouterr()
+            found.append((code, re.sub(r"\d+\.\d+ s", "", said.out), said.err))
+        shutil.rmtree(f"{store}-repaired")
+        undo_install(str(store))
+        shutil.rmtree(f"{store}.reput-old")
+        return found
+
+    before = contents(store)
+    with_it = says()
+    assert not (Path(f"{store}-repaired") / STAGED_INDEX).exists()
+    assert contents(store) == before
+    shutil.rmtree(staged_index)
+    assert says() == with_it
+    assert not [text for _, out, err in with_it for text in (out, err) if STAGED_INDEX in text]

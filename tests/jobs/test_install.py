@@ -13,6 +13,7 @@ from reput.jobs.cli import main
 from reput.jobs.install import install_set, undo_install
 from reput.store_format.change.install import (
     DERIVED,
+    NOTE,
     SetFile,
     clean_up,
     expired_queues,
@@ -366,3 +367,35 @@ def test_an_operation_that_fails(step: Step, how: str, for_ever: bool) -> None:
             for crash in crash_states(step.before, files.ops, 4, 2, every=len(files.ops)):
                 assert below(crash.files, "s") in (step.old, step.new)
         step.judge(Crash(number, "failed", files))
+
+
+SHAPES = {
+    "store": (None, 5, [], "a\0b"), "rocketmq": (None, 5, {}, "9.9.9"),
+    "settings": (None, 5, "x", [], {"maxIndexNum": None}, {"maxIndexNum": []}, {"none": 1}),
+    "log_start": (None, "x", -1, True, 2**70), "log_end": (None, "x", -1, 1.5, 2**70),
+    "inputs": (None, 5, "x", [1], {"a": 1}, [{}], [{"path": 5, "mtime_ns": 1}],
+               [{"path": "x", "mtime_ns": 1}], [{"path": "0" * 20, "mtime_ns": "x"}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_manifest_or_a_note_of_another_shape_is_named(
+    store: Path, rebuilt: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install_set(str(store), str(rebuilt))
+    manifest, note = rebuilt / "manifest.json", store.parent / "store.reput-old" / NOTE
+    before = contents(store)
+    for path, words in (
+        (manifest, ["install", str(rebuilt), str(store), "--yes"]),
+        (note, ["install", "--undo", str(store), "--yes"]),
+    ):
+        good = json.loads(path.read_text())
+        for wrong in SHAPES[name]:
+            path.write_text(json.dumps({**good, name: wrong}))
+            capsys.readouterr()
+            assert main(words) == 2, wrong
+            said = capsys.readouterr().err
+            assert said.startswith("reput: error: "), said
+            assert said.count("\n") == 1
+            assert contents(store) == before
+        path.write_text(json.dumps(good))

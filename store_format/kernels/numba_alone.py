@@ -1,0 +1,28 @@
+"""numba without the settings that lie in the current folder.
+
+As it is imported, and each time that it compiles, numba reads `.numba_config.yaml` from there, if
+PyYAML is installed: whoever writes that file would decide how kernels are compiled, and what is
+printed meanwhile.
+"""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_YAML = "yaml"
+
+
+@contextmanager
+def without_settings_of_the_folder() -> Iterator[None]:
+    """Import numba within: it then holds PyYAML for missing, for good, and reads no such file."""
+    modules: dict[str, Any] = sys.modules
+    before = {name: modules[name] for name in (_YAML,) if name in modules}
+    modules[_YAML] = None  # an import of it raises ImportError
+    warnings.filterwarnings("ignore", "A Numba config file is found", UserWarning)
+    try:
+        yield
+    finally:
+        del modules[_YAML]
+        modules.update(before)

@@ -260,7 +260,7 @@ BUGS = (
     Bug("kernels are kept wherever their sources lie", "store_format/kernels/jit.py",
         '"CACHE_LOCATOR_CLASSES": f"{SourcesLocator.__module__}.{SourcesLocator.__qualname__}",', "",
         ("tests/kernels/test_cache.py",)),
-    Bug("all folders of the sources are in the kernels' key", "store_format/kernels/jit.py",
+    Bug("all folders of the sources are in the kernels' key", "store_format/disk/cache_folder.py",
         'elif found.name != "__pycache__" and found.is_dir():', "elif False:",
         only("tests/attack/test_caches.py", "part_of_the_key")),
     Bug("no cache below another user's folder", "store_format/disk/private.py",

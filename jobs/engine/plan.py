@@ -65,13 +65,13 @@ def make_plan(
     rules = profile(rocketmq)
     parsed = settings_from(settings, release=rules.release)
     refuse_unsupported(parsed)
-    refuse_foreign_store(storage, store)
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = commit_log_folders(store, parsed)
     if tolerant:
         segments, odd, findings = list_segments(storage, folders, segment_bytes)
     else:
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
+    refuse_foreign_store(storage, store)
     warnings = setting_warnings(settings, rules.release, "derive")
     topics = topic_attributes(storage, store, warnings)
     notes = [

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reput.jobs import cli
+from reput.jobs.console.options import DAMAGE, DONE
 from reput.store_format.layouts import INDEX_HEADER_BYTES
 from tests.damaged import SETTINGS
 from tests.in_process import as_text
@@ -71,15 +72,15 @@ def index_with_cycle(output: Path) -> Path:
 def test_a_cycle_in_an_index_chain_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store, output = tmp_path / "store", tmp_path / "output"
     each()(store)
-    assert reput("rebuild", store, "--output", str(output)) == cli.DONE
+    assert reput("rebuild", store, "--output", str(output)) == DONE
     path = index_with_cycle(output)
     capsys.readouterr()
-    assert cli.main(["dump", str(path), "--set", "maxHashSlotNum=7"]) == cli.DAMAGE
+    assert cli.main(["dump", str(path), "--set", "maxHashSlotNum=7"]) == DAMAGE
     said = capsys.readouterr().out
     steps = re.search(r"a cycle: comes back to entry \d+ after (\d+) steps", said)
     assert steps
     assert int(steps[1]) < SETTINGS["maxIndexNum"]
     assert "previous" in said
     assert len(said.splitlines()) < 8 * COUNT
-    assert reput("verify", store, "--against", str(output)) == cli.DAMAGE
+    assert reput("verify", store, "--against", str(output)) == DAMAGE
     assert "previous: is" in capsys.readouterr().out

@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from reput.jobs.spark import session_folder
+from reput.jobs.spark import session_folder, signals
 from reput.jobs.spark.signals import Ended, Stopped, StopSignals, ended_first, ending_by_signals
 from tests.attack.test_session_ports import tree
 from tests.golden_stores import unpack
@@ -18,6 +19,22 @@ from tests.golden_stores import unpack
 REPUT = Path(sys.executable).parent / "reput"
 SIZES = ("--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=16777216")
 installed = pytest.mark.skipif(not REPUT.exists(), reason="the command is not installed")
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Signals have their usual effect, and end no session that other tests use.
+
+    A shell has what it starts in the background ignore SIGINT, and what is ignored stays so.
+    """
+    monkeypatch.setattr(signals, "_ended_first", [])
+    before = {number: signal.getsignal(number) for number in signals.SIGNALS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs import cli
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
 from reput.jobs.engine.staging import staging_folder
@@ -204,8 +203,6 @@ def test_no_command_minds_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """check, verify, recover, repair and install say the same with it as without."""
-    no_spark = vars(cli)["command_session"]
-    monkeypatch.setattr("reput.jobs.spark.session.command_session", no_spark)
     told = ["--rocketmq", "5.3.3"]
     for name, value in SETTINGS.items():
         told += ["--set", f"{name}={value}"]

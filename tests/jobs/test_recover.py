@@ -400,8 +400,10 @@ class Recovery:
                 continue
             again = bytearray(now.ljust(len(content), b"\0"))
             for at, part in kept:
-                if start <= at < start + len(content) and not any(again[at - start :]):
-                    again[at - start : at - start + len(part)] = part
+                stands = again[at - start : at - start + len(part)]
+                within = start <= at < start + len(content)
+                if within and all(now in (0, was) for now, was in zip(stands, part, strict=False)):
+                    again[at - start : at - start + len(part)] = part  # cut, wholly or in part
             assert bytes(again) == content, path
         prefix = b"".join(c for p, c in sorted(there.items()) if p.startswith("commitlog/"))
         whole = b"".join(c for _, c in sorted(self.log.items()))

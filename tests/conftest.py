@@ -1,6 +1,7 @@
 """What all tests share: hypothesis profiles, and one local SparkSession for those that want it."""
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -45,6 +46,12 @@ def commands_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyspark.sql, "functions", functions)
     # Where kernels are still to be compiled, a stage is long enough for progress to be told.
     monkeypatch.setattr("reput.jobs.console.progress._LINE_SECONDS", 3600)
+
+
+def pytest_configure() -> None:
+    """A shell has what it starts in the background ignore SIGINT; so would all that tests start."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -122,7 +122,18 @@ def test_a_signal_while_it_waits_for_input_is_answered_at_once(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     store = tmp_path / "store"
-    words = [sys.executable, "-m", "reput", "append", str(store), "--from", "-", *SIZES]
+    words = [
+        sys.executable,
+        "-m",
+        "reput",
+        "append",
+        str(store),
+        "--from",
+        "-",
+        "--rocketmq",
+        "5.3.3",
+    ]
+    words += SIZES
     with subprocess.Popen(
         words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},

@@ -177,17 +177,10 @@ def delayed(life: Life) -> Stores:
         life.send(client, 100)
         life.send(client, 30, delay=1)
         life.send(client, 30, delay=9)
-        client.ask(
-            "transactions",
-            messages=[
-                {**message, "outcome": outcome}
-                for message, outcome in zip(
-                    messages(12, 50_000),
-                    ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"] * 4,
-                    strict=True,
-                )
-            ],
-        )
+        outcomes = ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"] * 4
+        if life.version != "4.1.0":  # its client has no TransactionListener: 4.3.0
+            sent = zip(messages(12, 50_000), outcomes, strict=True)
+            client.ask("transactions", messages=[{**m, "outcome": each} for m, each in sent])
         time.sleep(3)
         caught_up(broker)
         yield life.copy("running")

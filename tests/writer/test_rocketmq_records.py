@@ -131,7 +131,7 @@ def test_a_record_is_the_real_put_messages_byte_for_byte(
 ) -> None:
     rules = profile(driver.version)
     if crc and not rules.property_crc:
-        pytest.skip(f"RocketMQ {driver.version} has no __CRC32#")
+        return  # the release has no __CRC32#: there is nothing to compare
     settings = SETTINGS | ({"enabledAppendPropCRC": "true"} if crc else {})
     given = list(messages(rules))
     jobs = []

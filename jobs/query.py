@@ -68,6 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max", dest="most", type=number, metavar="N",
         help="so many at most: of a key the newest; it is said where there are more",
     )  # fmt: skip
+    parser.add_argument("--tags", metavar="'A || B'", help="only messages with one of these tags")
+    parser.add_argument(
+        "--sql", metavar="EXPRESSION", help="only messages that this SQL92 expression selects"
+    )
     parser.add_argument(
         "--as-rocketmq", action="store_true",
         help="exactly what a broker answers, its limit of 64 and its misses included",
@@ -125,6 +129,8 @@ def _refuse(arguments: argparse.Namespace) -> None:
         raise StoreError("--offset is a position with --topic and --queue, a place without both")
     if arguments.as_rocketmq and arguments.rocketmq is None:
         raise StoreError("--as-rocketmq: brokers differ: name the release with --rocketmq")
+    if (arguments.tags or arguments.sql) and ways in (["unique_key"], ["message_id"]):
+        raise StoreError(f"{named} is one message's: --tags and --sql choose among several")
     if arguments.count is not None and arguments.offset is None:
         raise StoreError("--count says how many from --offset on; --max limits other answers")
 
@@ -132,15 +138,30 @@ def _refuse(arguments: argparse.Namespace) -> None:
 def _found(store: Store, arguments: argparse.Namespace) -> Iterable[StoredMessage]:
     topic, times = arguments.topic, {"begin": arguments.begin, "end": arguments.end}
     how = {"as_rocketmq": arguments.as_rocketmq, "scan": arguments.scan}
+    where = _where(store, arguments)
     if arguments.key is not None:
-        return store.query(topic, arguments.key, most=arguments.most, **times, **how)
+        return store.query(
+            topic, arguments.key, most=arguments.most, where=where, **times, **how
+        )  # fmt: skip
     if arguments.unique_key is not None:
         return store.by_unique_key(arguments.unique_key, topic, **how)
     if arguments.message_id is not None:
         return store.by_message_id(arguments.message_id, topic, scan=arguments.scan)
     if arguments.offset is not None and topic is None:
         return _at(store, arguments.offset)
-    return store.messages(topic, arguments.queue, arguments.offset, arguments.count, **times, **how)
+    return store.messages(
+        topic, arguments.queue, arguments.offset, arguments.count, where=where, **times, **how
+    )  # fmt: skip
+
+
+def _where(store: Store, arguments: argparse.Namespace) -> Any:
+    """The filter that is asked for. Raises StoreError."""
+    if arguments.tags is None and arguments.sql is None:
+        return None
+    try:
+        return store.filter(arguments.tags, arguments.sql)
+    except ValueError as error:  # WrongTags, WrongExpression
+        raise StoreError(str(error)) from None
 
 
 def _at(store: Store, place: int) -> list[StoredMessage]:

@@ -208,7 +208,14 @@ class Store:
         from reput.store_format.filter.sql import sql_filter
 
         chosen: list[Filter] = [] if tags is None else [tag_filter(tags)]
-        chosen += [] if sql is None else [sql_filter(sql, self._opened.profile)]
+        if sql is not None:
+            selected = sql_filter(sql, self._opened.profile)
+            chosen.append(selected)
+            if selected.rest is not None:
+                line, column = selected.rest
+                self._new_told().note(
+                    f"SQL92 expression: RocketMQ ignores it from line {line}, column {column} on"
+                )
         return chosen[0] if len(chosen) == 1 else AllOf(*chosen)
 
     def message_at(self, physical_offset: int) -> StoredMessage:

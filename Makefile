@@ -59,7 +59,7 @@ imports: env  ## Write docs/imports.md anew: which folder imports which
 zip: env  ## Make dist/reput.zip, for spark-submit --py-files
 	$(PY) scripts/make_zip.py
 
-lock:  ## Pin the newest versions of all dependencies anew
+lock:  ## Pin what pyproject.toml asks for (UPGRADE=1: the newest of all)
 	scripts/lock.sh
 
 clean:  ## Remove what was built, but not downloads

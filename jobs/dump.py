@@ -19,7 +19,7 @@ from reput.jobs.console.options import DAMAGE, DONE, broker_conf
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.describe.files import (
-    Kind,
+    FileKind,
     describe_checkpoint,
     describe_queue,
     describe_small,
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", metavar="FILE", help="a file of a store")
     parser.add_argument(
-        "--kind", choices=[str(kind) for kind in Kind],
+        "--kind", choices=[str(kind) for kind in FileKind],
         help="what the file is, where its name and folders do not tell",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -144,17 +144,17 @@ def _limited(items: Iterable[Item], limit: int | None) -> Iterator[Item]:
         yield item
 
 
-def _kind(args: argparse.Namespace, path: str, reader: Reader) -> Kind:
+def _kind(args: argparse.Namespace, path: str, reader: Reader) -> FileKind:
     # the folders tell the kind, also where the shell stands in one of them
-    kind = Kind(args.kind) if args.kind else kind_of(tuple(path.split("/")), _head(reader))
+    kind = FileKind(args.kind) if args.kind else kind_of(tuple(path.split("/")), _head(reader))
     if kind is None:
         raise DumpError(
             f"{path}: no file of a store by its name, folders and first bytes; if it is one, "
-            f"--kind says which: {', '.join(Kind)}"
+            f"--kind says which: {', '.join(FileKind)}"
         )
-    if args.part and kind != Kind.INDEX:
+    if args.part and kind != FileKind.INDEX:
         raise DumpError(f"{path}: --part is for index files; this is of kind {kind}")
-    if (args.bodies or args.properties) and kind != Kind.COMMIT_LOG:
+    if (args.bodies or args.properties) and kind != FileKind.COMMIT_LOG:
         raise DumpError(f"{path}: only a commitlog holds messages; this is of kind {kind}")
     return kind
 
@@ -176,11 +176,11 @@ def _settings(args: argparse.Namespace) -> Settings:
     return settings_from(conf, parse_assignments(args.settings))
 
 
-def _items(args: argparse.Namespace, kind: Kind, path: str, reader: Reader) -> Iterator[Item]:
+def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) -> Iterator[Item]:
     length, settings = reader.state.size, _settings(args)
     if args.rocketmq:
         profile(args.rocketmq)  # a wrong one is told, also where the kind of file needs none
-    if kind == Kind.COMMIT_LOG:
+    if kind == FileKind.COMMIT_LOG:
         if not args.rocketmq:
             raise DumpError(f"{path}: --rocketmq VERSION is missing: records are read by its rules")
         rules = profile(args.rocketmq)
@@ -194,19 +194,19 @@ def _items(args: argparse.Namespace, kind: Kind, path: str, reader: Reader) -> I
         shown = Shown(args.bodies, args.properties)
         first = start if args.first is None else args.first
         return describe_segment(read, start, end, first, scan_rules(rules, settings, ()), shown)
-    if kind in (Kind.CONSUME_QUEUE, Kind.BATCH_CONSUME_QUEUE):
-        batch = kind == Kind.BATCH_CONSUME_QUEUE
+    if kind in (FileKind.CONSUME_QUEUE, FileKind.BATCH_CONSUME_QUEUE):
+        batch = kind == FileKind.BATCH_CONSUME_QUEUE
         start = _name_offset(path.rpartition("/")[2])
         low = start // entry_bytes(batch)
         high = (start + length) // entry_bytes(batch)
         _check_first(args.first, low, high, "positions")
         return describe_queue(reader.read_into, length, start, batch, args.first or 0)
-    if kind == Kind.INDEX:
+    if kind == FileKind.INDEX:
         return _index_items(args, path, reader, settings.max_hash_slot_num)
     if length > _SMALL_MAX:
         raise DumpError(f"{path}: {length} bytes are too many for a file of kind {kind}")
     raw = _bytes(reader, length)
-    return describe_checkpoint(raw) if kind == Kind.CHECKPOINT else describe_small(kind, raw)
+    return describe_checkpoint(raw) if kind == FileKind.CHECKPOINT else describe_small(kind, raw)
 
 
 def _index_items(args: argparse.Namespace, path: str, reader: Reader, slots: int) -> Iterator[Item]:

@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -16,8 +17,10 @@ import numpy.typing as npt
 
 from reput.jobs.console.dump_text import Item, TextTable
 from reput.jobs.console.options import DAMAGE, DONE, broker_conf
+from reput.jobs.engine.told import tell
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.told_index import ENTRIES, SLOTS, Seen, pair_of, seen_index
 from reput.store_format.describe.files import (
     FileKind,
     describe_checkpoint,
@@ -29,9 +32,10 @@ from reput.store_format.describe.files import (
 from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.describe.log import Shown, describe_segment
 from reput.store_format.faults import StoreError
-from reput.store_format.layouts import RECORD_HEAD
+from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
 from reput.store_format.names import parse_segment_name
-from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.release.profiles import RELEASES, UnknownRelease, profile
+from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.settings import Settings, parse_assignments, settings_from
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Reader, Storage
@@ -72,7 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--properties", action="store_true", help="show message properties")
     parser.add_argument(
         "--rocketmq", metavar="VERSION",
-        help=f"the release that wrote it, {RELEASES[0]} .. {RELEASES[-1]}: a commitlog wants it",
+        help=f"the release that wrote it, {RELEASES[0]} .. {RELEASES[-1]}; without it, as its "
+        "store tells",
     )  # fmt: skip
     parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
     parser.add_argument(
@@ -181,9 +186,7 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
     if args.rocketmq:
         profile(args.rocketmq)  # a wrong one is told, also where the kind of file needs none
     if kind == FileKind.COMMIT_LOG:
-        if not args.rocketmq:
-            raise DumpError(f"{path}: --rocketmq VERSION is missing: records are read by its rules")
-        rules = profile(args.rocketmq)
+        rules = profile(args.rocketmq or _told_release(path, args))
         start = first_offset(path.rpartition("/")[2], _head(reader))
         end = start + length
         _check_first(args.first, start, end, "physical offsets")
@@ -202,11 +205,31 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
         _check_first(args.first, low, high, "positions")
         return describe_queue(reader.read_into, length, start, batch, args.first or 0)
     if kind == FileKind.INDEX:
-        return _index_items(args, path, reader, settings.max_hash_slot_num)
+        return _index_items(args, path, reader, _slots(args, path, reader, settings))
     if length > _SMALL_MAX:
         raise DumpError(f"{path}: {length} bytes are too many for a file of kind {kind}")
     raw = _bytes(reader, length)
     return describe_checkpoint(raw) if kind == FileKind.CHECKPOINT else describe_small(kind, raw)
+
+
+def _told_release(path: str, args: argparse.Namespace) -> str:
+    """The release that the file's store tells; else the newest, which reads every sound log."""
+    folder, _, _ = path.rpartition("/")
+    store, _, _ = folder.rpartition("/")
+    with suppress(UnknownRelease, OSError, StoreError):
+        return tell(storage_for(path), store, None, parse_assignments(args.settings)).release
+    return RELEASES[-1]
+
+
+def _slots(args: argparse.Namespace, path: str, reader: Reader, settings: Settings) -> int:
+    """The slots of an index file: as given, else as its own content tells, else the default."""
+    given = {BY_NAME[name].name for name in parse_assignments(args.settings)}
+    if SLOTS in given or reader.state.size < INDEX_HEADER_BYTES:
+        return settings.max_hash_slot_num
+    usual = {SLOTS: settings.max_hash_slot_num, ENTRIES: settings.max_index_num}
+    seen = seen_index(Seen(path, reader.state.size, reader.read_into))
+    pair = pair_of([seen], {}, usual)
+    return pair[0] if pair else settings.max_hash_slot_num
 
 
 def _index_items(args: argparse.Namespace, path: str, reader: Reader, slots: int) -> Iterator[Item]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.engine.found_conf import FoundConf, found_conf
 from reput.jobs.engine.told_clues import clues_of
-from reput.store_format.derived.index_file import file_bytes
+from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.derived.told_files import (
     Place,
     index_shown,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.index_file import file_bytes
+from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.disk.files import Bytes
 from reput.store_format.layouts import (
     INDEX_ENTRY,

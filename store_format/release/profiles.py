@@ -61,6 +61,7 @@ class Profile:
     batch_time_boundaries: bool  # 5.1.4: a batch queue too
     queue_time_within: bool  # 5.2.0: what is found is kept within the queue (ConsumeQueueStore)
     op_message_lists: bool  # 5.1.0: an op message's offsets end with a comma each
+    sql_text_words: bool  # 5.1.3: CONTAINS, STARTSWITH, ENDSWITH (SelectorParser)
 
 
 def release_key(version: str) -> tuple[int, ...]:
@@ -129,6 +130,7 @@ def profile(version: str) -> Profile:
         batch_time_boundaries=since("5.1.4"),
         queue_time_within=since("5.2.0"),
         op_message_lists=since("5.1.0"),
+        sql_text_words=since("5.1.3"),
     )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
-from reput.store_format.derived.told_sizes import ENTRIES, SEGMENT, SLOTS, Seen, told_sizes
+from reput.store_format.derived.told_index import ENTRIES, SLOTS, Seen
+from reput.store_format.derived.told_sizes import SEGMENT, told_sizes
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import INDEX, parse_index_name, parse_segment_name
 from reput.store_format.release.settings import Settings, settings_from

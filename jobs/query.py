@@ -1,7 +1,6 @@
 """`reput query STORE`: messages by key, id, position or time, from a store's files alone."""
 
 import argparse
-import base64
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -14,6 +13,7 @@ from reput.jobs.console.asking import (
     remark,
     write_json,
 )
+from reput.jobs.console.bodies import SHOWN, add_bodies, body_reader
 from reput.jobs.console.new_files import new_file
 from reput.jobs.console.options import DONE
 from reput.jobs.console.texts import safe, time_text
@@ -36,11 +36,6 @@ said on standard error and the log is read.
 exit codes: 0 done, also where nothing was found (said on standard error), 2 wrong usage or no such
 store, 3 a file could not be read
 """
-_BODIES: dict[str, Callable[[bytes], str]] = {
-    "text": lambda body: body.decode("utf-8", "backslashreplace"),
-    "hex": bytes.hex,
-    "base64": lambda body: base64.b64encode(body).decode(),
-}
 _HEADING = (
     f"{'physicalOffset':>14}  {'storeTimestamp (UTC)':<24}  {'topic/queue':<32}  "
     f"{'queueOffset':>11}  {'size':>9}\n"
@@ -76,10 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--as-rocketmq", action="store_true",
         help="exactly what a broker answers, its limit of 64 and its misses included",
     )  # fmt: skip
-    parser.add_argument(
-        "--body", metavar="text|hex|base64|FILE",
-        help="show bodies so; or write the one message's body to a new file",
-    )  # fmt: skip
+    add_bodies(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -90,10 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse(arguments)
     with asked_store(arguments) as store:
         messages = _limited(_found(store, arguments), arguments)
-        body = arguments.body
-        if body and body not in _BODIES:
+        if arguments.body and arguments.body not in SHOWN:
             return _write_body(store, messages, arguments)
-        show = _json_shown(body) if arguments.json else _table_shown(body)
+        show = (_json_shown if arguments.json else _table_shown)(_shown_body(arguments))
         many = 0
         for message in messages:
             many += 1
@@ -183,17 +174,28 @@ def _limited(
         yield message
 
 
-def _json_shown(body: str | None) -> Callable[[StoredMessage], None]:
+def _shown_body(arguments: argparse.Namespace) -> Callable[[StoredMessage], str] | None:
+    if not arguments.body:
+        return None
+    read, shown = body_reader(arguments), SHOWN[arguments.body]
+    return lambda message: shown(read(message))
+
+
+def _json_shown(
+    body: Callable[[StoredMessage], str] | None,
+) -> Callable[[StoredMessage], None]:
     def show(message: StoredMessage) -> None:
         row: dict[str, Any] = message.row()
         if body:
-            row["body"] = _BODIES[body](message.body())
+            row["body"] = body(message)
         write_json(row)
 
     return show
 
 
-def _table_shown(body: str | None) -> Callable[[StoredMessage], None]:
+def _table_shown(
+    body: Callable[[StoredMessage], str] | None,
+) -> Callable[[StoredMessage], None]:
     """A line a message, below it what only some have; a heading before the first."""
     begun = False
 
@@ -211,7 +213,7 @@ def _table_shown(body: str | None) -> Callable[[StoredMessage], None]:
         for name, value in message.properties.items():
             sys.stdout.write(f"    {safe(name)} = {safe(value)}\n")
         if body:
-            sys.stdout.write(f"    body: {safe(_BODIES[body](message.body()))}\n")
+            sys.stdout.write(f"    body: {safe(body(message))}\n")
 
     return show
 
@@ -228,7 +230,8 @@ def _write_body(
     if second is not None:
         raise StoreError(f"--body {arguments.body}: several messages were found: one is wanted")
     assert file is not None
+    body = body_reader(arguments)(first)
     with file.writing() as output:
-        output.write(first.body())
-    remark(f"{arguments.body}: {first.record.body_length} bytes")
+        output.write(body)
+    remark(f"{arguments.body}: {len(body)} bytes")
     return DONE

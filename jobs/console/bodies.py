@@ -1,53 +1,56 @@
-"""Bodies as `query` shows them: whole and sound or told, and decompressed where that is asked."""
+"""Bodies on their way to whoever asked: decompressed, and inner batches apart."""
 
-import argparse
-import base64
 import zlib
-from collections.abc import Callable
+from typing import Any
 
-from reput.jobs.console.asking import number, remark
-from reput.store_format.message.bodies import BodyError, BodyPastCap, decompressed
+from reput.jobs.console.asking import remark
+from reput.jobs.engine.open_store import BODY_MOST
+from reput.store_format.message.bodies import (
+    BodyError,
+    InnerMessage,
+    decompressed,
+    inner_messages,
+    is_batch,
+)
+from reput.store_format.message.property_text import parse_properties
 from reput.store_format.query.stored import StoredMessage
 
-SHOWN: dict[str, Callable[[bytes], str]] = {
-    "text": lambda body: body.decode("utf-8", "backslashreplace"),
-    "hex": bytes.hex,
-    "base64": lambda body: base64.b64encode(body).decode(),
-}
-_CAP = 64 << 20
+
+def body_of(message: StoredMessage, decompress: bool) -> bytes:
+    """The body, decompressed if that is wanted. Where it cannot be it is given as it stands, and
+    why is said on standard error, as is that its CRC is wrong.
+    """
+    body, record = message.body(), message.record
+    if body and zlib.crc32(body) & 0x7FFFFFFF != record.body_crc:
+        remark(f"physical offset {record.physical_offset}: bodyCRC does not match the body")
+    if not decompress:
+        return body
+    try:
+        return decompressed(body, message.record.sys_flag, BODY_MOST)
+    except BodyError as error:
+        remark(f"physical offset {message.physical_offset}: {error}; it is shown as it stands")
+        return body
 
 
-def add_bodies(parser: argparse.ArgumentParser) -> None:
-    """The options of how bodies are shown."""
-    parser.add_argument(
-        "--body", metavar="text|hex|base64|FILE",
-        help="show bodies so; or write the one message's body to a new file",
-    )  # fmt: skip
-    parser.add_argument(
-        "--decompress", action="store_true", help="bodies as their producer gave them"
-    )
-    parser.add_argument(
-        "--cap", type=number, default=_CAP, metavar="BYTES",
-        help=f"decompress no body to more than this (default {_CAP})",
-    )  # fmt: skip
-
-
-def body_reader(arguments: argparse.Namespace) -> Callable[[StoredMessage], bytes]:
-    """Gives a message's body; what is wrong with it is told on standard error."""
-
-    def read(message: StoredMessage) -> bytes:
-        body, record = message.body(), message.record
-        if body and zlib.crc32(body) & 0x7FFFFFFF != record.body_crc:
-            remark(f"physical offset {record.physical_offset}: bodyCRC does not match the body")
-        if not arguments.decompress:
-            return body
+def inner_of(message: StoredMessage, body: bytes) -> list[InnerMessage]:
+    """The messages in the decompressed body of an inner batch; none where it is no batch, and
+    those before the damage where it is damaged, which is said on standard error.
+    """
+    found: list[InnerMessage] = []
+    if is_batch(message.record.sys_flag):
         try:
-            return decompressed(body, record.sys_flag, arguments.cap)
-        except BodyPastCap as error:
-            remark(f"physical offset {record.physical_offset}: {error}; the rest is left out")
-            return error.start
+            found.extend(inner_messages(body))
         except BodyError as error:
-            remark(f"physical offset {record.physical_offset}: {error}; it is shown as it stands")
-            return body
+            remark(f"physical offset {message.physical_offset}: {error}")
+    return found
 
-    return read
+
+def inner_row(message: StoredMessage, number: int, inner: InnerMessage) -> dict[str, Any]:
+    """All but the body of an inner message, of which there are `number` before it. Whatever else
+    it has is the record's (MessageDecoder.decodeMessage).
+    """
+    return {
+        "queueOffset": message.queue_offset + number,
+        "flag": inner.flag,
+        "properties": parse_properties(inner.properties),  # batches are younger than the old split
+    }

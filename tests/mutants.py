@@ -10,6 +10,7 @@ import sys
 
 from tests import planted_rebuild_bugs
 from tests.planting import Bug, plant_all
+from tests.query import planted_bugs as planted_query_bugs
 from tests.storage import planted_bugs as planted_storage_bugs
 from tests.writer import planted_bugs as planted_writer_bugs
 
@@ -496,6 +497,7 @@ BUGS = (
 
 ALL = (
     *BUGS,
+    *planted_query_bugs.BUGS,
     *planted_writer_bugs.BUGS,
     *planted_rebuild_bugs.BUGS,
     *planted_storage_bugs.BUGS,

@@ -1,5 +1,6 @@
 """Bodies on their way to whoever asked: decompressed, and inner batches apart."""
 
+import zlib
 from typing import Any
 
 from reput.jobs.console.asking import remark
@@ -17,9 +18,11 @@ from reput.store_format.query.stored import StoredMessage
 
 def body_of(message: StoredMessage, decompress: bool) -> bytes:
     """The body, decompressed if that is wanted. Where it cannot be it is given as it stands, and
-    why is said on standard error.
+    why is said on standard error, as is that its CRC is wrong.
     """
-    body = message.body()
+    body, record = message.body(), message.record
+    if body and zlib.crc32(body) & 0x7FFFFFFF != record.body_crc:
+        remark(f"physical offset {record.physical_offset}: bodyCRC does not match the body")
     if not decompress:
         return body
     try:

@@ -2,6 +2,7 @@
 
 import random
 import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,28 @@ def test_a_body_goes_to_a_new_file_and_nowhere_else(tmp_path: Path, capsys: Any)
     assert main(words) == 2  # it is there
     assert main([*words[:-1], f"{store}/commitlog/new"]) == 2
     capsys.readouterr()
+
+
+def test_a_body_is_decompressed_or_what_is_wrong_with_it_is_told(
+    tmp_path: Path, capsys: Any
+) -> None:
+    sent = b"abc" * 1000
+    messages = [
+        Message(topic="T", queue_offset=n, body=body, sys_flag=1)
+        for n, body in enumerate((zlib.compress(sent), sent[:90], zlib.compress(sent)))
+    ]
+    (tmp_path / "commitlog").mkdir()
+    (log,) = build_log(messages, 16384, 0).values()
+    raw = bytearray(log)
+    raw[raw.rindex(messages[2].body) + 20] ^= 1
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(raw)
+    words = ("query", str(tmp_path), "--scan", "--body", "text")
+    _, rows, said = asked(capsys, *words, "--decompress")
+    assert [row["body"] for row in rows[:2]] == [sent.decode(), sent[:90].decode()]
+    (second, crc, third) = said.splitlines()
+    assert "says zlib, but" in second
+    assert "bodyCRC does not match" in crc
+    assert "says zlib, but" in third
 
 
 @pytest.mark.parametrize(

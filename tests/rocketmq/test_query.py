@@ -42,7 +42,7 @@ def _life(version: str, store: Path, client: Driver) -> dict[str, Any]:
         asking = Client(client, broker.namesrv)
         sent = asking.send(messages(SENT))
         keys = [["Live0", "key0"], ["Live1", "key1"], ["Live2", "all2"], ["Live0", "no such key"]]
-        keys += [[message[0], message[3]] for message in sent[::29]]  # UNIQ_KEYs
+        keys += [[TOPICS[n % 3], f"key{n}"] for n in range(0, SENT, 29)]
         ids = [[message[0], message[4]] for message in sent[::17]]
         ids += [[message[0], message[3]] for message in sent[::23]]
         with open_store(str(store), rocketmq=version) as opened:  # while the broker has it

@@ -9,7 +9,9 @@ is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_proce
 import sys
 
 from tests import planted_rebuild_bugs
+from tests.filter import planted_bugs as planted_filter_bugs
 from tests.planting import Bug, plant_all
+from tests.query import planted_bugs as planted_query_bugs
 from tests.storage import planted_bugs as planted_storage_bugs
 from tests.writer import planted_bugs as planted_writer_bugs
 
@@ -496,9 +498,11 @@ BUGS = (
 
 ALL = (
     *BUGS,
+    *planted_query_bugs.BUGS,
     *planted_writer_bugs.BUGS,
     *planted_rebuild_bugs.BUGS,
     *planted_storage_bugs.BUGS,
+    *planted_filter_bugs.BUGS,
 )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reput.store_format.storage.protocol import Storage
 
 _BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
+BODY_MOST = 64 << 20  # bytes of one decompressed body; RocketMQ takes messages of 4 MiB
 
 Row = TypeVar("Row", bound=NamedTuple)
 
@@ -199,16 +200,30 @@ class Store:
         wanted = (each for each in found if where is None or each.wanted_by(where))
         return Messages(wanted, told)
 
-    def filter(self, tags: str | None = None, sql: str | None = None) -> "Filter":
-        """A filter for `where`: by tags (`A || B`), by RocketMQ's SQL92, or by both.
+    def filter(
+        self, tags: str | None = None, sql: str | None = None, grep: str | None = None
+    ) -> "Filter":
+        """A filter for `where`: by tags (`A || B`), by RocketMQ's SQL92, by a regular expression
+        over bodies and properties, or by several of them.
 
-        Raises WrongTags, WrongExpression (ValueErrors).
+        Raises WrongTags, WrongExpression, WrongPattern (ValueErrors).
         """
         from reput.store_format.filter.filters import AllOf, Filter, tag_filter
         from reput.store_format.filter.sql import sql_filter
 
         chosen: list[Filter] = [] if tags is None else [tag_filter(tags)]
-        chosen += [] if sql is None else [sql_filter(sql, self._opened.profile)]
+        if sql is not None:
+            selected = sql_filter(sql, self._opened.profile)
+            chosen.append(selected)
+            if selected.rest is not None:
+                line, column = selected.rest
+                self._new_told().note(
+                    f"SQL92 expression: RocketMQ ignores it from line {line}, column {column} on"
+                )
+        if grep is not None:
+            from reput.store_format.filter.grep import grep_filter
+
+            chosen.append(grep_filter(grep, BODY_MOST, self._new_told().note))
         return chosen[0] if len(chosen) == 1 else AllOf(*chosen)
 
     def message_at(self, physical_offset: int) -> StoredMessage:

@@ -9,6 +9,7 @@ is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_proce
 import sys
 
 from tests import planted_rebuild_bugs
+from tests.filter import planted_bugs as planted_filter_bugs
 from tests.planting import Bug, plant_all
 from tests.query import planted_bugs as planted_query_bugs
 from tests.storage import planted_bugs as planted_storage_bugs
@@ -501,6 +502,7 @@ ALL = (
     *planted_writer_bugs.BUGS,
     *planted_rebuild_bugs.BUGS,
     *planted_storage_bugs.BUGS,
+    *planted_filter_bugs.BUGS,
 )
 
 

@@ -16,7 +16,7 @@ LAYERS = (
     "store_format/java",
     "store_format/log",
     "store_format/derive store_format/derived store_format/message",
-    "store_format/damage store_format/describe store_format/writer",
+    "store_format/damage store_format/describe store_format/fate store_format/writer",
     "store_format/change udfs",
     "jobs/spark",
     "jobs/engine",

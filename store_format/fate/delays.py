@@ -47,8 +47,8 @@ class State(StrEnum):
     REPEATED = "delivered, will be again"  # the broker's offset was not saved after the delivery
     DELETED = "deleted"  # a timer message that a producer recalled (TIMER_DEL_UNIQKEY)
     NEVER = "never delivered"  # the broker has gone past it
-    # As NEVER, but the log ends about when it was due: the record may have been lost with the
-    # log's end, or not yet have been there when a running broker's store was copied.
+    # As NEVER, but the log ends about when it was due, or damage follows the message: the delivered
+    # record may be lost, or was not yet there when a running broker's store was copied.
     UNSURE = "not delivered in this log"
 
 
@@ -79,12 +79,12 @@ def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
     return waits
 
 
-def resolve(gathered: Gathered, delays: tuple[int, ...], read: Read) -> Iterator[Delayed]:
+def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterator[Delayed]:
     """All delayed messages that the log has and a broker can deliver, by their places.
 
-    delays: milliseconds of levels 1, 2, ... Holds what was gathered, and some numbers a message.
+    delays: each level's milliseconds. Holds what was gathered, and some numbers a message.
     """
-    marks = gathered.marks
+    marks, last = gathered.marks, gathered.last_timestamp
     waits = _waits(marks)
     deletes = waits & (marks["deletes"] != 0)
     asks = marks[deletes]
@@ -99,23 +99,24 @@ def resolve(gathered: Gathered, delays: tuple[int, ...], read: Read) -> Iterator
             passed = told is not None and offset < told and due < read.timer_read
         else:
             level = int(mark["queueId"]) + 1
-            if not 0 < level <= len(delays):
+            if level not in delays:
                 continue
-            due = int(mark["storeTimestamp"]) + delays[level - 1]
+            due = int(mark["storeTimestamp"]) + delays[level]
             passed = read.levels is not None and offset < read.levels.get(level, 0)
         delivery = int(deliveries[i])
-        state = _state(delivery != NONE, passed, due, gathered.last_timestamp, read.stopped)
+        sure = (read.stopped or due + _ON_ITS_WAY_MS < last) and place >= gathered.unread_to
+        state = _state(delivery != NONE, passed, due < last, sure)
         if level == 0 and delivery == NONE and passed and _deleted(mark, asks):
             state = State.DELETED
         yield Delayed(state, place, level, offset, due, delivery)
 
 
-def unread(gathered: Gathered, delays: tuple[int, ...]) -> list[Skipped]:
+def unread(gathered: Gathered, delays: Mapping[int, int]) -> list[Skipped]:
     """Messages in queues of the schedule topic that are no level's, which brokers do not read."""
     marks = gathered.marks
     level = marks["queueId"].astype(np.int64) + 1
-    wrong = (marks["kind"] == SCHEDULE) & ((level < 1) | (level > len(delays)))
-    reason = f"is no level of messageDelayLevel, which has {len(delays)}: brokers do not read it"
+    wrong = (marks["kind"] == SCHEDULE) & ~np.isin(level, list(delays))
+    reason = f"is none of the {len(delays)} levels of messageDelayLevel: brokers do not read it"
     return [
         Skipped(int(mark["physicalOffset"]), "queueId", reason)
         for mark in marks[wrong][:SKIPPED_MOST]
@@ -127,12 +128,12 @@ def _waits(marks: Marks) -> npt.NDArray[np.bool_]:
     return waits
 
 
-def _state(delivered: bool, passed: bool, due: int, last: int, stopped: bool) -> State:
+def _state(delivered: bool, passed: bool, was_due: bool, sure: bool) -> State:
     if delivered:
         return State.DELIVERED if passed else State.REPEATED
     if not passed:
-        return State.LATE if due < last else State.WAITING
-    return State.NEVER if stopped or due + _ON_ITS_WAY_MS < last else State.UNSURE
+        return State.LATE if was_due else State.WAITING
+    return State.NEVER if sure else State.UNSURE
 
 
 def _deleted(mark: Any, asks: Marks) -> bool:

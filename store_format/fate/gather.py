@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from reput.store_format.fate.marks import FLAWS, MARK, NAMED, OP, mark_records
 from reput.store_format.layouts import PROPERTY_END
-from reput.store_format.log.reader import LogReader
+from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.log.walk import Step
 
 Marks = npt.NDArray[Any]
@@ -42,53 +42,63 @@ class Gathered(NamedTuple):
     ended: npt.NDArray[Any]  # ENDED, in the log's order
     skipped: list[Skipped]  # the first of them
     skips: int  # how many there are
-    start: int  # the log's first physical offset
-    last_timestamp: int  # the store time of its last record, 0 without one
-    records: int
+    last_timestamp: int  # the store time of the log's last record, 0 without one
+    breaks: list[NoRecord]  # where records break off: the segment is not read from there on
+    unread_to: int  # where the last such segment ends, 0 without one
+
+
+class _Taken:
+    """What a pass has taken so far."""
+
+    def __init__(self, keep: Keep, split: bool, every: bool) -> None:
+        self._keep, self._split, self._every = keep, split, every
+        self.marks, self.ended = [np.zeros(0, MARK)], [np.zeros(0, ENDED)]
+        self.skipped: list[Skipped] = []
+        self.skips = self.last = 0
+        self._places = np.empty((NAMED, 2), np.int64)
+        self._room = np.zeros(0, MARK)
+
+    def add(self, step: Step) -> None:
+        if len(step.rows) > len(self._room):
+            self._room = np.zeros(len(step.rows), MARK)
+        count = mark_records(
+            step.window, step.rows, self._split, self._every, self._places, self._room
+        )
+        found = self._room[:count]
+        kept = found[self._keep(found)]
+        self.last = int(step.rows["storeTimestamp"][-1])
+        if not len(kept):
+            return
+        named, wrong = _ended(step, kept[kept["kind"] == OP])
+        wrong += [each for mark in kept[kept["flaws"] != 0] for each in _flaws(mark)]
+        self.marks.append(kept)
+        self.ended.append(named)
+        self.skips += len(wrong)
+        self.skipped += wrong[: SKIPPED_MOST - len(self.skipped)]
 
 
 def gather(
-    log: LogReader,
-    keep: Keep,
-    split: bool,
-    stop: int | None = None,
-    every: bool = False,
-    told: Told | None = None,
+    log: LogReader, keep: Keep, split: bool, every: bool = False, told: Told | None = None
 ) -> Gathered:
     """Walk a log and hold the marks that `keep` says, 96 bytes each.
 
-    split: Profile.split_properties; stop: where the log ends; every: `keep` is asked of records
-    of all kinds. Raises NoRecord where the log breaks off.
+    split: Profile.split_properties; every: `keep` is asked of all records; told: is called with
+    how far the walk is, a physical offset.
     """
-    marks: list[Marks] = []
-    ended: list[Marks] = []
-    skipped: list[Skipped] = []
-    skips = records = last = 0
-    places = np.empty((NAMED, 2), np.int64)
-    room = np.zeros(0, MARK)
-    for step in log.steps(log.start, stop):
-        if len(step.rows) > len(room):
-            room = np.zeros(len(step.rows), MARK)
-        count = mark_records(step.window, step.rows, split, every, places, room)
-        found = room[:count]
-        records += len(step.rows)
-        last = int(step.rows["storeTimestamp"][-1])
-        kept = found[keep(found)]
-        if len(kept):
-            marks.append(kept)
-            flawed = kept[kept["flaws"] != 0]
-            ops = kept[kept["kind"] == OP]
-            told_by_ops, wrong = _ended(step, ops)
-            ended.append(told_by_ops)
-            wrong += [each for mark in flawed for each in _flaws(mark)]
-            skips += len(wrong)
-            skipped += wrong[: SKIPPED_MOST - len(skipped)]
-        if told is not None:
-            told(step.next)
+    taken, breaks, at, unread_to = _Taken(keep, split, every), [], log.start, 0
+    while at < log.end:
+        try:
+            for step in log.steps(at):
+                taken.add(step)
+                if told is not None:
+                    told(step.next)
+            break
+        except NoRecord as error:
+            breaks.append(error)
+            at = unread_to = log.segment_at(error.place).end
     return Gathered(
-        np.concatenate(marks) if marks else np.zeros(0, MARK),
-        np.concatenate(ended) if ended else np.zeros(0, ENDED),
-        skipped, skips, log.start, last, records,
+        np.concatenate(taken.marks), np.concatenate(taken.ended), taken.skipped, taken.skips,
+        taken.last, breaks, unread_to,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ queue offsets that they name.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from reput.store_format.derive.queue_table import RETRY_PREFIX
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.delays import Read
-from reput.store_format.fate.gather import Gathered, Marks, Told, gather
+from reput.store_format.fate.gather import Gathered, Marks
 from reput.store_format.fate.marks import (
     DISCARDED,
     HALF,
@@ -54,33 +55,23 @@ class Event(NamedTuple):
     state: str | None  # how a wait or a transaction that began here has ended
 
 
-class Followed(NamedTuple):
-    """What is looked for: texts, and their hashes."""
+class Known(NamedTuple):
+    """What a store says besides its log."""
 
-    unique_key: str
-    origin_id: str  # hex in capitals, as clients and brokers write it; "" for none
-
-
-def trace(
-    log: LogReader, followed: Followed, split: bool, delay_levels: tuple[int, ...], read: Read,
-    half_position: int, stop: int | None = None, told: Told | None = None,
-) -> list[Event]:  # fmt: skip
-    """The steps of a message's life in the log's order; none where the log does not have it.
-
-    Holds the records' marks, and what op messages name after its first half message. Raises
-    NoRecord.
-    """
-    looked_for = _Marks(followed)
-    gathered = gather(log, looked_for, split, stop, every=True, told=told)
-    return events(log, gathered, followed, split, delay_levels, read, half_position)
+    split: bool  # Profile.split_properties
+    delays: Mapping[int, int]  # each level's milliseconds
+    read: Read  # how far the broker has delivered
+    half_position: int  # and checked half messages
 
 
-class _Marks:
-    """Which marks may be of the message; op messages count once it has been a half message."""
+class Follows:
+    """Which marks may be of a message; op messages count once it has been a half message."""
 
-    def __init__(self, followed: Followed) -> None:
-        self._key = np.uint64(hash_text(followed.unique_key.encode()))
-        self._origin = np.uint64(hash_text(followed.origin_id.encode()))
+    def __init__(self, unique_key: str, origin_id: str) -> None:
+        """origin_id: a broker's id, in capitals as brokers write it; "" for none."""
+        self.unique_key, self.origin_id = unique_key, origin_id
+        self._key = np.uint64(hash_text(unique_key.encode()))
+        self._origin = np.uint64(hash_text(origin_id.encode()))
         self._half = False
 
     def __call__(self, marks: Marks) -> npt.NDArray[np.bool_]:
@@ -94,51 +85,46 @@ class _Marks:
             own |= marks["kind"] == OP
         return own
 
+    def admits(self, properties: Mapping[str, str]) -> bool:
+        """Whether it is the message, and no other one whose hash is the same."""
+        if self.unique_key and properties.get("UNIQ_KEY") == self.unique_key:
+            return True
+        return bool(self.origin_id) and properties.get("ORIGIN_MESSAGE_ID") == self.origin_id
 
-def events(
-    log: LogReader, gathered: Gathered, followed: Followed, split: bool,
-    delay_levels: tuple[int, ...], read: Read, half_position: int,
-) -> list[Event]:  # fmt: skip
-    """The steps that the marks of one message tell; the records are read again, one by one."""
+
+def events(log: LogReader, gathered: Gathered, follows: Follows, known: Known) -> list[Event]:
+    """The steps that gathered marks tell, in the log's order; their records are read again."""
     marks, records = gathered.marks, {}
-    for i, mark in enumerate(marks):
-        if mark["kind"] != OP:
-            record = log.record_at(int(mark["physicalOffset"]))
-            properties = parse_properties(record.properties, split)
-            if _is_of(followed, properties):
-                records[i] = record, properties
-    half = {int(marks["queueOffset"][i]) for i in records if marks["kind"][i] == HALF}
-    named = gathered.ended[np.isin(gathered.ended["halfOffset"], list(half))]
+    for i in np.flatnonzero(marks["kind"] != OP).tolist():
+        record = log.record_at(int(marks["physicalOffset"][i]))
+        properties = parse_properties(record.properties, known.split)
+        if follows.admits(properties):
+            records[i] = record, properties
+    half = [int(marks["queueOffset"][i]) for i in records if marks["kind"][i] == HALF]
+    named = gathered.ended[np.isin(gathered.ended["halfOffset"], half)]
     ops = np.isin(marks["physicalOffset"], named["physicalOffset"])
-    chosen = np.array([i in records or bool(ops[i]) for i in range(len(marks))], np.bool_)
+    chosen = np.flatnonzero(ops | np.isin(np.arange(len(marks)), list(records)))
     own = gathered._replace(marks=marks[chosen], ended=named)
     states: dict[int, str] = {}
-    for transaction in transactions.resolve(own, half_position):
+    for transaction in transactions.resolve(own, known.half_position):
         states[transaction.first] = transaction.state
-    for delayed in delays.resolve(own, delay_levels, read):
+    for delayed in delays.resolve(own, known.delays, known.read):
         states[delayed.physical_offset] = delayed.state
     found: list[Event] = []
     waiting: dict[int, deque[int]] = {}
-    for i in np.flatnonzero(chosen).tolist():
-        mark = marks[i]
+    for i in chosen.tolist():
         if i in records:
             record, properties = records[i]
-            found += _events(mark, record, properties, waiting, delay_levels, states)
-        elif mark["kind"] == OP:
-            record = log.record_at(int(mark["physicalOffset"]))
+            found += _events(marks[i], record, properties, waiting, known.delays, states)
+        else:
+            record = log.record_at(int(marks["physicalOffset"][i]))
             found.append(_event("op", record, {}, None, None, None, None))
     return found
 
 
-def _is_of(followed: Followed, properties: dict[str, str]) -> bool:
-    if followed.unique_key:
-        return properties.get("UNIQ_KEY") == followed.unique_key
-    return properties.get("ORIGIN_MESSAGE_ID") == followed.origin_id
-
-
 def _events(
     mark: Any, record: Record, properties: dict[str, str], waiting: dict[int, deque[int]],
-    delay_levels: tuple[int, ...], states: dict[int, str],
+    delay_levels: Mapping[int, int], states: dict[int, str],
 ) -> list[Event]:  # fmt: skip
     kind, home = int(mark["kind"]), int(mark["home"])
     state = states.get(record.physical_offset)
@@ -158,8 +144,8 @@ def _events(
         names.append("discarded")
     elif kind == SCHEDULE:
         level = record.queue_id + 1
-        if 0 < level <= len(delay_levels):
-            due = record.store_timestamp + delay_levels[level - 1]
+        if level in delay_levels:
+            due = record.store_timestamp + delay_levels[level]
         names.append("delayed")
         waiting.setdefault(home, deque()).append(record.physical_offset)
     elif kind == WHEEL:

@@ -10,6 +10,9 @@ putImmunityMsgBackToHalfQueue within the immunity time). It ends
 - by an op message that names its queue offset. One follows a commit and a rollback alike; since
   the committed record stands before its op message, an op without one tells of a rollback.
 
+Ops are gathered for some seconds from 5.1.0 on, and what the producer has ended may be checked and
+discarded meanwhile: then what the producer said counts.
+
 Before 4.3.0 there were no such topics: a record with the prepared type stood in its own topic,
 and one with the commit or the rollback type followed.
 """
@@ -95,10 +98,10 @@ def _transaction(
         state, end = State.COMMITTED, commit
     elif back != NONE:
         state, end = State.ROLLED_BACK, back
-    elif drop != NONE:
-        state, end = State.DISCARDED, drop
     elif op != NONE:
         state, end = State.ROLLED_BACK, op
+    elif drop != NONE:
+        state, end = State.DISCARDED, drop
     else:
         gone = own and offset < half_position
         state, end = State.ABANDONED if gone else State.PENDING, NONE

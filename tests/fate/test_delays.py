@@ -16,7 +16,7 @@ from reput.store_format.fate.delays import Delayed, Read, concerns, resolve, unr
 from tests.fate.logs import HALF, T0, SmallLog
 from tests.memory_storage import MemoryStorage
 
-LEVELS = (1000, 5000, 60_000)
+LEVELS = {1: 1000, 2: 5000, 3: 60_000}
 NOTHING = Read(None, None, 0, True)
 
 
@@ -129,6 +129,16 @@ def test_a_log_that_ends_too_early_is_not_sure() -> None:
     log.now += 20_000
     log.put("Orders")
     assert states(log, running) == ["never delivered"]
+
+
+def test_what_is_behind_damage_may_be_a_delivery() -> None:
+    log = SmallLog()
+    log.delay("a", 1)
+    end = log.deliver("a")
+    log.put("Orders")
+    log.raw[end + 4] ^= 0xFF  # its magic
+    assert states(log, read(l1=1)) == ["not delivered in this log"]
+    assert [each.place for each in log.gather(concerns).breaks] == [end]
 
 
 def test_timers_are_told_by_timercheck() -> None:

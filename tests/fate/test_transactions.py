@@ -118,6 +118,20 @@ def test_discarded_after_too_many_checks() -> None:
     assert (found.state, found.end, found.checks, found.copies) == ("discarded", end, 15, 1)
 
 
+def test_what_the_producer_said_counts_more_than_a_discard() -> None:
+    """Seen on 5.3.3: ops are gathered, and the half message is checked and discarded meanwhile."""
+    log = SmallLog()
+    for key in "ab":
+        log.half(key)
+    log.commit(0, "a")
+    for key in "ab":
+        log.half(key, (CHECKS, "1"))
+        log.put("TRANS_CHECK_MAX_TIME_TOPIC", 0, ("UNIQ_KEY", key), (CHECKS, "1"))
+    assert states(log) == ["committed", "discarded"]
+    log.op(b"0,1,")
+    assert states(log) == ["committed", "rolled back"]
+
+
 def test_what_the_broker_has_gone_past_is_abandoned() -> None:
     log = SmallLog()
     log.half("a")

@@ -91,4 +91,12 @@ final class Operations {
         });
         return new LinkedHashMap<>();
     }
+
+    /** Refuses puts, as a broker whose disk is full does, or takes them again. */
+    static Map<String, Object> writable(BrokerController broker, Job job) throws Exception {
+        Object flags = Reflect.call(broker.getMessageStore(), "getRunningFlags");
+        Reflect.call(flags, job.flag("on", true)
+            ? "getAndMakeWriteable" : "getAndMakeNotWriteable");
+        return new LinkedHashMap<>();
+    }
 }

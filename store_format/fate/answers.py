@@ -3,7 +3,7 @@
 Each answer walks the log once and then reads again the records that it shows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -12,9 +12,11 @@ from reput.store_format.derived.queue_reader import BadQueue, QueueReader, queue
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Keep, Skipped, gather
+from reput.store_format.fate.gather_few import gather_few
 from reput.store_format.fate.marks import NONE
 from reput.store_format.fate.trace import Event, Follows, Known, events
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
+from reput.store_format.message.message import OP_TOPIC
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
@@ -126,11 +128,14 @@ def delayed_rows(store: Asked, everything: bool, told: Teller) -> list[DelayedRo
     return rows
 
 
-def message_events(store: Asked, unique_key: str, origin_id: str, told: Teller) -> list[Event]:
+def message_events(
+    store: Asked, unique_key: str, origin_id: str, places: Iterable[int] | None, told: Teller
+) -> list[Event]:
     """The steps of a message's life in the log's order; none where the log does not have it.
 
-    origin_id: the broker's id that its retries name; "" for none. Raises StoreError where the
-    store's files cannot be read.
+    origin_id: the broker's id that its retries name; "" for none. places: where the index has
+    records with the UNIQ_KEY; None: the log is read. Raises StoreError where the store's files
+    cannot be read.
     """
     follows = Follows(unique_key, origin_id)
     known = Known(
@@ -139,8 +144,20 @@ def message_events(store: Asked, unique_key: str, origin_id: str, told: Teller) 
         read_progress(store.storage, store.path),
         half_position(store.storage, store.path),
     )
-    gathered = _gathered(store, follows, told, every=True)
+    gathered = None if places is None else _gathered_few(store, places, told)
+    if gathered is None:
+        gathered = _gathered(store, follows, told, every=True)
     return events(store.log, gathered, follows, known)
+
+
+def _gathered_few(store: Asked, places: Iterable[int], told: Teller) -> Gathered | None:
+    """The marks at these places and what ops say of them; None where the ops' queue is damaged."""
+    queue = QueueReader(store.storage, queue_folder(store.path, OP_TOPIC, 0))
+    try:
+        return gather_few(store.log, places, queue, store.profile.split_properties)
+    except (BadQueue, NoRecord, NotInLog) as error:
+        told.note(f"{error}; the log is read instead")
+        return None
 
 
 def level_delays(store: Asked, told: Teller) -> Mapping[int, int]:

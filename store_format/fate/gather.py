@@ -109,28 +109,34 @@ def _flaws(mark: Any) -> list[Skipped]:
 
 def _ended(step: Step, ops: Marks) -> tuple[Marks, list[Skipped]]:
     """The half messages that op messages of a step name, and what in them names none."""
-    found, wrong = [], []
+    found, wrong = [np.zeros(0, ENDED)], []
     for mark in ops:
         place = int(mark["physicalOffset"])
         row = step.rows[int(np.searchsorted(step.rows["physicalOffset"], place))]
-        at = int(row["propertiesAt"])
+        at, body_at = int(row["propertiesAt"]), int(row["bodyAt"])
         properties = step.window[at : at + int(row["propertiesLength"])].tobytes()
-        if _REMOVE not in _PAIR_END + properties + _PAIR_END:
-            wrong.append(Skipped(place, "TAGS", "of an op message is not d"))
-            continue
         if row["bodyElided"]:
             wrong.append(Skipped(place, "body", "of an op message is longer than a window"))
             continue
-        at = int(row["bodyAt"])
-        offsets, bad = op_offsets(step.window[at : at + int(row["bodyLength"])].tobytes())
-        if bad:
-            wrong.append(Skipped(place, "body", f"of an op message: {bad} of it are no numbers"))
-        if len(offsets):
-            named = np.zeros(len(offsets), ENDED)
-            named["halfOffset"], named["physicalOffset"] = offsets, place
-            named["storeTimestamp"] = mark["storeTimestamp"]
-            found.append(named)
-    return (np.concatenate(found) if found else np.zeros(0, ENDED)), wrong
+        body = step.window[body_at : body_at + int(row["bodyLength"])].tobytes()
+        named, bad = named_by_op(place, int(mark["storeTimestamp"]), properties, body)
+        found.append(named)
+        wrong += bad
+    return np.concatenate(found), wrong
+
+
+def named_by_op(
+    place: int, store_timestamp: int, properties: bytes, body: bytes
+) -> tuple[Marks, list[Skipped]]:
+    """The half messages (ENDED) that one op message names, and what in it names none."""
+    if _REMOVE not in _PAIR_END + properties + _PAIR_END:
+        return np.zeros(0, ENDED), [Skipped(place, "TAGS", "of an op message is not d")]
+    offsets, bad = op_offsets(body)
+    named = np.zeros(len(offsets), ENDED)
+    named["halfOffset"], named["physicalOffset"] = offsets, place
+    named["storeTimestamp"] = store_timestamp
+    reason = f"of an op message: {bad} of its parts are no numbers"
+    return named, [Skipped(place, "body", reason)] if bad else []
 
 
 def op_offsets(body: bytes) -> tuple[npt.NDArray[np.int64], int]:

@@ -117,13 +117,13 @@ def test_damage_is_told() -> None:
 
 def test_a_message_s_life() -> None:
     log = transactions()
-    steps = message_events(MemoryStore(log), "a", "", Heard())
+    steps = message_events(MemoryStore(log), "a", "", None, Heard())
     assert [(step.event, step.topic, step.state) for step in steps] == [
         ("half", "RMQ_SYS_TRANS_HALF_TOPIC", "committed"),
         ("committed", "Orders", None),
         ("op", OP, None),
     ]
-    steps = message_events(MemoryStore(log), "b", "", Heard())
+    steps = message_events(MemoryStore(log), "b", "", None, Heard())
     assert [(step.event, step.checks, step.state) for step in steps] == [
         ("half", 0, "pending"),
         ("checked", 1, None),
@@ -140,7 +140,7 @@ def test_a_retried_message_s_life() -> None:
         log.deliver("a", reconsume_times=times, **retry)
     log.put("%DLQ%shop", 0, ("UNIQ_KEY", "a"), reconsume_times=3)
     files = {"store/config/delayOffset.json": b'{"offsetTable":{2:2}}'}
-    steps = message_events(MemoryStore(log, files), "a", "", Heard())
+    steps = message_events(MemoryStore(log, files), "a", "", None, Heard())
     assert [(step.event, step.reconsume_times, step.state) for step in steps] == [
         ("put", 0, None),
         ("delayed", 1, "delivered"),
@@ -160,7 +160,7 @@ def test_a_delayed_transaction_s_life() -> None:
     log.op(b"0,")
     log.deliver("a", sys_flag=8)
     files = {"store/config/delayOffset.json": b'{"offsetTable":{1:1}}'}
-    steps = message_events(MemoryStore(log, files), "a", "", Heard())
+    steps = message_events(MemoryStore(log, files), "a", "", None, Heard())
     assert [step.event for step in steps] == ["half", "committed", "delayed", "op", "delivered"]
 
 
@@ -169,7 +169,7 @@ def test_a_timer_s_life() -> None:
     log.timer("a", T0 + 5000)
     log.timer("a", T0 + 5000, ("TIMER_ROLL_TIMES", "1"))
     log.deliver("a")
-    steps = message_events(MemoryStore(log), "a", "", Heard())
+    steps = message_events(MemoryStore(log), "a", "", None, Heard())
     assert [(step.event, step.due) for step in steps] == [
         ("timed", T0 + 5000), ("rolled", T0 + 5000), ("delivered", None),
     ]  # fmt: skip
@@ -179,6 +179,6 @@ def test_a_message_without_a_key_is_followed_by_its_origin() -> None:
     log = SmallLog()
     log.put("%RETRY%shop", 0, ("ORIGIN_MESSAGE_ID", "7F00000100002A9F0000000000000000"))
     log.put("Orders", 0, ("UNIQ_KEY", "x"))
-    steps = message_events(MemoryStore(log), "", "7F00000100002A9F0000000000000000", Heard())
+    steps = message_events(MemoryStore(log), "", "7F00000100002A9F0000000000000000", None, Heard())
     assert [step.event for step in steps] == ["retried"]
-    assert message_events(MemoryStore(log), "unknown", "", Heard()) == []
+    assert message_events(MemoryStore(log), "unknown", "", None, Heard()) == []

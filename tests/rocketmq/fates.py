@@ -1,11 +1,16 @@
-"""A broker's life in which every fate of a message occurs, and what was done there."""
+"""`python -m tests.rocketmq.fates`: brokers' lives in which every fate of a message occurs."""
 
 from __future__ import annotations
 
+import json
+import lzma
+import tarfile
+import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from tests.fate.stores import ARCHIVES, KEPT, KEPT_OF_CONFIG, LIVED, SKIPPED, SUFFIX
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, messages
 
@@ -108,3 +113,50 @@ def _transactions(client: Client, outcomes: list[str], first: int) -> list[str]:
     sent = zip(made, outcomes, strict=True)
     said = client.ask("transactions", messages=[{**m, "outcome": each} for m, each in sent])
     return [message[1] for message in said["sent"]]
+
+
+def lived(version: str, folder: Path) -> Path:
+    """A folder with a `store` and what was `done` in it, by a broker of that release."""
+    with Driver(version) as client:
+        done = asdict(live(version, folder / "store", client))
+    (folder / "done.json").write_text(json.dumps(done, indent=1))
+    return folder
+
+
+def skipping(version: str, folder: Path) -> Path:
+    with Driver(version) as client:
+        done = {"delays": skipped(version, folder / "store", client)}
+    (folder / "done.json").write_text(json.dumps(done, indent=1))
+    return folder
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """An archive of what tests need: small, and with nothing of the machine that made it."""
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.mtime = member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        return member
+
+    store = folder / "store"
+    kept = [store / name for name in KEPT]
+    kept += [path for name in KEPT_OF_CONFIG if (path := store / "config" / name).exists()]
+    with lzma.open(archive, "wb", preset=9) as packed:  # noqa: SIM117
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for path in [folder / "done.json", *kept]:
+                tar.add(path, path.relative_to(folder).as_posix(), filter=plain)
+
+
+def main() -> None:
+    """Have brokers write the stores of tests/fate/stores anew; times in them differ each time."""
+    for name in (*LIVED, SKIPPED):
+        kind, _, version = name.partition("_")
+        with tempfile.TemporaryDirectory(prefix="reput-fates-") as folder:
+            {"live": lived, "skipped": skipping}[kind](version, Path(folder))
+            archive = ARCHIVES / f"{name}{SUFFIX}"
+            pack(Path(folder), archive)
+        print(f"{archive.name}: {archive.stat().st_size:,} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -18,6 +18,13 @@ _COMMANDS = {
     "verify": "derive again and compare with what is there",
     "check": "find all damage in a store",
     "repair": "copy a damaged store so that a broker serves it",
+    "query": "find messages by key, id, position or time, without a broker",
+    "topics": "list what a store has of each topic",
+    "queues": "list what a store has of each queue",
+    "groups": "list how far consumer groups have come, and their lag",
+    "transactions": "list pending transactions, and what became of the others",
+    "delayed": "list what is due when, and what should have been delivered and never was",
+    "trace": "show one message's life: put, delayed, retried, committed, with times",
     "dump": "show any store file as text or JSON lines",
     "append": "append messages to a local store",
     "recover": "bring a store into the state of a clean stop, after a crash",
@@ -46,6 +53,8 @@ examples:
   reput install /data/rebuilt /data/store
   reput install --undo /data/store
   reput clean /data/rebuilt --dry-run
+  reput query /data/store --topic Orders --key o-17
+  reput topics /data/store
   reput dump /data/store/consumequeue/Topic/0/00000000000000000000
 """
 

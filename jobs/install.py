@@ -15,7 +15,7 @@ import numpy as np
 from reput.jobs.console.options import add_consent, consent
 from reput.jobs.engine.install_place import Place, finish_first, local_path, locked
 from reput.jobs.engine.outputs import Input, refuse_overlap
-from reput.jobs.engine.plan import commit_log_folders, refuse_foreign_store, topic_attributes
+from reput.jobs.engine.plan import refuse_foreign_store, topic_attributes
 from reput.jobs.engine.sets import REBUILT, parse_manifest
 from reput.store_format.change.install import (
     NOTE,
@@ -33,7 +33,7 @@ from reput.store_format.derive.scan import End, scan
 from reput.store_format.disk.files import DiskFiles, FixedFiles
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.layouts import RECORD_HEAD
-from reput.store_format.log.segments import Segment, Stretch, find_segments
+from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
 from reput.store_format.names import CONSUME_QUEUE, MANIFEST
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from

@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from reput.jobs.check import check as check
+    from reput.jobs.engine.open_store import open_store as open_store
     from reput.jobs.engine.open_writer import open_writer as open_writer
     from reput.jobs.engine.outputs import OutputInUse as OutputInUse
     from reput.jobs.engine.outputs import OverlapsInput as OverlapsInput
@@ -44,6 +45,7 @@ _PUBLIC = {
     "check": "reput.jobs.check",
     "repair": "reput.jobs.repair",
     "recover": "reput.jobs.recover",
+    "open_store": "reput.jobs.engine.open_store",
     "open_writer": "reput.jobs.engine.open_writer",
     "Message": "reput.store_format.message.message",
     "LogReader": "reput.store_format.log.reader",

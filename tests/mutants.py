@@ -13,7 +13,8 @@ from tests.planting import Bug, plant_all
 from tests.storage import planted_bugs as planted_storage_bugs
 from tests.writer import planted_bugs as planted_writer_bugs
 
-_RECORDS = "store_format/log/records.py"
+_RECORDS = "store_format/log/record_rules.py"
+_CRCS = "store_format/log/records.py"
 _PROPERTIES = "store_format/log/properties.py"
 _WALK = "store_format/log/walk.py"
 _DISPATCH = "store_format/derive/dispatch.py"
@@ -47,7 +48,7 @@ BUGS = (
         "return TOPIC_LENGTH_V1", ("tests/log/test_records.py",)),
     Bug("a BLANK ends the segment", _RECORDS, "if magic == MAGIC_BLANK:",
         "if magic == MAGIC_BLANK + 1:", golden("mixed_5.3.3")),
-    Bug("bodies are checked by CRC", _RECORDS, "bad[i] = crc != row.bodyCRC", "bad[i] = crc == -1",
+    Bug("bodies are checked by CRC", _CRCS, "bad[i] = crc != row.bodyCRC", "bad[i] = crc == -1",
         golden("middle_crc")),
     Bug("the parts add up to totalSize", _RECORDS, "if properties_length != left:",
         "if properties_length > left:", ("tests/log/test_records.py",)),
@@ -84,7 +85,7 @@ BUGS = (
         "b = load(buf, at + sixteen)", ("tests/kernels/test_crc.py",)),
     Bug("a byte is found at its own place in a block", "store_format/kernels/blocks.py",
         "        at += before\n", "        at += before & ~1\n", ("tests/log/test_properties.py",)),
-    Bug("large bodies are checked too", _RECORDS, "            any_large = True", "            pass",
+    Bug("large bodies are checked too", _CRCS, "            any_large = True", "            pass",
         ("tests/log/test_records.py",)),
     Bug("the queues of the scan before are forgotten", "store_format/derive/queue_table.py",
         'table.slots[table.rows["slot"][: int(table.used[0])]] = 0', "pass",
@@ -308,7 +309,7 @@ BUGS = (
         "count_every_put=False", golden("mixed_4.1.0")),
     Bug("from 4.7.1 it counts slots in use", _PROFILES, 'count_every_put=not since("4.7.1")',
         "count_every_put=True", golden("mixed_4.9.7")),
-    Bug("entry 0 is never used", _INDEX, "return max_index_num - 1", "return max_index_num",
+    Bug("entry 0 is never used", "store_format/derived/index_shape.py", "return max_index_num - 1", "return max_index_num",
         golden("mixed_5.3.3")),
     Bug("a message without keys opens the next file", "jobs/engine/pipeline.py",
         "files + 1 if last_is_full and last_record > last_put else files", "files",
@@ -446,7 +447,7 @@ BUGS = (
     Bug("a look-up ends at the first entry that is older", "store_format/derived/index_reader.py",
         "            if time < begin:", "            if False:", ("tests/derived/test_readers.py",)),
     Bug("a broken log is no end of it", "store_format/log/reader.py",
-        "if fault == Fault.ZEROS and self._nothing_after(number):", "if fault != Fault.BLANK:",
+        "if fault == Fault.ZEROS and self.is_zero_from(segment.end):", "if fault != Fault.BLANK:",
         ("tests/derived/test_readers.py",)),
     Bug("from 5.0.0 a queue that has expired starts at its end", _PROFILES,
         'bisects_queue_min=since("5.0.0")', 'bisects_queue_min=since("6.0.0")',

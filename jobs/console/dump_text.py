@@ -1,12 +1,12 @@
 """What `reput dump` found, as lines of text: a table for what is listed, sentences for the rest."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
+
+from reput.jobs.console.texts import safe, time_text
 
 Item = dict[str, Any]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The key hashes of a message that a line holds; JSON has all.
 _KEYS_SHOWN = 6
 
@@ -28,15 +28,6 @@ def _plain(name: str, width: int) -> Column:
 
 def _time(name: str) -> Column:
     return Column(f"{name} (UTC)", -24, lambda item: time_text(item[name]))
-
-
-def time_text(milliseconds: int) -> str:
-    """An ISO time in UTC; the number itself where no calendar reaches."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return str(milliseconds)
-    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def _keys(item: Item) -> str:
@@ -177,10 +168,3 @@ def _below(item: Item) -> list[str]:
             cut = f" (its first {item['bodyShown']} bytes)" if "bodyShown" in item else ""
             lines.append(f"    {name}{cut}: {safe(item[name])}")
     return lines
-
-
-def safe(text: str) -> str:
-    """Text that a terminal can take: what is not printable is escaped."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -8,8 +8,15 @@ from reput.jobs.engine.live import log_end_now, may_grow
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
-from reput.store_format.log.segments import Finding, Segment, Splits, find_segments, list_segments
-from reput.store_format.names import COMMIT_LOG, CONFIG, CONSUME_QUEUE
+from reput.store_format.log.segments import (
+    Finding,
+    Segment,
+    Splits,
+    commit_log_folders,
+    find_segments,
+    list_segments,
+)
+from reput.store_format.names import CONFIG, CONSUME_QUEUE
 from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
@@ -21,7 +28,6 @@ from reput.store_format.release.settings import (
 )
 from reput.store_format.storage.protocol import Storage
 
-_PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
 SPLIT_BYTES = 256 << 20
 _SPLIT_BYTES_LEAST = 16 << 20
 _SPLITS_A_CORE = 4
@@ -129,14 +135,6 @@ def names_in(storage: Storage, folder: str) -> list[str]:
         return [listed.name for listed in storage.list(folder)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def commit_log_folders(store: str, settings: Settings) -> list[str]:
-    """The folders that hold segments: the broker's own, if its configuration names them."""
-    named = ",".join((settings.store_path_commit_log, settings.read_only_commit_log_store_paths))
-    folders = [folder.strip().rstrip("/") for folder in named.split(_PATH_SEPARATOR)]
-    folders = list(dict.fromkeys(folder for folder in folders if folder))
-    return folders if settings.store_path_commit_log else [f"{store}/{COMMIT_LOG}", *folders]
 
 
 def _split_bytes(segments: list[Segment], cores: int) -> int:

@@ -5,13 +5,9 @@ from collections.abc import Iterable
 from reput.store_format.derive.dispatch import DispatchRules
 from reput.store_format.derive.queue_runs import PositionRules
 from reput.store_format.derive.scan import ScanRules
-from reput.store_format.log.records import RecordRules
+from reput.store_format.log.record_rules import record_rules as record_rules
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.settings import Settings
-
-
-def record_rules(profile: Profile) -> RecordRules:
-    return RecordRules(profile.ipv6_hosts, profile.long_topics, profile.any_blank_size)
 
 
 def scan_rules(profile: Profile, settings: Settings, batch_topics: Iterable[str]) -> ScanRules:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.derived.index_shape import capacity as capacity
+from reput.store_format.derived.index_shape import file_bytes as file_bytes
 from reput.store_format.kernels.ints import put_i32, put_i64
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import (
     INDEX_AT,
     INDEX_ENTRY_BYTES,
     INDEX_HEADER,
-    INDEX_HEADER_BYTES,
-    INDEX_SLOT_BYTES,
 )
 
 Bytes = npt.NDArray[np.uint8]
@@ -28,19 +28,6 @@ Int32s = npt.NDArray[np.int32]
 # What an index file keeps of a message in its header: the storeTimestamp and the physicalOffset.
 IndexedMessage = namedtuple("IndexedMessage", "timestamp physical_offset")
 NO_MESSAGE = IndexedMessage(0, 0)
-
-
-def capacity(max_index_num: int) -> int:
-    """Entries that a file holds: entry 0 is never used."""
-    return max_index_num - 1
-
-
-def file_bytes(max_hash_slot_num: int, max_index_num: int) -> int:
-    return (
-        INDEX_HEADER_BYTES
-        + max_hash_slot_num * INDEX_SLOT_BYTES
-        + max_index_num * INDEX_ENTRY_BYTES
-    )
 
 
 def slot_range(number: int, ranges: int, slots: int) -> tuple[int, int]:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.index_file import file_bytes
+from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.faults import StoreError
-from reput.store_format.java.strings import hash_text
+from reput.store_format.java.text import hash_text
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.derived.consume_queue import segment_bytes
-from reput.store_format.derived.index_file import file_bytes
+from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.disk.files import Bytes, Files
 from reput.store_format.layouts import (
     INDEX_ENTRY,

@@ -1,6 +1,5 @@
 """One checked record described for a reader: its fields, and on demand what its sender put in."""
 
-import ipaddress
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from reput.store_format.layouts import (
     TIMESTAMP_BYTES,
 )
 from reput.store_format.log.records import born_host_bytes
+from reput.store_format.message.message import host_text
 
 Bytes = npt.NDArray[np.uint8]
 Item = dict[str, Any]
@@ -62,17 +62,11 @@ def describe_record(buf: Bytes, row: Any, start: int, rules: ScanRules) -> Item:
         "propertiesLength": int(row["propertiesLength"]),
         "flag": head["flag"],
         "sysFlag": head["sysFlag"],
-        "bornHost": _host(hosts[:born]),
-        "storeHost": _host(hosts[born + TIMESTAMP_BYTES :]),
+        "bornHost": host_text(hosts[:born]),
+        "storeHost": host_text(hosts[born + TIMESTAMP_BYTES :]),
         "reconsumeTimes": middle["reconsumeTimes"],
         "preparedTransactionOffset": middle["preparedTransactionOffset"],
     }
-
-
-def _host(raw: bytes) -> str:
-    address = ipaddress.ip_address(raw[:-4])
-    port = int.from_bytes(raw[-4:], "big", signed=True)
-    return f"{address}:{port}" if address.version == 4 else f"[{address}]:{port}"
 
 
 def describe_body(piece: bytes, length: int) -> Item:

@@ -4,46 +4,31 @@ Each answer walks the log once and then reads again the records that it shows.
 """
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from reput.store_format.derive.queue_table import SCHEDULE_NAME
-from reput.store_format.derived.queue_reader import BadQueue, QueueReader, queue_folder
+from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.derived.queue_reader import BadQueue, QueueReader
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Keep, Skipped, gather
 from reput.store_format.fate.gather_few import gather_few
 from reput.store_format.fate.marks import NONE
 from reput.store_format.fate.trace import Event, Follows, Known, events
-from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
+from reput.store_format.faults import StoreError
+from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import OP_TOPIC
 from reput.store_format.message.property_text import parse_properties
-from reput.store_format.release.profiles import Profile
-from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.query.gaps import queue_gap
+from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.told import Told
 
 _SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 _NAMED_MOST = 20  # of what is skipped, so many are named one by one
 
 
-class Asked(Protocol):
-    """A store that is asked."""
-
-    storage: Any
-    path: str
-    profile: Profile
-    settings: Settings
-    log: LogReader
-
-
-class Teller(Protocol):
-    """Who is told what was skipped, and how far the log is read."""
-
-    scanned: int
-    to_scan: int
-
-    def note(self, text: str) -> None: ...
-    def watching(self) -> AbstractContextManager[None]: ...
+class _OpsMissingError(StoreError):
+    """The queue of op messages does not tell of all of them."""
 
 
 class TransactionRow(NamedTuple):
@@ -74,7 +59,7 @@ class DelayedRow(NamedTuple):
     by: str  # "level" or "timer"
     level: int | None
     due: int
-    late: int | None  # how long before the log's last record it was due
+    late: int | None  # how long before the log's last record it was due, if not delivered
     topic: str | None  # REAL_TOPIC
     queue_id: str | None  # REAL_QID
     unique_key: str | None
@@ -89,14 +74,14 @@ class DelayedRow(NamedTuple):
 _OPEN = (transactions.State.PENDING, transactions.State.DISCARDED, transactions.State.ABANDONED)
 
 
-def transaction_rows(store: Asked, everything: bool, told: Teller) -> list[TransactionRow]:
+def transaction_rows(store: OpenedStore, everything: bool, told: Told) -> list[TransactionRow]:
     """Transactions that are pending, discarded or abandoned; `everything`: all of them.
 
     Raises StoreError where the store's files cannot be read.
     """
     gathered = _gathered(store, transactions.concerns, told)
     rows, left = [], _Counts()
-    for found in transactions.resolve(gathered, half_position(store.storage, store.path)):
+    for found in transactions.resolve(gathered, half_position(store.storage, store.path, told)):
         if everything or found.state in _OPEN:
             rows.append(_transaction_row(store, found, gathered.last_timestamp))
         else:
@@ -105,12 +90,12 @@ def transaction_rows(store: Asked, everything: bool, told: Teller) -> list[Trans
     return rows
 
 
-def delayed_rows(store: Asked, everything: bool, told: Teller) -> list[DelayedRow]:
+def delayed_rows(store: OpenedStore, everything: bool, told: Told) -> list[DelayedRow]:
     """Delayed messages that are not delivered, or will be again; `everything`: all of them.
 
     Raises StoreError where the store's files cannot be read.
     """
-    read = read_progress(store.storage, store.path)
+    read = read_progress(store.storage, store.path, told)
     levels = level_delays(store, told)
     gathered = _gathered(store, delays.concerns, told)
     _tell_skipped(delays.unread(gathered, levels), None, told)
@@ -129,7 +114,7 @@ def delayed_rows(store: Asked, everything: bool, told: Teller) -> list[DelayedRo
 
 
 def message_events(
-    store: Asked, unique_key: str, origin_id: str, places: Iterable[int] | None, told: Teller
+    store: OpenedStore, unique_key: str, origin_id: str, places: Iterable[int] | None, told: Told
 ) -> list[Event]:
     """The steps of a message's life in the log's order; none where the log does not have it.
 
@@ -141,8 +126,8 @@ def message_events(
     known = Known(
         store.profile.split_properties,
         level_delays(store, told),
-        read_progress(store.storage, store.path),
-        half_position(store.storage, store.path),
+        read_progress(store.storage, store.path, told),
+        half_position(store.storage, store.path, told),
     )
     gathered = None if places is None else _gathered_few(store, places, told)
     if gathered is None:
@@ -150,25 +135,45 @@ def message_events(
     return events(store.log, gathered, follows, known)
 
 
-def _gathered_few(store: Asked, places: Iterable[int], told: Teller) -> Gathered | None:
-    """The marks at these places and what ops say of them; None where the ops' queue is damaged."""
-    queue = QueueReader(store.storage, queue_folder(store.path, OP_TOPIC, 0))
+def _gathered_few(store: OpenedStore, places: Iterable[int], told: Told) -> Gathered | None:
+    """The marks at these places and what ops say of them; None where the log is to be read."""
+
+    def op_queue() -> QueueReader:
+        queue = store.queue(OP_TOPIC, 0, False)
+        if queue_gap(store, [queue], told) is not None:
+            raise _OpsMissingError(f"{queue.folder}: does not have all of the log")
+        return queue
+
+    split = store.profile.split_properties
     try:
-        return gather_few(store.log, places, queue, store.profile.split_properties)
-    except (BadQueue, NoRecord, NotInLog) as error:
+        return gather_few(store.log, places, op_queue, split, _near_end(store))
+    except (_OpsMissingError, BadQueue, NoRecord, NotInLog) as error:
         told.note(f"{error}; the log is read instead")
         return None
 
 
-def level_delays(store: Asked, told: Teller) -> Mapping[int, int]:
+def _near_end(store: OpenedStore) -> int:
+    """Where a record stands near the log's end: the last that the index has; 0 where none does."""
+    try:
+        index = store.index()
+        if not index.files:
+            return 0
+        with index.open(0) as file:
+            return file.header.end_offset
+    except BadIndex:
+        return 0
+
+
+def level_delays(store: OpenedStore, told: Told) -> Mapping[int, int]:
     """Each level's milliseconds: of messageDelayLevel, or what the schedule topic's queues show.
 
     A queue entry there has the time of delivery in place of a tagsCode.
     """
     found = dict(enumerate(store.settings.delays, 1))
-    for level in _levels(store.storage, store.path):
+    for queue_id, batch in store.queues_of(_SCHEDULE):
+        level = queue_id + 1
         try:
-            shown = _shown_delay(store, level)
+            shown = None if batch else _shown_delay(store, level)
         except BadQueue as error:
             told.note(f"{error}; messageDelayLevel counts")
             continue
@@ -181,10 +186,9 @@ def level_delays(store: Asked, told: Teller) -> Mapping[int, int]:
     return found
 
 
-def _shown_delay(store: Asked, level: int) -> int | None:
+def _shown_delay(store: OpenedStore, level: int) -> int | None:
     """What the last entry of a level's queue shows; None where there is none of a live message."""
-    folder = queue_folder(store.path, _SCHEDULE, level - 1)
-    last = QueueReader(store.storage, folder).last()
+    last = store.queue(_SCHEDULE, level - 1, False).last()
     if last is None:
         return None
     try:
@@ -196,16 +200,7 @@ def _shown_delay(store: Asked, level: int) -> int | None:
     return last.tags_code - record.store_timestamp
 
 
-def _levels(storage: Storage, path: str) -> list[int]:
-    folder = queue_folder(path, _SCHEDULE, 0).rpartition("/")[0]
-    try:
-        names = [name for name, state in storage.list(folder) if state is None]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return sorted(int(name) + 1 for name in names if name.isdecimal())
-
-
-def _gathered(store: Asked, keep: Keep, told: Teller, every: bool = False) -> Gathered:
+def _gathered(store: OpenedStore, keep: Keep, told: Told, every: bool = False) -> Gathered:
     log = store.log
     told.to_scan += log.end - log.start
     before = told.scanned
@@ -222,7 +217,7 @@ def _gathered(store: Asked, keep: Keep, told: Teller, every: bool = False) -> Ga
     return gathered
 
 
-def _tell_skipped(skipped: list[Skipped], many: int | None, told: Teller) -> None:
+def _tell_skipped(skipped: list[Skipped], many: int | None, told: Told) -> None:
     many = len(skipped) if many is None else many
     for each in skipped[:_NAMED_MOST]:
         told.note(f"{each}; skipped")
@@ -239,12 +234,14 @@ class _Counts:
     def add(self, state: str) -> None:
         self._many[state] = self._many.get(state, 0) + 1
 
-    def tell(self, told: Teller) -> None:
+    def tell(self, told: Told) -> None:
         for state, many in self._many.items():
             told.note(f"{many} {state}: not listed without --all")
 
 
-def _transaction_row(store: Asked, found: transactions.Transaction, now: int) -> TransactionRow:
+def _transaction_row(
+    store: OpenedStore, found: transactions.Transaction, now: int
+) -> TransactionRow:
     half = store.log.record_at(found.first)
     properties = parse_properties(half.properties, store.profile.split_properties)
     ended = None if found.end == NONE else store.log.record_at(found.end).store_timestamp
@@ -256,12 +253,13 @@ def _transaction_row(store: Asked, found: transactions.Transaction, now: int) ->
     )  # fmt: skip
 
 
-def _delayed_row(store: Asked, found: delays.Delayed, now: int) -> DelayedRow:
+def _delayed_row(store: OpenedStore, found: delays.Delayed, now: int) -> DelayedRow:
     record = store.log.record_at(found.physical_offset)
     properties = parse_properties(record.properties, store.profile.split_properties)
+    is_late = found.due < now and found.delivery == NONE
     return DelayedRow(
         str(found.state), "level" if found.level else "timer", found.level or None, found.due,
-        now - found.due if found.due < now else None, properties.get("REAL_TOPIC"),
+        now - found.due if is_late else None, properties.get("REAL_TOPIC"),
         properties.get("REAL_QID"), properties.get("UNIQ_KEY"), record.reconsume_times,
         record.born_timestamp, record.store_timestamp, found.queue_offset, found.physical_offset,
         _or_none(found.delivery),

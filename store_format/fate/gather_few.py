@@ -1,6 +1,7 @@
 """The marks of records whose places are known, by index and queue, without a walk of the log."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,21 @@ import numpy as np
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.fate.gather import ENDED, Gathered, Marks, named_by_op
 from reput.store_format.fate.marks import HALF, MARK, NAMED, OP, mark_records
-from reput.store_format.log.reader import LogReader, NoRecord
+from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 
 
-def gather_few(log: LogReader, places: Iterable[int], ops: QueueReader, split: bool) -> Gathered:
+def gather_few(
+    log: LogReader,
+    places: Iterable[int],
+    op_queue: Callable[[], QueueReader],
+    split: bool,
+    near_end: int,
+) -> Gathered:
     """As `gather`, of one message's records.
 
-    ops: the queue of op messages; those behind the first half message are read until each half
-    message is named. Raises NoRecord, NotInLog, BadQueue.
+    op_queue: asked for where there is a half message; the op messages behind the first one are read
+    until each is named. near_end: where a record stands near the log's end, 0 where that is not
+    known. Raises NoRecord, NotInLog, BadQueue.
     """
     marks = [_mark(log, place, split) for place in sorted(set(places))]
     halves = [each for each in marks if each["kind"][0] == HALF]
@@ -23,6 +31,7 @@ def gather_few(log: LogReader, places: Iterable[int], ops: QueueReader, split: b
     wanted = {int(half["queueOffset"][0]) for half in halves}
     if halves:
         first = int(halves[0]["physicalOffset"][0])
+        ops = op_queue()
         for entry in ops.entries(_position_after(ops, first)):
             if not wanted:
                 break
@@ -39,7 +48,7 @@ def gather_few(log: LogReader, places: Iterable[int], ops: QueueReader, split: b
                 marks.append(op)
     found = np.concatenate([np.zeros(0, MARK), *marks])
     found = found[np.argsort(found["physicalOffset"], kind="stable")]
-    return Gathered(found, np.concatenate(ended), [], 0, _last_timestamp(log), [], 0)
+    return Gathered(found, np.concatenate(ended), [], 0, _last_timestamp(log, near_end), [], 0)
 
 
 def _mark(log: LogReader, place: int, split: bool) -> Marks:
@@ -50,15 +59,16 @@ def _mark(log: LogReader, place: int, split: bool) -> Marks:
     return mark
 
 
-def _last_timestamp(log: LogReader) -> int:
-    """The store time of the last record, by a walk of the last segment that has one; 0: of none."""
-    for segment in reversed(log.segments):
+def _last_timestamp(log: LogReader, near_end: int) -> int:
+    """The store time of the log's last record, 0 without one.
+
+    It is walked to from `near_end`, or through the last segment that has a record.
+    """
+    for start in (near_end, *(segment.start for segment in reversed(log.segments))):
         last = 0
-        try:
-            for step in log.steps(segment.start):
+        with suppress(NoRecord, NotInLog):  # what stands before damage counts
+            for step in log.steps(start):
                 last = int(step.rows["storeTimestamp"][-1])
-        except NoRecord:
-            pass  # what stands before it counts
         if last:
             return last
     return 0

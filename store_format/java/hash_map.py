@@ -6,7 +6,7 @@ A broker reads a message's properties into a HashMap and writes them out again
 
 from functools import lru_cache
 
-from reput.store_format.java.strings import hash_text
+from reput.store_format.java.text import hash_text
 
 _LOAD_FACTOR = 0.75
 _LONGEST_LIST = 8  # HashMap.TREEIFY_THRESHOLD

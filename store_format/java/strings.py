@@ -5,30 +5,25 @@ Kernels work on uint8 arrays and never build a string. The decoder of JDK 17 and
 byte if it is there) becomes one U+FFFD in Java and several in Python.
 """
 
-import re
 import unicodedata
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.java.text import decode as decode
+from reput.store_format.java.text import hash_text as hash_text
 from reput.store_format.kernels.blocks import BLOCK, ascii_sum
 from reput.store_format.kernels.jit import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]
 
 REPLACEMENT = 0xFFFD
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _POWERS = np.array([31**count & 0xFFFFFFFF for count in range(BLOCK + 1)], np.uint32)
 # `Character.digit(c, 10)` accepts every decimal digit of the Basic Multilingual Plane.
 _DIGIT_ZEROS = np.array(
     [c for c in range(0x10000) if unicodedata.decimal(chr(c), -1) == 0], dtype=np.int64
 )
-
-
-def decode(raw: bytes) -> str:
-    """`new String(raw, UTF_8)` of the JDK, as a Python string."""
-    return _SURROGATE.sub("\ufffd".encode(), raw).decode("utf-8", errors="replace")
 
 
 @inlined
@@ -154,12 +149,3 @@ def parse_integer(buf: Bytes, at: int, end: int, bits: int) -> tuple[bool, int]:
             return False, 0
         value -= digit
     return True, int(value if negative else -value)
-
-
-def hash_text(text: str) -> int:
-    """`String.hashCode` of a Python string; lone surrogates are UTF-16 units of their own."""
-    raw: Any = np.frombuffer(text.encode("utf-16-be", "surrogatepass"), ">u2")
-    h = 0
-    for unit in raw.tolist():
-        h = (31 * h + unit) & 0xFFFFFFFF
-    return h - (1 << 32) if h >= 1 << 31 else h

@@ -16,9 +16,16 @@ from reput.store_format.layouts import (
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
 )
-from reput.store_format.log.records import RECORD_ROW, RecordRules, prefix_bytes, read_record
+from reput.store_format.log.record_rules import (
+    RECORD_ROW,
+    RecordRules,
+    Row,
+    prefix_bytes,
+    read_record,
+)
 
 Bytes = npt.NDArray[np.uint8]
+# read(physical offset, buffer): fills the buffer from the segment; raises if it is too short.
 Read = Callable[[int, Bytes], None]
 
 # The most that follows a body: both lengths, a topic and properties of 32,767 bytes.
@@ -49,7 +56,10 @@ def read_oversize(
     around = np.empty(prefix + min(tail, _TAIL_MAX), np.uint8)
     around[:prefix] = head[:prefix]
     read(place + prefix + body, around[prefix:])
-    fault = Fault(read_record(around, 0, size, place, body, rules, row[0]))
+    found = Row()
+    fault = Fault(read_record(around, 0, size, place, body, rules, found))
+    if fault == Fault.NONE:
+        row[0] = found.values()
     return fault, around, row
 
 

@@ -1,35 +1,38 @@
 """`LogReader`: a log's records as values, the one at a physical offset or all from an offset on.
 
 It reads from any storage, over all segments of a log, which may lie in several folders. It holds
-one window of the log; a body is only read when it is asked for.
+one window of the log; a body is only read when it is asked for. One record alone is read without
+numba, which takes longer to load than a whole query may take; the walk is loaded at its first use.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterator
 from functools import partial
 from types import TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reput.store_format.faults import REASONS, Fault, StoreError
-from reput.store_format.java.strings import decode
 from reput.store_format.layouts import (
     RECORD_AT,
     RECORD_FIXED_BYTES,
-    RECORD_HEAD,
     RECORD_HEAD_BYTES,
-    RECORD_MIDDLE,
-    SYS_TRANSACTION_MASK,
     TIMESTAMP_BYTES,
 )
-from reput.store_format.log.records import Bytes, RecordRules, prefix_bytes, store_timestamp_at
+from reput.store_format.log.checks import NO_CHECKS, Checks
+from reput.store_format.log.one_record import Record as Record
+from reput.store_format.log.one_record import read_one, record_from
+from reput.store_format.log.record_rules import RecordRules, Row, store_timestamp_at
 from reput.store_format.log.segments import Segment
-from reput.store_format.log.walk import NO_CHECKS, Checks, Step, Walk
-from reput.store_format.storage.protocol import Reader, Storage
+from reput.store_format.storage.protocol import Bytes, Reader, Storage
+
+if TYPE_CHECKING:
+    from reput.store_format.log.walk import Step, Walk
 
 _OPEN_FILES = 8
-_ONE_BYTES = 1 << 16  # read at first for one record
+_ONE_SHARE = 256  # of a window: so much is read at first for one record,
+_ONE_LEAST = 1 << 12  # and no less
 
 
 class NoRecord(StoreError):
@@ -53,72 +56,12 @@ class NotInLog(StoreError):
         super().__init__(f"physical offset {place} is not in the log, [{start}, {end})")
 
 
-class Record(NamedTuple):
-    """One record's fields; times in milliseconds, hosts and texts as their bytes."""
-
-    topic_bytes: bytes
-    queue_id: int
-    queue_offset: int
-    physical_offset: int
-    size: int
-    magic: int
-    body_crc: int
-    flag: int
-    sys_flag: int
-    born_timestamp: int
-    born_host: bytes
-    store_timestamp: int
-    store_host: bytes
-    reconsume_times: int
-    prepared_offset: int
-    body_at: int  # physical
-    body_length: int
-    properties: bytes  # name 01 value 02, as it stands
-
-    @property
-    def topic(self) -> str:
-        """As Java decodes it."""
-        return decode(self.topic_bytes)
-
-    @property
-    def transaction(self) -> int:
-        return self.sys_flag & SYS_TRANSACTION_MASK
-
-
-def record_of(step: Step, number: int, rules: RecordRules) -> Record:
+def record_of(step: "Step", number: int, rules: RecordRules) -> Record:
     """Row `number` of a step as a value."""
-    row, window = step.rows[number], step.window
-    at, body_at = int(row["at"]), int(row["bodyAt"])
-    head = np.frombuffer(window, RECORD_HEAD, 1, at)[0]
-    sys_flag, place = int(head["sysFlag"]), int(row["physicalOffset"])
-    born_end = at + int(store_timestamp_at(sys_flag, rules))
-    middle_at = at + int(prefix_bytes(sys_flag, rules)) - RECORD_MIDDLE.itemsize
-    middle = np.frombuffer(window, RECORD_MIDDLE, 1, middle_at)[0]
-
-    def text(name: str) -> bytes:
-        start = int(row[f"{name}At"])
-        return window[start : start + int(row[f"{name}Length"])].tobytes()
-
-    return Record(
-        topic_bytes=text("topic"),
-        queue_id=int(head["queueId"]),
-        queue_offset=int(head["queueOffset"]),
-        physical_offset=place,
-        size=int(head["totalSize"]),
-        magic=int(head["magic"]),
-        body_crc=int(head["bodyCRC"]),
-        flag=int(head["flag"]),
-        sys_flag=sys_flag,
-        born_timestamp=int(head["bornTimestamp"]),
-        born_host=window[at + RECORD_HEAD_BYTES : born_end].tobytes(),
-        store_timestamp=int(row["storeTimestamp"]),
-        store_host=window[born_end + TIMESTAMP_BYTES : middle_at].tobytes(),
-        reconsume_times=int(middle["reconsumeTimes"]),
-        prepared_offset=int(middle["preparedTransactionOffset"]),
-        body_at=place + body_at - at,
-        body_length=int(row["bodyLength"]),
-        properties=text("properties"),
-    )
+    row = Row()
+    for name, value in zip(row.__slots__, step.rows[number].item(), strict=True):
+        setattr(row, name, value)
+    return record_from(step.window.data, row, rules)
 
 
 class LogReader:
@@ -170,8 +113,15 @@ class LogReader:
     def record_at(self, place: int) -> Record:
         """The record that stands at a physical offset. Raises NoRecord, NotInLog."""
         segment = self.segment_at(place)
+        ahead = max(self.storage.window_bytes // _ONE_SHARE, _ONE_LEAST)
+        if self.checks == NO_CHECKS:
+            read = partial(self._read, segment)
+            fault, record = read_one(read, place, segment.end, self.rules, ahead)
+            if record is not None:
+                return record
+            raise self._no_record(segment, place, fault)
         fault = Fault.ZEROS
-        for step in self._walk(segment, _ONE_BYTES).steps(place, place + 1):
+        for step in self._walk(segment, ahead).steps(place, place + 1):
             if len(step.rows):
                 return record_of(step, 0, self.rules)
             fault = step.fault
@@ -183,7 +133,7 @@ class LogReader:
             for number in range(len(step.rows)):
                 yield record_of(step, number, self.rules)
 
-    def steps(self, place: int, stop: int | None = None) -> Iterator[Step]:
+    def steps(self, place: int, stop: int | None = None) -> Iterator["Step"]:
         """As `records`, but a window at a time, with the records' fields in `Step.rows`.
 
         Ends at `stop` or at the log's end, which is where zeros begin and all later segments are
@@ -202,7 +152,7 @@ class LogReader:
                 if len(step.rows):
                     yield step
                 at, fault = step.next, step.fault
-            if fault == Fault.ZEROS and self._nothing_after(number):
+            if fault == Fault.ZEROS and self.is_zero_from(segment.end):
                 return
             if fault not in (Fault.NONE, Fault.BLANK):
                 raise self._no_record(segment, at, fault)
@@ -237,7 +187,9 @@ class LogReader:
         while self._open:
             self._open.popitem()[1].close()
 
-    def _walk(self, segment: Segment, window_bytes: int) -> Walk:
+    def _walk(self, segment: Segment, window_bytes: int) -> "Walk":
+        from reput.store_format.log.walk import Walk
+
         read = partial(self._read, segment)
         buffer = np.empty(min(window_bytes, segment.state.size), np.uint8)
         return Walk(read, segment.end, self.rules, self.checks, buffer)
@@ -254,9 +206,10 @@ class LogReader:
                 self._open.popitem(last=False)[1].close()
         return reader
 
-    def _nothing_after(self, number: int) -> bool:
+    def is_zero_from(self, place: int) -> bool:
+        """Whether every segment that starts at this physical offset or after begins with zeros."""
         head = np.zeros(RECORD_HEAD_BYTES, np.uint8)
-        for segment in self.segments[number + 1 :]:
+        for segment in self.segments[int(np.searchsorted(self._starts, place)) :]:
             self.read_into(segment.start, head[: segment.state.size])
             if head.any():
                 return False

@@ -5,10 +5,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from reput.store_format.faults import StoreError
-from reput.store_format.log.walk import Read
-from reput.store_format.names import parse_segment_name
+from reput.store_format.log.oversize import Read
+from reput.store_format.names import COMMIT_LOG, parse_segment_name
+from reput.store_format.release.settings import Settings
 from reput.store_format.storage.protocol import FileState, Reader, Storage
 
+_PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
 FIND_FIRST = -1  # Stretch.first where the scan has to look for the first record
 
 
@@ -26,6 +28,14 @@ class Segment(NamedTuple):
     def read_by(self, reader: Reader) -> Read:
         """Reads this segment by physical offsets."""
         return lambda offset, buffer: reader.read_into(offset - self.start, buffer)
+
+
+def commit_log_folders(store: str, settings: Settings) -> list[str]:
+    """The folders that hold segments: the broker's own, if its configuration names them."""
+    named = ",".join((settings.store_path_commit_log, settings.read_only_commit_log_store_paths))
+    folders = [folder.strip().rstrip("/") for folder in named.split(_PATH_SEPARATOR)]
+    folders = list(dict.fromkeys(folder for folder in folders if folder))
+    return folders if settings.store_path_commit_log else [f"{store}/{COMMIT_LOG}", *folders]
 
 
 def find_segments(storage: Storage, folders: Sequence[str], configured: int) -> list[Segment]:

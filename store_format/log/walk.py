@@ -17,6 +17,9 @@ import numpy.typing as npt
 
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import CRC_PROPERTY_BYTES, RECORD_FIXED_BYTES, RECORD_HEAD_BYTES
+from reput.store_format.log.checks import NO_CHECKS as NO_CHECKS
+from reput.store_format.log.checks import Checks as Checks
+from reput.store_format.log.oversize import Read as Read
 from reput.store_format.log.oversize import crc_of, read_oversize
 from reput.store_format.log.properties import CRC_PROPERTY_NAME, NAMES
 from reput.store_format.log.property_crc import bad_property_crcs
@@ -31,23 +34,7 @@ from reput.store_format.log.records import (
     walk,
 )
 
-# read(physical offset, buffer): fills the buffer from the segment; raises if it is too short.
-Read = Callable[[int, Bytes], None]
 Marks = npt.NDArray[np.uint8]
-
-
-class Checks(NamedTuple):
-    """What a walk compares besides lengths and physicalOffsets."""
-
-    body: bool = False  # each body with its bodyCRC
-    property: bool = False  # a `__CRC32#` with its record, where a record has one
-    split_properties: bool = False  # properties are separated as up to 4.9.0 (Profile)
-    # The row of a record longer than a window gets, as its bodyCRC, the CRC of all but its last 20
-    # bytes. A caller who compares each `__CRC32#` by himself (property_crc) needs it.
-    seal: bool = False
-
-
-NO_CHECKS = Checks()
 
 
 class Step(NamedTuple):

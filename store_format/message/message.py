@@ -145,6 +145,13 @@ def encode_host(host: str) -> bytes:
     return packed + number.to_bytes(4, "big")
 
 
+def host_text(raw: bytes) -> str:
+    """What `encode_host` encodes: `address:port`, an IPv6 address in brackets."""
+    address = ipaddress.ip_address(raw[:-4])
+    port = int.from_bytes(raw[-4:], "big", signed=True)
+    return f"{address}:{port}" if address.version == 4 else f"[{address}]:{port}"
+
+
 def joined_keys(keys: str | Sequence[str]) -> str:
     """Message.setKeys: several keys are separated by a space."""
     return keys if isinstance(keys, str) else " ".join(keys)

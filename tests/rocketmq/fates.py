@@ -68,6 +68,7 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
                 done.transactions[key] = said
         # three checks, a second each, after four seconds in which there are none
         time.sleep(max(0.0, begun + 12 - time.monotonic()))
+        broker.driver.ask("broker.checks", most=1000)
         for key in _transactions(asked, ["UNKNOW"] * 2, seed + 600):
             done.transactions[key] = "pending"
         while broker.status()["behind"]:

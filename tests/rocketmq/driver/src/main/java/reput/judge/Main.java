@@ -72,6 +72,8 @@ public final class Main {
                 return Operations.topic(Broker.running(), job);
             case "broker.clock":
                 return Operations.clock(Broker.running(), job);
+            case "broker.checks":
+                return Operations.checks(Broker.running(), job);
             case "broker.writable":
                 return Operations.writable(Broker.running(), job);
             case "send":

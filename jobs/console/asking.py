@@ -1,0 +1,104 @@
+"""What the commands share that answer questions about a store: its options, notes, rows, times."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from reput.jobs.console.options import setting_layers
+from reput.jobs.console.progress import ShownProgress
+from reput.jobs.console.texts import safe
+from reput.jobs.engine.open_store import Store, open_store
+from reput.jobs.engine.progress import Progress
+from reput.store_format.release.profiles import RELEASES
+from reput.store_format.release.settings import merge_layers
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def add_asked_store(parser: argparse.ArgumentParser) -> None:
+    """A store that is only asked: its release and sizes need not be known."""
+    parser.add_argument(
+        "store", metavar="STORE", help="a store's root, path or URL: it holds commitlog/"
+    )
+    parser.add_argument(
+        "--rocketmq", metavar="VERSION",
+        help=f"the release of its broker, {RELEASES[0]} .. {RELEASES[-1]}: answers differ where "
+        "properties are malformed, and with --as-rocketmq",
+    )  # fmt: skip
+    parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="assignments",
+        help="one setting by RocketMQ's name; sizes are told by the files",
+    )  # fmt: skip
+    parser.add_argument(
+        "--scan", action="store_true", help="read the log itself, not queues and index"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def asked_store(arguments: argparse.Namespace) -> Store:
+    """The store, opened. Raises StoreError, SettingError, UnknownRelease, OSError."""
+    return open_store(
+        arguments.store,
+        rocketmq=arguments.rocketmq,
+        settings=merge_layers(*setting_layers(arguments)),
+        progress=_progress(),
+        tell=remark,
+    )
+
+
+def _progress() -> Progress:
+    """On standard error; none where that is where the answer goes as well."""
+    return Progress() if os.path.sameopenfile(1, 2) else ShownProgress()
+
+
+def remark(text: str) -> None:
+    """One line on standard error, whatever the text holds."""
+    with suppress(OSError):
+        sys.stderr.write(f"reput: {safe(text)}\n")
+        sys.stderr.flush()
+
+
+def milliseconds(text: str) -> int:
+    """A time as milliseconds since 1970, or as ISO 8601; without a zone it is UTC."""
+    with suppress(ValueError):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time: milliseconds, or 2026-01-31T12:00:00Z"
+        ) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def number(text: str) -> int:
+    """A whole number, 0 or more."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{value} is negative")
+    return value
+
+
+def write_json(row: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(row) + "\n")
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], left: set[str]) -> None:
+    """A table with a heading; left: the columns that hold text."""
+    texts = [["-" if cell is None else safe(str(cell)) for cell in row] for row in rows]
+    widths = [
+        max([len(name), *(len(row[n]) for row in texts)]) for n, name in enumerate(columns)
+    ]  # fmt: skip
+    for row in [list(columns), *texts]:
+        cells = [
+            cell.ljust(width) if name in left else cell.rjust(width)
+            for name, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")

@@ -1,0 +1,304 @@
+"""`open_store`: a store opened for questions, from its files alone: no broker and no Spark."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from reput.jobs.engine.progress import Done, Progress
+from reput.store_format.faults import StoreError
+from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, newest
+from reput.store_format.query.opened import NEWEST, OpenedStore
+from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.told import Told
+from reput.store_format.storage import storage_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from reput.store_format.fate.answers import DelayedRow, TransactionRow
+    from reput.store_format.fate.trace import Event
+    from reput.store_format.query.listing import GroupRow, QueueRow, TopicRow
+    from reput.store_format.storage.protocol import Storage
+
+_BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
+
+Row = TypeVar("Row", bound=NamedTuple)
+
+
+class Messages:
+    """Messages in the log's order, read as they are asked for, once.
+
+    notes: what was skipped, cut or read from the log; all of it once the messages are read.
+    """
+
+    def __init__(self, messages: Iterable[StoredMessage], told: Told) -> None:
+        self._messages, self._told = iter(messages), told
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        return self._messages
+
+    @property
+    def notes(self) -> list[str]:
+        return self._told.notes
+
+    @property
+    def cut(self) -> bool:
+        """Whether there are more messages than were asked for."""
+        return self._told.cut
+
+    @property
+    def scanned(self) -> tuple[int, int]:
+        """Bytes of the log that were read in place of queues and index, and are to be read."""
+        return self._told.scanned, self._told.to_scan
+
+    def to_arrow(self, body: bool = False) -> "pa.Table":
+        """A table with the columns of the Spark source; needs pyarrow."""
+        from reput.udfs.stored_messages import messages_table
+
+        rows = (each.row() | ({"body": each.body()} if body else {}) for each in self)
+        return messages_table(rows, body)
+
+
+class Rows(list[Row], Generic[Row]):
+    """Rows of a listing; `notes` as for Messages."""
+
+    def __init__(self, rows: Iterable[Row], told: Told) -> None:
+        super().__init__(rows)
+        self.notes = told.notes
+
+    def to_arrow(self) -> "pa.Table":
+        """A table with the rows' fields as columns; needs pyarrow."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist([row._asdict() for row in self])
+
+
+class Store:
+    """A store opened for questions. `open_store` makes it; `with` closes it.
+
+    Its files are listed once: what a broker appends later is seen by opening it again.
+    """
+
+    def __init__(self, opened: OpenedStore, notes: list[str], new_told: Callable[[], Told]) -> None:
+        self._opened, self.notes, self._new_told = opened, notes, new_told
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def close(self) -> None:
+        self._opened.log.close()
+
+    def query(
+        self,
+        topic: str,
+        key: str,
+        *,
+        begin: int | None = None,
+        end: int | None = None,
+        most: int | None = None,
+        as_rocketmq: bool = False,
+        scan: bool = False,
+    ) -> Messages:
+        """The messages of a topic with a key, one of KEYS or the UNIQ_KEY.
+
+        begin, end: storeTimestamps in milliseconds, both within. most: so many at most, the newest
+        ones. as_rocketmq: what a broker answers: 64 at most, by the key's hash alone, with its
+        misses. scan: read the log, not the index.
+        """
+        told = self._new_told()
+        if as_rocketmq:
+            limit = _BROKER_MOST if most is None else most
+            return Messages(as_broker(self._opened, topic, key, begin, end, limit, told), told)
+        found = by_key(
+            self._opened, [topic], key,
+            lambda each: each.topic == topic and each.has_key(key), begin, end, scan, told,
+        )  # fmt: skip
+        return Messages(found if most is None else newest(found, most, told), told)
+
+    def by_unique_key(
+        self,
+        key: str,
+        topic: str | None = None,
+        *,
+        as_rocketmq: bool = False,
+        scan: bool = False,
+    ) -> Messages:
+        """The messages with a UNIQ_KEY, of one topic or of all, retries and half messages too."""
+        told = self._new_told()
+        topics = self.topic_names() if topic is None else [topic]
+        if as_rocketmq:
+            if topic is None:
+                raise StoreError("a broker looks for a unique key in one topic: name the topic")
+            found = as_broker(self._opened, topic, key, None, None, UNIQUE_KEY_MOST, told)
+            return Messages(found, told)
+        return Messages(
+            by_key(
+                self._opened, topics, key,
+                lambda each: each.unique_key == key and topic in (None, each.topic),
+                None, None, scan, told,
+            ),
+            told,
+        )  # fmt: skip
+
+    def by_message_id(
+        self, message_id: str, topic: str | None = None, *, scan: bool = False
+    ) -> Messages:
+        """The message with a broker's id, or else those with a client's, told apart by what is
+        found; the notes have the id's parts. Raises BadMessageId (a StoreError).
+        """
+        from reput.store_format.query.by_id import by_message_id
+
+        told = self._new_told()
+        names = self.topic_names() if topic is None else [topic]
+        found = by_message_id(self._opened, message_id, topic, names, scan, told)
+        return Messages(found, told)
+
+    def messages(
+        self,
+        topic: str | None = None,
+        queue: int | None = None,
+        offset: int | None = None,
+        count: int | None = None,
+        *,
+        begin: int | None = None,
+        end: int | None = None,
+        as_rocketmq: bool = False,
+        scan: bool = False,
+    ) -> Messages:
+        """Messages by position or by time.
+
+        topic, queue and offset: from that position in the queue on, `count` of them. topic, and a
+        queue: those stored in [begin, end]. Without a topic: all of the log. as_rocketmq: between
+        the offsets that a broker gives for both times.
+        """
+        from reput.store_format.query.by_queue import as_client, by_offset, by_time, in_log
+
+        told, store = self._new_told(), self._opened
+        if topic is None:
+            return Messages(in_log(store, begin, end, told), told)
+        if offset is not None:
+            if queue is None:
+                raise StoreError("a position is one of a queue: name the queue")
+            stop = None if count is None else offset + count
+            return Messages(by_offset(store, topic, queue, offset, stop, scan, told), told)
+        if as_rocketmq:
+            return Messages(as_client(store, topic, queue, begin, end, told), told)
+        return Messages(by_time(store, topic, queue, begin, end, scan, told), told)
+
+    def message_at(self, physical_offset: int) -> StoredMessage:
+        """The message at a physical offset. Raises NoRecord, NotInLog (StoreErrors)."""
+        return self._opened.message(self._opened.log.record_at(physical_offset))
+
+    def topics(self, *, scan: bool = False, everything: bool = False) -> "Rows[TopicRow]":
+        """All topics that have a queue, with how much the log still has of each.
+
+        scan: count in the log itself; everything: topics that are only configured as well.
+        """
+        from reput.store_format.query.listing import topics
+
+        told = self._new_told()
+        return Rows(topics(self._opened, scan, everything, told), told)
+
+    def queues(self, *, scan: bool = False) -> "Rows[QueueRow]":
+        """All queues, by topic and id."""
+        from reput.store_format.query.listing import queues
+
+        told = self._new_told()
+        return Rows(queues(self._opened, scan, told), told)
+
+    def groups(self, *, scan: bool = False) -> "Rows[GroupRow]":
+        """How far each consumer group has come in each queue, and its lag."""
+        from reput.store_format.query.listing import groups
+
+        told = self._new_told()
+        return Rows(groups(self._opened, scan, told), told)
+
+    def transactions(self, *, everything: bool = False) -> "Rows[TransactionRow]":
+        """Transactions that are pending, discarded or abandoned; everything: all of them.
+
+        The log is read once.
+        """
+        from reput.store_format.fate.answers import transaction_rows
+
+        told = self._new_told()
+        return Rows(transaction_rows(self._opened, everything, told), told)
+
+    def delayed(self, *, everything: bool = False) -> "Rows[DelayedRow]":
+        """Delayed messages that are not delivered, or will be again; everything: all of them.
+
+        The log is read once.
+        """
+        from reput.store_format.fate.answers import delayed_rows
+
+        told = self._new_told()
+        return Rows(delayed_rows(self._opened, everything, told), told)
+
+    def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":
+        """The steps of one message's life, by the client's id or the broker's.
+
+        scan: read the log, not the index.
+        """
+        from reput.store_format.fate.answers import message_events
+        from reput.store_format.query.by_id import who_is
+
+        told = self._new_told()
+        key, origin = who_is(self._opened, message_id)
+        topics = self.topic_names()
+        places = None
+        if key and topics and not scan:
+            found = by_key(
+                self._opened, topics, key, lambda each: each.unique_key == key,
+                None, None, False, told,
+            )  # fmt: skip
+            places = [each.physical_offset for each in found]
+        return Rows(message_events(self._opened, key, origin, places, told), told)
+
+    def topic_names(self) -> list[str]:
+        """The topics that have a queue or are configured."""
+        from reput.store_format.query.config import configured_topics
+
+        told = Told()
+        configured = configured_topics(self._opened.storage, self._opened.path, told) or {}
+        return sorted({*self._opened.topics(), *configured})
+
+
+def open_store(
+    path: str,
+    *,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    storage: "Storage | None" = None,
+    progress: Progress | None = None,
+    tell: Callable[[str], Any] | None = None,
+) -> Store:
+    """Open a store, by path or URL, for questions. It is only read, and may be in use.
+
+    rocketmq: the release whose rules hold where releases differ, by default the newest, which
+    reads older logs; settings: by RocketMQ's names, as text; sizes are told by the files. progress:
+    of reading the log, where queues and index do not answer; tell: is called with each note as it
+    comes. Raises StoreError, SettingError, UnknownRelease, OSError.
+    """
+    storage = storage or storage_for(path)
+    shown = progress or Progress()
+
+    def watch(told: Told) -> AbstractContextManager[None]:
+        return shown.stage("log", lambda: _done(told))
+
+    def new_told() -> Told:
+        return Told(tell or (lambda _: None), watch)
+
+    told = new_told()
+    opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, told)
+    return Store(opened, told.notes, new_told)
+
+
+def _done(told: Told) -> Done:
+    share = told.scanned / told.to_scan if told.to_scan else None
+    return Done(share, f"{told.scanned:,} of {told.to_scan:,} bytes read")

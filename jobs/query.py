@@ -1,0 +1,213 @@
+"""`reput query STORE`: messages by key, id, position or time, from a store's files alone."""
+
+import argparse
+import base64
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from reput.jobs.console.asking import (
+    add_asked_store,
+    asked_store,
+    milliseconds,
+    number,
+    remark,
+    write_json,
+)
+from reput.jobs.console.new_files import new_file
+from reput.jobs.console.options import DONE
+from reput.jobs.console.texts import safe, time_text
+from reput.jobs.engine.open_store import Store
+from reput.store_format.faults import StoreError
+from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.query.stored import StoredMessage
+
+_EPILOG = """\
+what is asked for, one of
+  --topic T --key K [--from TIME] [--to TIME]    a key, one of KEYS or the UNIQ_KEY
+  --unique-key K [--topic T]                     the id that the client gave
+  --message-id ID [--topic T]                    the broker's id or the client's, as it is found
+  --topic T --queue Q --offset N [--count M]     a position in a queue, and what follows
+  --topic T [--queue Q] [--from TIME] [--to TIME]
+  --offset PHYSICAL                              a place in the log
+Messages come in the log's order. TIME: milliseconds since 1970 or 2026-01-31T12:00:00Z, of
+storeTimestamp, both ends within. Where queues and index are missing, behind or damaged, that is
+said on standard error and the log is read.
+exit codes: 0 done, also where nothing was found (said on standard error), 2 wrong usage or no such
+store, 3 a file could not be read
+"""
+_BODIES: dict[str, Callable[[bytes], str]] = {
+    "text": lambda body: body.decode("utf-8", "backslashreplace"),
+    "hex": bytes.hex,
+    "base64": lambda body: base64.b64encode(body).decode(),
+}
+_HEADING = (
+    f"{'physicalOffset':>14}  {'storeTimestamp (UTC)':<24}  {'topic/queue':<32}  "
+    f"{'queueOffset':>11}  {'size':>9}\n"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `reput query`."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_asked_store(parser)
+    parser.add_argument("--topic", metavar="T")
+    parser.add_argument("--key", metavar="K")
+    parser.add_argument("--unique-key", metavar="K")
+    parser.add_argument("--message-id", metavar="ID")
+    parser.add_argument("--queue", type=number, metavar="Q")
+    parser.add_argument(
+        "--offset", type=number, metavar="N",
+        help="a position in --queue of --topic; without these a physical offset",
+    )  # fmt: skip
+    parser.add_argument("--count", type=number, metavar="M", help="with --offset: so many")
+    parser.add_argument("--from", dest="begin", type=milliseconds, metavar="TIME")
+    parser.add_argument("--to", dest="end", type=milliseconds, metavar="TIME")
+    parser.add_argument(
+        "--max", dest="most", type=number, metavar="N",
+        help="so many at most: of a key the newest; it is said where there are more",
+    )  # fmt: skip
+    parser.add_argument(
+        "--as-rocketmq", action="store_true",
+        help="exactly what a broker answers, its limit of 64 and its misses included",
+    )  # fmt: skip
+    parser.add_argument(
+        "--body", metavar="text|hex|base64|FILE",
+        help="show bodies so; or write the one message's body to a new file",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Answer on standard output; returns the exit code.
+
+    Raises StoreError, SettingError, OSError.
+    """
+    _refuse(arguments)
+    with asked_store(arguments) as store:
+        messages = _limited(_found(store, arguments), arguments)
+        body = arguments.body
+        if body and body not in _BODIES:
+            return _write_body(store, messages, arguments)
+        show = _json_shown(body) if arguments.json else _table_shown(body)
+        many = 0
+        for message in messages:
+            many += 1
+            show(message)
+        if not many:
+            _say_nothing(store, arguments)
+    return DONE
+
+
+def _say_nothing(store: Store, arguments: argparse.Namespace) -> None:
+    topic = arguments.topic
+    unknown = topic is not None and not arguments.scan and topic not in store.topic_names()
+    remark("nothing was found" + (f": the store has no topic {topic!r}" if unknown else ""))
+
+
+def _refuse(arguments: argparse.Namespace) -> None:
+    """Raise StoreError where the options ask for nothing, or for several things."""
+    ways = [
+        name for name in ("key", "unique_key", "message_id")
+        if getattr(arguments, name) is not None
+    ]  # fmt: skip
+    ways += ["offset"] if arguments.offset is not None else []
+    named = ", ".join(f"--{way.replace('_', '-')}" for way in ways)
+    if len(ways) > 1:
+        raise StoreError(f"{named}: one of them is asked for at a time")
+    if arguments.key is not None and arguments.topic is None:
+        raise StoreError("--key is looked up in a topic: name it with --topic")
+    if not ways and arguments.topic is None and not arguments.scan:
+        raise StoreError("nothing is asked for: --topic, an id, or --scan for the whole log")
+    if arguments.queue is not None and arguments.topic is None:
+        raise StoreError("--queue is one of a topic: name it with --topic")
+    if arguments.offset is not None and (arguments.topic is None) != (arguments.queue is None):
+        raise StoreError("--offset is a position with --topic and --queue, a place without both")
+    if arguments.as_rocketmq and arguments.rocketmq is None:
+        raise StoreError("--as-rocketmq: brokers differ: name the release with --rocketmq")
+    if arguments.count is not None and arguments.offset is None:
+        raise StoreError("--count says how many from --offset on; --max limits other answers")
+
+
+def _found(store: Store, arguments: argparse.Namespace) -> Iterable[StoredMessage]:
+    topic, times = arguments.topic, {"begin": arguments.begin, "end": arguments.end}
+    how = {"as_rocketmq": arguments.as_rocketmq, "scan": arguments.scan}
+    if arguments.key is not None:
+        return store.query(topic, arguments.key, most=arguments.most, **times, **how)
+    if arguments.unique_key is not None:
+        return store.by_unique_key(arguments.unique_key, topic, **how)
+    if arguments.message_id is not None:
+        return store.by_message_id(arguments.message_id, topic, scan=arguments.scan)
+    if arguments.offset is not None and topic is None:
+        return _at(store, arguments.offset)
+    return store.messages(topic, arguments.queue, arguments.offset, arguments.count, **times, **how)
+
+
+def _at(store: Store, place: int) -> list[StoredMessage]:
+    try:
+        return [store.message_at(place)]
+    except (NoRecord, NotInLog) as error:
+        remark(str(error))
+        return []
+
+
+def _limited(
+    messages: Iterable[StoredMessage], arguments: argparse.Namespace
+) -> Iterator[StoredMessage]:
+    """At most --max, which a query by key has obeyed already."""
+    for number_, message in enumerate(messages):
+        if arguments.most is not None and number_ >= arguments.most:
+            remark(f"cut: the first {arguments.most}; there are more")
+            return
+        yield message
+
+
+def _json_shown(body: str | None) -> Callable[[StoredMessage], None]:
+    def show(message: StoredMessage) -> None:
+        row: dict[str, Any] = message.row()
+        if body:
+            row["body"] = _BODIES[body](message.body())
+        write_json(row)
+
+    return show
+
+
+def _table_shown(body: str | None) -> Callable[[StoredMessage], None]:
+    """A line a message, below it what only some have; a heading before the first."""
+    begun = False
+
+    def show(message: StoredMessage) -> None:
+        nonlocal begun
+        if not begun:
+            sys.stdout.write(_HEADING)
+            begun = True
+        record = message.record
+        where = safe(f"{message.topic}/{message.queue_id}")
+        sys.stdout.write(
+            f"{record.physical_offset:>14}  {time_text(record.store_timestamp):<24}  {where:<32}  "
+            f"{record.queue_offset:>11}  {record.size:>9}\n"
+        )
+        for name, value in message.properties.items():
+            sys.stdout.write(f"    {safe(name)} = {safe(value)}\n")
+        if body:
+            sys.stdout.write(f"    body: {safe(_BODIES[body](message.body()))}\n")
+
+    return show
+
+
+def _write_body(
+    store: Store, messages: Iterator[StoredMessage], arguments: argparse.Namespace
+) -> int:
+    """Write the one message's body to a new file."""
+    file = new_file(arguments, "body", {})
+    first, second = next(messages, None), next(messages, None)
+    if first is None:
+        _say_nothing(store, arguments)
+        return DONE
+    if second is not None:
+        raise StoreError(f"--body {arguments.body}: several messages were found: one is wanted")
+    assert file is not None
+    with file.writing() as output:
+        output.write(first.body())
+    remark(f"{arguments.body}: {first.record.body_length} bytes")
+    return DONE

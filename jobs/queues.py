@@ -1,0 +1,52 @@
+"""`reput queues STORE`: what the log still has of each queue, from a store's files alone."""
+
+import argparse
+from typing import Any
+
+from reput.jobs.console.asking import add_asked_store
+from reput.jobs.console.listed import Shown, at, run_listing
+from reput.jobs.engine.open_store import Store
+from reput.store_format.query.listing import QueueRow
+
+_COLUMNS = (
+    Shown("topic", lambda row: row.topic, True),
+    Shown("queue", lambda row: row.queue_id),
+    Shown("first", lambda row: row.min_offset),
+    Shown("end", lambda row: row.max_offset),
+    Shown("messages", lambda row: row.messages),
+    Shown("bytes", lambda row: row.bytes),
+    Shown("oldest (UTC)", lambda row: at(row.min_timestamp), True),
+    Shown("newest (UTC)", lambda row: at(row.max_timestamp), True),
+    Shown("", lambda row: "batch" if row.batch else "", True),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `reput queues`."""
+    add_asked_store(parser)
+    parser.add_argument("--topic", metavar="T", help="only this topic")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
+
+    def rows(store: Store) -> list[QueueRow]:
+        wanted = arguments.topic
+        found = store.queues(scan=arguments.scan)
+        return [row for row in found if wanted is None or row.topic == wanted]
+
+    return run_listing(arguments, rows, _json, _COLUMNS)
+
+
+def _json(row: QueueRow) -> dict[str, Any]:
+    return {
+        "topic": row.topic,
+        "queueId": row.queue_id,
+        "batch": row.batch,
+        "minOffset": row.min_offset,
+        "maxOffset": row.max_offset,
+        "messages": row.messages,
+        "bytes": row.bytes,
+        "minTimestamp": row.min_timestamp,
+        "maxTimestamp": row.max_timestamp,
+    }

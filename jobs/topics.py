@@ -1,0 +1,54 @@
+"""`reput topics STORE`: what the log still has of each topic, from a store's files alone."""
+
+import argparse
+from typing import Any
+
+from reput.jobs.console.asking import add_asked_store
+from reput.jobs.console.listed import Shown, at, run_listing
+from reput.jobs.engine.open_store import Store
+from reput.store_format.query.listing import TopicRow
+
+_EPILOG = """\
+kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in
+config/topics.json. A topic that was deleted has no queues any more: --scan finds what the log
+still has of it.
+"""
+_COLUMNS = (
+    Shown("topic", lambda row: row.topic, True),
+    Shown("kind", lambda row: row.kind, True),
+    Shown("queues", lambda row: row.queues),
+    Shown("messages", lambda row: row.messages),
+    Shown("bytes", lambda row: row.bytes),
+    Shown("oldest (UTC)", lambda row: at(row.min_timestamp), True),
+    Shown("newest (UTC)", lambda row: at(row.max_timestamp), True),
+    Shown("", lambda row: "not configured" if row.configured is False else "", True),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `reput topics`."""
+    parser.epilog = _EPILOG
+    add_asked_store(parser)
+    parser.add_argument("--all", action="store_true", help="topics without a queue too")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
+
+    def rows(store: Store) -> list[TopicRow]:
+        return store.topics(scan=arguments.scan, everything=arguments.all)
+
+    return run_listing(arguments, rows, _json, _COLUMNS)
+
+
+def _json(row: TopicRow) -> dict[str, Any]:
+    return {
+        "topic": row.topic,
+        "queues": row.queues,
+        "messages": row.messages,
+        "minTimestamp": row.min_timestamp,
+        "maxTimestamp": row.max_timestamp,
+        "bytes": row.bytes,
+        "kind": row.kind,
+        "configured": row.configured,
+    }

@@ -1,0 +1,114 @@
+"""One record of a log as a value: from a walk's window, or read alone, without compiled kernels."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reput.store_format.faults import Fault
+from reput.store_format.java.text import decode
+from reput.store_format.layouts import (
+    RECORD_HEAD,
+    RECORD_HEAD_BYTES,
+    RECORD_MIDDLE,
+    RECORD_PREFIX_MAX,
+    SYS_TRANSACTION_MASK,
+    TIMESTAMP_BYTES,
+    as_struct,
+)
+from reput.store_format.log.oversize import Read, read_oversize
+from reput.store_format.log.record_rules import (
+    RecordRules,
+    Row,
+    frame,
+    read_record,
+    store_timestamp_at,
+)
+
+_HEAD, _MIDDLE = as_struct(RECORD_HEAD), as_struct(RECORD_MIDDLE)
+
+
+class Record(NamedTuple):
+    """One record's fields; times in milliseconds, hosts and texts as their bytes."""
+
+    topic_bytes: bytes
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    size: int
+    magic: int
+    body_crc: int
+    flag: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: bytes
+    store_timestamp: int
+    store_host: bytes
+    reconsume_times: int
+    prepared_offset: int
+    body_at: int  # physical
+    body_length: int
+    properties: bytes  # name 01 value 02, as it stands
+
+    @property
+    def topic(self) -> str:
+        """As Java decodes it."""
+        return decode(self.topic_bytes)
+
+    @property
+    def transaction(self) -> int:
+        return self.sys_flag & SYS_TRANSACTION_MASK
+
+
+def record_from(window: Any, row: Any, rules: RecordRules) -> Record:
+    """The record that `row` (the names of RECORD_ROW) found in a window, which has a buffer."""
+    at, place, body_at = row.at, row.physicalOffset, row.bodyAt
+    size, magic, crc, queue_id, flag, queue_offset, _, sys_flag, born = _HEAD.unpack_from(
+        window, at
+    )
+    born_end = at + store_timestamp_at(sys_flag, rules)
+    middle_at = body_at - _MIDDLE.size
+    reconsumed, prepared, _ = _MIDDLE.unpack_from(window, middle_at)
+    return Record(
+        bytes(window[row.topicAt : row.topicAt + row.topicLength]),
+        queue_id,
+        queue_offset,
+        place,
+        size,
+        magic,
+        crc,
+        flag,
+        sys_flag,
+        born,
+        bytes(window[at + RECORD_HEAD_BYTES : born_end]),
+        row.storeTimestamp,
+        bytes(window[born_end + TIMESTAMP_BYTES : middle_at]),
+        reconsumed,
+        prepared,
+        place + body_at - at,
+        row.bodyLength,
+        bytes(window[row.propertiesAt : row.propertiesAt + row.propertiesLength]),
+    )
+
+
+def read_one(
+    read: Read, place: int, end: int, rules: RecordRules, ahead: int
+) -> tuple[Fault, Record | None]:
+    """(NONE, the record) at a physical offset, or the fault that stands there. No CRC is compared.
+
+    end: where the segment ends; ahead: how many bytes are read at first, which often suffice. Of
+    a longer record all but the body is read.
+    """
+    buffer = np.empty(min(max(ahead, RECORD_PREFIX_MAX), end - place), np.uint8)
+    read(place, buffer)
+    window, row = buffer.tobytes(), Row()
+    code, size = frame(window, 0, len(window), end - place, rules)
+    if code != Fault.NONE:
+        return Fault(code), None
+    if size > len(window):
+        fault, around, rows = read_oversize(read, place, size, rules)
+        window = around.tobytes()
+        for name, value in zip(row.__slots__, rows[0].item(), strict=True):
+            setattr(row, name, value)
+    else:
+        fault = Fault(read_record(window, 0, size, place, 0, rules, row))
+    return (fault, None) if fault != Fault.NONE else (fault, record_from(window, row, rules))

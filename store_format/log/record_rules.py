@@ -1,0 +1,232 @@
+"""The rules by which bytes of a CommitLog are a record, as plain functions.
+
+They are those of CommitLog.checkMessageAndReturnSize. One is reput's own: a record that does not
+start at its physicalOffset is a fault. RocketMQ never compares the two.
+
+`records` compiles them for whole windows of a log. To read a single message they run as they
+stand (`one_record`): loading numba takes longer than that by far. So this module must not import
+a kernel; the numbers are read by the `get_` functions, in whose place `records` puts its own.
+"""
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from reput.store_format.faults import Fault
+from reput.store_format.layouts import (
+    BLANK_BYTES,
+    IPV4_HOST,
+    IPV6_HOST,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIDDLE_AT,
+    PROPERTIES_LENGTH,
+    RECORD_AT,
+    RECORD_FIXED_BYTES,
+    RECORD_HEAD_BYTES,
+    RECORD_MIDDLE_BYTES,
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    TIMESTAMP_BYTES,
+    TOPIC_LENGTH_V1,
+    TOPIC_LENGTH_V2,
+    V1_TOPIC_MAX,
+)
+from reput.store_format.release.profiles import Profile
+
+# What a release allows in its log; the fields are those of profiles.Profile.
+RecordRules = namedtuple("RecordRules", "ipv6_hosts long_topics any_blank_size", defaults=(False,))
+
+# Where the parts of one checked record are, as indices into the buffer that was walked.
+RECORD_ROW = np.dtype(
+    [
+        ("at", "<i8"),
+        ("bodyAt", "<i8"),
+        ("topicAt", "<i8"),
+        ("propertiesAt", "<i8"),
+        ("physicalOffset", "<i8"),
+        ("queueOffset", "<i8"),
+        ("storeTimestamp", "<i8"),  # milliseconds
+        ("size", "<i4"),
+        ("queueId", "<i4"),
+        ("sysFlag", "<i4"),
+        ("bodyCRC", "<i4"),
+        ("bodyLength", "<i4"),  # 0 where it is negative on disk
+        ("topicLength", "<i4"),
+        ("propertiesLength", "<i4"),  # 0 where it is negative on disk
+        ("bodyElided", "<i4"),  # 1: the body was checked elsewhere and is not in the buffer
+    ]
+)
+assert RECORD_ROW.itemsize == 88
+
+
+class Row:
+    """One RECORD_ROW as a Python object: what `read_record` fills where it runs as it stands."""
+
+    __slots__ = RECORD_ROW.names or ()
+
+    def values(self) -> tuple[int, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+
+_BLANK_LEAST = -(1 << 31) + 4
+_NONE = int(Fault.NONE)
+_NEED_MORE = int(Fault.NEED_MORE)
+_BLANK = int(Fault.BLANK)
+_ZEROS = int(Fault.ZEROS)
+_SHORT_TAIL = int(Fault.SHORT_TAIL)
+_BAD_MAGIC = int(Fault.BAD_MAGIC)
+_BAD_SIZE = int(Fault.BAD_SIZE)
+_SIZE_PAST_END = int(Fault.SIZE_PAST_END)
+_BODY_LENGTH = int(Fault.BODY_LENGTH)
+_TOPIC_LENGTH = int(Fault.TOPIC_LENGTH)
+_LENGTHS = int(Fault.LENGTHS)
+_PLACE = int(Fault.PLACE)
+
+
+def record_rules(profile: Profile) -> RecordRules:
+    return RecordRules(profile.ipv6_hosts, profile.long_topics, profile.any_blank_size)
+
+
+# --- big-endian numbers in bytes ------------------------------------------------------------------
+
+
+def get_i8(buf: Any, at: int) -> int:
+    return int.from_bytes(buf[at : at + 1], "big", signed=True)
+
+
+def get_i16(buf: Any, at: int) -> int:
+    return int.from_bytes(buf[at : at + 2], "big", signed=True)
+
+
+def get_i32(buf: Any, at: int) -> int:
+    return int.from_bytes(buf[at : at + 4], "big", signed=True)
+
+
+def get_i64(buf: Any, at: int) -> int:
+    return int.from_bytes(buf[at : at + 8], "big", signed=True)
+
+
+# --- the arithmetic of a record's lengths; whoever reads or makes records uses these functions --
+
+
+def born_host_bytes(sys_flag: int, rules: RecordRules) -> int:
+    """Bytes of bornHost, which stands behind a record's first fields: 8, or 20."""
+    return IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_BORN_HOST_V6 else IPV4_HOST
+
+
+def store_timestamp_at(sys_flag: int, rules: RecordRules) -> int:
+    """Where storeTimestamp stands in a record; storeHost follows."""
+    return RECORD_HEAD_BYTES + born_host_bytes(sys_flag, rules)
+
+
+def prefix_bytes(sys_flag: int, rules: RecordRules) -> int:
+    """Bytes before a record's body: fixed fields, and two hosts of 8 or 20 bytes."""
+    store = IPV6_HOST if rules.ipv6_hosts and sys_flag & SYS_STORE_HOST_V6 else IPV4_HOST
+    return store_timestamp_at(sys_flag, rules) + TIMESTAMP_BYTES + store + RECORD_MIDDLE_BYTES
+
+
+def topic_length_bytes(magic: int) -> int:
+    """Bytes of topicLength, which stands behind the body: 1, or 2 in a V2 record."""
+    return TOPIC_LENGTH_V2 if magic == MAGIC_V2 else TOPIC_LENGTH_V1
+
+
+def needs_v2(topic_bytes: int) -> bool:
+    """Whether a topic of so many bytes is too long for a V1 record."""
+    return topic_bytes > V1_TOPIC_MAX
+
+
+def record_bytes(hosts: int, body: Any, topic: Any, properties: Any) -> Any:
+    """The totalSize of records with so many bytes of each part; hosts: of both together.
+
+    Whole numbers, or arrays of them (int64) for many records.
+    """
+    least = RECORD_FIXED_BYTES - 2 * IPV4_HOST + hosts
+    v2 = np.greater(topic, V1_TOPIC_MAX) * (TOPIC_LENGTH_V2 - TOPIC_LENGTH_V1)
+    return least + v2 + body + topic + properties
+
+
+# --- one record ----------------------------------------------------------------------------------
+
+
+def frame(buf: Any, at: int, length: int, file_end: int, rules: RecordRules) -> tuple[int, int]:
+    """(fault, size) of what stands at `at`: a BLANK, a record's first fields, or neither.
+
+    buf[:length] has been read; the segment goes on to `file_end`, counted from buf's start. The
+    fault NONE says only that size and magic number may be those of a record.
+    """
+    if file_end - at <= 4:
+        return _SHORT_TAIL, 0
+    if file_end - at < BLANK_BYTES:
+        return _BAD_MAGIC, 0
+    if length - at < BLANK_BYTES:
+        return _NEED_MORE, 0
+    size = get_i32(buf, at + RECORD_AT.totalSize)
+    magic = get_i32(buf, at + RECORD_AT.magic)
+    if size == 0 and magic == 0:
+        return _ZEROS, 0
+    past_end = at + size > file_end
+    if magic == MAGIC_BLANK:
+        # RocketMQ compares size - 4 in 32 bits, in which the four lowest sizes wrap to the greatest
+        fits = not past_end and size >= _BLANK_LEAST
+        return _BLANK if rules.any_blank_size or fits else _SIZE_PAST_END, size
+    if past_end:
+        return _SIZE_PAST_END, size
+    if magic != MAGIC_V1 and not (rules.long_topics and magic == MAGIC_V2):
+        return _BAD_MAGIC, size
+    if size < RECORD_FIXED_BYTES:
+        return _BAD_SIZE, size
+    return _NONE, size
+
+
+def read_record(
+    buf: Any, at: int, size: int, place: int, elided: int, rules: RecordRules, row: Any
+) -> int:
+    """Read the record at `at`, for which `frame` gave `size`. It is whole in buf, except that
+    `elided` bytes of its body are left out.
+
+    place: its physical offset. Fills `row`, one RECORD_ROW, and returns a fault.
+    """
+    sys_flag = get_i32(buf, at + RECORD_AT.sysFlag)
+    prefix = prefix_bytes(sys_flag, rules)
+    length_bytes = topic_length_bytes(get_i32(buf, at + RECORD_AT.magic))
+    left = size - prefix - length_bytes - PROPERTIES_LENGTH
+    middle = at + prefix - RECORD_MIDDLE_BYTES
+    if left < 0:
+        return _LENGTHS
+    body_length = max(get_i32(buf, middle + MIDDLE_AT.bodyLength), 0)
+    if body_length > left:
+        return _BODY_LENGTH
+    left -= body_length
+    topic_at = at + prefix + body_length - elided + length_bytes
+    if length_bytes == TOPIC_LENGTH_V2:
+        topic_length = get_i16(buf, topic_at - 2)
+    else:
+        topic_length = get_i8(buf, topic_at - 1)
+    if topic_length < 0 or topic_length > left:
+        return _TOPIC_LENGTH
+    left -= topic_length
+    properties_at = topic_at + topic_length + PROPERTIES_LENGTH
+    properties_length = max(get_i16(buf, properties_at - 2), 0)
+    if properties_length != left:
+        return _LENGTHS
+    if get_i64(buf, at + RECORD_AT.physicalOffset) != place:
+        return _PLACE
+    row.at = at
+    row.bodyAt = at + prefix
+    row.topicAt = topic_at
+    row.propertiesAt = properties_at
+    row.physicalOffset = place
+    row.queueOffset = get_i64(buf, at + RECORD_AT.queueOffset)
+    row.storeTimestamp = get_i64(buf, at + store_timestamp_at(sys_flag, rules))
+    row.size = size
+    row.queueId = get_i32(buf, at + RECORD_AT.queueId)
+    row.sysFlag = sys_flag
+    row.bodyCRC = get_i32(buf, at + RECORD_AT.bodyCRC)
+    row.bodyLength = body_length
+    row.topicLength = topic_length
+    row.propertiesLength = properties_length
+    row.bodyElided = 1 if elided > 0 else 0
+    return _NONE

@@ -1,0 +1,1 @@
+"""Answers to questions about a store, from its files: messages by key, id, position and time."""

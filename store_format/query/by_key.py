@@ -1,0 +1,102 @@
+"""Messages by key, by unique key and by message id, through the index."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from heapq import merge
+
+from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.query.gaps import Gap, index_gaps
+from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.scan import needle_of, scan
+from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.told import Told
+
+UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes so many for a unique key, whatever is asked for
+LAST_TIME = (1 << 63) - 1
+
+Wanted = Callable[[StoredMessage], bool]
+
+
+def by_key(
+    store: OpenedStore, topics: Iterable[str], key: str, wanted: Wanted, begin: int | None,
+    end: int | None, from_log: bool, told: Told,
+) -> Iterator[StoredMessage]:  # fmt: skip
+    """The messages of these topics that have a key, in the log's order, once each.
+
+    wanted: tells of a message that it is one of these; the index has only hashes. begin, end:
+    storeTimestamps, both within; from_log: the index is not asked.
+    """
+    gaps: list[Gap] = [(store.log.start, store.log.end)] if from_log else index_gaps(store, told)
+    places: list[int] = []
+    if not from_log:
+        try:
+            index = store.index()
+            found = {
+                hit.physical_offset
+                for topic in topics for hit in index.all_hits(topic, key, begin, end)
+            }  # fmt: skip
+            places = sorted(place for place in found if not _within(place, gaps))
+        except BadIndex as error:
+            told.note(f"{error}; the log is read instead")
+            gaps, places = [(store.log.start, store.log.end)], []
+    needle = needle_of(key)
+    scans = [scan(store, start, stop, needle, told) for start, stop in gaps]
+    for message in merge(_read(store, places, told), *scans, key=_place):
+        if within(message, begin, end) and wanted(message):
+            yield message
+
+
+def as_broker(
+    store: OpenedStore, topic: str, key: str, begin: int | None, end: int | None, most: int,
+    told: Told,
+) -> Iterator[StoredMessage]:  # fmt: skip
+    """What a broker answers (QueryMessageProcessor, IndexService.queryOffset): the newest `most`
+    whose key has this hash, sorted ascending; whoever asked it drops those with another key.
+    """
+    found = store.index().query(
+        topic, key, most, 0 if begin is None else begin, LAST_TIME if end is None else end
+    )
+    told.cut = found.cut
+    if found.cut:
+        told.note(f"cut as a broker does: the newest {len(found.hits)}; a lower --to finds older")
+    yield from _read(store, sorted(hit.physical_offset for hit in found.hits), told)
+
+
+def newest(messages: Iterable[StoredMessage], most: int, told: Told) -> Iterator[StoredMessage]:
+    """The last `most` messages; it is told where there are more."""
+    many, kept = 0, deque[StoredMessage](maxlen=most)
+    for message in messages:
+        many += 1
+        kept.append(message)
+    if many > most:
+        told.cut = True
+        told.note(f"cut: the newest {most} of {many}")
+    yield from kept
+
+
+def _read(store: OpenedStore, places: list[int], told: Told) -> Iterator[StoredMessage]:
+    for place in places:
+        try:
+            yield store.message(store.log.record_at(place))
+        except NotInLog:
+            if place < store.log.start:
+                told.note("some messages that the index still has have expired from the log")
+            else:
+                told.note(f"the index has a message at {place}, where the log has none: left out")
+        except NoRecord as error:
+            told.note(f"the index has a message there, and the log has none: left out: {error}")
+
+
+def within(message: StoredMessage, begin: int | None, end: int | None) -> bool:
+    """Whether it was stored in [begin, end], milliseconds; None is no bound."""
+    time = message.store_timestamp
+    return (begin is None or time >= begin) and (end is None or time <= end)
+
+
+def _place(message: StoredMessage) -> int:
+    return message.physical_offset
+
+
+def _within(place: int, gaps: list[Gap]) -> bool:
+    return any(start <= place < stop for start, stop in gaps)

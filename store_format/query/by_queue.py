@@ -1,0 +1,191 @@
+"""Messages of queues, by position and by time, through the ConsumeQueues."""
+
+from collections.abc import Callable, Iterator
+from heapq import merge
+
+from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.queue_reader import BadQueue, Boundary, QueueReader
+from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.query.by_key import within
+from reput.store_format.query.gaps import in_queue, queue_gap
+from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.scan import needle_of, scan
+from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.told import Told
+from reput.store_format.release.profiles import RELEASES, profile
+
+BY_STORE_TIMES = profile(RELEASES[-1])  # its search by time goes by the messages' own times
+_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
+
+Wanted = Callable[[StoredMessage], bool]
+
+
+def by_offset(
+    store: OpenedStore, topic: str, queue_id: int, first: int, stop: int | None, from_log: bool,
+    told: Told,
+) -> Iterator[StoredMessage]:  # fmt: skip
+    """The messages at positions [first, stop) of one queue."""
+
+    def wanted(message: StoredMessage) -> bool:
+        at = message.queue_offset
+        return at >= first and (stop is None or at < stop)
+
+    queues = None if from_log else _queues(store, topic, queue_id, told)
+
+    def some(queue: QueueReader) -> Iterator[StoredMessage]:
+        return _entries(store, queue, topic, first, stop, told)
+
+    return _messages(store, topic, queue_id, queues, some, wanted, told)
+
+
+def by_time(
+    store: OpenedStore, topic: str, queue_id: int | None, begin: int | None, end: int | None,
+    from_log: bool, told: Told,
+) -> Iterator[StoredMessage]:  # fmt: skip
+    """The messages of a topic, or of one of its queues, that were stored in [begin, end].
+
+    A queue is searched by bisection, so its messages' times must not fall, as they do not while a
+    broker's clock does not.
+    """
+
+    def some(queue: QueueReader) -> Iterator[StoredMessage]:
+        first = 0
+        if begin is not None:
+            first = queue.position_by_time(begin, Boundary.LOWER, store.log, BY_STORE_TIMES)
+        for message in _entries(store, queue, topic, first, None, told):
+            if end is not None and message.store_timestamp > end:
+                return
+            if within(message, begin, end):
+                yield message
+
+    queues = None if from_log else _queues(store, topic, queue_id, told)
+    return _messages(
+        store, topic, queue_id, queues, some, lambda each: within(each, begin, end), told
+    )
+
+
+def in_log(
+    store: OpenedStore, begin: int | None, end: int | None, told: Told
+) -> Iterator[StoredMessage]:
+    """All messages of the log that were stored in [begin, end], of whatever topic."""
+    for message in scan(store, store.log.start, store.log.end, b"", told):
+        if within(message, begin, end):
+            yield message
+
+
+def as_client(
+    store: OpenedStore, topic: str, queue_id: int | None, begin: int | None, end: int | None,
+    told: Told,
+) -> Iterator[StoredMessage]:  # fmt: skip
+    """What a client sees that asks a broker for the offsets at both times and pulls what is
+    between (mqadmin printMsg): from searchOffset(begin) up to, and without, searchOffset(end).
+    """
+    found = []
+    for queue in _queues(store, topic, queue_id, told) or ():
+        least = max(queue.minimum(store.log.start, store.profile), 0)
+        first, stop = least, queue.maximum()
+        if begin is not None:
+            first = queue.position_by_time(begin, Boundary.LOWER, store.log, store.profile)
+        if end is not None:
+            stop = queue.position_by_time(end, Boundary.LOWER, store.log, store.profile)
+        found.append(_entries(store, queue, topic, max(first, least), stop, told))
+    return merge(*found, key=lambda message: message.physical_offset)
+
+
+def _queues(
+    store: OpenedStore, topic: str, queue_id: int | None, told: Told
+) -> list[QueueReader] | None:
+    """The queues that are asked for; None where the log must be read: one is damaged, or all are
+    gone.
+    """
+    if not store.topics():
+        told.note("the store has no queues; the log is read instead")
+        return None
+    queues = []
+    for number, batch in store.queues_of(topic):
+        if queue_id is None or number == queue_id:
+            try:
+                queue = store.queue(topic, number, batch)
+                refuse_cut(store, queue)
+                queues.append(queue)
+            except BadQueue as error:
+                told.note(f"{error}; the log is read instead")
+                return None
+    if not queues:
+        told.note("the store has no such queue; --scan looks for its messages in the log")
+    return queues
+
+
+def refuse_cut(store: OpenedStore, queue: QueueReader) -> None:
+    """Raise BadQueue where a file ends within an entry, or is shorter than others."""
+    usual = store.queue_bytes(queue.batch)
+    for file in queue.files:
+        size = file.state.size
+        if size % entry_bytes(queue.batch) or size < usual:
+            raise BadQueue(file.path, 0, "length", size, f"the file was cut: others have {usual}")
+
+
+def _messages(
+    store: OpenedStore, topic: str, queue_id: int | None, queues: list[QueueReader] | None,
+    read: Callable[[QueueReader], Iterator[StoredMessage]], wanted: Wanted, told: Told,
+) -> Iterator[StoredMessage]:  # fmt: skip
+    """What the queues have, and what only the log has, in the log's order, once each.
+
+    wanted: tells of a message of these queues in the log that it is asked for.
+    """
+    log = store.log
+    gap: int | None = log.start
+    if queues is not None:
+        gap = queue_gap(store, queues, told) if queues else None
+        if gap is not None:
+            told.note(f"the queues may not have the log from {gap} on: it is read there")
+    streams = [_sound(read(queue), told) for queue in queues or ()]
+    if gap is not None:
+        streams.append(
+            message
+            for message in scan(store, gap, log.end, needle_of(topic), told)
+            if message.topic == topic and queue_id in (None, message.queue_id)
+            and in_queue(message) and wanted(message)
+        )  # fmt: skip
+    before = -1
+    for message in merge(*streams, key=lambda each: each.physical_offset):
+        if message.physical_offset != before:  # one may be in a queue and behind a gap's start
+            yield message
+        before = message.physical_offset
+
+
+def _sound(messages: Iterator[StoredMessage], told: Told) -> Iterator[StoredMessage]:
+    """The messages up to an entry that is none."""
+    try:
+        yield from messages
+    except BadQueue as error:
+        told.note(f"{error}; the queue is not read behind it: --scan reads the log instead")
+
+
+def _entries(
+    store: OpenedStore, queue: QueueReader, topic: str, first: int, stop: int | None, told: Told
+) -> Iterator[StoredMessage]:
+    """The messages that a queue's entries point to; an entry that points to none is told."""
+    queue_id = int(queue.folder.rpartition("/")[2])
+    for entry in queue.entries(first, stop):
+        try:
+            record = store.log.record_at(entry.physical_offset)
+        except NotInLog:
+            if entry.physical_offset < store.log.start:
+                told.note(f"{queue.folder}: its first messages have expired from the log")
+            else:
+                told.note(f"{queue.folder}: position {entry.position}: the log has no such place")
+            continue
+        except NoRecord as error:
+            told.note(f"{queue.folder}: position {entry.position}: no message there: {error}")
+            continue
+        message = store.message(record)
+        if (message.topic, message.queue_id) == (topic, queue_id) or _dispatched(message, topic):
+            yield message
+        else:
+            told.note(f"{queue.folder}: position {entry.position}: a message of another queue")
+
+
+def _dispatched(message: StoredMessage, queue: str) -> bool:
+    """Whether the message was put into this further queue as well (MultiDispatch)."""
+    return queue in message.properties.get(_MULTI_DISPATCH, "").split(",")

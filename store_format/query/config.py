@@ -1,0 +1,65 @@
+"""What a store's config/ says of topics and of how far consumer groups have come.
+
+Both files are JSON of a broker's; integer keys may be unquoted (fastjson). Whatever cannot be read
+is told, and counts as missing.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from reput.store_format.names import CONFIG
+from reput.store_format.query.told import Told
+from reput.store_format.storage.protocol import Storage
+
+# A text, or else a key without quotes.
+_TEXT_OR_KEY = re.compile(rb'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?[0-9]+)(\s*:)')
+_GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
+
+Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id -> next position
+
+
+def configured_topics(storage: Storage, store: str, told: Told) -> Mapping[str, Any] | None:
+    """Each topic of config/topics.json, or of its .bak; None where there is neither."""
+    return config_table(storage, store, "topics.json", "topicConfigTable", told)
+
+
+def consumer_offsets(storage: Storage, store: str, told: Told) -> Offsets:
+    """How far each group has consumed each topic, by config/consumerOffset.json, or its .bak."""
+    found: Offsets = {}
+    table = config_table(storage, store, "consumerOffset.json", "offsetTable", told) or {}
+    for name, queues in table.items():
+        topic, separator, group = name.partition(_GROUP_SEPARATOR)
+        if separator and isinstance(queues, dict):
+            found[group, topic] = {
+                int(queue): offset
+                for queue, offset in queues.items()
+                if queue.isdigit() and isinstance(offset, int)
+            }
+    return found
+
+
+def config_table(
+    storage: Storage, store: str, file: str, name: str, told: Told
+) -> Mapping[str, Any] | None:
+    """What a file of config/, or its .bak, has under a name; None where there is neither."""
+    for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):
+        try:
+            raw = storage.read_bytes(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        try:
+            table = json.loads(_TEXT_OR_KEY.sub(_quoted, raw))[name]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            told.note(f"{path}: is no JSON with {name}; it is left out")
+            continue
+        if isinstance(table, dict):
+            return table
+    return None
+
+
+def _quoted(found: re.Match[bytes]) -> bytes:
+    if found[2] is None:
+        return found[0]
+    return b'%b"%b"%b' % (found[1], found[2], found[3])

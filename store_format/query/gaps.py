@@ -1,0 +1,161 @@
+"""Which parts of the log the derived files do not have: there a query reads the log itself."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from reput.store_format.derived.index_reader import BadIndex, IndexHeader
+from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.faults import Fault
+from reput.store_format.layouts import (
+    QUEUE_ENTRY_BYTES,
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_ROLLBACK,
+)
+from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.told import Told
+
+_LOOKED_AT = 256  # records behind the end of derived files that are read one by one
+
+Gap = tuple[int, int]  # physical offsets [start, stop)
+
+
+def index_gaps(store: OpenedStore, told: Told) -> list[Gap]:
+    """The stretches of the log that hold messages with keys and that no index file has.
+
+    Files are compared with the log at their first and last message only: a message with a key
+    right behind a file's last one that the next file does not begin with is missing.
+    """
+    if store.index_gaps is None:
+        store.index_gaps = _index_gaps(store, told)
+    for start, _ in store.index_gaps:
+        told.note(f"the index does not have the log from {start} on: it is read there")
+    return store.index_gaps
+
+
+def _index_gaps(store: OpenedStore, told: Told) -> list[Gap]:
+    log = store.log
+    try:
+        headers = _headers(store)
+    except BadIndex as error:
+        told.note(f"{error}; the log is read instead")
+        return [(log.start, log.end)]
+    gaps, covered = [], log.start
+    last = log.start  # the last message of the file before: a full file may lack some of its keys
+    for header in headers:
+        if header.end_offset < log.start:
+            continue
+        if header.begin_offset > covered:
+            start = _first(store, covered, _is_indexed, told)
+            if start is not None and start < header.begin_offset:
+                gaps.append((last, header.begin_offset))
+        last = header.end_offset
+        try:
+            covered = last + log.record_at(last).size
+        except (NoRecord, NotInLog) as error:
+            told.note(f"the index ends at a message that the log does not have: {error}")
+            return [(log.start, log.end)]
+    if headers and headers[-1].next_entry >= store.settings.max_index_num:
+        covered = max(last, log.start)
+    start = _first(store, covered, _is_indexed, told)
+    return gaps if start is None else [*gaps, (start, log.end)]
+
+
+def _headers(store: OpenedStore) -> list[IndexHeader]:
+    """Of the index files that have entries, oldest first."""
+    headers = []
+    index = store.index()
+    for number in reversed(range(len(index.files))):
+        with index.open(number) as file:
+            if file.header.entries:
+                headers.append(file.header)
+    return headers
+
+
+def _next(store: OpenedStore, at: int, told: Told) -> tuple[int | None, StoredMessage | None]:
+    """(where the next record is, the one at `at`): None where the log ends, `at` at damage."""
+    log = store.log
+    try:
+        record = log.record_at(at)
+    except NotInLog:
+        return None, None
+    except NoRecord as error:
+        end = log.segment_at(at).end
+        if error.fault == Fault.BLANK:
+            return (None if end >= log.end else end), None
+        if end >= log.end:
+            if error.fault != Fault.ZEROS:
+                told.note(f"the log ends there: {error}")
+            return None, None
+        return (None if error.fault == Fault.ZEROS and log.is_zero_from(end) else at), None
+    return at + record.size, store.message(record)
+
+
+def _is_indexed(message: StoredMessage) -> bool:
+    rolled_back = message.record.transaction == SYS_TRANSACTION_ROLLBACK
+    return not rolled_back and bool(message.unique_key or message.keys)
+
+
+def queue_gap(store: OpenedStore, queues: list[QueueReader], told: Told) -> int | None:
+    """Where in the log messages of these queues begin that they may not have; None for nowhere."""
+    log = store.log
+    reached = _queued_to(store, queues)
+    if not any(_may_be_cut(queue) for queue in queues):
+        try:
+            headers = _headers(store)
+        except BadIndex:
+            headers = []
+        for header in headers[-1:]:  # a message gets into its queue before it gets into the index
+            if reached <= header.end_offset < log.end:
+                with suppress(NoRecord):
+                    reached = header.end_offset + log.record_at(header.end_offset).size
+    folders = {tuple(queue.folder.split("/")[-2:]) for queue in queues}
+
+    def wanted(message: StoredMessage) -> bool:
+        return in_queue(message) and (message.topic, str(message.queue_id)) in folders
+
+    return _first(store, reached, wanted, told)
+
+
+def log_behind(store: OpenedStore, queues: Iterable[QueueReader], told: Told) -> int | None:
+    """Where messages begin that stand behind the last ones of all queues; None for nowhere."""
+    return _first(store, _queued_to(store, queues), in_queue, told)
+
+
+def _queued_to(store: OpenedStore, queues: Iterable[QueueReader]) -> int:
+    lasts = (queue.last() for queue in queues)
+    ends = (last.physical_offset + last.size for last in lasts if last is not None)
+    return min(max(ends, default=store.log.start), store.log.end)
+
+
+def _may_be_cut(queue: QueueReader) -> bool:
+    """Whether its last file is full, or there is none: nothing tells whether another followed."""
+    if not queue.files:
+        return True
+    last = queue.files[-1]
+    return not queue.batch and queue.maximum() * QUEUE_ENTRY_BYTES == last.start + last.state.size
+
+
+def _first(
+    store: OpenedStore, at: int, wanted: Callable[[StoredMessage], bool], told: Told
+) -> int | None:
+    """Where from `at` on the first message stands that is wanted, None for none.
+
+    Where many are not, or the log is damaged, it is where looking at them one by one ended.
+    """
+    for _ in range(_LOOKED_AT):
+        following, message = _next(store, at, told)
+        if message is not None and wanted(message):
+            return at
+        if following is None:
+            return None
+        if following == at:
+            return at
+        at = following
+    return at
+
+
+def in_queue(message: StoredMessage) -> bool:
+    """Whether a message is dispatched to its queue (CommitLogDispatcherBuildConsumeQueue)."""
+    return message.record.transaction in (0, SYS_TRANSACTION_COMMIT)

@@ -1,0 +1,133 @@
+"""`OpenedStore`: the readers of one store, opened once for many questions."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import cast
+
+from reput.store_format.derived.index_reader import BadIndex, IndexReader
+from reput.store_format.derived.queue_reader import QueueReader, queue_folder
+from reput.store_format.log.one_record import Record
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.segments import commit_log_folders, list_segments
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, UnsafeName
+from reput.store_format.query.sizes import told_settings
+from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.told import Told
+from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.storage.protocol import ANY_TIME, FileState, Listed, Reader, Storage
+
+NEWEST = RELEASES[-1]
+_TOPICS_LOOKED_AT = 4
+
+
+class Growing:
+    """A storage whose files may be written to while they are read, as a running broker does."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.window_bytes = storage.window_bytes
+
+    def list(self, folder: str) -> list[Listed]:
+        return self.storage.list(folder)
+
+    def read_bytes(self, path: str) -> bytes:
+        return self.storage.read_bytes(path)
+
+    def open(self, path: str, state: FileState | None = None) -> Reader:
+        if state is None:
+            return self.storage.open(path)
+        return self.storage.open(path, state._replace(mtime=ANY_TIME))
+
+
+class OpenedStore:
+    """A store's log, queues and index. Files are listed once, when they are first asked for.
+
+    release: whose rules hold where releases differ; the newest one's read every older log.
+    """
+
+    def __init__(
+        self, storage: Storage, path: str, release: str, given: Mapping[str, str], told: Told
+    ) -> None:
+        """Raises StoreError where there is no log, SettingError, UnknownRelease."""
+        self.storage = cast(
+            Storage, Growing(storage)
+        )  # it reads only, which is all that is asked of it
+        self.path, self.profile = path, profile(release)
+        self.settings, self.no_index = told_settings(
+            self.storage, path, given, self.profile.release
+        )
+        folders = commit_log_folders(path, self.settings)
+        size = self.settings.mapped_file_size_commit_log
+        listing = list_segments(self.storage, folders, size)
+        for finding in listing.findings:
+            told.note(f"{finding.path}: {finding.reason}")
+        self.log = LogReader(self.storage, listing.segments, record_rules(self.profile))
+        self._queues: dict[tuple[str, int, bool], QueueReader] = {}
+        self._queue_bytes: dict[bool, int] = {}
+        self._index: IndexReader | None = None
+        self.index_gaps: list[tuple[int, int]] | None = None  # once `gaps` has looked for them
+
+    def __enter__(self) -> "OpenedStore":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.log.close()
+
+    def message(self, record: Record) -> StoredMessage:
+        return StoredMessage(record, self.profile.split_properties, self.log.body)
+
+    def index(self) -> IndexReader:
+        """Raises BadIndex where the folder has what is no index file, or their sizes are odd."""
+        if self._index is None:
+            if self.no_index is not None:
+                raise BadIndex(f"{self.path}/index", 0, "length", 0, self.no_index)
+            self._index = IndexReader(self.storage, self.path, self.settings)
+        return self._index
+
+    def queue(self, topic: str, queue_id: int, batch: bool) -> QueueReader:
+        """Raises BadQueue."""
+        key = topic, queue_id, batch
+        if key not in self._queues:
+            folder = queue_folder(self.path, topic, queue_id, batch)
+            self._queues[key] = QueueReader(self.storage, folder, batch)
+        return self._queues[key]
+
+    def queue_bytes(self, batch: bool) -> int:
+        """The length of the store's queue files, which one of them that was cut has not."""
+        if batch not in self._queue_bytes:
+            kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
+            sizes: list[int] = []
+            for topic in self.folders(f"/{kind}")[:_TOPICS_LOOKED_AT]:
+                for queue_id in self.folders(f"/{kind}/{topic}")[:_TOPICS_LOOKED_AT]:
+                    for _, state in self.storage.list(f"{self.path}/{kind}/{topic}/{queue_id}"):
+                        sizes += [state.size] if state is not None and state.size else []
+            self._queue_bytes[batch] = max(sorted(set(sizes)), key=sizes.count, default=0)
+        return self._queue_bytes[batch]
+
+    def queues_of(self, topic: str) -> list[tuple[int, bool]]:
+        """(queue id, whether it is a batch queue) of each queue that a topic has a folder of."""
+        found = []
+        for batch in (False, True):
+            try:
+                names = self.folders(queue_folder("", topic, 0, batch).rpartition("/")[0])
+            except UnsafeName:
+                return []
+            found += [(int(name), batch) for name in names if name.isdigit()]
+        return sorted(found)
+
+    def topics(self) -> list[str]:
+        """The topics that have a folder of queues."""
+        names = {*self.folders(f"/{CONSUME_QUEUE}"), *self.folders(f"/{BATCH_CONSUME_QUEUE}")}
+        return sorted(names)
+
+    def folders(self, below: str) -> list[str]:
+        """The folders in a folder of the store, which begins with a slash."""
+        try:
+            listed = self.storage.list(self.path + below)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [name for name, state in listed if state is None]

@@ -1,0 +1,106 @@
+"""`StoredMessage`: one message of a log as it is shown to whoever asked for it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from reput.store_format.log.one_record import Record
+from reput.store_format.message.message import host_text
+from reput.store_format.message.property_text import parse_properties
+
+UNIQUE_KEY, KEYS, TAGS = "UNIQ_KEY", "KEYS", "TAGS"
+_KEY_SEPARATOR = " "  # MessageConst.KEY_SEPARATOR
+_TAGS_KEY = "T#"  # what IndexService puts before the tags, from 5.4.0 on
+
+
+class StoredMessage:
+    """A record and what its properties say. Times in milliseconds, texts as Java decodes them.
+
+    The body is read when it is asked for, so it must be while the store is open.
+    """
+
+    __slots__ = ("_properties", "_read_body", "_split", "record")
+
+    def __init__(self, record: Record, split: bool, read_body: Callable[[Record], bytes]) -> None:
+        """split: properties are separated as up to 4.9.0 (Profile.split_properties)."""
+        self.record = record
+        self._split, self._read_body = split, read_body
+        self._properties: dict[str, str] | None = None
+
+    def __repr__(self) -> str:
+        record = self.record
+        return f"StoredMessage({record.topic!r}, {record.queue_id}, {record.queue_offset})"
+
+    @property
+    def topic(self) -> str:
+        return self.record.topic
+
+    @property
+    def physical_offset(self) -> int:
+        return self.record.physical_offset
+
+    @property
+    def queue_id(self) -> int:
+        return self.record.queue_id
+
+    @property
+    def queue_offset(self) -> int:
+        return self.record.queue_offset
+
+    @property
+    def store_timestamp(self) -> int:
+        return self.record.store_timestamp
+
+    @property
+    def properties(self) -> dict[str, str]:
+        if self._properties is None:
+            self._properties = parse_properties(self.record.properties, self._split)
+        return self._properties
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        """The words of KEYS, in order (IndexService.buildIndex)."""
+        return [key for key in self.properties.get(KEYS, "").split(_KEY_SEPARATOR) if key]
+
+    @property
+    def unique_key(self) -> str | None:
+        return self.properties.get(UNIQUE_KEY)
+
+    def has_key(self, key: str) -> bool:
+        """Whether the index has this message under that key, in one release or another."""
+        return (
+            key == self.unique_key
+            or key in self.keys
+            or (bool(self.tags) and key == f"{_TAGS_KEY}{self.tags}")
+        )
+
+    def body(self) -> bytes:
+        """As it stands in the log: it may be compressed."""
+        return self._read_body(self.record)
+
+    def row(self) -> dict[str, Any]:
+        """All but the body, by the names of the Spark source's columns."""
+        record = self.record
+        return {
+            "topic": record.topic,
+            "queueId": record.queue_id,
+            "queueOffset": record.queue_offset,
+            "physicalOffset": record.physical_offset,
+            "storeTimestamp": record.store_timestamp,
+            "bornTimestamp": record.born_timestamp,
+            "storeHost": host_text(record.store_host),
+            "bornHost": host_text(record.born_host),
+            "tags": self.tags,
+            "keys": self.keys,
+            "uniqueKey": self.unique_key,
+            "properties": self.properties,
+            "flag": record.flag,
+            "sysFlag": record.sys_flag,
+            "reconsumeTimes": record.reconsume_times,
+            "preparedTransactionOffset": record.prepared_offset,
+            "bodyCRC": record.body_crc,
+            "size": record.size,
+        }

@@ -9,6 +9,7 @@ is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_proce
 import sys
 
 from tests import planted_rebuild_bugs
+from tests.fate import planted_bugs as planted_fate_bugs
 from tests.planting import Bug, plant_all
 from tests.storage import planted_bugs as planted_storage_bugs
 from tests.writer import planted_bugs as planted_writer_bugs
@@ -479,6 +480,7 @@ ALL = (
     *planted_writer_bugs.BUGS,
     *planted_rebuild_bugs.BUGS,
     *planted_storage_bugs.BUGS,
+    *planted_fate_bugs.BUGS,
 )
 
 

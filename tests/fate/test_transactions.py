@@ -64,6 +64,15 @@ def test_a_commit_is_found_by_its_key_where_its_place_is_another() -> None:
     assert states(log) == ["committed"]
 
 
+def test_a_commit_of_no_half_message_s_place_is_of_the_newest_with_its_key() -> None:
+    log = SmallLog()
+    log.put("Orders")
+    log.half("a")
+    log.half("a")
+    log.commit(1, "a")
+    assert states(log) == ["pending", "committed"]
+
+
 def test_the_first_record_that_commits_is_the_one() -> None:
     log = SmallLog()
     at = log.half("a")

@@ -4,7 +4,10 @@
 PY := .venv/bin/python
 export REPUT_CACHE ?= $(HOME)/.cache/reput
 SOURCES = $(wildcard store_format udfs jobs reput tests notebooks benchmarks)
+# Tests wait a good deal, for brokers above all: two processes that run them take half the time.
+# A file's tests stay in one of them, for their fixtures' sake. PYTEST_ARGS="-n0" has one process.
 PYTEST_ARGS ?=
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -20,11 +23,11 @@ demo: env  ## Rebuild a bundled broker store and compare it with RocketMQ's own 
 	$(PY) -m reput.jobs.demo
 
 test: env  ## Run the tests (PYTEST_ARGS="-k name" for some of them)
-	$(PY) -m pytest -m "not long" $(PYTEST_ARGS)
+	$(PYTEST) -m "not long" $(PYTEST_ARGS)
 
 test-long: env  ## Run all tests, the long ones too
 	-$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 mutants: env  ## Break each rule once and see its tests turn red (MUTANTS="part of a name")
 	$(PY) -m tests.mutants $(MUTANTS)
@@ -62,7 +65,7 @@ imports: env  ## Write docs/imports.md anew: which folder imports which
 zip: env  ## Make dist/reput.zip, for spark-submit --py-files
 	$(PY) scripts/make_zip.py
 
-lock:  ## Pin the newest versions of all dependencies anew
+lock:  ## Pin what pyproject.toml asks for (UPGRADE=1: the newest of all)
 	scripts/lock.sh
 
 clean:  ## Remove what was built, but not downloads

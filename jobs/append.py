@@ -76,8 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--until", type=int, metavar="MS", help="with --from-store: stored before (epoch ms)"
     )
     parser.add_argument(
-        "--rocketmq", required=True, metavar="VERSION",
-        help=f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}",
+        "--rocketmq", metavar="VERSION",
+        help=f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the "
+        "store, where its files tell them",
     )  # fmt: skip
     parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
     parser.add_argument(
@@ -115,7 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_overlap(LocalStorage(), store, _inputs(arguments))
     refuse_what_is_no_store(store)
     refuse_shared_segments(store)
-    rules = profile(arguments.rocketmq)
+    if arguments.rocketmq:
+        profile(arguments.rocketmq)
     warnings: list[str] = []
     # opened before the store is: a missing file must not make one
     copied_from = arguments.from_store
@@ -143,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
             with progress.stage("append", shown):
                 if copied_from:
                     copied = copy_messages(
-                        writer, source, record_rules(rules), _wanted(arguments),
+                        writer, source, record_rules(writer.profile), _wanted(arguments),
                         arguments.skip, counted.add,
                     )  # fmt: skip
                     code, said = _source_damage(copied_from, copied)
@@ -240,7 +242,7 @@ def _report(
             "store": local_store(arguments.store),
             "recovered": recovered is not None,
             "cut_bytes": recovered.cut_bytes if recovered else 0,
-            "told": writer.told,
+            "told": {n: {"value": v, "by": "by the store's files"} for n, v in writer.told.items()},
             "warnings": warnings,
         }
         sys.stdout.write(json.dumps(whole) + "\n")

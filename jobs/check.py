@@ -8,6 +8,7 @@ from reput.jobs.console.new_files import add_ranges, new_file, new_ranges
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
+    USAGE,
     VERSIONS,
     add_staging,
     add_store,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reput.jobs.engine.check_report import CheckReport
+    from reput.jobs.engine.job import FoundStore
     from reput.jobs.engine.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
 
@@ -42,7 +44,7 @@ def check(
     spark: "SparkSession",
     store: str,
     *,
-    rocketmq: str,
+    rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
     cut: "Cut | None" = None,
     staging_folder: str | None = None,
@@ -57,19 +59,38 @@ def check(
     `ranges`, which gets every range and every gap as JSON lines, however many. Raises
     StoreError where there is no log at all, SettingError, UnknownRelease, StoreChanged.
     """
-    from reput.jobs.engine.after_crash import read_checkpoint
-    from reput.jobs.engine.check_report import report_of
-    from reput.jobs.engine.damage import map_damage, write_ranges
     from reput.jobs.engine.job import find_store
-    from reput.jobs.engine.log_end import add_torn, past_the_end
-    from reput.jobs.engine.unchanged import check_unchanged
-    from reput.jobs.engine.verdict import files_there, judge
+    from reput.jobs.engine.other_release import of_other_releases
 
     found = find_store(
         spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
         progress=progress, tolerant=True,
     )  # fmt: skip
-    plan = found.plan
+    report = _check(found, staging_folder, storage, ranges)
+    if report.only_derived_differ:
+        for other in of_other_releases(found):
+            if _check(other, staging_folder, storage, None).sound:
+                report.looks_like = other.plan.profile.release
+                break
+    report.seconds = found.seconds()
+    return report
+
+
+def _check(
+    found: "FoundStore",
+    staging_folder: str | None,
+    storage: "Storage | None",
+    ranges: BinaryIO | None,
+) -> "CheckReport":
+    """Read the log and compare, by the rules of the release that the plan says."""
+    from reput.jobs.engine.after_crash import read_checkpoint
+    from reput.jobs.engine.check_report import report_of
+    from reput.jobs.engine.damage import map_damage, write_ranges
+    from reput.jobs.engine.log_end import add_torn, past_the_end
+    from reput.jobs.engine.unchanged import check_unchanged
+    from reput.jobs.engine.verdict import files_there, judge
+
+    plan, spark = found.plan, found.spark
     with found.temporarily("reput-check", staging_folder, storage) as job:
         job.check_every_crc()
         damage = map_damage(job, gap_lines=ranges is not None)
@@ -89,7 +110,6 @@ def check(
         if not plan.in_use:
             report.findings += past_the_end(job, damage.linked, known, report.differences)
         check_unchanged(plan)
-        report.seconds = found.seconds()
         return report
 
 
@@ -103,7 +123,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check, and say what was found: 0 sound; 1 something was found."""
+    """Check, and say what was found: 0 sound; 1 something was found; 2 it is of another release."""
     from reput.jobs.spark.session import command_session
 
     told = told_to_jobs(arguments)
@@ -120,4 +140,6 @@ def run(arguments: argparse.Namespace) -> int:
     if picture:
         picture.write(svg(report).encode())
     show(arguments, report.as_json(), text(report))
+    if report.looks_like:
+        return USAGE
     return DONE if report.sound else DAMAGE

@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -16,10 +17,12 @@ import numpy.typing as npt
 
 from reput.jobs.console.dump_text import Item, TextTable
 from reput.jobs.console.options import DAMAGE, DONE, broker_conf
+from reput.jobs.engine.told import tell
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.told_index import ENTRIES, SLOTS, Seen, pair_of, seen_index
 from reput.store_format.describe.files import (
-    Kind,
+    FileKind,
     describe_checkpoint,
     describe_queue,
     describe_small,
@@ -29,9 +32,10 @@ from reput.store_format.describe.files import (
 from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.describe.log import Shown, describe_segment
 from reput.store_format.faults import StoreError
-from reput.store_format.layouts import RECORD_HEAD
+from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
 from reput.store_format.names import parse_segment_name
-from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.release.profiles import RELEASES, UnknownRelease, profile
+from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.settings import Settings, parse_assignments, settings_from
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Reader, Storage
@@ -59,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("file", metavar="FILE", help="a file of a store")
     parser.add_argument(
-        "--kind", choices=[str(kind) for kind in Kind],
+        "--kind", choices=[str(kind) for kind in FileKind],
         help="what the file is, where its name and folders do not tell",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -72,7 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--properties", action="store_true", help="show message properties")
     parser.add_argument(
         "--rocketmq", metavar="VERSION",
-        help=f"the release that wrote it, {RELEASES[0]} .. {RELEASES[-1]}: a commitlog wants it",
+        help=f"the release that wrote it, {RELEASES[0]} .. {RELEASES[-1]}; without it, as its "
+        "store tells",
     )  # fmt: skip
     parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
     parser.add_argument(
@@ -144,17 +149,17 @@ def _limited(items: Iterable[Item], limit: int | None) -> Iterator[Item]:
         yield item
 
 
-def _kind(args: argparse.Namespace, path: str, reader: Reader) -> Kind:
+def _kind(args: argparse.Namespace, path: str, reader: Reader) -> FileKind:
     # the folders tell the kind, also where the shell stands in one of them
-    kind = Kind(args.kind) if args.kind else kind_of(tuple(path.split("/")), _head(reader))
+    kind = FileKind(args.kind) if args.kind else kind_of(tuple(path.split("/")), _head(reader))
     if kind is None:
         raise DumpError(
             f"{path}: no file of a store by its name, folders and first bytes; if it is one, "
-            f"--kind says which: {', '.join(Kind)}"
+            f"--kind says which: {', '.join(FileKind)}"
         )
-    if args.part and kind != Kind.INDEX:
+    if args.part and kind != FileKind.INDEX:
         raise DumpError(f"{path}: --part is for index files; this is of kind {kind}")
-    if (args.bodies or args.properties) and kind != Kind.COMMIT_LOG:
+    if (args.bodies or args.properties) and kind != FileKind.COMMIT_LOG:
         raise DumpError(f"{path}: only a commitlog holds messages; this is of kind {kind}")
     return kind
 
@@ -176,14 +181,12 @@ def _settings(args: argparse.Namespace) -> Settings:
     return settings_from(conf, parse_assignments(args.settings))
 
 
-def _items(args: argparse.Namespace, kind: Kind, path: str, reader: Reader) -> Iterator[Item]:
+def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) -> Iterator[Item]:
     length, settings = reader.state.size, _settings(args)
     if args.rocketmq:
         profile(args.rocketmq)  # a wrong one is told, also where the kind of file needs none
-    if kind == Kind.COMMIT_LOG:
-        if not args.rocketmq:
-            raise DumpError(f"{path}: --rocketmq VERSION is missing: records are read by its rules")
-        rules = profile(args.rocketmq)
+    if kind == FileKind.COMMIT_LOG:
+        rules = profile(args.rocketmq or _told_release(path, args))
         start = first_offset(path.rpartition("/")[2], _head(reader))
         end = start + length
         _check_first(args.first, start, end, "physical offsets")
@@ -194,19 +197,39 @@ def _items(args: argparse.Namespace, kind: Kind, path: str, reader: Reader) -> I
         shown = Shown(args.bodies, args.properties)
         first = start if args.first is None else args.first
         return describe_segment(read, start, end, first, scan_rules(rules, settings, ()), shown)
-    if kind in (Kind.CONSUME_QUEUE, Kind.BATCH_CONSUME_QUEUE):
-        batch = kind == Kind.BATCH_CONSUME_QUEUE
+    if kind in (FileKind.CONSUME_QUEUE, FileKind.BATCH_CONSUME_QUEUE):
+        batch = kind == FileKind.BATCH_CONSUME_QUEUE
         start = _name_offset(path.rpartition("/")[2])
         low = start // entry_bytes(batch)
         high = (start + length) // entry_bytes(batch)
         _check_first(args.first, low, high, "positions")
         return describe_queue(reader.read_into, length, start, batch, args.first or 0)
-    if kind == Kind.INDEX:
-        return _index_items(args, path, reader, settings.max_hash_slot_num)
+    if kind == FileKind.INDEX:
+        return _index_items(args, path, reader, _slots(args, path, reader, settings))
     if length > _SMALL_MAX:
         raise DumpError(f"{path}: {length} bytes are too many for a file of kind {kind}")
     raw = _bytes(reader, length)
-    return describe_checkpoint(raw) if kind == Kind.CHECKPOINT else describe_small(kind, raw)
+    return describe_checkpoint(raw) if kind == FileKind.CHECKPOINT else describe_small(kind, raw)
+
+
+def _told_release(path: str, args: argparse.Namespace) -> str:
+    """The release that the file's store tells; else the newest, which reads every sound log."""
+    folder, _, _ = path.rpartition("/")
+    store, _, _ = folder.rpartition("/")
+    with suppress(UnknownRelease, OSError, StoreError):
+        return tell(storage_for(path), store, None, parse_assignments(args.settings)).release
+    return RELEASES[-1]
+
+
+def _slots(args: argparse.Namespace, path: str, reader: Reader, settings: Settings) -> int:
+    """The slots of an index file: as given, else as its own content tells, else the default."""
+    given = {BY_NAME[name].name for name in parse_assignments(args.settings)}
+    if SLOTS in given or reader.state.size < INDEX_HEADER_BYTES:
+        return settings.max_hash_slot_num
+    usual = {SLOTS: settings.max_hash_slot_num, ENTRIES: settings.max_index_num}
+    seen = seen_index(Seen(path, reader.state.size, reader.read_into))
+    pair = pair_of([seen], {}, usual)
+    return pair[0] if pair else settings.max_hash_slot_num
 
 
 def _index_items(args: argparse.Namespace, path: str, reader: Reader, slots: int) -> Iterator[Item]:

@@ -1,11 +1,20 @@
-"""`reput groups STORE`: how far each consumer group has come in each queue, and its lag."""
+"""`reput groups STORE`: how far each consumer group has come in each queue, and its lag; with
+--clients which of a group's clients would get which queue.
+"""
 
 import argparse
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from reput.jobs.console.asking import add_asked_store
 from reput.jobs.console.listed import Shown, run_listing
 from reput.jobs.engine.open_store import Store
+from reput.store_format.consumers.allocation import (
+    MessageQueue,
+    Strategy,
+    allocation,
+    strategies,
+)
 from reput.store_format.query.listing import GroupRow
 
 _COLUMNS = (
@@ -18,10 +27,43 @@ _COLUMNS = (
 )
 
 
+class Share(NamedTuple):
+    """What one client of a group would get of a topic by one strategy."""
+
+    group: str
+    topic: str
+    strategy: str
+    client: str
+    queues: list[int]
+
+
+_SHARE_COLUMNS = (
+    Shown("group", lambda share: share.group, True),
+    Shown("topic", lambda share: share.topic, True),
+    Shown("strategy", lambda share: share.strategy, True),
+    Shown("client", lambda share: share.client, True),
+    Shown("queues", lambda share: " ".join(map(str, share.queues)), True),
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `reput groups`."""
     add_asked_store(parser)
     parser.add_argument("--group", metavar="G", help="only this group")
+    parser.add_argument(
+        "--clients", type=_words, metavar="ID,ID...",
+        help="show instead which queues each of these clients of a group would get, by each "
+        "allocation strategy of RocketMQ's client",
+    )  # fmt: skip
+    parser.add_argument(
+        "--broker-name", metavar="NAME", default="broker-a",
+        help="with --clients: the broker's name (broker-a), by which queues are hashed and rooms "
+        "told",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rooms", type=_words, metavar="ROOM,ROOM...", default=[],
+        help="with --clients: for MACHINE_ROOM, which takes queues of brokers named ROOM@NAME",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,7 +74,38 @@ def run(arguments: argparse.Namespace) -> int:
         found = store.groups(scan=arguments.scan)
         return [row for row in found if wanted is None or row.group == wanted]
 
-    return run_listing(arguments, rows, _json, _COLUMNS)
+    if arguments.clients is None:
+        return run_listing(arguments, rows, _json, _COLUMNS)
+    shares = strategies(arguments.rooms)
+
+    def shared(store: Store) -> list[Share]:
+        return list(_shares(store, rows(store), arguments.clients, arguments.broker_name, shares))
+
+    return run_listing(arguments, shared, _share_json, _SHARE_COLUMNS)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.split(",") if word]
+
+
+def _shares(
+    store: Store, rows: list[GroupRow], clients: list[str], broker: str,
+    shares: dict[str, Strategy],
+) -> Iterator[Share]:  # fmt: skip
+    """Each group's topics in turn; all queues that the store has of a topic take part."""
+    queues: dict[str, list[MessageQueue]] = {}
+    for row in store.queues():
+        queues.setdefault(row.topic, []).append(MessageQueue(row.topic, broker, row.queue_id))
+    for group, topic in dict.fromkeys((row.group, row.topic) for row in rows):
+        if topic not in queues:
+            continue  # it has expired as a whole
+        for name, strategy in shares.items():
+            for client, share in allocation(strategy, queues[topic], clients).items():
+                yield Share(group, topic, name, client, [queue.queue_id for queue in share])
+
+
+def _share_json(share: Share) -> dict[str, Any]:
+    return share._asdict()
 
 
 def _json(row: GroupRow) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from reput.jobs.console.asking import (
     remark,
     write_json,
 )
+from reput.jobs.console.bodies import body_of, inner_of, inner_row
 from reput.jobs.console.new_files import new_file
 from reput.jobs.console.options import DONE
 from reput.jobs.console.texts import safe, time_text
@@ -68,6 +69,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max", dest="most", type=number, metavar="N",
         help="so many at most: of a key the newest; it is said where there are more",
     )  # fmt: skip
+    parser.add_argument("--tags", metavar="'A || B'", help="only messages with one of these tags")
+    parser.add_argument(
+        "--sql", metavar="EXPRESSION", help="only messages that this SQL92 expression selects"
+    )
+    parser.add_argument(
+        "--grep", metavar="REGEX",
+        help="only messages in whose body, or in a name or value of whose properties, it is found",
+    )  # fmt: skip
     parser.add_argument(
         "--as-rocketmq", action="store_true",
         help="exactly what a broker answers, its limit of 64 and its misses included",
@@ -75,6 +84,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--body", metavar="text|hex|base64|FILE",
         help="show bodies so; or write the one message's body to a new file",
+    )  # fmt: skip
+    parser.add_argument(
+        "--decompress", action="store_true",
+        help="bodies as their producers gave them, and the messages of an inner batch apart",
     )  # fmt: skip
 
 
@@ -89,7 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
         body = arguments.body
         if body and body not in _BODIES:
             return _write_body(store, messages, arguments)
-        show = _json_shown(body) if arguments.json else _table_shown(body)
+        shown = _json_shown if arguments.json else _table_shown
+        show = shown(body, arguments.decompress)
         many = 0
         for message in messages:
             many += 1
@@ -125,6 +139,11 @@ def _refuse(arguments: argparse.Namespace) -> None:
         raise StoreError("--offset is a position with --topic and --queue, a place without both")
     if arguments.as_rocketmq and arguments.rocketmq is None:
         raise StoreError("--as-rocketmq: brokers differ: name the release with --rocketmq")
+    chosen = arguments.tags or arguments.sql or arguments.grep
+    if chosen and ways in (["unique_key"], ["message_id"]):
+        raise StoreError(f"{named} is one message's: --tags, --sql and --grep choose among several")
+    if arguments.decompress and not arguments.body:
+        raise StoreError("--decompress: no body is shown: name the form with --body")
     if arguments.count is not None and arguments.offset is None:
         raise StoreError("--count says how many from --offset on; --max limits other answers")
 
@@ -132,15 +151,31 @@ def _refuse(arguments: argparse.Namespace) -> None:
 def _found(store: Store, arguments: argparse.Namespace) -> Iterable[StoredMessage]:
     topic, times = arguments.topic, {"begin": arguments.begin, "end": arguments.end}
     how = {"as_rocketmq": arguments.as_rocketmq, "scan": arguments.scan}
+    where = _where(store, arguments)
     if arguments.key is not None:
-        return store.query(topic, arguments.key, most=arguments.most, **times, **how)
+        return store.query(
+            topic, arguments.key, most=arguments.most, where=where, **times, **how
+        )  # fmt: skip
     if arguments.unique_key is not None:
         return store.by_unique_key(arguments.unique_key, topic, **how)
     if arguments.message_id is not None:
         return store.by_message_id(arguments.message_id, topic, scan=arguments.scan)
     if arguments.offset is not None and topic is None:
         return _at(store, arguments.offset)
-    return store.messages(topic, arguments.queue, arguments.offset, arguments.count, **times, **how)
+    return store.messages(
+        topic, arguments.queue, arguments.offset, arguments.count, where=where, **times, **how
+    )  # fmt: skip
+
+
+def _where(store: Store, arguments: argparse.Namespace) -> Any:
+    """The filter that is asked for. Raises StoreError."""
+    asked = arguments.tags, arguments.sql, arguments.grep
+    if asked == (None, None, None):
+        return None
+    try:
+        return store.filter(*asked)
+    except ValueError as error:  # WrongTags, WrongExpression, WrongPattern
+        raise StoreError(str(error)) from None
 
 
 def _at(store: Store, place: int) -> list[StoredMessage]:
@@ -162,17 +197,24 @@ def _limited(
         yield message
 
 
-def _json_shown(body: str | None) -> Callable[[StoredMessage], None]:
+def _json_shown(body: str | None, decompress: bool) -> Callable[[StoredMessage], None]:
     def show(message: StoredMessage) -> None:
         row: dict[str, Any] = message.row()
         if body:
-            row["body"] = _BODIES[body](message.body())
+            raw = body_of(message, decompress)
+            row["body"] = _BODIES[body](raw)
+            inner = inner_of(message, raw) if decompress else []
+            if inner:
+                row["messages"] = [
+                    inner_row(message, n, one) | {"body": _BODIES[body](one.body)}
+                    for n, one in enumerate(inner)
+                ]
         write_json(row)
 
     return show
 
 
-def _table_shown(body: str | None) -> Callable[[StoredMessage], None]:
+def _table_shown(body: str | None, decompress: bool) -> Callable[[StoredMessage], None]:
     """A line a message, below it what only some have; a heading before the first."""
     begun = False
 
@@ -189,8 +231,18 @@ def _table_shown(body: str | None) -> Callable[[StoredMessage], None]:
         )
         for name, value in message.properties.items():
             sys.stdout.write(f"    {safe(name)} = {safe(value)}\n")
-        if body:
-            sys.stdout.write(f"    body: {safe(_BODIES[body](message.body()))}\n")
+        if not body:
+            return
+        raw = body_of(message, decompress)
+        inner = inner_of(message, raw) if decompress else []
+        if not inner:
+            sys.stdout.write(f"    body: {safe(_BODIES[body](raw))}\n")
+        for n, one in enumerate(inner):
+            row = inner_row(message, n, one)
+            sys.stdout.write(f"    message {row['queueOffset']} of the batch, flag {one.flag}\n")
+            for name, value in row["properties"].items():
+                sys.stdout.write(f"        {safe(name)} = {safe(value)}\n")
+            sys.stdout.write(f"        body: {safe(_BODIES[body](one.body))}\n")
 
     return show
 
@@ -208,6 +260,7 @@ def _write_body(
         raise StoreError(f"--body {arguments.body}: several messages were found: one is wanted")
     assert file is not None
     with file.writing() as output:
-        output.write(first.body())
-    remark(f"{arguments.body}: {first.record.body_length} bytes")
+        body = body_of(first, arguments.decompress)
+        output.write(body)
+    remark(f"{arguments.body}: {len(body)} bytes")
     return DONE

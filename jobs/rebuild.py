@@ -33,7 +33,7 @@ def rebuild(
     store: str,
     output: str,
     *,
-    rocketmq: str,
+    rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
     on_damage: str = REFUSE,
     replace: bool = False,
@@ -49,7 +49,8 @@ def rebuild(
     store: a folder that holds `commitlog/`; output: a folder that is absent or empty, or with
     `replace` a set that was rebuilt before; each a path or a URL, of one file system or two
     (store_format/storage); rocketmq: the release whose bytes are wanted; settings: by RocketMQ's
-    names, as text (`{"maxIndexNum": "400"}`); storage: what to read and write by instead of what
+    names, as text (`{"maxIndexNum": "400"}`); what these two do not say the store tells
+    (reput.jobs.engine.told); storage: what to read and write by instead of what
     the URLs say, output_storage: what to write by; on_damage: `refuse` raises DamageFound where
     live records follow damage, `truncate` ends the log there as RocketMQ's recovery does (but also
     at a record whose physicalOffset is not its place, where RocketMQ goes on), `salvage` goes on at

@@ -32,7 +32,7 @@ def recover(
     spark: "SparkSession",
     store: str,
     *,
-    rocketmq: str,
+    rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
     on_damage: str = REFUSE,
     dry_run: bool = False,
@@ -48,17 +48,21 @@ def recover(
     from reput.jobs.engine.held_store import complete_last, held_store
     from reput.jobs.engine.job import find_store
     from reput.jobs.engine.recovery import change, examine, staged_job
+    from reput.jobs.engine.told import tell
     from reput.store_format.storage.local import LocalStorage
 
     started = time.monotonic()
     store = LocalStorage().resolve(store)
     _refuse(store, settings or {})
     with held_store(store, dry_run) as held:
+        told = tell(held.storage, store, rocketmq, settings or {})
+        if told.torn:
+            raise StoreError(told.torn)
         if held.crashed:
-            complete_last(held, settings_from(settings or {}), confirm)
+            complete_last(held, settings_from(told.settings), confirm)
         found = find_store(
             spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=held.storage,
-            progress=progress,
+            progress=progress, told=told,
         )  # fmt: skip
         with staged_job(found, held) as job:
             recovery, about = examine(found, held, job, on_damage)

@@ -43,7 +43,7 @@ def repair(
     store: str,
     output: str,
     *,
-    rocketmq: str,
+    rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
     replace_output: bool = False,
     cut: "Cut | None" = None,
@@ -80,6 +80,7 @@ def repair(
             plan.store, place.path, plan.profile.release, plan.segments[0].start,
             damage.linked.end, damage.as_json(),
             warnings=plan.notes + plan.warnings + damage.all_warnings(),
+            told=plan.told.as_json(),
         )  # fmt: skip
         summary.on_damage = SALVAGE if damage.openings else REFUSE
         rows = repair_segments(job, damage, summary)
@@ -88,7 +89,7 @@ def repair(
         target = place.storage.begin_set(folder, place.path, place.may_go)
         move_segments(job.staging, target, rows, summary)
         copy_folder(plan, place.storage, target, CONFIG, summary)
-        _derive(found, job.staging, target, settings or {}, summary)
+        _derive(found, job.staging, target, summary)
         raw = (json.dumps(summary.manifest(), indent=1, sort_keys=True) + "\n").encode()
         place.storage.publish(folder, place.path, place.may_go, (MANIFEST, raw))
     summary.seconds = found.seconds()
@@ -99,7 +100,6 @@ def _derive(
     found: "FoundStore",
     staging: "Staging",
     target: str,
-    settings: Mapping[str, str],
     summary: "RepairSummary",
 ) -> None:
     """Derive the repaired log's files. Raises StoreError where damage is left in it.
@@ -113,11 +113,12 @@ def _derive(
     from reput.jobs.engine.sets import REBUILT
 
     storage, derived = staging.storage, staging.path("derived")
+    known = found.plan.told.settings  # of the copy nothing but the log tells
     repaired = find_store(
         found.spark,
         target,
         rocketmq=found.plan.profile.release,
-        settings={name: value for name, value in settings.items() if name not in _LOG_PLACES},
+        settings={name: value for name, value in known.items() if name not in _LOG_PLACES},
         cut=found.cut,
         storage=storage,
         progress=found.progress,

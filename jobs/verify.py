@@ -28,7 +28,7 @@ def verify(
     spark: "SparkSession",
     store: str,
     *,
-    rocketmq: str,
+    rocketmq: str | None = None,
     against: str | None = None,
     settings: Mapping[str, str] | None = None,
     on_damage: str | None = None,
@@ -50,6 +50,7 @@ def verify(
     from reput.jobs.engine.log_read import read_log
     from reput.jobs.engine.manifest import manifest_differences, read_manifest, refuse_unfinished
     from reput.jobs.engine.outputs import inputs_of
+    from reput.jobs.engine.told import tell
     from reput.jobs.engine.unchanged import check_unchanged
     from reput.jobs.engine.verdict import judge
     from reput.jobs.engine.verify_report import Report
@@ -60,15 +61,19 @@ def verify(
     refuse_unfinished(there, against)
     manifest = read_manifest(there, against)
     on_damage = on_damage or manifest.get("on_damage", REFUSE)
+    of_store = storage or storage_for(store)
+    told = tell(
+        of_store, of_store.resolve(store), rocketmq, settings or {}, (there, against), manifest
+    )
     found = find_store(
         spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=on_damage == SALVAGE,
+        progress=progress, tolerant=on_damage == SALVAGE, told=told,
     )  # fmt: skip
     plan, also = found.plan, inputs_of(there, against, {})
     with found.temporarily("reput-verify", staging_folder, storage, also) as job:
         linked, reason, warnings, damage = read_log(job, on_damage)
         report = Report(plan.store, against, plan.profile.release, linked.end, reason)
-        report.warnings = plan.warnings + warnings
+        report.warnings, report.told = plan.warnings + warnings, told.as_json()
         report.differences = manifest_differences(against, manifest, damage)
         verdict = judge(spark, job, linked, there, against)
         report.files, report.notes = len(verdict.named), plan.notes + verdict.notes()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Writes requirements/*.lock anew: every package with its exact version and the hashes of its
-# files, the same set for Python 3.11 and 3.12. Run it after changing a dependency in
-# pyproject.toml; `make env` then builds the environment from the new set.
+# Writes requirements/*.lock: every package with its exact version and the hashes of its files, the
+# same set for Python 3.11 and 3.12. Run it after changing a dependency in pyproject.toml; what is
+# pinned stays as it is, unless UPGRADE=1 asks for the newest of all. `make env` then builds the
+# environment from the new set.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +15,7 @@ python3 -m venv "$work/venv"
 compile() {
     UV_CUSTOM_COMPILE_COMMAND=scripts/lock.sh "$work/venv/bin/uv" pip compile --quiet \
         --universal --python-version 3.11 --fork-strategy fewest \
-        --generate-hashes --no-emit-index-url --no-annotate --upgrade "$@"
+        --generate-hashes --no-emit-index-url --no-annotate ${UPGRADE:+--upgrade} "$@"
 }
 
 # What installs the rest: pip itself, and what builds pyspark (it comes as source) and reput.

@@ -96,6 +96,23 @@ SYS_TRANSACTION_COMMIT = 0x8
 SYS_TRANSACTION_ROLLBACK = 0xC
 SYS_BORN_HOST_V6 = 0x10
 SYS_STORE_HOST_V6 = 0x20
+SYS_NEED_UNWRAP = 0x40  # 5.0.0 on: with the next one, the body holds several messages
+SYS_INNER_BATCH = 0x80
+SYS_COMPRESSION_MASK = 0x700  # 4.9.4 on: 0 and 3 are zlib, 1 is LZ4, 2 is zstd
+SYS_COMPRESSION_SHIFT = 8
+
+# In the body of an inner batch, each message's first fields (MessageDecoder.encodeMessage); then
+# body, propertiesLength (2) and properties.
+INNER_MESSAGE = np.dtype(
+    [
+        ("totalSize", ">i4"),
+        ("magic", ">i4"),  # 0
+        ("bodyCRC", ">i4"),  # 0
+        ("flag", ">i4"),
+        ("bodyLength", ">i4"),
+    ]
+)
+assert INNER_MESSAGE.itemsize == 20
 
 PROPERTY_NAME_END = 0x01  # MessageDecoder.NAME_VALUE_SEPARATOR
 PROPERTY_END = 0x02  # MessageDecoder.PROPERTY_SEPARATOR

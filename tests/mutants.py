@@ -11,6 +11,7 @@ import sys
 from tests import planted_rebuild_bugs
 from tests.fate import planted_bugs as planted_fate_bugs
 from tests.planting import Bug, plant_all
+from tests.query import planted_bugs as planted_query_bugs
 from tests.storage import planted_bugs as planted_storage_bugs
 from tests.writer import planted_bugs as planted_writer_bugs
 
@@ -33,7 +34,27 @@ def quiet(part: str) -> tuple[str, ...]:
     return ("tests/quiet/test_small.py", "-k", part)
 
 
+_TOLD, _TOLD_TEST = "jobs/engine/told.py", ("tests/jobs/engine/test_told.py",)
+
 BUGS = (
+    # what a store tells
+    Bug("a file that differs from the others tells no size", "store_format/derived/told_files.py",
+        "return max(able)[1] if able else None", "return min(able)[1] if able else None", _TOLD_TEST),
+    Bug("a segment's size is told by the next one's name too", "store_format/derived/told_files.py",
+        "votes.update(after.start - before.start for before, after in pairwise(there))", "pass",
+        _TOLD_TEST),
+    Bug("an option that no file agrees with is refused", _TOLD,
+        "if wanted is not None and wanted != value:", "if False:", _TOLD_TEST),
+    Bug("a size many times the default wants the user's word", _TOLD,
+        "value > _TIMES_DEFAULT * _DEFAULTS[name]", "value < 0", _TOLD_TEST),
+    Bug("a configuration beside a store must name it", "jobs/engine/found_conf.py",
+        "and (not root or not mine)", "and False", _TOLD_TEST),
+    Bug("releases that derive other files are asked about", "store_format/release/told_release.py",
+        "    if len(grouped) > 1:", "    if False:", _TOLD_TEST),
+    Bug("the newest index file tells whether tags have keys", "jobs/engine/told_clues.py",
+        "if hashes == wanted:", "if hashes != wanted:", _TOLD_TEST),
+    Bug("check tries the releases that the files leave", "jobs/check.py",
+        "if report.only_derived_differ:", "if False:", _TOLD_TEST),
     # CommitLog
     Bug("a negative topicLength fails the record", _RECORDS,
         "if topic_length < 0 or topic_length > left:", "if topic_length > left:",
@@ -477,6 +498,7 @@ BUGS = (
 
 ALL = (
     *BUGS,
+    *planted_query_bugs.BUGS,
     *planted_writer_bugs.BUGS,
     *planted_rebuild_bugs.BUGS,
     *planted_storage_bugs.BUGS,

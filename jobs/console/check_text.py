@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from reput.jobs.engine.check_report import CheckReport
 from reput.jobs.engine.damage import range_text
 from reput.jobs.engine.summary import cause_line, damage_line
+from reput.jobs.engine.told import told_lines
 from reput.store_format.names import segment_name
 
 CELLS = 64  # a segment
@@ -34,6 +35,11 @@ class Row(NamedTuple):
 def text(report: CheckReport) -> str:
     """What a person reads."""
     verdict = "sound" if report.sound else "NOT sound"
+    if report.looks_like:
+        verdict = (
+            f"this looks like {report.looks_like}, not {report.rocketmq}: as RocketMQ "
+            f"{report.looks_like} it is sound (--rocketmq {report.looks_like})"
+        )
     lines = [
         f"checked {report.store} (RocketMQ {report.rocketmq}): {verdict}",
         f"  log       {report.log_start:,} to {report.log_end:,}, {report.messages:,} messages",
@@ -59,6 +65,7 @@ def text(report: CheckReport) -> str:
         lines.append(f"  derived   {report.derived_files:,} files: {same}")
         lines += [f"  differs   {each.text()}" for each in report.differences[:_SHOWN]]
         lines += _more(count)
+    lines += [f"  told      {line}" for line in told_lines(report.told)]
     lines += [f"  note      {note}" for note in report.notes]
     lines += [f"  warning   {warning}" for warning in report.warnings]
     lines += ["", *picture(report), f"  {_LEGEND}"]

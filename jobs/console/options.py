@@ -41,8 +41,10 @@ def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY
         "store", metavar="STORE", help="a store's root, path or URL: it holds commitlog/"
     )
     parser.add_argument(
-        "--rocketmq", required=True, metavar="VERSION", help=f"{RELEASES[0]} .. {RELEASES[-1]}"
-    )
+        "--rocketmq", metavar="VERSION",
+        help=f"{RELEASES[0]} .. {RELEASES[-1]}, or 5.3 for the newest of those; without it, as the "
+        "store's files tell",
+    )  # fmt: skip
     parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
     parser.add_argument(
         "--set",

@@ -28,12 +28,19 @@ class CheckReport:
     notes: list[str] = field(default_factory=list)  # what is no fault
     behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
     expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
+    looks_like: str = ""  # the release as whose the store is sound, where that is another one
+    told: dict[str, Any] = field(default_factory=dict)  # by the store, see reput.jobs.engine.told
     seconds: float = 0.0
 
     @property
     def sound(self) -> bool:
         """No damage, nothing wrong with a file, and derived files as the log gives them."""
         return not (self.findings or self.differences or self.damage["range_count"])
+
+    @property
+    def only_derived_differ(self) -> bool:
+        """Whether nothing is wrong but that derived files are not as the release makes them."""
+        return bool(self.differences) and not (self.findings or self.damage["range_count"])
 
     def as_json(self) -> dict[str, Any]:
         """What --json prints."""
@@ -58,4 +65,5 @@ def report_of(plan: Plan, found: DamageMap) -> CheckReport:
         findings=list(found.findings),
         warnings=plan.warnings + found.warnings,
         notes=list(plan.notes),
+        told=plan.told.as_json(),
     )

@@ -59,6 +59,7 @@ def _summary(plan: Plan, output: str, read: LogRead, on_damage: str, cleaned: li
         rocketmq=plan.profile.release,
         profile=asdict(plan.profile),
         settings=plan.settings.by_name(),
+        told=plan.told.as_json(),
         log_start=plan.segments[0].start,
         log_end=read.linked.end,
         end_reason=read.reason,

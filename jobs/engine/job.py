@@ -13,6 +13,7 @@ from reput.jobs.engine.plan import Plan, make_plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.sets import SetKind
 from reput.jobs.engine.staging import beside, remove_leftovers, staging_folder, temporary_folder
+from reput.jobs.engine.told import Told, tell
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.staging import Staging
@@ -79,21 +80,25 @@ def find_store(
     spark: "SparkSession",
     store: str,
     *,
-    rocketmq: str,
+    rocketmq: str | None,
     settings: Mapping[str, str] | None,
     cut: Cut | None,
     storage: Storage | None,
     progress: Progress | None,
     tolerant: bool = False,
+    told: Told | None = None,
 ) -> FoundStore:
-    """List and check a store. None stands for what is usual, `storage` for what the URL says.
+    """List and check a store. None stands for what is usual, `storage` for what the URL says, and
+    for `rocketmq` and what `settings` do not say, what the store tells.
 
-    tolerant: as for make_plan. Raises StoreError, SettingError, UnknownRelease.
+    tolerant: as for make_plan. told: what it told, where that is known already. Raises StoreError,
+    SettingError, UnknownRelease.
     """
     started = time.monotonic()
     storage = storage or storage_for(store)
     store, settings = storage.resolve(store), settings or {}
     cut, cores = cut or Cut(), spark_cores(spark)
-    plan = make_plan(storage, store, rocketmq, settings, cores, cut.split_bytes, tolerant)
+    told = told or tell(storage, store, rocketmq, settings)
+    plan = make_plan(storage, store, told, cores, cut.split_bytes, tolerant)
     inputs = tuple(inputs_of(storage, store, settings))
     return FoundStore(spark, plan, inputs, cores, cut, progress or Progress(), started)

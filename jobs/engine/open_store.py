@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     from reput.store_format.fate.answers import DelayedRow, TransactionRow
     from reput.store_format.fate.trace import Event
+    from reput.store_format.filter.filters import Filter
     from reput.store_format.query.listing import GroupRow, QueueRow, TopicRow
     from reput.store_format.storage.protocol import Storage
 
 _BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
+BODY_MOST = 64 << 20  # bytes of one decompressed body; RocketMQ takes messages of 4 MiB
 
 Row = TypeVar("Row", bound=NamedTuple)
 
@@ -103,14 +105,15 @@ class Store:
         begin: int | None = None,
         end: int | None = None,
         most: int | None = None,
+        where: "Filter | None" = None,
         as_rocketmq: bool = False,
         scan: bool = False,
     ) -> Messages:
         """The messages of a topic with a key, one of KEYS or the UNIQ_KEY.
 
         begin, end: storeTimestamps in milliseconds, both within. most: so many at most, the newest
-        ones. as_rocketmq: what a broker answers: 64 at most, by the key's hash alone, with its
-        misses. scan: read the log, not the index.
+        ones; where: only those that it wants (`filter`). as_rocketmq: what a broker answers: 64 at
+        most, by the key's hash alone, with its misses. scan: read the log, not the index.
         """
         told = self._new_told()
         if as_rocketmq:
@@ -118,7 +121,10 @@ class Store:
             return Messages(as_broker(self._opened, topic, key, begin, end, limit, told), told)
         found = by_key(
             self._opened, [topic], key,
-            lambda each: each.topic == topic and each.has_key(key), begin, end, scan, told,
+            lambda each: each.topic == topic and each.has_key(key) and (
+                where is None or each.wanted_by(where)
+            ),
+            begin, end, scan, told,
         )  # fmt: skip
         return Messages(found if most is None else newest(found, most, told), told)
 
@@ -169,28 +175,58 @@ class Store:
         *,
         begin: int | None = None,
         end: int | None = None,
+        where: "Filter | None" = None,
         as_rocketmq: bool = False,
         scan: bool = False,
     ) -> Messages:
         """Messages by position or by time.
 
         topic, queue and offset: from that position in the queue on, `count` of them. topic, and a
-        queue: those stored in [begin, end]. Without a topic: all of the log. as_rocketmq: between
-        the offsets that a broker gives for both times.
+        queue: those stored in [begin, end]. Without a topic: all of the log. where: only those that
+        it wants (`filter`). as_rocketmq: between the offsets that a broker gives for both times.
         """
         from reput.store_format.query.by_queue import as_client, by_offset, by_time, in_log
 
         told, store = self._new_told(), self._opened
         if topic is None:
-            return Messages(in_log(store, begin, end, told), told)
+            return Messages(in_log(store, begin, end, told, where), told)
         if offset is not None:
             if queue is None:
                 raise StoreError("a position is one of a queue: name the queue")
             stop = None if count is None else offset + count
-            return Messages(by_offset(store, topic, queue, offset, stop, scan, told), told)
-        if as_rocketmq:
-            return Messages(as_client(store, topic, queue, begin, end, told), told)
-        return Messages(by_time(store, topic, queue, begin, end, scan, told), told)
+            found = by_offset(store, topic, queue, offset, stop, scan, told)
+        elif as_rocketmq:
+            found = as_client(store, topic, queue, begin, end, told)
+        else:
+            return Messages(by_time(store, topic, queue, begin, end, scan, told, where), told)
+        wanted = (each for each in found if where is None or each.wanted_by(where))
+        return Messages(wanted, told)
+
+    def filter(
+        self, tags: str | None = None, sql: str | None = None, grep: str | None = None
+    ) -> "Filter":
+        """A filter for `where`: by tags (`A || B`), by RocketMQ's SQL92, by a regular expression
+        over bodies and properties, or by several of them.
+
+        Raises WrongTags, WrongExpression, WrongPattern (ValueErrors).
+        """
+        from reput.store_format.filter.filters import AllOf, Filter, tag_filter
+        from reput.store_format.filter.sql import sql_filter
+
+        chosen: list[Filter] = [] if tags is None else [tag_filter(tags)]
+        if sql is not None:
+            selected = sql_filter(sql, self._opened.profile)
+            chosen.append(selected)
+            if selected.rest is not None:
+                line, column = selected.rest
+                self._new_told().note(
+                    f"SQL92 expression: RocketMQ ignores it from line {line}, column {column} on"
+                )
+        if grep is not None:
+            from reput.store_format.filter.grep import grep_filter
+
+            chosen.append(grep_filter(grep, BODY_MOST, self._new_told().note))
+        return chosen[0] if len(chosen) == 1 else AllOf(*chosen)
 
     def message_at(self, physical_offset: int) -> StoredMessage:
         """The message at a physical offset. Raises NoRecord, NotInLog (StoreErrors)."""

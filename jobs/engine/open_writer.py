@@ -1,11 +1,16 @@
 """A writer on a store, opened as a broker opens it: settings, topics, the machine's clock."""
 
+import os
 import time
 from collections.abc import Iterable, Mapping
 
+from reput.jobs.engine.found_conf import found_conf
 from reput.jobs.engine.plan import topic_attributes
+from reput.jobs.engine.told import tell
+from reput.store_format.derived.told_sizes import SIZES
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import profile
+from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.setting_warnings import setting_warnings
 from reput.store_format.release.writer_settings import writer_settings_from
 from reput.store_format.storage import storage_for
@@ -24,23 +29,25 @@ def local_store(path: str) -> str:
 def open_writer(
     store: str,
     *,
-    rocketmq: str,
+    rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
     dispatches: bool = True,
     warnings: list[str] | None = None,
 ) -> CommitLogWriter:
     """Open a local store for appending; `with` closes it as a clean stop does.
 
-    settings: by RocketMQ's names, as text; what they do not say is told by the store's files.
+    rocketmq: None where the store's files are to tell it. settings: by RocketMQ's names, as text;
+    what they do not say is told by the store's files, or by a broker's configuration with them.
     dispatches: also write ConsumeQueue and Index; warnings: gets what a broker would do and the
     writer does not. Recovers the store first where it was not closed. Raises SettingError,
     UnknownRelease, StoreError (StoreInUse where a broker has it), OSError.
     """
     told = [] if warnings is None else warnings
-    rules, given = profile(rocketmq), dict(settings or {})
+    path = local_store(store)
+    rules = profile(rocketmq or _told_release(path, settings or {}))
+    given = {**_found(path, told), **(settings or {})} if os.path.isdir(path) else settings or {}
     parsed = writer_settings_from(given, release=rules.release)
     told += setting_warnings(given, rules.release, "append")
-    path = local_store(store)
     return CommitLogWriter.open(
         path,
         parsed,
@@ -50,6 +57,20 @@ def open_writer(
         batch_topics=_batch_topics(path, told),
         dispatches=dispatches,
     )
+
+
+def _told_release(store: str, settings: Mapping[str, str]) -> str:
+    """The release whose records stand in a store. Raises UnknownRelease where it does not tell."""
+    return tell(LocalStorage(), store, None, settings, writes=True).release
+
+
+def _found(store: str, warnings: list[str]) -> dict[str, str]:
+    """What a configuration that lies with the store sets; sizes are told by the store's files."""
+    conf = found_conf(LocalStorage(), store)
+    if conf is None:
+        return {}
+    warnings += conf.warnings
+    return {name: text for name, text in conf.settings.items() if BY_NAME[name].name not in SIZES}
 
 
 def _batch_topics(store: str, warnings: list[str]) -> Iterable[str]:

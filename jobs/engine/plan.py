@@ -1,10 +1,10 @@
 """The plan: what a store is, which rules its files follow, and how its log is cut."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reput.jobs.engine.live import log_end_now, may_grow
+from reput.jobs.engine.told import Told
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
@@ -39,6 +39,7 @@ class Plan:
 
     store: str
     storage: Storage  # that the store is on
+    told: Told
     profile: Profile
     settings: Settings
     segments: list[Segment]
@@ -58,18 +59,18 @@ class Plan:
 def make_plan(
     storage: Storage,
     store: str,
-    rocketmq: str,
-    settings: Mapping[str, str],
+    told: Told,
     cores: int,
     split_bytes: int | None,
     tolerant: bool = False,
 ) -> Plan:
-    """List and check a store. Raises StoreError, SettingError, UnknownRelease.
+    """List and check a store. Raises StoreError, SettingError.
 
-    tolerant: what is wrong with the segments is in the plan's `findings`, and not refused.
+    told: its release and settings. tolerant: what is wrong with the segments is in the plan's
+    `findings`, and not refused.
     """
-    rules = profile(rocketmq)
-    parsed = settings_from(settings, release=rules.release)
+    rules = profile(told.release)
+    parsed = settings_from(told.settings, release=rules.release)
     refuse_unsupported(parsed)
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = commit_log_folders(store, parsed)
@@ -78,7 +79,7 @@ def make_plan(
     else:
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
     refuse_foreign_store(storage, store)
-    warnings = setting_warnings(settings, rules.release, "derive")
+    warnings = [*told.warnings, *setting_warnings(told.settings, rules.release, "derive")]
     topics = topic_attributes(storage, store, warnings)
     notes = [
         f"topic {name!r} is compacted; its compacted files are not derived"
@@ -110,6 +111,7 @@ def make_plan(
     return Plan(
         store=store,
         storage=storage,
+        told=told,
         profile=rules,
         settings=parsed,
         segments=segments,

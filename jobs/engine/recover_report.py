@@ -1,6 +1,9 @@
 """What a recovery did, as the console shows it and --json prints it."""
 
 from dataclasses import dataclass, field
+from typing import Any
+
+from reput.jobs.engine.told import told_lines
 
 
 @dataclass
@@ -18,6 +21,7 @@ class Recovered:
     written: list[str] = field(default_factory=list)  # derived files that were behind or wrong
     removed: list[str] = field(default_factory=list)  # derived files that the log gives none of
     checkpoint: bool = False  # it is written anew
+    told: dict[str, Any] = field(default_factory=dict)  # by the store, see reput.jobs.engine.told
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what is no fault
@@ -44,5 +48,6 @@ class Recovered:
             f"  removed   {len(self.removed):,} derived files",
             f"  abort     {'removed' if self.crashed else 'was not there'}",
         ]
+        lines += [f"  told      {line}" for line in told_lines(self.told)]
         lines += [f"  note      {note}" for note in self.notes]
         return "\n".join(lines + [f"  warning   {warning}" for warning in self.warnings])

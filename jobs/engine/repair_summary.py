@@ -6,6 +6,7 @@ from typing import Any
 from reput.jobs.engine.damage import range_text
 from reput.jobs.engine.sets import REPAIR_FORMAT
 from reput.jobs.engine.summary import OutputFile, damage_line
+from reput.jobs.engine.told import told_lines
 from reput.store_format.faults import REFUSE
 
 DAMAGED = "damaged"  # the folder for the damaged bytes
@@ -33,6 +34,7 @@ class RepairSummary:
     copied: list[str] = field(default_factory=list)  # the broker's configuration
     on_damage: str = REFUSE  # what the derived files need; `verify` of the copy reads it
     warnings: list[str] = field(default_factory=list)
+    told: dict[str, Any] = field(default_factory=dict)  # by the store, see reput.jobs.engine.told
     seconds: float = 0.0
 
     def manifest(self) -> dict[str, Any]:
@@ -63,4 +65,5 @@ class RepairSummary:
         ]
         lines += [f"  range     {range_text(told)}" for told in self.damage["ranges"][:_SHOWN]]
         lines += [f"  warning   {warning}" for warning in self.warnings]
+        lines += [f"  told      {line}" for line in told_lines(self.told)]
         return "\n".join(lines)

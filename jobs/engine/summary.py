@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from reput.jobs.engine.told import told_lines
+
 MANIFEST_FORMAT = "reput-manifest-1"
 
 
@@ -43,6 +45,7 @@ class Summary:
     queue_files: int = 0
     index_files: int = 0
     bytes_scanned: int = 0
+    told: dict[str, Any] = field(default_factory=dict)  # by the store, see reput.jobs.engine.told
     seconds: float = 0.0
     stages: dict[str, float] = field(default_factory=dict)  # seconds of scan, build and publish
     on_damage: str = "refuse"
@@ -80,6 +83,7 @@ class Summary:
         if self.damage and self.damage["range_count"]:
             lines.append(f"  damage    {damage_line(self.damage)}")
             lines += [f"  cause     {cause_line(each)}" for each in self.damage["causes"]]
+        lines += [f"  told      {line}" for line in told_lines(self.told)]
         lines += [f"  warning   {warning}" for warning in self.warnings]
         lines += [f"  left out  {queue}" for queue in self.left_out]
         lines += [

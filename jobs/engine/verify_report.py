@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from reput.jobs.engine.told import told_lines
 from reput.jobs.engine.verdict import Difference
 
 _SHOWN = 20
@@ -24,6 +25,7 @@ class Report:
     notes: list[str] = field(default_factory=list)  # what is no fault
     behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
     expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
+    told: dict[str, Any] = field(default_factory=dict)  # by the store, see reput.jobs.engine.told
 
     @property
     def same(self) -> bool:
@@ -42,6 +44,7 @@ class Report:
         lines += [f"  differs   {difference.text()}" for difference in self.differences[:_SHOWN]]
         if count > _SHOWN:
             lines.append(f"  ... and {count - _SHOWN:,} more (--json has all)")
+        lines += [f"  told      {line}" for line in told_lines(self.told)]
         lines += [f"  note      {note}" for note in self.notes]
         lines += [f"  warning   {warning}" for warning in self.warnings]
         return "\n".join(lines)

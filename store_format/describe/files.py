@@ -1,7 +1,7 @@
 """A store's files described for a reader: what kind a file is, and what stands in it.
 
 Bytes in, dictionaries out, one an item, each with its place in the file as `at`. The CommitLog
-and the IndexFile have modules of their own: describe_log and describe_index.
+and the IndexFile have modules of their own, `log` and `index`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +35,7 @@ _SMALL_FILE_SHOWN = 4096
 _PRE_BLANK = PRE_BLANK.item()
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """The kinds of file there are, by the name of the folder or file that they are found as."""
 
     COMMIT_LOG = names.COMMIT_LOG
@@ -47,7 +47,7 @@ class Kind(StrEnum):
     LOCK = names.LOCK
 
 
-def kind_of(parts: Sequence[str], head: bytes) -> Kind | None:
+def kind_of(parts: Sequence[str], head: bytes) -> FileKind | None:
     """The kind of a file by its path's parts and its first bytes; None if nothing tells.
 
     A segment in a folder of another name (several commitlog folders may be configured) is known
@@ -55,20 +55,20 @@ def kind_of(parts: Sequence[str], head: bytes) -> Kind | None:
     """
     name, folders = parts[-1], list(parts[-4:-1])
     if name in (names.CHECKPOINT, names.ABORT, names.LOCK):
-        return Kind(name)
+        return FileKind(name)
     if _is(parse_index_name, name) and folders[-1:] == [names.INDEX]:
-        return Kind.INDEX
+        return FileKind.INDEX
     if not _is(parse_segment_name, name):
         return None
-    for kind in (Kind.CONSUME_QUEUE, Kind.BATCH_CONSUME_QUEUE):
+    for kind in (FileKind.CONSUME_QUEUE, FileKind.BATCH_CONSUME_QUEUE):
         if len(folders) == 3 and folders[0] == kind and folders[2].isdigit():
             return kind
     if folders[-1:] == [names.COMMIT_LOG]:
-        return Kind.COMMIT_LOG
+        return FileKind.COMMIT_LOG
     if len(head) >= RECORD_HEAD.itemsize:
         magic = fields_at(np.frombuffer(head, np.uint8), RECORD_HEAD, 0)["magic"]
         if magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK):
-            return Kind.COMMIT_LOG
+            return FileKind.COMMIT_LOG
     return None
 
 
@@ -193,13 +193,13 @@ def describe_checkpoint(raw: bytes) -> Iterator[Item]:
         yield {"kind": "unknown", "at": CHECKPOINT.itemsize, "bytes": rest}
 
 
-def describe_small(kind: Kind, raw: bytes) -> Iterator[Item]:
+def describe_small(kind: FileKind, raw: bytes) -> Iterator[Item]:
     """The files abort (the broker's process id, or empty up to 4.9) and lock (the word `lock`)."""
     text = raw[:_SMALL_FILE_SHOWN].decode("utf-8", "replace")
     yield {"kind": str(kind), "at": 0, "bytes": len(raw), "text": text}
-    sound = text in ("", "lock") if kind == Kind.LOCK else text == "" or text.isdigit()
+    sound = text in ("", "lock") if kind == FileKind.LOCK else text == "" or text.isdigit()
     if not sound:
-        wanted = "`lock`" if kind == Kind.LOCK else "a process id"
+        wanted = "`lock`" if kind == FileKind.LOCK else "a process id"
         yield {"kind": "damage", "at": 0, "field": "text", "value": text[:40]} | {
             "reason": f"is neither empty nor {wanted}"
         }

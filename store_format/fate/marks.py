@@ -12,17 +12,16 @@ import numpy.typing as npt
 
 from reput.store_format.derive.queue_table import SCHEDULE_NAME, TIMER_NAME
 from reput.store_format.java.strings import parse_integer
-from reput.store_format.kernels.blocks import find_byte, same_bytes
+from reput.store_format.kernels.blocks import same_bytes
 from reput.store_format.kernels.ints import get_i32, get_i64
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import (
     MIDDLE_AT,
-    PROPERTY_END,
     RECORD_AT,
     RECORD_MIDDLE_BYTES,
     SYS_TRANSACTION_MASK,
 )
-from reput.store_format.log.properties import pair_by_first, pair_by_split
+from reput.store_format.log.properties import find_named
 from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC
 
 Bytes = npt.NDArray[np.uint8]
@@ -127,23 +126,6 @@ def hash_text(text: bytes) -> int:
     return h if text else 0
 
 
-@kernel
-def _find(buf: Bytes, at: int, end: int, split: bool, places: Any) -> None:
-    """Fill places[i] with (start, end) of the value of _NAMES[i]; start is -1 without one."""
-    for number in range(NAMED):
-        places[number, 0] = -1
-    while at < end:
-        stop = find_byte(buf, at, end, PROPERTY_END)
-        if stop - at >= 3:
-            pair = pair_by_split(buf, at, stop) if split else pair_by_first(buf, at, stop)
-            if pair.counts and pair.name_end > at:
-                number = _among(buf, at, pair.name_end, _NAME_BYTES, _NAME_ENDS)
-                if number >= 0:
-                    places[number, 0] = pair.value_at
-                    places[number, 1] = pair.value_end
-        at = stop + 1
-
-
 @inlined
 def _text(buf: Bytes, places: Any, name: int) -> np.uint64:
     if places[name, 0] < 0:
@@ -172,7 +154,8 @@ def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, places: Any, 
         topic_end = row.topicAt + row.topicLength
         kind = 1 + _among(buf, row.topicAt, topic_end, _TOPIC_BYTES, _TOPIC_ENDS)
         transaction = row.sysFlag & SYS_TRANSACTION_MASK
-        _find(buf, row.propertiesAt, row.propertiesAt + row.propertiesLength, split, places)
+        end = row.propertiesAt + row.propertiesLength
+        find_named(buf, row.propertiesAt, end, split, _NAME_BYTES, _NAME_ENDS, places)
         sent_on = places[_REAL_TOPIC, 0] >= 0
         if not (every or kind > 0 or transaction != 0 or sent_on):
             continue

@@ -56,14 +56,14 @@ def _which(buf: Bytes, at: int, end: int) -> int:
 
 
 @kernel
-def pair_by_first(buf: Bytes, at: int, end: int) -> Pair:
+def _pair_by_first(buf: Bytes, at: int, end: int) -> Pair:
     """From 4.9.1: split at the first 01; name and value must not be empty."""
     middle = find_byte(buf, at, end, PROPERTY_NAME_END)
     return Pair(at < middle < end - 1, middle, middle + 1, end)
 
 
 @kernel
-def pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
+def _pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
     """Up to 4.9.0: Java's split at 01, which drops trailing empty parts, must yield two parts."""
     while end > at and buf[end - 1] == PROPERTY_NAME_END:
         end -= 1
@@ -91,12 +91,46 @@ def find_properties(
         stop = find_byte(buf, at, end, PROPERTY_END)
         if stop - at >= 3:  # a name, 01 and a value
             if split_properties:
-                pair = pair_by_split(buf, at, stop)
+                pair = _pair_by_split(buf, at, stop)
             else:
-                pair = pair_by_first(buf, at, stop)
+                pair = _pair_by_first(buf, at, stop)
             if pair.counts and pair.name_end > at:
                 number = _which(buf, at, pair.name_end)
                 if number >= 0:
                     places[number, 0] = pair.value_at
                     places[number, 1] = pair.value_end
+        at = stop + 1
+
+
+@kernel
+def find_named(
+    buf: Bytes,
+    at: int,
+    end: int,
+    split_properties: bool,
+    names: Bytes,
+    name_ends: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+) -> None:
+    """As `find_properties`, for any names: number i is names[name_ends[i - 1]:name_ends[i]].
+
+    places: int64, shape (len(name_ends), 2).
+    """
+    for number in range(len(name_ends)):
+        places[number, 0] = -1
+    while at < end:
+        stop = find_byte(buf, at, end, PROPERTY_END)
+        if stop - at >= 3:
+            if split_properties:
+                pair = _pair_by_split(buf, at, stop)
+            else:
+                pair = _pair_by_first(buf, at, stop)
+            if pair.counts and pair.name_end > at:
+                start = 0
+                for number in range(len(name_ends)):
+                    length = name_ends[number] - start
+                    if pair.name_end - at == length and same_bytes(buf, at, names, start, length):
+                        places[number, 0] = pair.value_at
+                        places[number, 1] = pair.value_end
+                    start = name_ends[number]
         at = stop + 1

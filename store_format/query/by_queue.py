@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from heapq import merge
+from typing import TYPE_CHECKING
 
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_reader import BadQueue, Boundary, QueueReader
 from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.query.by_key import within
 from reput.store_format.query.gaps import in_queue, queue_gap
 from reput.store_format.query.opened import OpenedStore
@@ -13,6 +15,9 @@ from reput.store_format.query.scan import needle_of, scan
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.query.told import Told
 from reput.store_format.release.profiles import RELEASES, profile
+
+if TYPE_CHECKING:
+    from reput.store_format.filter.filters import Filter
 
 BY_STORE_TIMES = profile(RELEASES[-1])  # its search by time goes by the messages' own times
 _MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
@@ -40,35 +45,40 @@ def by_offset(
 
 def by_time(
     store: OpenedStore, topic: str, queue_id: int | None, begin: int | None, end: int | None,
-    from_log: bool, told: Told,
+    from_log: bool, told: Told, chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages of a topic, or of one of its queues, that were stored in [begin, end].
 
+    chosen: only those that it wants; of a filter by tags the queue's entries are asked first.
     A queue is searched by bisection, so its messages' times must not fall, as they do not while a
     broker's clock does not.
     """
 
     def some(queue: QueueReader) -> Iterator[StoredMessage]:
-        first = 0
+        first, stop = 0, None
         if begin is not None:
             first = queue.position_by_time(begin, Boundary.LOWER, store.log, BY_STORE_TIMES)
-        for message in _entries(store, queue, topic, first, None, told):
-            if end is not None and message.store_timestamp > end:
-                return
-            if within(message, begin, end):
+        if end is not None:  # entries that a filter leaves out do not show that the end is passed
+            last = queue.position_by_time(end, Boundary.UPPER, store.log, BY_STORE_TIMES)
+            stop = last + 1
+        for message in _entries(store, queue, topic, first, stop, told, may_match):
+            if within(message, begin, end) and (chosen is None or message.wanted_by(chosen)):
                 yield message
 
+    # on the schedule topic an entry's tagsCode is a time
+    may_match = None if topic == SCHEDULE_TOPIC else getattr(chosen, "may_match", None)
     queues = None if from_log else _queues(store, topic, queue_id, told)
     return _messages(
-        store, topic, queue_id, queues, some, lambda each: within(each, begin, end), told
+        store, topic, queue_id, queues, some, lambda each: within(each, begin, end), told, chosen
     )
 
 
 def in_log(
-    store: OpenedStore, begin: int | None, end: int | None, told: Told
-) -> Iterator[StoredMessage]:
+    store: OpenedStore, begin: int | None, end: int | None, told: Told,
+    chosen: "Filter | None" = None,
+) -> Iterator[StoredMessage]:  # fmt: skip
     """All messages of the log that were stored in [begin, end], of whatever topic."""
-    for message in scan(store, store.log.start, store.log.end, b"", told):
+    for message in scan(store, store.log.start, store.log.end, b"", told, chosen):
         if within(message, begin, end):
             yield message
 
@@ -128,6 +138,7 @@ def refuse_cut(store: OpenedStore, queue: QueueReader) -> None:
 def _messages(
     store: OpenedStore, topic: str, queue_id: int | None, queues: list[QueueReader] | None,
     read: Callable[[QueueReader], Iterator[StoredMessage]], wanted: Wanted, told: Told,
+    chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """What the queues have, and what only the log has, in the log's order, once each.
 
@@ -143,7 +154,7 @@ def _messages(
     if gap is not None:
         streams.append(
             message
-            for message in scan(store, gap, log.end, needle_of(topic), told)
+            for message in scan(store, gap, log.end, needle_of(topic), told, chosen)
             if message.topic == topic and queue_id in (None, message.queue_id)
             and in_queue(message) and wanted(message)
         )  # fmt: skip
@@ -163,11 +174,17 @@ def _sound(messages: Iterator[StoredMessage], told: Told) -> Iterator[StoredMess
 
 
 def _entries(
-    store: OpenedStore, queue: QueueReader, topic: str, first: int, stop: int | None, told: Told
-) -> Iterator[StoredMessage]:
-    """The messages that a queue's entries point to; an entry that points to none is told."""
+    store: OpenedStore, queue: QueueReader, topic: str, first: int, stop: int | None, told: Told,
+    may_match: Callable[[int], bool] | None = None,
+) -> Iterator[StoredMessage]:  # fmt: skip
+    """The messages that a queue's entries point to; an entry that points to none is told.
+
+    may_match: tells by an entry's tagsCode whether its message need be read.
+    """
     queue_id = int(queue.folder.rpartition("/")[2])
     for entry in queue.entries(first, stop):
+        if may_match is not None and not may_match(entry.tags_code):
+            continue
         try:
             record = store.log.record_at(entry.physical_offset)
         except NotInLog:

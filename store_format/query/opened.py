@@ -6,6 +6,7 @@ from typing import cast
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queue_reader import QueueReader, queue_folder
+from reput.store_format.derived.told_files import queue_size, queues_in
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
@@ -18,7 +19,6 @@ from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.storage.protocol import ANY_TIME, FileState, Listed, Reader, Storage
 
 NEWEST = RELEASES[-1]
-_TOPICS_LOOKED_AT = 4
 
 
 class Growing:
@@ -97,15 +97,11 @@ class OpenedStore:
         return self._queues[key]
 
     def queue_bytes(self, batch: bool) -> int:
-        """The length of the store's queue files, which one of them that was cut has not."""
+        """The length of the store's queue files, which a file that was cut has not; 0: unknown."""
         if batch not in self._queue_bytes:
             kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
-            sizes: list[int] = []
-            for topic in self.folders(f"/{kind}")[:_TOPICS_LOOKED_AT]:
-                for queue_id in self.folders(f"/{kind}/{topic}")[:_TOPICS_LOOKED_AT]:
-                    for _, state in self.storage.list(f"{self.path}/{kind}/{topic}/{queue_id}"):
-                        sizes += [state.size] if state is not None and state.size else []
-            self._queue_bytes[batch] = max(sorted(set(sizes)), key=sizes.count, default=0)
+            size = queue_size(queues_in(self.storage, self.path, kind), batch)
+            self._queue_bytes[batch] = 0 if size is None else size.value
         return self._queue_bytes[batch]
 
     def queues_of(self, topic: str) -> list[tuple[int, bool]]:

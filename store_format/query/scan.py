@@ -11,6 +11,7 @@ from reput.store_format.query.stored import StoredMessage
 from reput.store_format.query.told import Told
 
 if TYPE_CHECKING:
+    from reput.store_format.filter.filters import Filter
     from reput.store_format.log.walk import Step
 
 _REPLACED = "\ufffd"  # what Java makes of malformed bytes: the text does not tell the bytes
@@ -22,11 +23,13 @@ def needle_of(text: str) -> bytes:
 
 
 def scan(
-    store: OpenedStore, start: int, stop: int, needle: bytes, told: Told
-) -> Iterator[StoredMessage]:
+    store: OpenedStore, start: int, stop: int, needle: bytes, told: Told,
+    chosen: "Filter | None" = None,
+) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages at [start, stop) whose records hold `needle` somewhere, in the log's order.
 
-    What stands behind damage is not read, up to the segment's end: it may be stale. Both are told.
+    chosen: only those that it wants. What stands behind damage is not read, up to the segment's
+    end: it may be stale. Both are told.
     """
     told.to_scan += max(stop - start, 0)
     with told.watching():
@@ -34,8 +37,7 @@ def scan(
         while at < stop:
             try:
                 for step in store.log.steps(at, stop):
-                    for number in _rows_with(step, needle):
-                        yield store.message(record_of(step, number, store.log.rules))
+                    yield from _messages(store, step, needle, chosen)
                     told.scanned += step.next - at
                     at = step.next
                 return
@@ -46,6 +48,25 @@ def scan(
                 at = store.log.segment_at(error.place).end
             except NotInLog:
                 return
+
+
+def _messages(
+    store: OpenedStore, step: "Step", needle: bytes, chosen: "Filter | None"
+) -> Iterator[StoredMessage]:
+    rules = store.log.rules
+    if chosen is None:
+        for number in _rows_with(step, needle):
+            yield store.message(record_of(step, number, rules))
+        return
+    from reput.store_format.filter.rows import Verdict
+
+    verdicts = chosen.judge(step, store.profile.split_properties)
+    numbers = _rows_with(step, needle) if needle else np.flatnonzero(verdicts).tolist()
+    for number in numbers:
+        if verdicts[number] != Verdict.NO:
+            message = store.message(record_of(step, number, rules))
+            if verdicts[number] == Verdict.YES or message.wanted_by(chosen):
+                yield message
 
 
 def _rows_with(step: "Step", needle: bytes) -> Iterator[int]:

@@ -1,11 +1,14 @@
 """`StoredMessage`: one message of a log as it is shown to whoever asked for it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reput.store_format.log.one_record import Record
 from reput.store_format.message.message import host_text
 from reput.store_format.message.property_text import parse_properties
+
+if TYPE_CHECKING:
+    from reput.store_format.filter.filters import Filter
 
 UNIQUE_KEY, KEYS, TAGS = "UNIQ_KEY", "KEYS", "TAGS"
 _KEY_SEPARATOR = " "  # MessageConst.KEY_SEPARATOR
@@ -76,6 +79,10 @@ class StoredMessage:
             or key in self.keys
             or (bool(self.tags) and key == f"{_TAGS_KEY}{self.tags}")
         )
+
+    def wanted_by(self, chosen: "Filter") -> bool:
+        """Whether a filter wants this message."""
+        return chosen.matches(self.record, self.properties, self.body)
 
     def body(self) -> bytes:
         """As it stands in the log: it may be compressed."""

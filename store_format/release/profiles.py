@@ -6,6 +6,7 @@ see a version.
 """
 
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 
 RELEASES = (
     "4.1.0-incubating", "4.2.0", "4.3.0", "4.3.1", "4.3.2", "4.4.0", "4.5.0", "4.5.1", "4.5.2",
@@ -60,6 +61,7 @@ class Profile:
     batch_time_boundaries: bool  # 5.1.4: a batch queue too
     queue_time_within: bool  # 5.2.0: what is found is kept within the queue (ConsumeQueueStore)
     op_message_lists: bool  # 5.1.0: an op message's offsets end with a comma each
+    sql_text_words: bool  # 5.1.3: CONTAINS, STARTSWITH, ENDSWITH (SelectorParser)
 
 
 def release_key(version: str) -> tuple[int, ...]:
@@ -67,18 +69,32 @@ def release_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("-")[0].split("."))
 
 
+def release_named(text: str) -> str:
+    """The release that a person means: `4.1.0` stands for `4.1.0-incubating`, `v5.3.3` for 5.3.3,
+    and `5.3` for the newest 5.3.x.
+
+    Raises UnknownRelease, which names the nearest one.
+    """
+    number = text.strip().lower().removeprefix("rocketmq-all-").removeprefix("v")
+    number = number.removesuffix("-incubating")
+    for release in reversed(RELEASES):
+        plain = release.split("-")[0]
+        if plain == number or (number.count(".") == 1 and plain.startswith(f"{number}.")):
+            return release
+    near = get_close_matches(number, [each.split("-")[0] for each in RELEASES], 1, 0.5)
+    raise UnknownRelease(
+        f"RocketMQ {text!r} is not a release that reput knows"
+        + (f": did you mean {near[0]}?" if near else "")
+        + f"; it knows {RELEASES[0]} to {RELEASES[-1]}: {', '.join(RELEASES)}"
+    )
+
+
 def profile(version: str) -> Profile:
-    """The profile of a release; `4.1.0` stands for `4.1.0-incubating`.
+    """The profile of a release, which may be named as `release_named` takes it.
 
     Raises UnknownRelease.
     """
-    by_number = {release.split("-")[0]: release for release in RELEASES}
-    release = by_number.get(version.removesuffix("-incubating"))
-    if release is None:
-        raise UnknownRelease(
-            f"RocketMQ {version!r} is not a release that reput knows; "
-            f"it knows {RELEASES[0]} to {RELEASES[-1]}: {', '.join(RELEASES)}"
-        )
+    release = release_named(version)
     at = release_key(release)
 
     def since(number: str) -> bool:
@@ -114,6 +130,7 @@ def profile(version: str) -> Profile:
         batch_time_boundaries=since("5.1.4"),
         queue_time_within=since("5.2.0"),
         op_message_lists=since("5.1.0"),
+        sql_text_words=since("5.1.3"),
     )
 
 

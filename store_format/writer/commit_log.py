@@ -54,6 +54,10 @@ class CommitLog:
         # `committed` and `_dirty` change together under this lock, so that a sync which sees a new
         # `committed` also knows which files it has to sync.
         self._guard = threading.Lock()
+        # One sync at a time: a second one finds nothing dirty, and would say that all is durable
+        # while the first is still at work.
+        self._syncing = threading.Lock()
+        self._sync_error: OSError | None = None
         self._dirty: dict[int, OpenFile] = {}
         self._open_guard = threading.Lock()  # keeps a file from being closed while it is read
         self._open: dict[int, OpenFile] = {}
@@ -139,17 +143,24 @@ class CommitLog:
         """Make durable what is in the files by now; returns the offset up to which it is. Raises
         OSError.
 
-        After a failed sync nobody knows what is durable, so the caller must not try again.
+        After a failed sync nobody knows what is durable: each later call raises the same error.
         """
-        with self._guard:
-            target = self.committed
-            dirty, self._dirty = self._dirty, {}
-        for file in dirty.values():
-            file.sync()
-            self.syncs += 1
-        self.flushed = target
-        self._close_old(min(target, self.needed_from))
-        return target
+        with self._syncing:
+            if self._sync_error is not None:
+                raise self._sync_error
+            with self._guard:
+                target = self.committed
+                dirty, self._dirty = self._dirty, {}
+            try:
+                for file in dirty.values():
+                    file.sync()
+                    self.syncs += 1
+            except OSError as error:
+                self._sync_error = error
+                raise
+            self.flushed = target
+            self._close_old(min(target, self.needed_from))
+            return target
 
     def read(self, at: int, buffer: Bytes) -> None:
         """Fill a buffer from the files; it lies within one segment."""

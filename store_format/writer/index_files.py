@@ -45,7 +45,9 @@ class IndexFiles:
         self, files: Files, profile: Profile, settings: Settings, clock: Callable[[], int],
         vouch: Callable[[int], None],
     ) -> None:  # fmt: skip
-        """vouch: makes the checkpoint's indexMsgTimestamp (milliseconds) durable."""
+        """vouch: makes the messages that are indexed durable, then the checkpoint's
+        indexMsgTimestamp (milliseconds).
+        """
         self.files, self.clock, self._vouch = files, clock, vouch
         self.slots = settings.max_hash_slot_num
         self.capacity = capacity(settings.max_index_num)

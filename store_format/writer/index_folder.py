@@ -13,7 +13,9 @@ beginning up to some message, and no part of one more. So
   its last message. This is "the mark": RocketMQ never writes it, and skips the last message too if
   it finds it;
 - indexMsgTimestamp is raised to the greatest endTimestamp before that exchange, and never above
-  the value by which RocketMQ keeps the files in `index/`.
+  the value by which RocketMQ keeps the files in `index/`;
+- the messages that are indexed are durable before that, whatever the flush mode: a power cut that
+  takes them must not leave their keys.
 """
 
 import errno

@@ -73,6 +73,12 @@ class OpenStore:
             self.checkpoint if crashed else None, checkpoint_lost,
         )  # fmt: skip
         end = recovery.find()
+        zeros_ahead = settings.sync_flush and not settings.warm_mapped_file_enable
+        self.log = CommitLog(
+            files, settings.mapped_file_size_commit_log, end.start, end.end,
+            settings.transient_store_pool_enable, prepare_ahead, settings.warm_mapped_file_enable,
+            ZEROS_AHEAD_BYTES if zeros_ahead else 0, spawn,
+        )  # fmt: skip
         self.index = IndexFiles(files, self.profile, settings, self.clock, self._vouch_for_index)
         self.index.load(self.checkpoint.index_msg_timestamp if crashed else None, end.end)
         if crashed:
@@ -84,12 +90,6 @@ class OpenStore:
         recovery.cut(end)
         self.recovered = end if crashed else None
         self.last_timestamp = max(end.last_timestamp, 0)
-        zeros_ahead = settings.sync_flush and not settings.warm_mapped_file_enable
-        self.log = CommitLog(
-            files, settings.mapped_file_size_commit_log, end.start, end.end,
-            settings.transient_store_pool_enable, prepare_ahead, settings.warm_mapped_file_enable,
-            ZEROS_AHEAD_BYTES if zeros_ahead else 0, spawn,
-        )  # fmt: skip
         self.queues = QueueFiles(files, settings, place_rules(self.profile), self.dispatches)
         self.queues.load(end.checked_from if crashed else end.end)
         self._known_from = self._dispatched_to(end, crashed)
@@ -124,7 +124,14 @@ class OpenStore:
         self.keep_checkpoint(0)
 
     def _vouch_for_index(self, timestamp: int) -> None:
-        """A broker that recovers keeps index files up to this endTimestamp (IndexService.load)."""
+        """A broker that recovers keeps index files up to this endTimestamp (IndexService.load).
+
+        So their messages are made durable first. If the log lost them with the machine's power, the
+        keys would lead to whatever is stored in their place, and the keys of that would be missing:
+        IndexService.buildIndex skips what lies before the last file's endPhyOffset.
+        """
+        if self.index.indexed_to >= self.log.flushed:
+            self.log.sync()
         if timestamp > self.checkpoint.index_msg_timestamp:
             self._write_checkpoint(self.checkpoint._replace(index_msg_timestamp=timestamp))
 

@@ -233,14 +233,15 @@ def test_a_picture(world: World) -> None:
         NewFile(str(world.root / "none" / "log.svg"), inputs).check()
 
 
+@pytest.mark.parametrize("option", ["--picture", "--ranges"])
 @pytest.mark.parametrize("where", ["store/log.svg", "store/commitlog/log.svg", "store/thesis.doc"])
-def test_the_command_refuses_a_picture_before_it_begins(
-    world: World, where: str, capsys: pytest.CaptureFixture[str]
+def test_the_command_refuses_a_file_beside_before_it_begins(
+    world: World, where: str, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = everything(world.root)
-    picture = str(world.root / "data" / where)
-    assert main(["check", str(world.store), "--rocketmq", "5.3.3", "--picture", picture]) == 2
-    assert f"--picture {picture}: " in capsys.readouterr().err
+    path = str(world.root / "data" / where)
+    assert main(["check", str(world.store), "--rocketmq", "5.3.3", option, path]) == 2
+    assert f"{option} {path}: " in capsys.readouterr().err
     assert everything(world.root) == before
 
 

@@ -48,8 +48,6 @@ BUGS: tuple[Bug, ...] = (
         "    return State.NEVER if sure else State.UNSURE", "    return State.NEVER", _IN_LOGS),
     Bug("fate: a timer is due before what the wheel has read", _DELAYS,
         "due < read.timer_read", "due <= read.timer_read", _IN_LOGS),
-    Bug("fate: keys of a broker's JSON have no quotes", "store_format/query/config.py",
-        "json.loads(_TEXT_OR_KEY.sub(_quoted, raw))", "json.loads(raw)", _IN_LOGS),
     Bug("fate: a level's queue shows its delay", _ANSWERS,
         "            found[level] = shown", "            pass", _ROWS),
     Bug("fate: an entry of another message shows no delay", _ANSWERS,

@@ -150,6 +150,8 @@ def test_a_message_by_its_ids(small: Asked) -> None:
             answer = opened.by_message_id(offset_id)
             assert places(answer) == [message.physical_offset]
             assert f"physical offset {message.physical_offset}" in answer.notes[0]
+            elsewhere = (b"\1\2\3\4" + record.store_host[4:]).hex() + offset_id[-16:]
+            assert list(opened.by_message_id(elsewhere)) == []
             unique = message.property("UNIQ_KEY")
             if unique:
                 wanted = [

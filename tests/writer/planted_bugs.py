@@ -23,8 +23,8 @@ def Bug(name: str, module: str, sound: str, broken: str, tests: str) -> planting
 
 _CRASH = "test_crash.py -k crash_anywhere"
 BUGS = (
-    Bug("the log is not synced", "commit_log", "            file.sync()\n            self.syncs",
-        "            self.syncs", _CRASH),
+    Bug("the log is not synced", "commit_log", "                    file.sync()\n                    self.syncs",
+        "                    self.syncs", _CRASH),
     Bug("a new segment's name is not synced", "commit_log",
         "        self.files.sync_folder(COMMIT_LOG)\n", "        pass\n", _CRASH),
     Bug("what was cut stays in the segment", "recovery",
@@ -65,6 +65,11 @@ BUGS = (
     Bug("more is vouched for only after index/ has changed", "index_folder",
         "        before()\n        try:\n            files.exchange(STAGED_INDEX, INDEX)\n",
         "        try:\n            files.exchange(STAGED_INDEX, INDEX)\n            before()\n", _CRASH),
+    Bug("what is indexed is durable first", "store",
+        "        if self.index.indexed_to >= self.log.flushed:\n            self.log.sync()\n", "", "test_crash.py -k power_lost"),
+    Bug("a second sync waits for the first", "commit_log", "        with self._syncing:\n            if", "        with threading.Lock():\n            if",
+        "test_flush.py -k second_sync"),
+    Bug("a sync that failed is not tried again", "commit_log", "                self._sync_error = error\n", "", "test_flush.py -k second_sync"),
     Bug("the mark is taken off while abort is there", "store",
         '        self.files.remove(ABORT)\n        self.files.sync_folder("")\n        self.index.settle()\n',
         '        self.index.settle()\n        self.files.remove(ABORT)\n        self.files.sync_folder("")\n',

@@ -13,7 +13,7 @@ import pytest
 
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterFailed
-from tests.faults.memory_files import Crash, MemoryFiles, Op
+from tests.faults.memory_files import Crash, MemoryFiles, Op, crash_states
 from tests.writer.crashes import Judge, check_all, open_memory, work
 from tests.writer.stores import Clock, open_writer, settings, stored_records
 
@@ -29,6 +29,18 @@ MODES = {
 def test_a_crash_anywhere_leaves_a_prefix_with_all_that_was_promised(mode: str) -> None:
     """A selection: every eleventh state of one piece of work a mode."""
     assert check_all(work(1, 30, **MODES[mode]), 1, 3, wanted=lambda n: n % 11 == 0) > 100
+
+
+@pytest.mark.parametrize("mode", ["async", "buffered"])
+def test_power_lost_as_the_index_changes_takes_no_message_that_it_names(mode: str) -> None:
+    """The states right after an exchange of `index/`; the log may be flushed much later."""
+    done = work(101, 40, **MODES[mode])
+    changed = {number + 1 for number, op in enumerate(done.files.ops) if op.kind == "exchange"}
+    judge = Judge(done)
+    for crash in crash_states(done.start, done.files.ops, 101, 2):
+        if crash.after in changed:
+            judge.check(crash, twice=False)
+    assert judge.checked >= 5
 
 
 @pytest.mark.long
@@ -47,8 +59,6 @@ def test_crash_states_by_the_ten_thousand(mode: str) -> None:
 def test_a_crash_while_recovering_changes_nothing_of_what_is_recovered(seed: int) -> None:
     """Recovery, closing and opening are work too: each of their operations may be the last."""
     done = work(seed, 12, flushDiskType="SYNC_FLUSH")
-    from tests.faults.memory_files import crash_states
-
     first = list(crash_states(done.start, done.files.ops, seed, 2, every=9))
     rng = random.Random(seed)
     judge = Judge(done)
@@ -108,8 +118,6 @@ def test_no_operation_that_fails_is_ever_acknowledged(kind: str) -> None:
 
 
 def _lost(files: MemoryFiles) -> MemoryFiles:
-    from tests.faults.memory_files import crash_states
-
     states = crash_states(MemoryFiles(), files.ops, 0, 0, every=len(files.ops) or 1)
     return [crash for crash in states if crash.how == "lost"][-1].files
 

@@ -77,6 +77,31 @@ def test_many_callers_share_one_sync_and_each_is_told_after_it(tmp_path: Path) -
     writer.close()
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_second_sync_tells_no_more_than_the_first(tmp_path: Path, fails: bool) -> None:
+    """It finds nothing dirty while the first is still at work; it must wait for that one's end."""
+    disk = SlowDisk(str(tmp_path), 0)
+    given = settings(mappedFileSizeCommitLog=1 << 20)
+    writer = CommitLogWriter.open("", given, clock=Clock(), files=disk)
+    writer.append(Message("T", b"x"))
+    disk.seconds, disk.fail = 0.2, fails
+    failed, early = [], []
+
+    def sync(number: int) -> None:
+        time.sleep(number / 20)
+        try:
+            writer.log.sync()
+        except OSError:
+            failed.append(number)
+        else:
+            early.extend([number] * (disk.syncs == 0))
+
+    in_threads(2, sync)
+    assert (failed, early) == ([0, 1] if fails else [], [])
+    assert (writer.log.flushed == writer.log.end) is not fails
+    writer.abandon()
+
+
 def test_wait_false_does_not_wait(tmp_path: Path) -> None:
     writer, _ = sync_writer(tmp_path, 0.5)
     began = time.monotonic()

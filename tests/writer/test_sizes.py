@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.derived.told_sizes import SizeDisagrees
+from reput.store_format.derived.told_index import SizeDisagrees
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
 from reput.store_format.release.writer_settings import writer_settings_from

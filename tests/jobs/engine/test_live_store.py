@@ -12,6 +12,7 @@ from reput.jobs.engine.live import LiveEnd, log_end_now
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engine.plan import make_plan
 from reput.jobs.engine.summary import Summary
+from reput.jobs.engine.told import Told
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.disk.locks import lock_holder
 from reput.store_format.faults import StoreChanged
@@ -168,7 +169,7 @@ def test_a_record_that_is_being_written_is_waited_for(tmp_path: Path) -> None:
         for number in range(5):
             writer.append(Message("T", b"b" * 500, keys=f"k{number}"))
         end = writer.log.end
-    plan = make_plan(LocalStorage(), str(tmp_path), "5.3.3", SETTINGS, 2, None)
+    plan = make_plan(LocalStorage(), str(tmp_path), Told("5.3.3", SETTINGS), 2, None)
     rules = scan_rules(plan.profile, plan.settings, ())
     storage = Unveiling(tmp_path / "commitlog" / f"{0:020d}", end - 400)
     segments = find_segments(storage, [str(tmp_path / "commitlog")], SEGMENT)

@@ -92,6 +92,18 @@ public final class Main {
                 return Consumers.find(job);
             case "query":
                 return Query.run(job);
+            case "filter.sql":
+                return Filters.sql(job);
+            case "filter.tags":
+                return Filters.tags(job);
+            case "bodies.decode":
+                return Bodies.decode(job);
+            case "bodies.compress":
+                return Bodies.compress(job);
+            case "bodies.batch":
+                return Bodies.batch(job);
+            case "allocate":
+                return Allocation.run(job);
             case "bulk":
                 return Bulk.run(job);
             default:

@@ -1,0 +1,70 @@
+"""A broker's configuration that lies in a store, or beside it and names the store.
+
+A broker keeps its settings in a file that it is started with, or in STORE/config/broker.properties
+(BrokerPathConfigHelper.getBrokerConfigPath). Who copies a store often copies that file too.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from reput.store_format.derived.told_files import listed
+from reput.store_format.names import CONFIG
+from reput.store_format.release.setting_table import BY_NAME, SettingError
+from reput.store_format.release.settings import merge_layers, parse_properties
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import Storage
+
+_BYTES_MAX = 1 << 20
+_ROOT = "storePathRootDir"
+_IN_STORE = ((CONFIG, "broker.properties"), ("", "broker.conf"), (CONFIG, "broker.conf"),
+             ("conf", "broker.conf"))  # fmt: skip
+_BESIDE = (("", "broker.conf"), ("conf", "broker.conf"))
+
+
+class FoundConf(NamedTuple):
+    """What a file that was found sets: known settings, none of them a path."""
+
+    path: str
+    settings: dict[str, str]
+    warnings: list[str]
+
+
+def found_conf(storage: Storage, store: str) -> FoundConf | None:
+    """The broker's settings that lie with a store; None where none do.
+
+    A file beside the store counts only where its storePathRootDir is this store, so that nobody
+    else's is taken. Where the log is it does not say: its paths are those of the broker's machine.
+    Raises SettingError, with the file's name, for what RocketMQ reads in no certain way.
+    """
+    for path in _candidates(storage, store):
+        raw = parse_properties(storage.read_bytes(path).decode("latin-1"))
+        root = raw.get(_ROOT, "").strip()
+        mine = not root or os.path.realpath(root) == os.path.realpath(store)
+        if not path.startswith(f"{store}/") and (not root or not mine):
+            continue
+        known = {name: text for name, text in raw.items() if name in BY_NAME}
+        known = {name: text for name, text in known.items() if "storepath" not in name.lower()}
+        warnings = []
+        for name, text in list(known.items()):
+            try:
+                BY_NAME[name].value(text, name)
+            except SettingError as error:
+                warnings.append(f"{path}: {error}: it is not obeyed")
+                del known[name]
+        try:
+            return FoundConf(path, merge_layers(known), warnings)
+        except SettingError as error:
+            raise SettingError(f"{path}: {error}") from None
+    return None
+
+
+def _candidates(storage: Storage, store: str) -> Iterator[str]:
+    places = [(store, *each) for each in _IN_STORE]
+    if isinstance(storage, LocalStorage):
+        places += [(os.path.dirname(store), *each) for each in _BESIDE]
+    for root, below, name in places:
+        folder = f"{root}/{below}" if below else root
+        for there, state in listed(storage, folder):
+            if there == name and state is not None and state.size <= _BYTES_MAX:
+                yield f"{folder}/{name}"

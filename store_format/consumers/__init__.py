@@ -1,0 +1,1 @@
+"""What a group of consumers makes of a store."""

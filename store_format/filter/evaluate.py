@@ -1,0 +1,142 @@
+"""Runs a program on the properties of one message, as ExpressionMessageFilter evaluates it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from reput.store_format.filter.java_values import Thrown, compare, compare_ordered, negated
+from reput.store_format.filter.program import FALSE, NULL, TRUE, Kind, Op, Program, Value
+
+
+def matches(program: Program, properties: Mapping[str, str]) -> bool:
+    """Whether a broker would deliver a message with these properties.
+
+    What throws does not match (ExpressionMessageFilter.isMatchedByCommitLog).
+    """
+    try:
+        return evaluate(program, properties) == TRUE
+    except Thrown:
+        return False
+
+
+def evaluate(program: Program, properties: Mapping[str, str]) -> Value:
+    """What Expression.evaluate returns for these properties. Raises Thrown."""
+    instructions = program.instructions
+    stack: list[Value] = []
+    at = 0
+    while at < len(instructions):
+        op, argument = instructions[at]
+        at += 1
+        if op in _PUSHES:
+            stack.append(_pushed(op, argument, properties, stack))
+        elif op in _OF_ONE:
+            stack.append(_OF_ONE[op](stack.pop(), argument))
+        elif op in _OF_TWO:
+            right = stack.pop()
+            stack.append(_OF_TWO[op](stack.pop(), right))
+        elif op in _JUMPS:
+            assert isinstance(argument, int)
+            if stack[-1] == _JUMPS[op]:
+                at += argument
+        else:
+            assert isinstance(argument, int)
+            result, value = stack.pop(), stack.pop()
+            stack.append(result)
+            if result == (FALSE if op == Op.REST_UNLESS_FALSE else TRUE):
+                at += argument
+            else:
+                stack.append(value)
+    return stack.pop()
+
+
+def _pushed(op: Op, argument: Any, properties: Mapping[str, str], stack: list[Value]) -> Value:
+    if op == Op.PROPERTY:
+        text = properties.get(argument)
+        return NULL if text is None else Value(Kind.TEXT, text)
+    value: Value = argument if op == Op.CONSTANT else stack[-1]
+    return value
+
+
+def _truth(holds: bool) -> Value:
+    return TRUE if holds else FALSE
+
+
+def _not(value: Value, _: Any) -> Value:
+    return value if value == NULL else _truth(value == FALSE)
+
+
+def _cast(value: Value, _: Any) -> Value:
+    return value if value == NULL else FALSE
+
+
+def _in(value: Value, texts: Any) -> Value:
+    return value if value == NULL else _truth(value.of in texts)
+
+
+def _not_in(value: Value, texts: Any) -> Value:
+    return _not(_in(value, texts), None)
+
+
+def _text_test(test: Any, wanted: bool) -> Any:
+    """A test of a text; what is no text, or is missing, is FALSE either way round."""
+
+    def result(value: Value, text: str) -> Value:
+        return _truth(value.kind == Kind.TEXT and test(value.of, text) == wanted)
+
+    return result
+
+
+def _equal(left: Value, right: Value) -> Value:
+    """ComparisonExpression.doCreateEqual."""
+    if left == NULL:
+        return TRUE if right == NULL else NULL
+    if right == NULL:
+        return FALSE
+    return _truth(compare(left, right) == 0)
+
+
+def _ordered(holds: Any) -> Any:
+    """ComparisonExpression.evaluate; the left side is not null, since a jump would pass over it."""
+
+    def result(left: Value, right: Value) -> Value:
+        return NULL if right == NULL else _truth(holds(compare_ordered(left, right)))
+
+    return result
+
+
+def _and(left: Value, right: Value) -> Value:
+    if right == FALSE:
+        return FALSE
+    return NULL if NULL in (left, right) else TRUE
+
+
+def _or(left: Value, right: Value) -> Value:
+    if right == TRUE:
+        return TRUE
+    return NULL if NULL in (left, right) else FALSE
+
+
+_PUSHES = (Op.CONSTANT, Op.PROPERTY, Op.COPY)
+_OF_ONE: dict[Op, Any] = {
+    Op.NEGATE: lambda value, _: negated(value),
+    Op.NOT: _not,
+    Op.CAST: _cast,
+    Op.IS_NULL: lambda value, _: _truth(value == NULL),
+    Op.IN: _in,
+    Op.NOT_IN: _not_in,
+    Op.CONTAINS: _text_test(str.__contains__, True),
+    Op.NOT_CONTAINS: _text_test(str.__contains__, False),
+    Op.STARTS: _text_test(str.startswith, True),
+    Op.NOT_STARTS: _text_test(str.startswith, False),
+    Op.ENDS: _text_test(str.endswith, True),
+    Op.NOT_ENDS: _text_test(str.endswith, False),
+}
+_OF_TWO: dict[Op, Any] = {
+    Op.EQUAL: _equal,
+    Op.GREATER: _ordered(lambda order: order > 0),
+    Op.GREATER_EQUAL: _ordered(lambda order: order >= 0),
+    Op.LESS: _ordered(lambda order: order < 0),
+    Op.LESS_EQUAL: _ordered(lambda order: order <= 0),
+    Op.AND: _and,
+    Op.OR: _or,
+}
+_JUMPS = {Op.JUMP_IF_NULL: NULL, Op.JUMP_IF_FALSE: FALSE, Op.JUMP_IF_TRUE: TRUE}

@@ -1,0 +1,260 @@
+"""Parts of an expression and how larger ones are made of them, with RocketMQ's refusals.
+
+Each function is the `create...` method of that name in ComparisonExpression, LogicExpression,
+UnaryExpression or ConstantExpression, and refuses what that method throws at. lark calls them while
+it parses, innermost part first.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from lark import Token, Transformer, v_args
+
+from reput.store_format.filter.java_values import Thrown, compare
+from reput.store_format.filter.program import FALSE, NULL, TRUE, Instruction, Kind, Op, Value
+
+_INT_MOST = (1 << 31) - 1
+_LONG_MOST = (1 << 63) - 1
+_NUMBERS = (Kind.INTEGER, Kind.LONG, Kind.DOUBLE)
+
+
+class Refusal(Exception):
+    """An expression that is well formed, but that RocketMQ refuses."""
+
+    def __init__(self, reason: str, part: "Part") -> None:
+        self.reason, self.line, self.column = reason, part.line, part.column
+        super().__init__(reason)
+
+
+@dataclass(slots=True)
+class Part:
+    """A part of an expression."""
+
+    code: list[Instruction]  # leaves one value on the stack
+    depth: int  # values on the stack at most, meanwhile
+    line: int
+    column: int
+    boolean: bool  # a BooleanExpression
+    constant: Value | None = None  # of a ConstantExpression
+    name: str = ""  # of a PropertyExpression
+
+
+def as_boolean(part: Part) -> Part:
+    """SelectorParser.asBooleanExpression."""
+    if part.boolean:
+        return part
+    if not part.name:
+        raise Refusal("is neither true nor false: a comparison is missing", part)
+    part.code.append((Op.CAST, None))
+    return Part(part.code, part.depth, part.line, part.column, True)
+
+
+def _is_property(part: Part) -> bool:
+    return part.name != ""
+
+
+def _check_ordered(part: Part) -> None:
+    """ComparisonExpression.checkLessThanOperand."""
+    if part.constant is not None:
+        if part.constant.kind not in _NUMBERS:
+            raise Refusal("cannot be compared by <, <=, > or >=, only numbers can", part)
+    elif part.boolean:
+        raise Refusal("is a condition, and cannot be compared by <, <=, > or >=", part)
+
+
+def _check_equal(left: Part, right: Part) -> None:
+    """ComparisonExpression.checkEqualOperand, checkEqualOperandCompatability."""
+    for part in (left, right):
+        if part.constant == NULL:
+            raise Refusal("NULL cannot be compared by = or <>: write IS NULL", part)
+    if left.constant and right.constant and left.boolean and not right.boolean:
+        raise Refusal("TRUE and FALSE cannot be compared with this constant", right)
+
+
+def _unary(part: Part, op: Op, boolean: bool = True, argument: Any = None) -> Part:
+    part.code.append((op, argument))
+    return Part(part.code, part.depth, part.line, part.column, boolean)
+
+
+def _binary(left: Part, right: Part, op: Op, jump: Op | None) -> Part:
+    """The left part, the right one unless `jump` passes over it and `op`, and `op`."""
+    right.code.append((op, None))
+    if jump is not None:
+        left.code.append((jump, len(right.code)))
+    left.code += right.code
+    return Part(left.code, max(left.depth, 1 + right.depth), left.line, left.column, True)
+
+
+def _ordered(left: Part, right: Part, op: Op) -> Part:
+    _check_ordered(left)
+    _check_ordered(right)
+    return _binary(left, right, op, Op.JUMP_IF_NULL)
+
+
+def _equal(left: Part, right: Part) -> Part:
+    _check_equal(left, right)
+    return _binary(left, right, Op.EQUAL, None)  # both sides are evaluated, null or not
+
+
+def _between(value: Part, low: Part, high: Part, ops: tuple[Op, Op], rest: Op, join: Op) -> Part:
+    """`value` is evaluated once. RocketMQ evaluates it twice, with the same outcome."""
+    for part in (value, low, value, high):
+        _check_ordered(part)
+    last = [*high.code, (ops[1], None)]
+    second = [(Op.JUMP_IF_NULL, len(last)), *last, (join, None)]
+    first = [*low.code, (ops[0], None)]
+    value.code += [(Op.COPY, None), (Op.JUMP_IF_NULL, len(first)), *first]
+    value.code += [(rest, len(second)), *second]
+    depth = max(value.depth, 2 + low.depth, 2 + high.depth)
+    return Part(value.code, depth, value.line, value.column, True)
+
+
+def _check_bounds(low: Part, high: Part) -> None:
+    """ComparisonExpression.createBetween, of two constants."""
+    if low.constant is None or high.constant is None:
+        return
+    if NULL in (low.constant, high.constant):
+        raise Refusal("NULL cannot bound a BETWEEN", low if low.constant == NULL else high)
+    try:
+        if compare(high.constant, low.constant) >= 0:
+            return
+    except Thrown:
+        pass
+    raise Refusal("the first bound of a BETWEEN is greater than the second", low)
+
+
+def _text_test(part: Part, text: str, op: Op) -> Part:
+    if not text:  # FALSE, and the left side is not even evaluated
+        return Part([(Op.CONSTANT, FALSE)], 1, part.line, part.column, True)
+    return _unary(part, op, argument=text)
+
+
+def _within(part: Part, texts: tuple[str, ...], op: Op) -> Part:
+    if not _is_property(part):
+        raise Refusal("IN takes a property on its left", part)
+    return _unary(part, op, argument=texts)
+
+
+def _constant(token: Token, value: Value, boolean: bool = False) -> Part:
+    return Part([(Op.CONSTANT, value)], 1, token.line or 1, token.column or 1, boolean, value)
+
+
+def unquoted(token: Token) -> str:
+    """SelectorParser.stringLitteral: two quotes within stand for one."""
+    return str(token)[1:-1].replace("''", "'")
+
+
+@v_args(inline=True)
+class Expressions(Transformer[Token, Part]):
+    """lark's callbacks: a method for each alternative of the grammar."""
+
+    # --- literals and names
+
+    def text(self, token: Token) -> Part:
+        return _constant(token, Value(Kind.TEXT, unquoted(token)))
+
+    def decimal(self, token: Token) -> Part:
+        """ConstantExpression.createFromDecimal: a Long, or an Integer if it is one."""
+        digits = token.rstrip("lL")
+        number = int(digits[:20])  # a long has 19, and the grammar takes no zeros before them
+        part = _constant(token, Value(Kind.INTEGER if number <= _INT_MOST else Kind.LONG, number))
+        if number > _LONG_MOST:
+            raise Refusal(f"is more than a long holds, {_LONG_MOST}", part)
+        return part
+
+    def floating(self, token: Token) -> Part:
+        """ConstantExpression.createFloat: what is below Double.MIN_VALUE is refused, and so 0.0."""
+        number = float(token)
+        part = _constant(token, Value(Kind.DOUBLE, number))
+        if number == float("inf"):
+            raise Refusal("is more than a double holds", part)
+        if number == 0:
+            raise Refusal("RocketMQ takes no 0 with a point or an exponent: write 0", part)
+        return part
+
+    def true(self, token: Token) -> Part:
+        return _constant(token, TRUE, boolean=True)
+
+    def false(self, token: Token) -> Part:
+        return _constant(token, FALSE, boolean=True)
+
+    def null(self, token: Token) -> Part:
+        return _constant(token, NULL, boolean=True)
+
+    def property(self, token: Token) -> Part:
+        name = str(token)
+        return Part([(Op.PROPERTY, name)], 1, token.line or 1, token.column or 1, False, name=name)
+
+    def texts(self, *tokens: Token) -> tuple[str, ...]:
+        return tuple(unquoted(token) for token in tokens)
+
+    # --- operators
+
+    def negate(self, part: Part) -> Part:
+        return _unary(part, Op.NEGATE, boolean=False)
+
+    def negation(self, part: Part) -> Part:
+        return _unary(as_boolean(part), Op.NOT)
+
+    def both(self, left: Part, right: Part) -> Part:
+        return _binary(as_boolean(left), as_boolean(right), Op.AND, Op.JUMP_IF_FALSE)
+
+    def either(self, left: Part, right: Part) -> Part:
+        return _binary(as_boolean(left), as_boolean(right), Op.OR, Op.JUMP_IF_TRUE)
+
+    def equal(self, left: Part, right: Part) -> Part:
+        return _equal(left, right)
+
+    def not_equal(self, left: Part, right: Part) -> Part:
+        return _unary(_equal(left, right), Op.NOT)
+
+    def is_null(self, part: Part, _null: Token) -> Part:
+        return _unary(part, Op.IS_NULL)
+
+    def is_not_null(self, part: Part, _null: Token) -> Part:
+        return _unary(_unary(part, Op.IS_NULL), Op.NOT)
+
+    def greater(self, left: Part, right: Part) -> Part:
+        return _ordered(left, right, Op.GREATER)
+
+    def greater_equal(self, left: Part, right: Part) -> Part:
+        return _ordered(left, right, Op.GREATER_EQUAL)
+
+    def less(self, left: Part, right: Part) -> Part:
+        return _ordered(left, right, Op.LESS)
+
+    def less_equal(self, left: Part, right: Part) -> Part:
+        return _ordered(left, right, Op.LESS_EQUAL)
+
+    def contains(self, part: Part, token: Token) -> Part:
+        return _text_test(part, unquoted(token), Op.CONTAINS)
+
+    def not_contains(self, part: Part, token: Token) -> Part:
+        return _text_test(part, unquoted(token), Op.NOT_CONTAINS)
+
+    def starts(self, part: Part, token: Token) -> Part:
+        return _text_test(part, unquoted(token), Op.STARTS)
+
+    def not_starts(self, part: Part, token: Token) -> Part:
+        return _text_test(part, unquoted(token), Op.NOT_STARTS)
+
+    def ends(self, part: Part, token: Token) -> Part:
+        return _text_test(part, unquoted(token), Op.ENDS)
+
+    def not_ends(self, part: Part, token: Token) -> Part:
+        return _text_test(part, unquoted(token), Op.NOT_ENDS)
+
+    def between(self, value: Part, low: Part, high: Part) -> Part:
+        _check_bounds(low, high)
+        ops = (Op.GREATER_EQUAL, Op.LESS_EQUAL)
+        return _between(value, low, high, ops, Op.REST_UNLESS_FALSE, Op.AND)
+
+    def not_between(self, value: Part, low: Part, high: Part) -> Part:
+        ops = (Op.LESS, Op.GREATER)
+        return _between(value, low, high, ops, Op.REST_UNLESS_TRUE, Op.OR)
+
+    def within(self, part: Part, texts: tuple[str, ...]) -> Part:
+        return _within(part, texts, Op.IN)
+
+    def not_within(self, part: Part, texts: tuple[str, ...]) -> Part:
+        return _within(part, texts, Op.NOT_IN)

@@ -1,0 +1,126 @@
+"""What all filters have in common, and the filter by tags."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from reput.store_format.filter.evaluate import matches
+from reput.store_format.filter.program import Program, tags_program
+from reput.store_format.filter.rows import Verdict, Verdicts, judge, tables
+from reput.store_format.java.strings import hash_text
+from reput.store_format.log.one_record import Record
+from reput.store_format.log.walk import Step
+
+_BLANKS = "".join(map(chr, range(0x21)))  # what Java's String.trim removes
+
+
+class WrongTags(ValueError):
+    """RocketMQ refuses these tags."""
+
+
+class Filter(Protocol):
+    """Says which messages are wanted: of one message, or at once of all in a window of the log."""
+
+    def matches(
+        self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
+    ) -> bool:
+        """Whether the message is wanted.
+
+        properties: as RocketMQ reads them (property_text.parse_properties); body: gives the body as
+        it stands in the log, and is called only where it is needed.
+        """
+
+    def judge(self, step: Step, split_properties: bool) -> Verdicts:
+        """A Verdict for each row of a step: what `matches` says, or that it must be asked.
+
+        split_properties: Profile.split_properties.
+        """
+
+
+class ProgramFilter:
+    """A filter by a program; it looks at the properties alone."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._tables: Any = tables(program)
+
+    def matches(
+        self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
+    ) -> bool:
+        """See Filter."""
+        return matches(self.program, properties)
+
+    def judge(self, step: Step, split_properties: bool) -> Verdicts:
+        """See Filter."""
+        if self._tables is None:
+            return np.full(len(step.rows), Verdict.ASK, np.uint8)
+        return judge(step.window, step.rows, split_properties, self._tables)
+
+
+class TagFilter(ProgramFilter):
+    """A consumer's subscription by tags. The broker compares hash codes, the client the texts."""
+
+    def __init__(self, tags: tuple[str, ...]) -> None:
+        super().__init__(tags_program(tags))
+        self.tags = tags
+        self._codes = {hash_text(tag) for tag in tags}
+
+    def may_match(self, tags_code: int) -> bool:
+        """Whether a queue's entry with this tagsCode may be wanted: all that the broker looks at.
+
+        It compares the lower 32 bits (ExpressionMessageFilter.isMatchedByConsumeQueue). On the
+        schedule topic tagsCode is a time, and tells nothing of the tags.
+        """
+        return ((tags_code + (1 << 31)) & 0xFFFFFFFF) - (1 << 31) in self._codes
+
+
+class EveryMessage:
+    """The subscription `*`."""
+
+    def matches(
+        self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
+    ) -> bool:
+        """See Filter."""
+        return True
+
+    def judge(self, step: Step, split_properties: bool) -> Verdicts:
+        """See Filter."""
+        return np.full(len(step.rows), Verdict.YES, np.uint8)
+
+    def may_match(self, tags_code: int) -> bool:
+        """As TagFilter.may_match."""
+        return True
+
+
+class AllOf:
+    """The messages that each of these filters wants."""
+
+    def __init__(self, *filters: Filter) -> None:
+        self.filters = filters
+
+    def matches(
+        self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
+    ) -> bool:
+        """See Filter."""
+        return all(one.matches(record, properties, body) for one in self.filters)
+
+    def judge(self, step: Step, split_properties: bool) -> Verdicts:
+        """See Filter."""
+        verdicts = np.full(len(step.rows), Verdict.YES, np.uint8)
+        for one in self.filters:
+            found = one.judge(step, split_properties)
+            wanted = (verdicts != Verdict.NO) & (found != Verdict.NO)
+            verdicts = np.where(wanted, np.maximum(verdicts, found), np.uint8(Verdict.NO))
+        return verdicts
+
+
+def tag_filter(text: str) -> TagFilter | EveryMessage:
+    """`A || B`, or `*` for all, as FilterAPI.buildSubscriptionData reads it. Raises WrongTags."""
+    if text in ("", "*"):
+        return EveryMessage()
+    parts = text.split("||")
+    if not any(parts):
+        raise WrongTags(f"tags {text!r}: no tag stands before or after ||")
+    trimmed = dict.fromkeys(part.strip(_BLANKS) for part in parts)
+    return TagFilter(tuple(tag for tag in trimmed if tag))

@@ -1,0 +1,157 @@
+"""The filter by a regular expression, over bodies and properties.
+
+RE2, which pyarrow brings, takes time linear in the text whatever the expression is, and goes
+through all texts of a window in one call.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reput.store_format.filter.rows import Verdict, Verdicts
+from reput.store_format.kernels.jit import kernel
+from reput.store_format.layouts import PROPERTY_END, PROPERTY_NAME_END, SYS_COMPRESSED
+from reput.store_format.log.one_record import Record
+from reput.store_format.log.records import Bytes, Rows
+from reput.store_format.log.walk import Step
+from reput.store_format.message.bodies import BodyError, BodyPastCap, decompressed
+
+_NULLS_BETWEEN = 0x55  # a bitmap: every second text counts, what lies between is null
+
+
+class WrongPattern(ValueError):
+    """RE2 refuses this regular expression."""
+
+
+class GrepFilter:
+    """The messages in which a regular expression is found: in the body, or in the name or the value
+    of a property, each by itself.
+
+    A compressed body is searched as its producer gave it, and as it stands where it cannot be
+    decompressed.
+    """
+
+    def __init__(self, pattern: str, cap: int, tell: Callable[[str], object]) -> None:
+        """cap: the most bytes that are held of one decompressed body; tell: is called with a
+        sentence where only so many of a longer one are searched. Raises WrongPattern.
+        """
+        self.pattern, self.cap, self.tell = pattern, cap, tell
+        try:
+            self._found_in([b""])
+        except pa.ArrowInvalid as error:
+            reason = str(error).rpartition("Invalid regular expression: ")[2]
+            raise WrongPattern(f"regular expression: {reason}") from None
+
+    def matches(
+        self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
+    ) -> bool:
+        """See Filter."""
+        texts = [text.encode() for pair in properties.items() for text in pair]
+        return self._found_in(texts) or self._found_in([self._searched(record, body())])
+
+    def _searched(self, record: Record, body: bytes) -> bytes:
+        try:
+            return decompressed(body, record.sys_flag, self.cap)
+        except BodyPastCap as error:
+            place = record.physical_offset
+            self.tell(f"physical offset {place}: only {self.cap} bytes of the body are searched")
+            return error.start
+        except BodyError:
+            return body
+
+    def _found_in(self, texts: list[bytes]) -> bool:
+        ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+        return bool(self._found(b"".join(texts), ends, None).any())
+
+    def _found(self, data: Any, ends: npt.NDArray[np.int64], valid: Any) -> npt.NDArray[np.bool_]:
+        """For each text data[ends[i]:ends[i + 1]] whether the expression is found in it."""
+        # RE2 takes what is not UTF-8 as it comes; it just matches no character there
+        texts = pa.LargeStringArray.from_buffers(
+            len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(data), valid
+        )
+        found = pc.match_substring_regex(texts, self.pattern)
+        said: npt.NDArray[np.bool_] = found.fill_null(False).to_numpy(zero_copy_only=False)
+        return said
+
+    def judge(self, step: Step, split_properties: bool) -> Verdicts:
+        """See Filter. It says NO or ASK: `matches` knows which pairs of the properties count."""
+        rows, window = step.rows, step.window
+        verdicts = np.empty(len(rows), np.uint8)
+        ends = np.empty(2 * (_count_separators(window, rows) + 2 * len(rows)) + 1, np.int64)
+        owners = np.empty(len(ends), np.int64)
+        count = _find_texts(window, rows, ends, owners, verdicts)
+        valid = pa.py_buffer(np.full(count // 8 + 1, _NULLS_BETWEEN, np.uint8))
+        found = self._found(window, ends[: count + 1], valid)
+        verdicts[owners[:count][found]] = Verdict.ASK
+        return verdicts
+
+
+def grep_filter(
+    pattern: str, cap: int, tell: Callable[[str], object] = lambda _: None
+) -> GrepFilter:
+    """See GrepFilter. Raises WrongPattern."""
+    return GrepFilter(pattern, cap, tell)
+
+
+_NO, _ASK = int(Verdict.NO), int(Verdict.ASK)
+
+
+@kernel
+def _count_separators(window: Bytes, rows: Rows) -> int:
+    count = 0
+    for i in range(len(rows)):
+        at = rows[i].propertiesAt
+        for j in range(at, at + rows[i].propertiesLength):
+            count += window[j] in (PROPERTY_NAME_END, PROPERTY_END)
+    return count
+
+
+@kernel
+def _find_texts(
+    window: Bytes,
+    rows: Rows,
+    ends: npt.NDArray[np.int64],
+    owners: npt.NDArray[np.int64],
+    verdicts: Verdicts,
+) -> int:
+    """Fill ends with where texts begin and end, in turn, and owners with the rows they are of.
+
+    Verdicts become ASK where a body is not in the window as it is searched, and where a property
+    is not ASCII, since Java may decode it to something else, or has a separator in its value.
+    Returns the number of texts and of gaps between them.
+    """
+    count = 0
+    for i in range(len(rows)):
+        row = rows[i]
+        verdicts[i] = _NO
+        if row.sysFlag & SYS_COMPRESSED or row.bodyElided:
+            verdicts[i] = _ASK
+        else:
+            ends[count] = row.bodyAt
+            ends[count + 1] = row.bodyAt + row.bodyLength
+            owners[count] = owners[count + 1] = i
+            count += 2
+        at = row.propertiesAt
+        end = at + row.propertiesLength
+        ends[count] = at
+        names = 0  # ends of a name since the last pair's end
+        while at < end:
+            byte = window[at]
+            names = 0 if byte == PROPERTY_END else names + (byte == PROPERTY_NAME_END)
+            if byte >= 0x80 or names > 1:
+                verdicts[i] = _ASK
+            if byte in (PROPERTY_NAME_END, PROPERTY_END):
+                ends[count + 1] = at
+                ends[count + 2] = at + 1
+                owners[count] = owners[count + 1] = i
+                count += 2
+            at += 1
+        ends[count + 1] = end
+        owners[count] = owners[count + 1] = i
+        count += 2
+    ends[count] = ends[count - 1] if count else 0
+    return count

@@ -1,0 +1,428 @@
+"""Runs a program on the records of a window, in one kernel.
+
+It says of each record that it matches, that it does not, or that `evaluate` must be asked. The last
+is for what a scan seldom meets, and what would be another long rule here: numbers other than plain
+decimals of up to 15 digits where a double is wanted, and texts that are not UTF-8.
+"""
+
+from collections import namedtuple
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.filter.program import Kind, Op, Program, Value
+from reput.store_format.java.strings import parse_integer
+from reput.store_format.kernels.blocks import find_byte, same_bytes
+from reput.store_format.kernels.jit import inlined, kernel
+from reput.store_format.log.properties import find_named
+from reput.store_format.log.records import Bytes, Rows
+
+Numbers = npt.NDArray[np.int64]
+Verdicts = npt.NDArray[np.uint8]
+
+
+class Verdict(IntEnum):
+    """What is known of a record."""
+
+    NO = 0
+    YES = 1
+    ASK = 2  # `Filter.matches` must decide
+
+
+# A program as arrays. Text and name number i end at text_ends[i] and name_ends[i] in their bytes.
+Tables = namedtuple(
+    "Tables",
+    "code kinds numbers doubles texts text_ends names name_ends depth",
+)
+# The stack: each value's kind and number. A text is at [number, end) in the window, or, if its kind
+# is LITERAL, in the program's texts.
+_LITERAL = len(Kind)
+_NULL, _BOOLEAN, _INTEGER, _LONG, _DOUBLE, _TEXT = (int(kind) for kind in Kind)
+_OK, _THROWS, _ASK = range(3)
+_DIGITS_MOST = 15  # of an integer that a double holds, whatever the digits
+_TRUE = np.frombuffer(b"true", np.uint8)
+_VERDICT_NO, _VERDICT_YES, _VERDICT_ASK = (int(verdict) for verdict in Verdict)
+_TENS = 10.0 ** np.arange(_DIGITS_MOST + 1)
+
+_CONSTANT, _PROPERTY = int(Op.CONSTANT), int(Op.PROPERTY)
+_NEGATE, _NOT, _CAST, _IS_NULL = int(Op.NEGATE), int(Op.NOT), int(Op.CAST), int(Op.IS_NULL)
+_IN, _NOT_IN = int(Op.IN), int(Op.NOT_IN)
+_CONTAINS, _STARTS, _NOT_ENDS = int(Op.CONTAINS), int(Op.STARTS), int(Op.NOT_ENDS)
+_EQUAL, _GREATER, _GREATER_EQUAL = int(Op.EQUAL), int(Op.GREATER), int(Op.GREATER_EQUAL)
+_LESS, _LESS_EQUAL, _AND, _OR = int(Op.LESS), int(Op.LESS_EQUAL), int(Op.AND), int(Op.OR)
+_COPY, _JUMP_IF_NULL, _JUMP_IF_FALSE = int(Op.COPY), int(Op.JUMP_IF_NULL), int(Op.JUMP_IF_FALSE)
+_JUMP_IF_TRUE = int(Op.JUMP_IF_TRUE)
+_REST_UNLESS_FALSE = int(Op.REST_UNLESS_FALSE)
+
+
+def tables(program: Program) -> Any:
+    """The program for `judge`; None where a text of it needs `evaluate` for every record.
+
+    That is a text with U+FFFD, which Java's decoder makes of whatever is not UTF-8.
+    """
+    code, constants, texts, names = [], list[Value](), list[str](), dict[str, int]()
+    for op, argument in program.instructions:
+        first, count = 0, 0
+        if isinstance(argument, Value):
+            first = len(constants)
+            if isinstance(argument.of, str):
+                texts.append(argument.of)
+                argument = Value(argument.kind, len(texts) - 1)
+            constants.append(argument)
+        elif op == Op.PROPERTY:
+            first = names.setdefault(str(argument), len(names))
+        elif isinstance(argument, int):  # a jump
+            first = argument
+        elif argument is not None:
+            wanted = [argument] if isinstance(argument, str) else argument
+            first, count = len(texts), len(wanted)
+            texts += wanted
+        code.append((op, first, count))
+    if any("\ufffd" in text or _surrogates(text) for text in texts):
+        return None
+    whole = [0 if isinstance(c.of, float) else int(c.of or 0) for c in constants]
+    return Tables(
+        np.array(code, np.int64),
+        np.array([c.kind for c in constants], np.int64),
+        np.array(whole, np.int64),
+        np.array([float(c.of or 0) for c in constants], np.float64),
+        *_joined(text.encode() for text in texts),
+        *_joined(name.encode() for name in names),
+        program.depth,
+    )
+
+
+def _surrogates(text: str) -> bool:
+    return any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _joined(parts: Iterable[bytes]) -> tuple[Bytes, Numbers]:
+    """The parts in one array, and where each ends."""
+    held = list(parts)
+    return np.frombuffer(b"".join(held), np.uint8), np.cumsum(
+        [len(part) for part in held], dtype=np.int64
+    )
+
+
+def judge(window: Bytes, rows: Rows, split_properties: bool, program: Any) -> Verdicts:
+    """A Verdict for each row (RECORD_ROW) of a window; program: what `tables` gave."""
+    verdicts = np.empty(len(rows), np.uint8)
+    places = np.empty((len(program.name_ends), 2), np.int64)
+    stack = np.empty((program.depth + 1, 3), np.int64)  # kind, number or start, end
+    doubles = np.empty(program.depth + 1, np.float64)
+    _judge(window, rows, split_properties, program, places, stack, doubles, verdicts)
+    return verdicts
+
+
+@kernel
+def _judge(
+    window: Bytes,
+    rows: Rows,
+    split_properties: bool,
+    program: Any,
+    places: Numbers,
+    stack: Numbers,
+    doubles: npt.NDArray[np.float64],
+    verdicts: Verdicts,
+) -> None:
+    for i in range(len(rows)):
+        row = rows[i]
+        at = row.propertiesAt
+        end = at + row.propertiesLength
+        find_named(window, at, end, split_properties, program.names, program.name_ends, places)
+        verdicts[i] = _run(window, program, places, stack, doubles)
+
+
+@kernel
+def _run(
+    window: Bytes, program: Any, places: Numbers, stack: Numbers, doubles: npt.NDArray[np.float64]
+) -> int:
+    """The Verdict of one record. `evaluate` is the same, in words that are easier to read."""
+    code, texts, text_ends = program.code, program.texts, program.text_ends
+    top, at = -1, 0
+    while at < len(code):
+        op, first, count = code[at, 0], code[at, 1], code[at, 2]
+        at += 1
+        if op == _PROPERTY:
+            top += 1
+            stack[top, 0] = _TEXT if places[first, 0] >= 0 else _NULL
+            stack[top, 1] = places[first, 0]
+            stack[top, 2] = places[first, 1]
+        elif op == _CONSTANT:
+            top += 1
+            kind, number = program.kinds[first], program.numbers[first]
+            stack[top, 0] = kind
+            stack[top, 1] = number
+            doubles[top] = program.doubles[first]
+            if kind == _TEXT:
+                stack[top, 0] = _LITERAL
+                stack[top, 1] = text_ends[number - 1] if number > 0 else 0
+                stack[top, 2] = text_ends[number]
+        elif op == _COPY:
+            top += 1
+            stack[top, 0] = stack[top - 1, 0]
+            stack[top, 1] = stack[top - 1, 1]
+            stack[top, 2] = stack[top - 1, 2]
+            doubles[top] = doubles[top - 1]
+        elif op == _JUMP_IF_NULL:
+            if stack[top, 0] == _NULL:
+                at += first
+        elif op in (_JUMP_IF_FALSE, _JUMP_IF_TRUE):
+            if stack[top, 0] == _BOOLEAN and stack[top, 1] == (op == _JUMP_IF_TRUE):
+                at += first
+        elif op >= _REST_UNLESS_FALSE:
+            kind, number = stack[top, 0], stack[top, 1]
+            top -= 1
+            if kind == _BOOLEAN and number == (op != _REST_UNLESS_FALSE):
+                stack[top, 0] = kind
+                stack[top, 1] = number
+                at += first
+            else:
+                # the value and the result change places
+                stack[top + 1, 0] = stack[top, 0]
+                stack[top + 1, 1] = stack[top, 1]
+                stack[top + 1, 2] = stack[top, 2]
+                doubles[top + 1] = doubles[top]
+                stack[top, 0] = kind
+                stack[top, 1] = number
+                top += 1
+        elif op == _NOT:
+            stack[top, 1] = 1 - stack[top, 1]
+        elif op == _CAST:
+            if stack[top, 0] != _NULL:
+                stack[top, 0] = _BOOLEAN
+                stack[top, 1] = 0
+        elif op == _IS_NULL:
+            stack[top, 1] = stack[top, 0] == _NULL
+            stack[top, 0] = _BOOLEAN
+        elif op == _NEGATE:
+            _negate(stack, doubles, top)
+        elif op in (_IN, _NOT_IN):
+            if stack[top, 0] != _NULL:
+                found = False
+                for number in range(first, first + count):
+                    start = text_ends[number - 1] if number > 0 else 0
+                    length = text_ends[number] - start
+                    if stack[top, 2] - stack[top, 1] == length and same_bytes(
+                        window, stack[top, 1], texts, start, length
+                    ):
+                        found = True
+                        break
+                stack[top, 0] = _BOOLEAN
+                stack[top, 1] = found == (op == _IN)
+        elif op <= _NOT_ENDS:
+            start = text_ends[first - 1] if first > 0 else 0
+            wanted = (op - _CONTAINS) % 2 == 0
+            form = (op - _CONTAINS) // 2
+            holds = False
+            if stack[top, 0] == _TEXT:
+                holds = wanted == _holds(
+                    window, stack[top, 1], stack[top, 2], texts, start, text_ends[first], form
+                )
+            elif stack[top, 0] == _LITERAL:
+                holds = wanted == _holds(
+                    texts, stack[top, 1], stack[top, 2], texts, start, text_ends[first], form
+                )
+            stack[top, 0] = _BOOLEAN
+            stack[top, 1] = holds
+        else:
+            top -= 1
+            state = _of_two(window, texts, op, stack, doubles, top)
+            if state != _OK:
+                return _VERDICT_ASK if state == _ASK else _VERDICT_NO
+    yes = stack[0, 0] == _BOOLEAN and stack[0, 1] == 1
+    return _VERDICT_YES if yes else _VERDICT_NO
+
+
+@inlined
+def _negate(stack: Numbers, doubles: npt.NDArray[np.float64], top: int) -> None:
+    kind = stack[top, 0]
+    if kind == _DOUBLE:
+        doubles[top] = -doubles[top]
+    elif kind in (_LONG, _INTEGER):
+        stack[top, 1] = -stack[top, 1]  # a literal is never the least, which would wrap
+    else:
+        stack[top, 0] = _NULL
+
+
+@kernel
+def _holds(buf: Bytes, at: int, end: int, texts: Bytes, start: int, stop: int, form: int) -> bool:
+    """Whether the text at buf[at:end] contains (form 0), starts with (1) or ends with (2) the one
+    at texts[start:stop], which is not empty.
+    """
+    length = stop - start
+    last = end - length
+    if last < at:
+        return False
+    if form == 1:
+        return same_bytes(buf, at, texts, start, length)
+    if form == 2:
+        return same_bytes(buf, last, texts, start, length)
+    while at <= last:
+        at = find_byte(buf, at, last + 1, texts[start])
+        if at <= last and same_bytes(buf, at, texts, start, length):
+            return True
+        at += 1
+    return False
+
+
+@kernel
+def _of_two(
+    window: Bytes, texts: Bytes, op: int, stack: Numbers, doubles: npt.NDArray[np.float64], low: int
+) -> int:
+    """Replace the values at `low` and above it by the operator's result; _OK, _THROWS or _ASK."""
+    left, right = stack[low, 0], stack[low + 1, 0]
+    result = -1  # null
+    if op in (_AND, _OR):
+        decides = 0 if op == _AND else 1
+        if right == _BOOLEAN and stack[low + 1, 1] == decides:
+            result = decides
+        elif left != _NULL and right != _NULL:
+            result = 1 - decides
+    elif left == _NULL or right == _NULL:
+        if op == _EQUAL and right == _NULL:
+            result = left == _NULL
+    else:
+        state, order = _compare(window, texts, op, stack, doubles, low)
+        if state != _OK:
+            return state
+        if op == _EQUAL:
+            result = order == 0
+        elif op == _GREATER:
+            result = order > 0
+        elif op == _GREATER_EQUAL:
+            result = order >= 0
+        elif op == _LESS:
+            result = order < 0
+        else:
+            result = order <= 0
+    stack[low, 0] = _NULL if result < 0 else _BOOLEAN
+    stack[low, 1] = result
+    return _OK
+
+
+@kernel
+def _compare(
+    window: Bytes, texts: Bytes, op: int, stack: Numbers, doubles: npt.NDArray[np.float64], low: int
+) -> tuple[int, int]:
+    """(state, order) of the values at `low` and above it, of which none is null."""
+    left, right = stack[low, 0], stack[low + 1, 0]
+    if left >= _TEXT and right >= _TEXT:
+        if op == _EQUAL:
+            return _compare_texts(window, texts, stack, low)
+        left = right = _DOUBLE  # two texts are ordered as doubles
+        for i in range(low, low + 2):
+            state = _as_number(window, texts, stack, doubles, i, _DOUBLE)
+            if state != _OK:
+                return state, 0
+    elif left >= _TEXT:
+        state = _as_number(window, texts, stack, doubles, low, right)
+        if state != _OK:
+            return state, 0
+        left = right
+    elif right >= _TEXT:
+        if left == _BOOLEAN:
+            return _THROWS, 0
+        state = _as_number(window, texts, stack, doubles, low + 1, left)
+        if state != _OK:
+            return state, 0
+        right = left
+    if (left == _BOOLEAN) != (right == _BOOLEAN):
+        return _OK, -1
+    if left == _DOUBLE or right == _DOUBLE:
+        # there is no NaN and no -0.0 here: `_as_number` leaves texts with these to `evaluate`
+        one = doubles[low] if left == _DOUBLE else float(stack[low, 1])
+        other = doubles[low + 1] if right == _DOUBLE else float(stack[low + 1, 1])
+        return _OK, int(one > other) - int(one < other)
+    return _OK, int(stack[low, 1] > stack[low + 1, 1]) - int(stack[low, 1] < stack[low + 1, 1])
+
+
+@kernel
+def _compare_texts(window: Bytes, texts: Bytes, stack: Numbers, low: int) -> tuple[int, int]:
+    """(state, 0) of equal texts, else (state, 1)."""
+    length = stack[low, 2] - stack[low, 1]
+    at, other_at = stack[low, 1], stack[low + 1, 1]
+    from_window, other_from_window = stack[low, 0] == _TEXT, stack[low + 1, 0] == _TEXT
+    if stack[low + 1, 2] - other_at == length:
+        if from_window and other_from_window:
+            same = same_bytes(window, at, window, other_at, length)
+        elif from_window:
+            same = same_bytes(window, at, texts, other_at, length)
+        elif other_from_window:
+            same = same_bytes(texts, at, window, other_at, length)
+        else:
+            same = same_bytes(texts, at, texts, other_at, length)
+        if same:
+            return _OK, 0
+    # two that are not UTF-8 may be decoded to the same
+    if from_window and other_from_window and not _ascii(window, at, stack[low, 2]):
+        return _ASK, 0
+    return _OK, 1
+
+
+@kernel
+def _ascii(buf: Bytes, at: int, end: int) -> bool:
+    while at < end and buf[at] < 0x80:
+        at += 1
+    return at == end
+
+
+@kernel
+def _as_number(
+    window: Bytes, texts: Bytes, stack: Numbers, doubles: npt.NDArray[np.float64], i: int, kind: int
+) -> int:
+    """Convert the text in place i of the stack to a value of this kind; _OK, _THROWS or _ASK."""
+    if stack[i, 0] == _LITERAL:
+        return _parse(texts, stack, doubles, i, kind)
+    return _parse(window, stack, doubles, i, kind)
+
+
+@kernel
+def _parse(buf: Bytes, stack: Numbers, doubles: npt.NDArray[np.float64], i: int, kind: int) -> int:
+    at, end = stack[i, 1], stack[i, 2]
+    if kind == _DOUBLE:
+        return _parse_double(buf, at, end, doubles, i)
+    if kind == _BOOLEAN:  # Boolean.valueOf
+        true = end - at == 4
+        if true:
+            for n in range(4):
+                true = true and buf[at + n] | 0x20 == _TRUE[n]
+        stack[i, 1] = true
+        return _OK
+    good, number = parse_integer(buf, at, end, 32 if kind == _INTEGER else 64)
+    stack[i, 1] = number
+    return _OK if good else _THROWS
+
+
+@kernel
+def _parse_double(buf: Bytes, at: int, end: int, doubles: npt.NDArray[np.float64], i: int) -> int:
+    """Double.valueOf of up to 15 digits with a point or without, and a sign."""
+    negative = at < end and buf[at] == 0x2D
+    if at < end and (negative or buf[at] == 0x2B):
+        at += 1
+    digits, behind, number = 0, -1, 0
+    while at < end:
+        byte = buf[at]
+        if 0x30 <= byte <= 0x39:
+            number = number * 10 + (byte - 0x30)
+            digits += 1
+            behind += behind >= 0
+            if digits > _DIGITS_MOST:
+                return _ASK
+        elif byte == 0x2E and behind < 0:
+            behind = 0
+        elif digits == 0 and 0x41 <= byte & 0xDF <= 0x5A and byte != 0x4E and byte != 0x49:
+            return _THROWS  # a word, and none that begins as NaN and Infinity do
+        else:
+            return _ASK
+        at += 1
+    if digits == 0 or (negative and number == 0):
+        return _ASK
+    # both are exact doubles, so that their quotient is rounded once, as Java rounds
+    doubles[i] = float(number) / _TENS[max(behind, 0)]
+    if negative:
+        doubles[i] = -doubles[i]
+    return _OK

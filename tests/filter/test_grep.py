@@ -1,0 +1,138 @@
+"""Regular expressions over bodies and properties, and the wanted records of a log."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reput.store_format.filter.filters import AllOf, Filter, tag_filter
+from reput.store_format.filter.grep import WrongPattern, grep_filter
+from reput.store_format.filter.rows import Verdict
+from reput.store_format.filter.sql import sql_filter
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.segments import find_segments
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.release.profiles import profile
+from reput.store_format.storage.local import LocalStorage
+from tests.logs.encoder import Message, encode
+
+SEGMENT = 1 << 16
+NEW = profile("5.5.0")
+RULES = RecordRules(True, True)
+
+
+def log_of(folder: Path, messages: list[Message]) -> LogReader:
+    raw = b""
+    for message in messages:
+        raw += encode(message, len(raw))
+    (folder / "commitlog").mkdir(exist_ok=True)
+    assert len(raw) <= SEGMENT
+    (folder / "commitlog" / f"{0:020d}").write_bytes(raw.ljust(SEGMENT, b"\0"))
+    storage = LocalStorage()
+    return LogReader(storage, find_segments(storage, [f"{folder}/commitlog"], SEGMENT), RULES)
+
+
+def found(log: LogReader, wanted: Filter) -> list[int]:
+    """Numbers of the wanted messages; what is said of windows at once must be the same."""
+    slow = [
+        wanted.matches(r, parse_properties(r.properties), lambda r=r: log.body(r))
+        for r in log.records(0)
+    ]
+    fast = [v for step in log.steps(0) for v in wanted.judge(step, False).tolist()]
+    for number, (verdict, said) in enumerate(zip(fast, slow, strict=True)):
+        assert verdict == Verdict.ASK or bool(verdict) == said, number
+    return [number for number, said in enumerate(slow) if said]
+
+
+MESSAGES = [
+    Message(body=b"order-17 paid", properties=b"TAGS\x01paid\x02KEYS\x01o-17\x02"),
+    Message(body=b"", properties=b"KEYS\x01o-18\x02note\x01x\x01y\x02"),
+    Message(body=zlib.compress(b"order-19 " * 50), sys_flag=0x1),
+    Message(body=b"order-20, said to be compressed", sys_flag=0x1),
+    Message(body="größe".encode(), properties="ort\x01Köln\x02".encode()),
+    Message(body=b"\xff\xfe\x00binary", properties=b"bad\x01\xff\xfe\x02"),
+    Message(body=b"\x1b[31mred", properties=b"KEYS\x01o-17\x02KEYS\x01o-21\x02"),
+]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "numbers"),
+    [
+        (r"order-\d+", [0, 2, 3]),
+        (r"^o-1[78]$", [0, 1]),  # each value by itself; of two of a name only the last counts
+        (r"^KEYS$", [0, 1, 6]),
+        (r"KEYS.o", []),
+        (r"^x.y$", [1]),
+        (r"(?i)PAID", [0]),
+        (r"^gr..e$", [4]),  # characters, not bytes
+        (r"K\p{L}ln", [4]),
+        (r"binary$", [5]),
+        (r"\x1b", [6]),
+        (r"^$", [1]),
+        (r"nowhere", []),
+    ],
+)
+def test_where_an_expression_is_found(tmp_path: Path, pattern: str, numbers: list[int]) -> None:
+    with log_of(tmp_path, MESSAGES) as log:
+        assert found(log, grep_filter(pattern, 1 << 20)) == numbers
+
+
+def test_windows_are_searched_at_once(tmp_path: Path) -> None:
+    with log_of(tmp_path, MESSAGES) as log:
+        (step,) = log.steps(0)
+        said = grep_filter("paid", 1 << 20).judge(step, False).tolist()
+    # compressed bodies, and properties that are not ASCII or have a separator too many, are asked
+    assert said == [2, 2, 2, 2, 2, 2, 0]
+
+
+def test_only_the_start_of_a_large_body_is_searched_and_that_is_told(tmp_path: Path) -> None:
+    body = zlib.compress(b"a" * 5000 + b"needle")
+    with log_of(tmp_path, [Message(body=body, sys_flag=0x1)]) as log:
+        told: list[str] = []
+        enough = grep_filter("needle", 5006, told.append)
+        short = grep_filter("needle", 5005, told.append)
+        assert found(log, enough) == [0]
+        assert told == []
+        assert found(log, short) == []
+    assert told == ["physical offset 0: only 5005 bytes of the body are searched"]
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "*", r"\1", "a{2,1}", "(?=x)"])
+def test_a_wrong_expression_is_refused_with_the_reason(pattern: str) -> None:
+    with pytest.raises(WrongPattern, match=r"regular expression: \S"):
+        grep_filter(pattern, 1)
+
+
+def test_no_expression_takes_long(tmp_path: Path) -> None:
+    """It would take Python's `re` longer than the sun will shine."""
+    with log_of(tmp_path, [Message(body=b"a" * 30_000)]) as log:
+        assert found(log, grep_filter("(a*)*b", 1)) == []
+
+
+@given(
+    st.lists(st.binary(max_size=20), min_size=1, max_size=8),
+    st.sampled_from(["a", "^.$", "..", "\\xff", "^$", "[^a]$", "ä", "a\\x01b"]),
+)
+def test_any_properties(tmp_path_factory: pytest.TempPathFactory, raw: list[bytes], p: str) -> None:
+    made = [Message(properties=b"a\x01" + one + b"\x02" + one, body=one[:3]) for one in raw]
+    with log_of(tmp_path_factory.getbasetemp(), made) as log:
+        found(log, grep_filter(p, 100))
+
+
+def test_with_other_filters(tmp_path: Path) -> None:
+    messages = [
+        Message(body=b"x", properties=b"TAGS\x01%s\x02n\x01%d\x02" % (b"AB"[n % 2 :][:1], n))
+        for n in range(300)
+    ]
+    both = AllOf(tag_filter("A"), sql_filter("n >= 250 OR n = 7.0", NEW), grep_filter("x", 9))
+    with log_of(tmp_path, messages) as log:
+        assert found(log, both) == list(range(250, 300, 2))
+        (step,) = log.steps(0)
+        verdicts = sql_filter("n = 7.0", NEW).judge(step, False)
+        assert np.flatnonzero(verdicts).tolist() == [7]

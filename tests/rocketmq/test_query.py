@@ -1,0 +1,110 @@
+"""A store is asked by a real client through its broker, and by us from its files: one answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.engine.open_store import Store, open_store
+from reput.store_format.query.stored import StoredMessage
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.engines import Reput
+from tests.rocketmq.live import QUEUES, SETTINGS, TOPICS, Broker, Client, messages, replace_derived
+
+pytestmark = pytest.mark.rocketmq
+
+SENT = 600
+MOST = 64  # a broker answers no more for a key
+FAR = 1 << 42
+
+
+def _told(message: StoredMessage) -> list[Any]:
+    """As Consumers.told has a message."""
+    record = message.record
+    body = hashlib.sha1(message.body()).hexdigest()
+    return [
+        record.topic, record.queue_id, record.queue_offset, message.unique_key,
+        record.physical_offset, body, str(message.tags), message.properties.get("KEYS", "null"),
+    ]  # fmt: skip
+
+
+def _all(found: Iterable[StoredMessage]) -> list[list[Any]]:
+    return [_told(message) for message in found]
+
+
+def _life(version: str, store: Path, client: Driver) -> dict[str, Any]:
+    """A broker's life, and what its client was told of each question."""
+    with Broker(version, store) as broker:
+        asking = Client(client, broker.namesrv)
+        sent = asking.send(messages(SENT))
+        keys = [["Live0", "key0"], ["Live1", "key1"], ["Live2", "all2"], ["Live0", "no such key"]]
+        keys += [[TOPICS[n % 3], f"key{n}"] for n in range(0, SENT, 29)]
+        ids = [[message[0], message[4]] for message in sent[::17]]
+        ids += [[message[0], message[3]] for message in sent[::23]]
+        with open_store(str(store), rocketmq=version) as opened:  # while the broker has it
+            stamps = sorted({each.store_timestamp for each in opened.messages(scan=True)})
+        around = [stamp + more for stamp in stamps[:: len(stamps) // 4] for more in (-1, 0, 1)]
+        times = [
+            [topic, queue, time]
+            for topic in TOPICS[:2] for queue in range(QUEUES) for time in (0, *around, FAR)
+        ]  # fmt: skip
+        told = asking.ask("find", keys=keys, ids=ids, times=times)
+        broker.stop()
+    return {"keys": keys, "ids": ids, "times": times, **told}
+
+
+def _compare(life: dict[str, Any], opened: Store) -> None:
+    for (topic, key), theirs in zip(life["keys"], life["by_key"], strict=True):
+        assert _all(opened.query(topic, key, as_rocketmq=True)) == theirs
+        everything = opened.query(topic, key)
+        ours = _all(everything)
+        assert ours[-MOST:] == theirs
+        assert not everything.notes
+        if len(theirs) == MOST:
+            assert len(ours) == SENT // len(TOPICS)
+            few = opened.query(topic, key, as_rocketmq=True, most=3)
+            assert (_all(few), few.cut) == (theirs[-3:], True)
+    for (topic, message_id), theirs in zip(life["ids"], life["by_id"], strict=True):
+        assert _all(opened.by_message_id(message_id)) == [theirs]
+        assert _all(opened.by_message_id(message_id, topic)) == [theirs]
+    for (topic, queue, time), theirs in zip(life["times"], life["by_time"], strict=True):
+        found = opened.messages(topic, queue, begin=time, as_rocketmq=True)
+        first = next((each.queue_offset for each in found), None)
+        end = {(row.topic, row.queue_id): row.max_offset for row in opened.queues()}[topic, queue]
+        assert first == theirs or (first is None and theirs >= end), (topic, queue, time)
+    rows = {row.topic: row for row in opened.topics()}
+    assert [rows[topic].messages for topic in TOPICS] == [SENT // len(TOPICS)] * len(TOPICS)
+
+
+VERSIONS = ["5.3.3", *(pytest.param(v, marks=pytest.mark.long) for v in ("4.9.7", "5.5.0"))]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_files_answer_as_broker_and_client_did(
+    version: str, folder: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq(version)
+    store = folder / "store"
+    with Driver(version) as client:
+        life = _life(version, store, client)
+    with open_store(str(store), rocketmq=version) as opened:
+        _compare(life, opened)
+
+
+@pytest.mark.long
+@pytest.mark.spark
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+def test_files_that_we_derived_answer_the_same(
+    version: str, folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq(version)
+    store = folder / "store"
+    with Driver(version) as client:
+        life = _life(version, store, client)
+    replace_derived(reput, version, store, folder / "ours", SETTINGS)
+    with open_store(str(store), rocketmq=version) as opened:
+        _compare(life, opened)

@@ -74,7 +74,7 @@ MARK = np.dtype(
         ("queueId", "<i4"),
         ("kind", "u1"),
         ("transaction", "u1"),  # sysFlag's bits 0xC
-        ("sentOn", "u1"),  # 1: it has a REAL_TOPIC
+        ("sentOn", "u1"),  # 1: it has a REAL_TOPIC, or a TIMER_OUT_MS
         ("rolled", "u1"),  # 1: the timer wheel put it back (TIMER_ROLL_TIMES)
         ("flaws", "u1"),
         ("reserved", "u1", 3),
@@ -146,7 +146,9 @@ def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, places: Any, 
     """Fill `marks` (MARK) from rows of a walk (RECORD_ROW); returns how many.
 
     Marked are records of the broker's own topics, those with a transaction type, and those that
-    have a REAL_TOPIC; `every`: all. split: Profile.split_properties; places: int64, (NAMED, 2).
+    have a REAL_TOPIC or a TIMER_OUT_MS (a timer's delivery lacks REAL_TOPIC where its properties
+    were written anew, as for multi-dispatch); `every`: all. split: Profile.split_properties;
+    places: int64, (NAMED, 2).
     """
     count = 0
     for i in range(len(rows)):
@@ -156,7 +158,7 @@ def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, places: Any, 
         transaction = row.sysFlag & SYS_TRANSACTION_MASK
         end = row.propertiesAt + row.propertiesLength
         find_named(buf, row.propertiesAt, end, split, _NAME_BYTES, _NAME_ENDS, places)
-        sent_on = places[_REAL_TOPIC, 0] >= 0
+        sent_on = places[_REAL_TOPIC, 0] >= 0 or places[_OUT, 0] >= 0
         if not (every or kind > 0 or transaction != 0 or sent_on):
             continue
         mark = marks[count]
@@ -187,7 +189,7 @@ def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, places: Any, 
 def _where_to(buf: Bytes, places: Any, mark: Any) -> np.uint64:
     """The hash of REAL_TOPIC and REAL_QID; notes what a timer message has besides."""
     home = _text(buf, places, _REAL_TOPIC)
-    if mark.sentOn == 0:
+    if places[_REAL_TOPIC, 0] < 0:
         mark.flaws |= NO_REAL_TOPIC
     good, queue_id = _number(buf, places, _REAL_QID, 32)
     if not good:
@@ -197,7 +199,7 @@ def _where_to(buf: Bytes, places: Any, mark: Any) -> np.uint64:
         mark.out = out
         if not good:
             mark.flaws |= BAD_OUT
-        if mark.sentOn and mark.key != 0:
+        if places[_REAL_TOPIC, 0] >= 0 and mark.key != 0:
             by = _hashed(home, _PLUS, 0, 1)
             mark.deletedBy = _hashed(by, buf, places[_UNIQ_KEY, 0], places[_UNIQ_KEY, 1])
     return _hashed_number(home, queue_id)

@@ -150,6 +150,14 @@ def test_timers_are_told_by_timercheck() -> None:
     assert states(log, NOTHING)[1] == "late"
 
 
+def test_a_timer_s_delivery_may_have_lost_its_real_topic() -> None:
+    """TimerMessageStore.convertMessage clears it, which counts where the text is made anew."""
+    log = SmallLog()
+    log.timer("a", T0 + 5000)
+    log.put("Orders", 1, ("UNIQ_KEY", "a"), ("TIMER_OUT_MS", str(T0 + 5000)))
+    assert states(log, Read(None, 1, T0 + 7000, True)) == ["delivered"]
+
+
 def test_a_timer_that_was_put_back_is_one_message() -> None:
     log = SmallLog()
     log.timer("a", T0 + 5000)

@@ -24,6 +24,7 @@ from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.told import Told
 
 _SCHEDULE = SCHEDULE_NAME.tobytes().decode()
+_LEVELS_MOST = 1000  # of queues of the schedule topic that are looked at: a store may be hostile
 _NAMED_MOST = 20  # of what is skipped, so many are named one by one
 
 
@@ -170,7 +171,7 @@ def level_delays(store: OpenedStore, told: Told) -> Mapping[int, int]:
     A queue entry there has the time of delivery in place of a tagsCode.
     """
     found = dict(enumerate(store.settings.delays, 1))
-    for queue_id, batch in store.queues_of(_SCHEDULE):
+    for queue_id, batch in store.queues_of(_SCHEDULE)[:_LEVELS_MOST]:
         level = queue_id + 1
         try:
             shown = None if batch else _shown_delay(store, level)

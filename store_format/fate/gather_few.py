@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 
@@ -53,7 +52,7 @@ def gather_few(
 
 def _mark(log: LogReader, place: int, split: bool) -> Marks:
     """The mark (MARK, one) of the record at a place."""
-    mark: Any = np.zeros(1, MARK)
+    mark: Marks = np.zeros(1, MARK)
     for step in log.steps(place, place + 1):
         mark_records(step.window, step.rows, split, True, np.empty((NAMED, 2), np.int64), mark)
     return mark

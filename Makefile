@@ -11,7 +11,7 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-long mutants fuzz fixtures lint format bench settings-page imports zip lock clean
+.PHONY: help env demo test test-long mutants fuzz fixtures lived-stores lint format bench settings-page imports zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ fuzz: env  ## Fuzz each parser for a minute with atheris (needs a wheel of it)
 
 fixtures: env  ## Make the small stores of tests/golden anew with RocketMQ (needs Maven)
 	$(PY) -m tests.rocketmq.fixtures $(FIXTURES)
+
+lived-stores: env  ## Have brokers write the stores of tests/fate/stores anew (needs Maven)
+	$(PY) -m tests.rocketmq.fates
 
 lint: env  ## Check format, lint rules and types
 	$(PY) -m ruff format --check $(SOURCES)

@@ -3,13 +3,12 @@
 import argparse
 import importlib
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from reput import __version__
-from reput.jobs.console.ending import ending, flush, open_streams
-from reput.jobs.console.kernel_cache import tell_of_no_cache
-from reput.jobs.console.options import DONE
+from reput.jobs.console.streams import flush, open_streams
 from reput.jobs.spark.signals import ending_by_signals
 
 # Each is a module `reput.jobs.<name>` with `add_arguments(parser)` and `run(arguments)`.
@@ -22,11 +21,17 @@ _COMMANDS = {
     "topics": "list what a store has of each topic",
     "queues": "list what a store has of each queue",
     "groups": "list how far consumer groups have come, and their lag",
+    "transactions": "list pending transactions, and what became of the others",
+    "delayed": "list what is due when, and what should have been delivered and never was",
+    "trace": "show one message's life: put, delayed, retried, committed, with times",
     "dump": "show any store file as text or JSON lines",
     "append": "append messages to a local store",
     "recover": "bring a store into the state of a clean stop, after a crash",
     "install": "put a rebuilt set in the place of a store's own, in one atomic step",
     "clean": "remove what runs that were killed left beside an output or in a store",
+    "doctor": "say what this machine has of what reput needs, and what is slow here and why",
+    "warm": "prepare what makes a start quick: Spark's classes and compiled kernels",
+    "completion": "print what makes bash, zsh or fish complete reput's words",
 }
 
 _EPILOG = """\
@@ -61,27 +66,56 @@ def main(words: Sequence[str] | None = None) -> int:
     # Nothing here multiplies matrices, and numpy's threads for that spin as they start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     open_streams()
+    words = list(sys.argv[1:] if words is None else words)
     try:
         with ending_by_signals():
-            arguments = _parser().parse_args(words)
-            tell_of_no_cache()
+            arguments = _arguments(words)
+            _tell_of_no_cache()
             code: int = arguments.run(arguments)
     except SystemExit:  # of --help, or of a wrong option
-        flush(DONE)
+        flush(0)
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last catch)
-        code = ending(error)
+        from reput.jobs.console.ending import ending  # knows all that can fail
+
+        code = ending(error, "--json" in words)
     return flush(code)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _arguments(words: list[str]) -> argparse.Namespace:
+    """What the words say. `help COMMAND` is `COMMAND --help`."""
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
+    if words and not words[0].startswith("-") and words[0] not in _COMMANDS:
+        from reput.jobs.console.wrong_words import no_such_command
+
+        raise no_such_command(words[0], _COMMANDS)
+    parser = _parser("--json" in words)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could come next (reput completion)
+        from reput.jobs.console.shell_words import complete
+
+        complete(parser)
+    arguments = parser.parse_args(words)
+    if arguments.verbose:
+        os.environ["REPUT_TRACEBACK"] = "1"
+    return arguments
+
+
+def _tell_of_no_cache() -> None:
+    from reput.jobs.console.kernel_cache import tell_of_no_cache
+
+    tell_of_no_cache()
+
+
+def _parser(in_json: bool) -> argparse.ArgumentParser:
+    parser = _Words(
         prog="reput",
         description="Rebuild RocketMQ's ConsumeQueue and Index files from a CommitLog, with Spark.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"reput {__version__}")
+    parser.in_json = in_json
+    parser.add_argument("-v", "--version", action="version", version=f"reput {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
     for name, says in _COMMANDS.items():
         command = commands.add_parser(
@@ -90,17 +124,42 @@ def _parser() -> argparse.ArgumentParser:
             description=says,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.module = f"reput.jobs.{name}"
+        command.module, command.in_json = f"reput.jobs.{name}", in_json
     return parser
 
 
-class _Command(argparse.ArgumentParser):
+class _Words(argparse.ArgumentParser):
+    """Says what is wrong with words in JSON too, where that is wanted."""
+
+    in_json = False
+
+    def error(self, message: str) -> Any:
+        if self.in_json:
+            from reput.jobs.console.wrong_words import WrongWords
+
+            raise WrongWords(f"{self.prog}: {message}")
+        super().error(message)
+
+
+class _Command(_Words):
     """A command, whose module is imported only where it is the one to run."""
 
     module = ""
+    _filled = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.fill()
+        return super().parse_known_args(args, namespace)
+
+    def fill(self) -> None:
+        """Add the command's own options, once."""
+        if self._filled:
+            return
+        self._filled = True
         module = importlib.import_module(self.module)
         module.add_arguments(self)
         self.set_defaults(run=module.run)
-        return super().parse_known_args(args, namespace)
+        short = [] if "-v" in self._option_string_actions else ["-v"]  # grep has its own
+        self.add_argument(
+            *short, "--verbose", action="store_true", help="of an error, show Python's trace too"
+        )

@@ -13,6 +13,7 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
+from reput.jobs.console.store_there import check_folder
 from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import REFUSE, SALVAGE
 
@@ -100,6 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
     from reput.jobs.spark.session import command_session
 
     told = told_to_jobs(arguments)
+    if arguments.against:
+        check_folder("--against", arguments.against)
     with command_session(arguments.master) as spark:
         report = verify(
             spark,

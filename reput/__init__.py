@@ -10,12 +10,17 @@ The code is in three packages, `reput.jobs`, `reput.udfs` and `reput.store_forma
 stand at the top of the repository; here are links to them.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # as typing's, which would take longer to import than all else here
+
 if TYPE_CHECKING:
+    from typing import Any
+
     from reput.jobs.check import check as check
     from reput.jobs.engine.open_store import open_store as open_store
     from reput.jobs.engine.open_writer import open_writer as open_writer

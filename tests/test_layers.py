@@ -18,6 +18,7 @@ LAYERS = (
     "store_format/derive store_format/derived store_format/message",
     "store_format/damage store_format/describe store_format/filter store_format/writer",
     "store_format/query",
+    "store_format/fate",
     "store_format/change udfs",
     "jobs/spark",
     "jobs/engine",

@@ -31,6 +31,9 @@ EXCEPTIONS = {
     "store_format/filter/grep.py": {"pyarrow"},
     # its codecs, where a body is compressed by LZ4 or zstd
     "store_format/message/bodies.py": {"pyarrow"},
+    # where a shell asks
+    "jobs/completion.py": {"argcomplete"},
+    "jobs/console/shell_words.py": {"argcomplete"},
     # what numba compiles with, and comes with
     "store_format/kernels/ints.py": {"llvmlite"},
     "store_format/kernels/blocks.py": {"llvmlite"},

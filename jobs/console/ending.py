@@ -3,15 +3,15 @@
 REPUT_TRACEBACK=1 shows Python's traceback as well.
 """
 
+import json
 import os
 import re
 import signal
 import sys
 import traceback
-from contextlib import suppress
-from typing import TextIO
 
 from reput.jobs.console.options import DAMAGE, FAILED, USAGE
+from reput.jobs.console.streams import complain, discard
 from reput.store_format.faults import DamageFound, StoreChanged, StoreError
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
@@ -24,57 +24,11 @@ _JAVA_OR_PYTHON = re.compile(
 )
 
 
-def open_streams() -> None:
-    """Have the three standard streams open, and able to show any text.
+def ending(error: BaseException, as_json: bool = False) -> int:
+    """Say in one line why a command ends; its exit code.
 
-    A closed one (`reput ... >&-`) is made /dev/null: else the first file that is opened takes its
-    number, and gets what is printed. What an encoding has no letters for is escaped.
+    as_json: standard output gets an object of it too, as scripts that asked for JSON read that.
     """
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: this one
-    if sys.stdin is None:
-        sys.stdin = open(0, closefd=False)  # noqa: SIM115
-    if sys.stdout is None:
-        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
-    if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)  # a test's own has none
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
-
-
-def flush(code: int) -> int:
-    """The exit code, once all is printed: 3 where that is not possible, as on a full disk.
-
-    A reader that has seen enough (`| head -1`) is no failure.
-    """
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        discard(sys.stdout)
-    except OSError as error:
-        discard(sys.stdout)
-        complain(f"standard output: {error.strerror}")
-        code = code or FAILED
-    with suppress(OSError):
-        sys.stderr.flush()
-    return code
-
-
-def discard(stream: TextIO) -> None:
-    """Lead a stream that nobody reads to /dev/null, so that the interpreter's end is silent."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-
-
-def ending(error: BaseException) -> int:
-    """Say in one line why a command ends; its exit code."""
     if os.environ.get("REPUT_TRACEBACK"):
         traceback.print_exception(error)
     if isinstance(error, BrokenPipeError):  # as in `reput dump FILE | head`
@@ -82,9 +36,12 @@ def ending(error: BaseException) -> int:
         return 0
     if isinstance(error, KeyboardInterrupt):
         number = getattr(error, "number", signal.SIGINT)
-        complain(f"ended by {signal.Signals(number).name}")
-        return 128 + number
-    code, text = meaning(error)
+        code, text = 128 + number, f"ended by {signal.Signals(number).name}"
+    else:
+        code, text = meaning(error)
+    if as_json:
+        told = {"code": code, "kind": type(error).__name__, "message": text}
+        sys.stdout.write(json.dumps({"error": told}) + "\n")
     complain(text)
     return code
 
@@ -122,14 +79,6 @@ def cause(trace: str) -> str:
     """What a failed task said, out of Spark's account of it: the last line of Python's trace."""
     said = _JAVA_OR_PYTHON.findall(trace)
     return str(said[0]) if said else trace.strip().partition("\n")[0]
-
-
-def complain(text: str) -> None:
-    """One line on standard error, whatever the text holds; nothing where nobody reads it."""
-    line = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
-    with suppress(OSError):
-        sys.stderr.write(f"reput: error: {line}\n")
-        sys.stderr.flush()
 
 
 def _place(error: BaseException) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from reput.jobs.console.progress import ShownProgress
+from reput.jobs.console.store_there import check_store
 from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import StoreError
-from reput.store_format.release.profiles import RELEASES
+from reput.store_format.release.profiles import RELEASES, release_named
 from reput.store_format.release.settings import (
     SettingError,
     merge_layers,
@@ -120,10 +121,16 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What every job is told. Raises SettingError."""
+    """What every job is told. Raises SettingError, UnknownRelease, and StoreError where there is
+    no such store: Spark is not started for that.
+    """
+    if arguments.rocketmq:
+        release_named(arguments.rocketmq)
+    settings = _settings(arguments)
+    check_store(arguments.store, settings)
     return {
         "rocketmq": arguments.rocketmq,
-        "settings": _settings(arguments),
+        "settings": settings,
         "progress": _progress(arguments),
     }
 

@@ -16,6 +16,8 @@ from reput.store_format.storage import storage_for
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from reput.store_format.fate.answers import DelayedRow, TransactionRow
+    from reput.store_format.fate.trace import Event
     from reput.store_format.filter.filters import Filter
     from reput.store_format.query.listing import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.storage.protocol import Storage
@@ -260,6 +262,46 @@ class Store:
 
         told = self._new_told()
         return Rows(groups(self._opened, scan, told), told)
+
+    def transactions(self, *, everything: bool = False) -> "Rows[TransactionRow]":
+        """Transactions that are pending, discarded or abandoned; everything: all of them.
+
+        The log is read once.
+        """
+        from reput.store_format.fate.answers import transaction_rows
+
+        told = self._new_told()
+        return Rows(transaction_rows(self._opened, everything, told), told)
+
+    def delayed(self, *, everything: bool = False) -> "Rows[DelayedRow]":
+        """Delayed messages that are not delivered, or will be again; everything: all of them.
+
+        The log is read once.
+        """
+        from reput.store_format.fate.answers import delayed_rows
+
+        told = self._new_told()
+        return Rows(delayed_rows(self._opened, everything, told), told)
+
+    def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":
+        """The steps of one message's life, by the client's id or the broker's.
+
+        scan: read the log, not the index.
+        """
+        from reput.store_format.fate.answers import message_events
+        from reput.store_format.query.by_id import who_is
+
+        told = self._new_told()
+        key, origin = who_is(self._opened, message_id)
+        topics = self.topic_names()
+        places = None
+        if key and topics and not scan:
+            found = by_key(
+                self._opened, topics, key, lambda each: each.unique_key == key,
+                None, None, False, told,
+            )  # fmt: skip
+            places = [each.physical_offset for each in found]
+        return Rows(message_events(self._opened, key, origin, places, told), told)
 
     def topic_names(self) -> list[str]:
         """The topics that have a queue or are configured."""

@@ -14,7 +14,6 @@ from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.derived.told_files import (
     Place,
     index_shown,
-    listed,
     queue_size,
     queues_in,
     segment_size,
@@ -34,6 +33,7 @@ from reput.store_format.release.profiles import RELEASES, release_named
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.store_format.release.settings import Settings, merge_layers, settings_from
 from reput.store_format.release.told_release import Has, told_release
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
 RELEASE = "rocketmq"

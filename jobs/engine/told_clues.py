@@ -12,7 +12,6 @@ from typing import NamedTuple
 from reput.store_format.derive.rules import record_rules
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.derived.index_reader import IndexEntry, IndexFileReader, key_hash
-from reput.store_format.derived.told_files import listed
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import MAGIC_V2, SYS_TRANSACTION_ROLLBACK
@@ -23,6 +22,7 @@ from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CHECKPOINT, CON
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import Settings
 from reput.store_format.release.told_release import Clue
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
 _TOPICS = f"{CONFIG}/topics.json"

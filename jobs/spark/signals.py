@@ -5,9 +5,9 @@ at once (`ending_by_signals`), or where the work must not end within a step, bet
 (`StopSignals`). First of all, in the handler, the processes end that could still write to those.
 """
 
-import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -42,18 +42,25 @@ def ending_by_signals() -> Iterator[None]:
                 os._exit(128 + number)
             return
         first = now
-        logging.disable()  # py4j would log the traces of all connections that break now
+        _silence(True)
         for each in list(_ended_first):
             each()
         raise Ended(number)
 
     before = _handle(end)
-    logged = logging.root.manager.disable
     try:
         yield
     finally:
-        logging.disable(logged)
+        if first:
+            _silence(False)
         _put_back(before)
+
+
+def _silence(on: bool) -> None:
+    """Whether nothing is logged: py4j would log the traces of all connections that break."""
+    logging = sys.modules.get("logging")  # else nobody logs
+    if logging is not None:
+        logging.disable(logging.CRITICAL if on else logging.NOTSET)
 
 
 def _handle(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:

@@ -15,6 +15,7 @@ from reput.store_format.derived.told_index import Seen, pair_of, seen_index
 from reput.store_format.layouts import INDEX_HEADER_BYTES
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import INDEX, parse_index_name, parse_segment_name
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Listed, Reader, Storage
 
 FILE_BYTES_MOST = 0x7FFFFFFF  # a MappedFile's size is a Java int
@@ -173,11 +174,3 @@ def _start(name: str) -> int | None:
         return parse_segment_name(name)
     except ValueError:
         return None
-
-
-def listed(storage: Storage, folder: str) -> list[Listed]:
-    """What is in a folder; nothing where there is none, or it may not be listed."""
-    try:
-        return storage.list(folder)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return []

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import NoRecord, NotInLog
-from reput.store_format.message.message_ids import OffsetId, parse_message_id
+from reput.store_format.message.message_ids import BadMessageId, OffsetId, parse_message_id
 from reput.store_format.query.by_key import by_key
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.stored import StoredMessage
@@ -43,6 +43,20 @@ def by_message_id(
             yield message
     if not found:
         told.note(f"the id is found neither as a broker's ({as_broker}) nor as a client's")
+
+
+def who_is(store: OpenedStore, text: str) -> tuple[str, str]:
+    """The UNIQ_KEY of the message with an id, and the broker's id that its retries name.
+
+    A text that is no broker's id of a message that is there counts as a UNIQ_KEY.
+    """
+    try:
+        record = _at(store, parse_message_id(text)[0])
+    except BadMessageId:
+        record = None
+    if record is None:
+        return text, ""
+    return store.message(record).unique_key or "", text.upper()
 
 
 def _at(store: OpenedStore, wanted: OffsetId) -> Record | None:

@@ -14,7 +14,8 @@ from reput.store_format.query.opened import is_queue_id
 from reput.store_format.query.told import Told
 from reput.store_format.storage.protocol import Storage
 
-_BARE_KEY = re.compile(rb"([{,]\s*)(-?[0-9]+)(\s*:)")
+# A text, or else a key without quotes.
+_TEXT_OR_KEY = re.compile(rb'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?[0-9]+)(\s*:)')
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 
 Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id -> next position
@@ -22,13 +23,13 @@ Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id ->
 
 def configured_topics(storage: Storage, store: str, told: Told) -> Mapping[str, Any] | None:
     """Each topic of config/topics.json, or of its .bak; None where there is neither."""
-    return _table(storage, store, "topics.json", "topicConfigTable", told)
+    return config_table(storage, store, "topics.json", "topicConfigTable", told)
 
 
 def consumer_offsets(storage: Storage, store: str, told: Told) -> Offsets:
     """How far each group has consumed each topic, by config/consumerOffset.json, or its .bak."""
     found: Offsets = {}
-    table = _table(storage, store, "consumerOffset.json", "offsetTable", told) or {}
+    table = config_table(storage, store, "consumerOffset.json", "offsetTable", told) or {}
     for name, queues in table.items():
         topic, separator, group = name.partition(_GROUP_SEPARATOR)
         if separator and isinstance(queues, dict):
@@ -40,19 +41,26 @@ def consumer_offsets(storage: Storage, store: str, told: Told) -> Offsets:
     return found
 
 
-def _table(
+def config_table(
     storage: Storage, store: str, file: str, name: str, told: Told
 ) -> Mapping[str, Any] | None:
+    """What a file of config/, or its .bak, has under a name; None where there is neither."""
     for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):
         try:
             raw = storage.read_bytes(path)
         except (FileNotFoundError, NotADirectoryError):
             continue
         try:
-            table = json.loads(_BARE_KEY.sub(rb'\1"\2"\3', raw))[name]
+            table = json.loads(_TEXT_OR_KEY.sub(_quoted, raw))[name]
         except (ValueError, KeyError, TypeError, RecursionError):
             told.note(f"{path}: is no JSON with {name}; it is left out")
             continue
         if isinstance(table, dict):
             return table
     return None
+
+
+def _quoted(found: re.Match[bytes]) -> bytes:
+    if found[2] is None:
+        return found[0]
+    return b'%b"%b"%b' % (found[1], found[2], found[3])

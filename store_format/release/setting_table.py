@@ -1,17 +1,13 @@
 """`setting_names` as a table: each setting's names, releases, type, default and treatment."""
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from reput.store_format.release.profiles import RELEASES, release_key
 from reput.store_format.release.setting_names import TABLE
 
-_HEADING = re.compile(r"\[(\w+) (\w+)\] (.*)")
-_LINE = re.compile(
-    r"(?P<name>\w+) (?P<kind>\S+) (?P<since>[-\d.]+?)(?:-(?P<until>[\d.]+))?"
-    r"(?: also:(?P<also>\S+))?(?: = (?P<default>.*))?"
-)
+_ALSO = "also:"
 _INT = re.compile(r"[+-]?[0-9]+")
 _BITS = {"int": 32, "long": 64}
 _MACHINE = "*"
@@ -30,8 +26,7 @@ class Status(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True)
-class Spelling:
+class Spelling(NamedTuple):
     """A name, and the releases whose classes have it; where `since` is empty no class has it."""
 
     name: str
@@ -46,14 +41,18 @@ class Spelling:
         return release_key(self.since) <= release_key(release) <= last
 
 
-@dataclass(frozen=True)
-class Known(Spelling):
+class Known(NamedTuple):
     """One setting: its newest spelling, its older ones, and how reput treats it.
+
+    A plain tuple, as each start makes some hundreds of them.
 
     kind: int, long, double, boolean, text, or all allowed values with | between them.
     default: as text of a broker's file; None where it depends on the machine.
     """
 
+    name: str
+    since: str
+    until: str
     older: tuple[Spelling, ...]
     kind: str
     default: str | None
@@ -64,7 +63,11 @@ class Known(Spelling):
     @property
     def in_any(self) -> tuple[Spelling, ...]:
         """All spellings, the newest first."""
-        return (self, *self.older)
+        return (Spelling(self.name, self.since, self.until), *self.older)
+
+    def known_to(self, release: str) -> bool:
+        """As `Spelling.known_to`, of the newest name."""
+        return self.in_any[0].known_to(release)
 
     def value(self, text: str, name: str = "") -> bool | int | str:
         """The value that MixAll.properties2Object reads from a text.
@@ -116,18 +119,17 @@ def _read(table: str) -> tuple[Known, ...]:
     derive = append = Status.HARMLESS
     reason = ""
     for line in table.strip().splitlines():
-        heading = _HEADING.fullmatch(line)
-        if heading:
-            derive, append, reason = Status(heading[1]), Status(heading[2]), heading[3]
+        if line[0] == "[":
+            how, _, reason = line[1:].partition("] ")
+            derive, append = (Status(each) for each in how.split())
             continue
-        found = _LINE.fullmatch(line)
-        assert found is not None, line
-        since = found["since"].strip("-")
-        default = found["default"] or ""
+        about, _, default = line.partition(" = ")
+        name, kind, releases, *also = about.split(" ")
+        since, _, until = releases.partition("-")
         rows.append(
             Known(
-                found["name"], since, found["until"] or "", _older(found["also"] or ""),
-                found["kind"], None if default == _MACHINE else default, derive, append, reason,
+                name, since, until, _older(also[0].removeprefix(_ALSO) if also else ""),
+                kind, None if default == _MACHINE else default, derive, append, reason,
             )
         )  # fmt: skip
     return tuple(rows)

@@ -48,7 +48,7 @@ def run(store: Path, *words: str, command: str = "rebuild") -> int:
 
 @pytest.mark.parametrize(("words", "shown"), [(["--json"], False), ([], True)])
 def test_progress_stays_out_of_json_where_both_share_a_stream(
-    words: list[str], shown: bool
+    store: Path, words: list[str], shown: bool
 ) -> None:
     # as spark-submit gives them to the driver
     program = (
@@ -57,7 +57,7 @@ def test_progress_stays_out_of_json_where_both_share_a_stream(
         "print(type(told_to_jobs(parser.parse_args(sys.argv[1:]))['progress']).__name__)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, "STORE", "--rocketmq", "5.3.3", *words],
+        [sys.executable, "-c", program, str(store), "--rocketmq", "5.3.3", *words],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == ("ShownProgress" if shown else "Progress")

@@ -9,6 +9,7 @@ from unittest import mock
 
 import pyspark.sql
 
+import reput
 from reput.jobs.check import check
 from reput.jobs.engine.check_report import CheckReport
 from reput.jobs.engine.pipeline import Cut
@@ -60,6 +61,7 @@ def said(store: Path, version: str, settings: Mapping[str, Any], held: bool = Fa
     lines += [f"verify: warning: {each}" for each in verified.warnings]
     if checked.sound != (not lines) or verified.same != (not verified.differences):
         lines.append("the reports contradict themselves")
+    lines += _fates(store)
     if held:
         return lines
     about = run_recover(store, version, settings)
@@ -76,4 +78,14 @@ def said(store: Path, version: str, settings: Mapping[str, Any], held: bool = Fa
     ]
     if about.crashed != (store / "abort").exists() or (about.needed and not about.crashed):
         lines.append(f"recover: {about.text()}")
+    return lines
+
+
+def _fates(store: Path) -> list[str]:
+    """What a broker that lost nothing has none of: deliveries and transactions gone past."""
+    with reput.open_store(str(store)) as opened:
+        lines = [f"delayed: {row}" for row in opened.delayed() if row.state == "never delivered"]
+        lines += [
+            f"transaction: {row}" for row in opened.transactions() if row.state == "abandoned"
+        ]
     return lines

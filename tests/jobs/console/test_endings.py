@@ -90,20 +90,31 @@ def test_what_failed_is_taken_out_of_a_trace() -> None:
     assert cause("words alone\nmore") == "words alone"
 
 
-def test_no_java(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """What looks like a store, before Spark starts."""
+    (tmp_path / "store/commitlog").mkdir(parents=True)
+    return str(tmp_path / "store")
+
+
+def test_no_java(
+    store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def none() -> None:
         raise NoJavaError("Spark needs Java 17, 21 or 25")
 
     monkeypatch.setattr("reput.jobs.spark.session.find_java_home", none)
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    assert cli.main(["rebuild", "x", "--output", "o", "--rocketmq", "5.3.3"]) == 2
+    assert cli.main(["rebuild", store, "--output", "o", "--rocketmq", "5.3.3"]) == 2
     assert capsys.readouterr().err == "reput: error: Spark needs Java 17, 21 or 25\n"
 
 
-def test_no_pyspark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_pyspark(
+    store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    assert cli.main(["rebuild", "x", "--output", "o", "--rocketmq", "5.3.3"]) == 2
+    assert cli.main(["rebuild", store, "--output", "o", "--rocketmq", "5.3.3"]) == 2
     assert "pyspark is missing: pip install" in capsys.readouterr().err
 
 
@@ -116,8 +127,8 @@ def test_a_master_that_is_not_there() -> None:
         check_reachable("spark://127.0.0.1:1")
 
 
-def test_an_unreachable_master_is_one_line(tmp_path: Path) -> None:
-    words = ["rebuild", "x", "--output", str(tmp_path / "o"), "--rocketmq", "5.3.3"]
+def test_an_unreachable_master_is_one_line(store: str, tmp_path: Path) -> None:
+    words = ["rebuild", store, "--output", str(tmp_path / "o"), "--rocketmq", "5.3.3"]
     done = reput(*words, "--master", "spark://127.0.0.1:1")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("reput: error: --master spark://127.0.0.1:1: nobody answers")

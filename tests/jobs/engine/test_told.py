@@ -187,6 +187,7 @@ def test_names_tell_a_size_where_the_first_file_is_torn() -> None:
 
     assert told((0, 100), (8192, 8192)) == 8192
     assert told((0, 8192), (8192, 100)) == 8192
+    assert told((0, 9216), (8192, 8192)) == 8192
     assert told((8192, 8192), (24576, 8192)) == 8192  # a hole
     assert told((0, 8192), (8192, 0)) == 8192
     assert told((0, 8192)) == 8192

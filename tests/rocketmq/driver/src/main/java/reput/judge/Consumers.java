@@ -165,6 +165,38 @@ final class Consumers {
         return result;
     }
 
+    /**
+     * A consumer that fails on every message, so that it comes again from %RETRY% after a delay of
+     * level 1, and after `times` of that goes to %DLQ%. Ends when it has had so many `attempts`.
+     */
+    static Map<String, Object> fail(Job job) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(job.text("group"));
+        consumer.setNamesrvAddr(job.text("namesrv"));
+        consumer.setInstanceName("failing" + ++instances);
+        consumer.setVipChannelEnabled(false);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setMaxReconsumeTimes((int) job.number("times", 1));
+        consumer.subscribe(job.text("topic"), "*");
+        List<Object> read = Collections.synchronizedList(new ArrayList<>());
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            context.setDelayLevelWhenNextConsume(1);
+            for (MessageExt message : messages) {
+                read.add(List.of(message.getProperty("UNIQ_KEY"), message.getReconsumeTimes()));
+            }
+            return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+        });
+        consumer.start();
+        long end = System.currentTimeMillis() + job.number("seconds", 60) * 1000;
+        while (read.size() < job.number("attempts", 1) && System.currentTimeMillis() < end) {
+            Thread.sleep(50);
+        }
+        Thread.sleep(2000);
+        consumer.shutdown();
+        Map<String, Object> result = new LinkedHashMap<>();
+        result.put("attempts", new ArrayList<>(read));
+        return result;
+    }
+
     /** keys: [[topic, key]], ids: [[topic, id]], times: [[topic, queue, timestamp]]. */
     @SuppressWarnings("unchecked")
     static Map<String, Object> find(Job job) throws Exception {

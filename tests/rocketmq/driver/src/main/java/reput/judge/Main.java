@@ -72,6 +72,10 @@ public final class Main {
                 return Operations.topic(Broker.running(), job);
             case "broker.clock":
                 return Operations.clock(Broker.running(), job);
+            case "broker.checks":
+                return Operations.checks(Broker.running(), job);
+            case "broker.writable":
+                return Operations.writable(Broker.running(), job);
             case "send":
                 return Producers.send(job);
             case "transactions":
@@ -82,6 +86,8 @@ public final class Main {
                 return Consumers.pull(job);
             case "sql":
                 return Consumers.sql(job);
+            case "fail":
+                return Consumers.fail(job);
             case "find":
                 return Consumers.find(job);
             case "query":

@@ -91,4 +91,18 @@ final class Operations {
         });
         return new LinkedHashMap<>();
     }
+
+    /** How often the broker checks a half message before it discards it, from now on. */
+    static Map<String, Object> checks(BrokerController broker, Job job) throws Exception {
+        Reflect.set(broker.getBrokerConfig(), "transactionCheckMax", (int) job.number("most", 15));
+        return new LinkedHashMap<>();
+    }
+
+    /** Refuses puts, as a broker whose disk is full does, or takes them again. */
+    static Map<String, Object> writable(BrokerController broker, Job job) throws Exception {
+        Object flags = Reflect.call(broker.getMessageStore(), "getRunningFlags");
+        Reflect.call(flags, job.flag("on", true)
+            ? "getAndMakeWriteable" : "getAndMakeNotWriteable");
+        return new LinkedHashMap<>();
+    }
 }

@@ -1,0 +1,31 @@
+"""`reput completion`: what a shell runs to complete reput's words."""
+
+import argparse
+import sys
+
+from reput.jobs.console.options import DONE
+from reput.store_format.faults import StoreError
+
+_SHELLS = ("bash", "zsh", "fish")
+_HELP = """\
+Needs argcomplete (pip install "reput[completion]"). Once, for every shell that is started later:
+  bash   echo 'eval "$(reput completion bash)"' >> ~/.bashrc
+  zsh    echo 'eval "$(reput completion zsh)"' >> ~/.zshrc
+  fish   reput completion fish > ~/.config/fish/completions/reput.fish
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput completion` understands."""
+    parser.epilog = _HELP
+    parser.add_argument("shell", choices=_SHELLS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the shell's code. Raises StoreError where argcomplete is missing."""
+    try:
+        from argcomplete.shell_integration import shellcode
+    except ModuleNotFoundError:
+        raise StoreError("argcomplete is missing: pip install 'reput[completion]'") from None
+    sys.stdout.write(shellcode(["reput"], shell=arguments.shell) + "\n")
+    return DONE

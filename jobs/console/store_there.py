@@ -1,0 +1,71 @@
+"""Whether a store is where it was said to be, asked before Spark starts."""
+
+from collections.abc import Iterator, Mapping
+
+from reput.store_format.faults import StoreError
+from reput.store_format.names import COMMIT_LOG
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import Storage
+
+_UP, _NAMES_MOST, _SHOWN = 4, 200, 3
+
+
+def check_store(store: str, settings: Mapping[str, str]) -> None:
+    """Raise StoreError where STORE has no commitlog; it names the stores that are near.
+
+    Settings may put the log elsewhere: then nothing is asked.
+    """
+    if settings.get("storePathCommitLog"):
+        return
+    storage = storage_for(store)
+    path = storage.resolve(store).rstrip("/")
+    if _has_log(storage, path):
+        return
+    near = list(dict.fromkeys(_near(storage, path)))[:_SHOWN]
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise StoreError(f"{path}/{COMMIT_LOG}: no such folder{hint}")
+
+
+def check_folder(option: str, folder: str) -> None:
+    """Raise StoreError where the folder that an option names is not there."""
+    storage = storage_for(folder)
+    path = storage.resolve(folder)
+    try:
+        storage.list(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(f"{option} {folder}: no such folder") from None
+
+
+def _has_log(storage: Storage, path: str) -> bool:
+    return any(name == COMMIT_LOG and state is None for name, state in listed(storage, path))
+
+
+def _near(storage: Storage, path: str) -> Iterator[str]:
+    """Stores above the path, then below it, or beside one that is not there."""
+    above = path
+    for _ in range(_UP):
+        above = above.rpartition("/")[0]
+        if not above or above.endswith(("/", ":")):
+            break
+        if _has_log(storage, above):
+            yield above
+    below = listed(storage, path)
+    if not below:  # a name with a typo, perhaps
+        from difflib import get_close_matches
+
+        parent, _, name = path.rpartition("/")
+        beside = [each.name for each in listed(storage, parent) if each.state is None]
+        for found in get_close_matches(name, beside, _SHOWN):
+            if _has_log(storage, f"{parent}/{found}"):
+                yield f"{parent}/{found}"
+    yield from _inside(storage, path, 2)
+
+
+def _inside(storage: Storage, path: str, deep: int) -> Iterator[str]:
+    folders = [name for name, state in listed(storage, path)[:_NAMES_MOST] if state is None]
+    for name in folders:
+        if _has_log(storage, f"{path}/{name}"):
+            yield f"{path}/{name}"
+        elif deep > 1:
+            yield from _inside(storage, f"{path}/{name}", deep - 1)

@@ -1,0 +1,43 @@
+"""`reput delayed STORE`: what is due when, and what should have been delivered and never was."""
+
+import argparse
+
+from reput.jobs.console.asking import add_asked_store
+from reput.jobs.console.listed import Shown, at, run_listing
+from reput.jobs.console.texts import camel_case, duration
+from reput.jobs.engine.open_store import Store
+from reput.store_format.fate.answers import DelayedRow
+
+_EPILOG = """\
+state: waiting; late (due before the log's last record); delivered, will be again (the broker's
+offset was not saved after the delivery); never delivered (the broker has gone past it); not
+delivered in this log (the same, but the log ends about then, or damage follows); with --all also
+delivered, and deleted (a timer that was recalled). late: how long before the log's last record it
+was due. docs/fate.md has how deliveries are found.
+"""
+_COLUMNS = (
+    Shown("state", lambda row: row.state, True),
+    Shown("due (UTC)", lambda row: at(row.due), True),
+    Shown("late", lambda row: None if row.late is None else duration(row.late)),
+    Shown("by", lambda row: f"level {row.level}" if row.level else "timer", True),
+    Shown("queueOffset", lambda row: row.queue_offset),
+    Shown("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
+    Shown("unique key", lambda row: row.unique_key, True),
+    Shown("physicalOffset", lambda row: row.physical_offset),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `reput delayed`."""
+    parser.epilog = _EPILOG
+    add_asked_store(parser)
+    parser.add_argument("--all", action="store_true", help="those delivered too")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
+
+    def rows(store: Store) -> list[DelayedRow]:
+        return store.delayed(everything=arguments.all)
+
+    return run_listing(arguments, rows, lambda row: camel_case(row._asdict()), _COLUMNS)

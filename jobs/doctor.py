@@ -1,0 +1,151 @@
+"""`reput doctor`: what this machine has of what reput needs, and what is slow here and why."""
+
+import argparse
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from importlib import metadata
+from typing import NamedTuple
+
+from reput import __version__
+from reput.jobs.console.options import DONE, USAGE, show
+
+_GB = 1_000_000_000
+_LITTLE_DISK, _LITTLE_MEMORY = 2 * _GB, 3 * _GB
+_EXTRAS = (("botocore", "s3"), ("argcomplete", "completion"))
+
+
+class Looked(NamedTuple):
+    """One thing that was looked at. state: ok, slow (it works, but could be faster) or bad."""
+
+    what: str
+    state: str
+    found: str
+    advice: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput doctor` understands."""
+    parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+
+
+def look() -> list[Looked]:
+    """All that is looked at. Nothing is changed, no Spark is started."""
+    return [
+        _python(),
+        _pyspark(),
+        _java(),
+        _classes(),
+        _kernels(),
+        *_disks(),
+        _memory(),
+        *_extras(),
+    ]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, and say what was found: 0; 2 where something is missing that commands need."""
+    looked = look()
+    fine = all(each.state != "bad" for each in looked)
+    lines = [f"reput {__version__} on {platform.platform()}"]
+    for each in looked:
+        lines.append(f"  {each.state:5} {each.what:9} {each.found}")
+        lines += [f"        -> {each.advice}"] if each.advice else []
+    show(arguments, {"fine": fine, "looked": [e._asdict() for e in looked]}, "\n".join(lines))
+    return DONE if fine else USAGE
+
+
+def _python() -> Looked:
+    version = platform.python_version()
+    fitting = (3, 11) <= sys.version_info[:2] <= (3, 12)
+    advice = "" if fitting else "Python 3.11 and 3.12 are tried; others are not"
+    return Looked("Python", "ok" if fitting else "slow", f"{version}, {sys.executable}", advice)
+
+
+def _pyspark() -> Looked:
+    try:
+        return Looked("PySpark", "ok", metadata.version("pyspark"))
+    except metadata.PackageNotFoundError:
+        return Looked("PySpark", "bad", "is not installed", "pip install 'reput[local]'")
+
+
+def _java() -> Looked:
+    from reput.jobs.spark.java import NoJavaError, find_java_home
+
+    try:
+        java = find_java_home()
+    except NoJavaError as error:
+        return Looked("Java", "bad", "none that Spark runs on", str(error))
+    return Looked("Java", "ok", f"{java.version}, {java.home}")
+
+
+def _classes() -> Looked:
+    """The class-data archive, without which Spark takes about twice as long to start."""
+    from reput.jobs.spark.archive import archive_path, is_whole
+    from reput.jobs.spark.java import NoJavaError, find_java_home
+
+    try:
+        archive = archive_path(find_java_home())
+    except (NoJavaError, OSError, ModuleNotFoundError, ImportError):
+        return Looked("classes", "slow", "no archive without Java and PySpark")
+    if archive is None:
+        return Looked(
+            "classes", "slow", "there is no folder that only you can change",
+            "set REPUT_CACHE to a folder of yours: Spark starts in half the time with an archive",
+        )  # fmt: skip
+    if not is_whole(archive):
+        return Looked(
+            "classes", "slow", "Spark's classes are read anew at each start", "reput warm"
+        )
+    return Looked("classes", "ok", str(archive))
+
+
+def _kernels() -> Looked:
+    from reput.store_format.disk.cache_folder import cache_folder
+
+    kept = cache_folder()
+    if kept.path is None:
+        return Looked(
+            "kernels", "slow", "compiled anew at each start: " + "; ".join(kept.refused),
+            "set REPUT_CACHE to a folder that only you can change",
+        )  # fmt: skip
+    made = sum(name.endswith(".nbc") for name in os.listdir(kept.path))
+    if not made:
+        return Looked("kernels", "slow", "the first run compiles them (20 s)", "reput warm")
+    return Looked("kernels", "ok", f"{made} compiled, {kept.path}")
+
+
+def _disks() -> list[Looked]:
+    """The folder for what is only compared, where check and verify derive."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    found = f"{free / _GB:,.1f} GB free in {folder}"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return [Looked("staging", "bad", f"{folder} cannot be written to", "set TMPDIR")]
+    if free < _LITTLE_DISK:
+        advice = "check and verify derive all files there: --staging or TMPDIR names another"
+        return [Looked("staging", "slow", found, advice)]
+    return [Looked("staging", "ok", found)]
+
+
+def _memory() -> Looked:
+    cores = len(os.sched_getaffinity(0))
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    found = f"{cores} cores, {total / _GB:,.1f} GB of memory"
+    if total < _LITTLE_MEMORY:
+        return Looked("machine", "slow", found, "3 GB or more: Spark's JVM alone takes 1 GB")
+    if cores < 2:
+        return Looked("machine", "slow", found, "reading is spread over all cores: one is few")
+    return Looked("machine", "ok", found)
+
+
+def _extras() -> list[Looked]:
+    found = []
+    for package, extra in _EXTRAS:
+        try:
+            found.append(Looked(extra, "ok", f"{package} {metadata.version(package)}"))
+        except metadata.PackageNotFoundError:
+            found.append(Looked(extra, "ok", f"not installed: pip install 'reput[{extra}]'"))
+    return found

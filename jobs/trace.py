@@ -1,0 +1,61 @@
+"""`reput trace STORE --message-id ID`: one message's life, record by record."""
+
+import argparse
+
+from reput.jobs.console.asking import add_asked_store
+from reput.jobs.console.listed import Shown, at, run_listing
+from reput.jobs.console.texts import camel_case
+from reput.jobs.engine.open_store import Store
+from reput.store_format.fate.trace import Event
+
+_EPILOG = """\
+event: put, half, checked, committed, rolled back, op, discarded, delayed, timed, rolled, recalled,
+delivered, retried, dead-lettered; state: how a transaction or a wait that began here stands where
+the log ends. Records are found by the index, and by reading the log where it has gaps; --scan reads
+the whole log.
+"""
+_COLUMNS = (
+    Shown("stored (UTC)", lambda row: at(row.store_timestamp), True),
+    Shown("event", lambda row: row.event, True),
+    Shown("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
+    Shown("queueOffset", lambda row: row.queue_offset),
+    Shown("physicalOffset", lambda row: row.physical_offset),
+    Shown("", lambda row: _details(row), True),
+)
+
+
+def _details(row: Event) -> str:
+    """What only some events have."""
+    words = []
+    if row.real_topic is not None:
+        words.append(f"to {row.real_topic}/{row.real_queue_id}")
+    if row.level is not None:
+        words.append(f"level {row.level}")
+    if row.due is not None:
+        words.append(f"due {at(row.due)}")
+    if row.checks:
+        words.append(f"check {row.checks}")
+    if row.reconsume_times:
+        words.append(f"attempt {row.reconsume_times}")
+    if row.state is not None:
+        words.append(row.state)
+    return ", ".join(words)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `reput trace`."""
+    parser.epilog = _EPILOG
+    add_asked_store(parser)
+    parser.add_argument(
+        "--message-id", metavar="ID", required=True,
+        help="the client's id (UNIQ_KEY) or the broker's, as it is found",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
+
+    def rows(store: Store) -> list[Event]:
+        return store.trace(arguments.message_id, scan=arguments.scan)
+
+    return run_listing(arguments, rows, lambda row: camel_case(row._asdict()), _COLUMNS)

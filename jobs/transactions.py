@@ -1,0 +1,43 @@
+"""`reput transactions STORE`: which half messages are pending, and what became of the others."""
+
+import argparse
+
+from reput.jobs.console.asking import add_asked_store
+from reput.jobs.console.listed import Shown, at, run_listing
+from reput.jobs.console.texts import camel_case, duration
+from reput.jobs.engine.open_store import Store
+from reput.store_format.fate.answers import TransactionRow
+
+_EPILOG = """\
+state: pending; discarded (checked too often, moved to TRANS_CHECK_MAX_TIME_TOPIC); abandoned (the
+broker has gone past it and will not check it); with --all also committed and rolled back. age: from
+bornTimestamp to the log's last record. checks: TRANSACTION_CHECK_TIMES; copies: how often the
+broker has appended the half message again. docs/fate.md has what the log tells, and what not.
+"""
+_COLUMNS = (
+    Shown("state", lambda row: row.state, True),
+    Shown("born (UTC)", lambda row: at(row.born_timestamp), True),
+    Shown("age", lambda row: duration(row.age)),
+    Shown("checks", lambda row: row.checks),
+    Shown("copies", lambda row: row.copies),
+    Shown("topic/queue", lambda row: f"{row.topic}/{row.queue_id}", True),
+    Shown("producer group", lambda row: row.producer_group, True),
+    Shown("unique key", lambda row: row.unique_key, True),
+    Shown("physicalOffset", lambda row: row.physical_offset),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `reput transactions`."""
+    parser.epilog = _EPILOG
+    add_asked_store(parser)
+    parser.add_argument("--all", action="store_true", help="those committed and rolled back too")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List on standard output; returns the exit code. Raises StoreError, SettingError, OSError."""
+
+    def rows(store: Store) -> list[TransactionRow]:
+        return store.transactions(everything=arguments.all)
+
+    return run_listing(arguments, rows, lambda row: camel_case(row._asdict()), _COLUMNS)

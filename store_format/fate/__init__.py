@@ -1,0 +1,1 @@
+"""What became of messages: transactions, delayed ones and timers, one message's life."""

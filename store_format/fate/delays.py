@@ -1,0 +1,176 @@
+"""What became of delayed messages: those of the delay levels, and those of the timer wheel.
+
+A delayed message stands in SCHEDULE_TOPIC_XXXX, in the queue of its level, until the broker
+appends it to its real queue (ScheduleMessageService). It has read each level's queue up to the
+offset in config/delayOffset.json. 5.0.0 to 5.3.2 go on to the next message where a delivery fails
+(#9248), and any release does so where the message itself cannot be delivered. Nothing in the store
+says so: but the delivered record is missing.
+
+A timer message stands in rmq_sys_wheel_timer (TimerMessageStore). The broker has read that queue
+up to config/timercheck's lastTimerQueueOffset, and has delivered what was due before its
+lastReadTimeMs. What is due in some days is put back into the topic now and then (a roll).
+
+What is delivered has the topic, queue id, UNIQ_KEY, bornTimestamp and reconsumeTimes that were to
+be (a mark's `home`). Several messages may have the same ones; then the oldest is the delivered one.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.fate.gather import SKIPPED_MOST, Gathered, Marks, Skipped
+from reput.store_format.fate.marks import (
+    BAD_OUT,
+    BAD_REAL_QID,
+    NO_REAL_TOPIC,
+    NONE,
+    OTHER,
+    SCHEDULE,
+    WHEEL,
+)
+
+# Up to so long after a message was due its delivery may be on its way.
+_ON_ITS_WAY_MS = 10_000
+_UNDELIVERABLE = BAD_REAL_QID | NO_REAL_TOPIC | BAD_OUT
+
+
+class State(StrEnum):
+    """How a delayed message stands where the log ends."""
+
+    WAITING = "waiting"
+    LATE = "late"  # due before the log's last record, and not yet read by the broker
+    DELIVERED = "delivered"
+    REPEATED = "delivered, will be again"  # the broker's offset was not saved after the delivery
+    DELETED = "deleted"  # a timer message that a producer recalled (TIMER_DEL_UNIQKEY)
+    NEVER = "never delivered"  # the broker has gone past it
+    # As NEVER, but the log ends about when it was due, or damage follows the message: the delivered
+    # record may be lost, or was not yet there when a running broker's store was copied.
+    UNSURE = "not delivered in this log"
+
+
+class Delayed(NamedTuple):
+    """One delayed message by its place in the log."""
+
+    state: State
+    physical_offset: int
+    level: int  # 0: of the timer wheel
+    queue_offset: int
+    due: int  # milliseconds
+    delivery: int  # physical offset of the delivered record, NONE without one
+
+
+class Read(NamedTuple):
+    """How far a broker has gone, by its own files. None: there is no such file."""
+
+    levels: Mapping[int, int] | None  # delayOffset.json: by level the next queue offset
+    timer_position: int | None  # timercheck's lastTimerQueueOffset
+    timer_read: int  # and its lastReadTimeMs
+    stopped: bool  # there is no file `abort`: what is in these files belongs to this log's end
+
+
+def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
+    """Which marks tell of delayed messages and of deliveries."""
+    waits = _waits(marks)
+    waits |= (marks["kind"] == OTHER) & (marks["sentOn"] == 1)
+    return waits
+
+
+def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterator[Delayed]:
+    """All delayed messages that the log has and a broker can deliver, by their places.
+
+    delays: each level's milliseconds. Holds what was gathered, and some numbers a message.
+    """
+    marks, last = gathered.marks, gathered.last_timestamp
+    waits = _waits(marks)
+    deletes = waits & (marks["deletes"] != 0)
+    asks = marks[deletes]
+    marks = marks[~(deletes | waits & (marks["flaws"] & _UNDELIVERABLE != 0))]
+    deliveries, superseded = _deliveries(marks)
+    for i in np.flatnonzero(_waits(marks) & ~superseded).tolist():
+        mark = marks[i]
+        place, offset = int(mark["physicalOffset"]), int(mark["queueOffset"])
+        if mark["kind"] == WHEEL:
+            level, due = 0, int(mark["out"])
+            told = read.timer_position
+            passed = told is not None and offset < told and due < read.timer_read
+        else:
+            level = int(mark["queueId"]) + 1
+            if level not in delays:
+                continue
+            due = int(mark["storeTimestamp"]) + delays[level]
+            passed = read.levels is not None and offset < read.levels.get(level, 0)
+        delivery = int(deliveries[i])
+        sure = (read.stopped or due + _ON_ITS_WAY_MS < last) and place >= gathered.unread_to
+        state = _state(delivery != NONE, passed, due < last, sure)
+        if level == 0 and delivery == NONE and passed and _deleted(mark, asks):
+            state = State.DELETED
+        yield Delayed(state, place, level, offset, due, delivery)
+
+
+def unread(gathered: Gathered, delays: Mapping[int, int]) -> list[Skipped]:
+    """Messages in queues of the schedule topic that are no level's, which brokers do not read."""
+    marks = gathered.marks
+    level = marks["queueId"].astype(np.int64) + 1
+    wrong = (marks["kind"] == SCHEDULE) & ~np.isin(level, list(delays))
+    reason = f"is none of the {len(delays)} levels of messageDelayLevel: brokers do not read it"
+    return [
+        Skipped(int(mark["physicalOffset"]), "queueId", reason)
+        for mark in marks[wrong][:SKIPPED_MOST]
+    ]
+
+
+def _waits(marks: Marks) -> npt.NDArray[np.bool_]:
+    waits: npt.NDArray[np.bool_] = (marks["kind"] == SCHEDULE) | (marks["kind"] == WHEEL)
+    return waits
+
+
+def _state(delivered: bool, passed: bool, was_due: bool, sure: bool) -> State:
+    if delivered:
+        return State.DELIVERED if passed else State.REPEATED
+    if not passed:
+        return State.LATE if was_due else State.WAITING
+    return State.NEVER if sure else State.UNSURE
+
+
+def _deleted(mark: Any, asks: Marks) -> bool:
+    """Whether a message of the timer wheel was recalled.
+
+    What recalls it names its UNIQ_KEY, from 5.3.2 on with the topic before it, and is due at the
+    same time (TimerMessageStore.buildDeleteKey).
+    """
+    names = (asks["deletes"] == mark["key"]) | (asks["deletes"] == mark["deletedBy"])
+    return bool(mark["key"] != 0 and np.any(names & (asks["out"] == mark["out"])))
+
+
+def _deliveries(marks: Marks) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """For each mark the place of its delivered record, or NONE; and whether it was put back into
+    the timer topic, so that another mark stands for it.
+    """
+    found = np.full(len(marks), NONE, np.int64)
+    superseded = np.zeros(len(marks), np.bool_)
+    if not len(marks):
+        return found, superseded
+    order = np.lexsort((marks["physicalOffset"], marks["home"]))
+    homes, delivered = marks["home"][order], ~_waits(marks)[order]
+    starts = np.flatnonzero(np.append(True, homes[1:] != homes[:-1]))
+    stops = np.append(starts[1:], len(homes))
+    # Nearly all are a pair: one that waited, and its delivery.
+    two = stops - starts == 2
+    pairs = starts[two][~delivered[starts[two]] & delivered[starts[two] + 1]]
+    found[order[pairs]] = marks["physicalOffset"][order[pairs + 1]]
+    more = (stops - starts > 1) & ~np.isin(starts, pairs)
+    for start, stop in zip(starts[more].tolist(), stops[more].tolist(), strict=True):
+        waiting: deque[int] = deque()
+        for i in order[start:stop].tolist():
+            if marks["kind"][i] == OTHER:
+                if waiting:
+                    found[waiting.popleft()] = marks["physicalOffset"][i]
+                continue
+            if marks["rolled"][i] and waiting:
+                superseded[waiting.popleft()] = True
+            waiting.append(i)
+    return found, superseded

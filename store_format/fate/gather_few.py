@@ -1,0 +1,86 @@
+"""The marks of records whose places are known, by index and queue, without a walk of the log."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import numpy as np
+
+from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.fate.gather import ENDED, Gathered, Marks, named_by_op
+from reput.store_format.fate.marks import HALF, MARK, NAMED, OP, mark_records
+from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
+
+
+def gather_few(
+    log: LogReader,
+    places: Iterable[int],
+    op_queue: Callable[[], QueueReader],
+    split: bool,
+    near_end: int,
+) -> Gathered:
+    """As `gather`, of one message's records.
+
+    op_queue: asked for where there is a half message; the op messages behind the first one are read
+    until each is named. near_end: where a record stands near the log's end, 0 where that is not
+    known. Raises NoRecord, NotInLog, BadQueue.
+    """
+    marks = [_mark(log, place, split) for place in sorted(set(places))]
+    halves = [each for each in marks if each["kind"][0] == HALF]
+    ended = [np.zeros(0, ENDED)]
+    wanted = {int(half["queueOffset"][0]) for half in halves}
+    if halves:
+        first = int(halves[0]["physicalOffset"][0])
+        ops = op_queue()
+        for entry in ops.entries(_position_after(ops, first)):
+            if not wanted:
+                break
+            record = log.record_at(entry.physical_offset)
+            named, _ = named_by_op(
+                record.physical_offset, record.store_timestamp, record.properties, log.body(record)
+            )
+            named = named[np.isin(named["halfOffset"], list(wanted))]
+            if len(named):
+                wanted -= set(named["halfOffset"].tolist())
+                ended.append(named)
+                op = np.zeros(1, MARK)
+                op["kind"], op["physicalOffset"] = OP, record.physical_offset
+                marks.append(op)
+    found = np.concatenate([np.zeros(0, MARK), *marks])
+    found = found[np.argsort(found["physicalOffset"], kind="stable")]
+    return Gathered(found, np.concatenate(ended), [], 0, _last_timestamp(log, near_end), [], 0)
+
+
+def _mark(log: LogReader, place: int, split: bool) -> Marks:
+    """The mark (MARK, one) of the record at a place."""
+    mark: Marks = np.zeros(1, MARK)
+    for step in log.steps(place, place + 1):
+        mark_records(step.window, step.rows, split, True, np.empty((NAMED, 2), np.int64), mark)
+    return mark
+
+
+def _last_timestamp(log: LogReader, near_end: int) -> int:
+    """The store time of the log's last record, 0 without one.
+
+    It is walked to from `near_end`, or through the last segment that has a record.
+    """
+    for start in (near_end, *(segment.start for segment in reversed(log.segments))):
+        last = 0
+        with suppress(NoRecord, NotInLog):  # what stands before damage counts
+            for step in log.steps(start):
+                last = int(step.rows["storeTimestamp"][-1])
+        if last:
+            return last
+    return 0
+
+
+def _position_after(queue: QueueReader, place: int) -> int:
+    """The first position of a queue whose message stands behind a place in the log."""
+    low, high = 0, queue.maximum()
+    while low < high:
+        middle = (low + high) // 2
+        entry = next(queue.entries(middle, high), None)  # the first that the queue still has
+        if entry is None or entry.physical_offset > place:
+            high = middle
+        else:
+            low = entry.position + 1
+    return low

@@ -1,0 +1,184 @@
+"""One message's life: each record that the log has of it, and what that record says.
+
+A message is followed by its UNIQ_KEY, which delays, retries, dead letters and transactions keep;
+one without a UNIQ_KEY by ORIGIN_MESSAGE_ID, which a retry has. Op messages are followed by the
+queue offsets that they name.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.derive.queue_table import RETRY_PREFIX
+from reput.store_format.fate import delays, transactions
+from reput.store_format.fate.delays import Read
+from reput.store_format.fate.gather import Gathered, Marks
+from reput.store_format.fate.marks import (
+    DISCARDED,
+    HALF,
+    OP,
+    OTHER,
+    SCHEDULE,
+    WHEEL,
+    hash_text,
+)
+from reput.store_format.layouts import (
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_PREPARED,
+    SYS_TRANSACTION_ROLLBACK,
+)
+from reput.store_format.log.reader import LogReader, Record
+from reput.store_format.message.property_text import parse_properties
+
+_RETRY = RETRY_PREFIX.tobytes().decode()
+_DLQ_PREFIX = "%DLQ%"  # MixAll.DLQ_GROUP_TOPIC_PREFIX
+
+
+class Event(NamedTuple):
+    """One step of a message's life, and the record that tells it. Times in milliseconds."""
+
+    event: str  # see docs/fate.md
+    store_timestamp: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    real_topic: str | None  # where it is to be: of one that waits, or is a half message
+    real_queue_id: str | None
+    due: int | None
+    level: int | None
+    reconsume_times: int
+    checks: int | None
+    state: str | None  # how a wait or a transaction that began here has ended
+
+
+class Known(NamedTuple):
+    """What a store says besides its log."""
+
+    split: bool  # Profile.split_properties
+    delays: Mapping[int, int]  # each level's milliseconds
+    read: Read  # how far the broker has delivered
+    half_position: int  # and checked half messages
+
+
+class Follows:
+    """Which marks may be of a message; op messages count once it has been a half message."""
+
+    def __init__(self, unique_key: str, origin_id: str) -> None:
+        """origin_id: a broker's id, in capitals as brokers write it; "" for none."""
+        self.unique_key, self.origin_id = unique_key, origin_id
+        self._key = np.uint64(hash_text(unique_key.encode()))
+        self._origin = np.uint64(hash_text(origin_id.encode()))
+        self._half = False
+
+    def __call__(self, marks: Marks) -> npt.NDArray[np.bool_]:
+        own: npt.NDArray[np.bool_] = np.zeros(len(marks), np.bool_)
+        if self._key:
+            own |= marks["key"] == self._key
+        if self._origin:
+            own |= marks["origin"] == self._origin
+        self._half = self._half or bool(np.any(own & (marks["kind"] == HALF)))
+        if self._half:
+            own |= marks["kind"] == OP
+        return own
+
+    def admits(self, properties: Mapping[str, str]) -> bool:
+        """Whether it is the message, and no other one whose hash is the same."""
+        if self.unique_key and properties.get("UNIQ_KEY") == self.unique_key:
+            return True
+        return bool(self.origin_id) and properties.get("ORIGIN_MESSAGE_ID") == self.origin_id
+
+
+def events(log: LogReader, gathered: Gathered, follows: Follows, known: Known) -> list[Event]:
+    """The steps that gathered marks tell, in the log's order; their records are read again."""
+    marks, records = gathered.marks, {}
+    for i in np.flatnonzero(marks["kind"] != OP).tolist():
+        record = log.record_at(int(marks["physicalOffset"][i]))
+        properties = parse_properties(record.properties, known.split)
+        if follows.admits(properties):
+            records[i] = record, properties
+    half = [int(marks["queueOffset"][i]) for i in records if marks["kind"][i] == HALF]
+    named = gathered.ended[np.isin(gathered.ended["halfOffset"], half)]
+    ops = np.isin(marks["physicalOffset"], named["physicalOffset"])
+    chosen = np.flatnonzero(ops | np.isin(np.arange(len(marks)), list(records)))
+    own = gathered._replace(marks=marks[chosen], ended=named)
+    states: dict[int, str] = {}
+    for transaction in transactions.resolve(own, known.half_position):
+        states[transaction.first] = transaction.state
+    for delayed in delays.resolve(own, known.delays, known.read):
+        states[delayed.physical_offset] = delayed.state
+    found: list[Event] = []
+    waiting: dict[int, deque[int]] = {}
+    for i in chosen.tolist():
+        if i in records:
+            record, properties = records[i]
+            found += _events(marks[i], record, properties, waiting, known.delays, states)
+        else:
+            record = log.record_at(int(marks["physicalOffset"][i]))
+            found.append(_event("op", record, {}, None, None, None, None))
+    return found
+
+
+def _events(
+    mark: Any, record: Record, properties: dict[str, str], waiting: dict[int, deque[int]],
+    delay_levels: Mapping[int, int], states: dict[int, str],
+) -> list[Event]:  # fmt: skip
+    kind, home = int(mark["kind"]), int(mark["home"])
+    state = states.get(record.physical_offset)
+    level = due = checks = None
+    names = []
+    if record.transaction == SYS_TRANSACTION_ROLLBACK:
+        names.append("rolled back")
+    elif record.transaction == SYS_TRANSACTION_PREPARED:
+        names.append("half")
+    elif record.transaction == SYS_TRANSACTION_COMMIT and not waiting.get(home):
+        names.append("committed")
+    if kind == HALF:
+        checks = int(mark["checks"])
+        names.append("checked" if checks else "half")
+    elif kind == DISCARDED:
+        checks = int(mark["checks"])
+        names.append("discarded")
+    elif kind == SCHEDULE:
+        level = record.queue_id + 1
+        if level in delay_levels:
+            due = record.store_timestamp + delay_levels[level]
+        names.append("delayed")
+        waiting.setdefault(home, deque()).append(record.physical_offset)
+    elif kind == WHEEL:
+        due = int(mark["out"])
+        names.append("rolled" if mark["rolled"] else "timed")
+        if mark["deletes"]:
+            names = ["recalled"]
+        elif not (mark["rolled"] and waiting.get(home)):
+            waiting.setdefault(home, deque()).append(record.physical_offset)
+    elif kind == OTHER and not names:
+        names.append(_at_home(record, waiting.get(home)))
+    if waiting.get(home) and kind == OTHER:
+        waiting[home].popleft()
+    return [_event(name, record, properties, level, due, checks, state) for name in names]
+
+
+def _at_home(record: Record, waiting: deque[int] | None) -> str:
+    """What a record in a topic that is none of the broker's own services tells."""
+    if record.topic.startswith(_RETRY):
+        return "retried"
+    if record.topic.startswith(_DLQ_PREFIX):
+        return "dead-lettered"
+    return "delivered" if waiting else "put"
+
+
+def _event(
+    name: str, record: Record, properties: dict[str, str], level: int | None, due: int | None,
+    checks: int | None, state: str | None,
+) -> Event:  # fmt: skip
+    waits = level is not None or due is not None or checks is not None
+    return Event(
+        name, record.store_timestamp, record.topic, record.queue_id, record.queue_offset,
+        record.physical_offset, properties.get("REAL_TOPIC") if waits else None,
+        properties.get("REAL_QID") if waits else None, due, level, record.reconsume_times, checks,
+        state,
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""Small logs written record by record, as a broker's services write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from reput.store_format.derive.rules import record_rules
+from reput.store_format.fate.gather import Gathered, Keep, gather
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.segments import find_segments
+from reput.store_format.release.profiles import profile
+from tests.logs.encoder import Message, encode, properties
+from tests.memory_storage import MemoryStorage
+
+HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+DISCARDED, SCHEDULE, WHEEL = (
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+    "SCHEDULE_TOPIC_XXXX",
+    "rmq_sys_wheel_timer",
+)
+T0 = 1_700_000_000_000
+SEGMENT = 1 << 16
+
+
+@dataclass
+class SmallLog:
+    """Appends records; each call gives the record's physical offset."""
+
+    start: int = 0
+    raw: bytearray = field(default_factory=bytearray)
+    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    now: int = T0
+
+    def put(self, topic: str, queue_id: int = 0, *pairs: tuple[str, str], **more: object) -> int:
+        position = self.positions.get((topic, queue_id), 0)
+        self.positions[topic, queue_id] = position + 1
+        message = Message(
+            topic=topic, queue_id=queue_id, queue_offset=position, properties=properties(*pairs),
+            store_timestamp=self.now, body=b"secret body",
+        )  # fmt: skip
+        at = self.start + len(self.raw)
+        self.raw += encode(replace(message, **more), at)  # type: ignore[arg-type]
+        self.now += 1000
+        return at
+
+    def half(self, key: str, *pairs: tuple[str, str], **more: object) -> int:
+        own = (("UNIQ_KEY", key), ("REAL_TOPIC", "Orders"), ("REAL_QID", "1"), ("PGROUP", "shop"))
+        return self.put(HALF, 0, *own, *pairs, **more)
+
+    def commit(self, half: int, key: str, topic: str = "Orders", queue_id: int = 1) -> int:
+        own = (("UNIQ_KEY", key), ("REAL_TOPIC", "Orders"), ("REAL_QID", "1"))
+        return self.put(topic, queue_id, *own, sys_flag=8, prepared_transaction_offset=half)
+
+    def op(self, body: bytes, tag: str = "d") -> int:
+        return self.put(OP, 0, ("TAGS", tag), body=body)
+
+    def delay(self, key: str, level: int, topic: str = "Orders", **more: object) -> int:
+        own = (("UNIQ_KEY", key), ("DELAY", str(level)), ("REAL_TOPIC", topic), ("REAL_QID", "1"))
+        return self.put(SCHEDULE, level - 1, *own, **more)
+
+    def timer(self, key: str, out: int | str, *pairs: tuple[str, str], **more: object) -> int:
+        own = (("UNIQ_KEY", key), ("TIMER_OUT_MS", str(out)), ("REAL_TOPIC", "Orders"))
+        return self.put(WHEEL, 0, *own, ("REAL_QID", "1"), *pairs, **more)
+
+    def deliver(self, key: str, topic: str = "Orders", queue_id: int = 1, **more: object) -> int:
+        own = (("UNIQ_KEY", key), ("REAL_TOPIC", topic), ("REAL_QID", "1"))
+        return self.put(topic, queue_id, *own, **more)
+
+    def files(self) -> dict[str, bytes]:
+        assert len(self.raw) < SEGMENT
+        return {f"store/commitlog/{self.start:020d}": bytes(self.raw.ljust(SEGMENT, b"\0"))}
+
+    def reader(self) -> LogReader:
+        storage = MemoryStorage(self.files())
+        segments = find_segments(storage, ["store/commitlog"], SEGMENT)
+        return LogReader(storage, segments, record_rules(profile("5.3.3")))
+
+    def gather(self, keep: Keep, told: Callable[[int], None] | None = None) -> Gathered:
+        return gather(self.reader(), keep, split=False, told=told)

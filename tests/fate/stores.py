@@ -1,0 +1,25 @@
+"""Stores of real brokers, in whose lives every fate of a message occurs (`make lived-stores`)."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+ARCHIVES = Path(__file__).parent / "stores"
+SUFFIX = ".tar.xz"
+LIVED = ("live_4.9.7", "live_5.3.3")
+SKIPPED = "skipped_5.2.0"
+
+# What is kept of a store: the log, what finds messages in it, and how far the broker had come.
+KEPT = ("commitlog", "consumequeue", "index")
+KEPT_OF_CONFIG = ("delayOffset.json", "consumerOffset.json", "topics.json", "timercheck")
+
+
+def unpack(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The store, and what was done in it: tests.rocketmq.fates.Done as JSON."""
+    with tarfile.open(ARCHIVES / f"{name}{SUFFIX}") as packed:
+        packed.extractall(folder, filter="data")
+    done: dict[str, Any] = json.loads((folder / "done.json").read_text())
+    return folder / "store", done

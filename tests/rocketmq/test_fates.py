@@ -1,0 +1,36 @@
+"""Brokers live every fate of a message; what is told of their stores is what was done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fate.judge import compare_done, compare_skipped
+from tests.rocketmq import build
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.fates import live, skipped
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+def test_what_was_done_is_told(version: str, tmp_path: Path) -> None:
+    if reason := build.missing(version):
+        pytest.skip(reason)
+    with Driver(version) as client:
+        done = live(version, tmp_path / "store", client)
+    compare_done(tmp_path / "store", vars(done))
+
+
+# Which release goes on past a delivery that failed (#9248): 5.0.0 to 5.3.2.
+@pytest.mark.parametrize(
+    ("version", "told"), [("5.2.0", "never delivered"), ("5.3.3", "delivered")]
+)
+def test_what_is_due_while_a_broker_refuses_puts(version: str, told: str, tmp_path: Path) -> None:
+    if reason := build.missing(version):
+        pytest.skip(reason)
+    with Driver(version) as client:
+        done = skipped(version, tmp_path / "store", client)
+    states = {"before": "delivered", "meanwhile": told, "after": "delivered"}
+    compare_skipped(tmp_path / "store", {"delays": done}, states)

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,23 @@ def test_a_deleted_topic_is_found_in_the_log(small: Asked, capsys: Any) -> None:
     assert (found["%DLQ%g"]["kind"], found["%DLQ%g"]["messages"]) == ("dlq", 0)
 
 
+def test_rates_count_each_message_once(tmp_path: Path, capsys: Any) -> None:
+    store = Asked("small_all_4.9.7", tmp_path)
+    with store.open() as opened:
+        topics = {row.topic: row for row in opened.topics()}
+        messages = {name: [m.store_timestamp for m in opened.messages(name)] for name in topics}
+    _, rows, _ = asked(capsys, "topics", str(store.path), "--rates", "5")
+    assert {row["topic"] for row in rows} == set(topics)
+    for row in rows:
+        times = messages[row["topic"]]
+        assert sum(row["messages"]) == len(times)
+        if times == sorted(times):
+            edges = [row["begin"] + row["width"] * n for n in range(6)]
+            assert row["messages"] == [
+                sum(a <= time < b for time in times) for a, b in pairwise(edges)
+            ]
+
+
 def test_groups_have_their_lag(small: Asked, capsys: Any) -> None:
     with small.open() as opened:
         row = max(opened.queues(), key=lambda each: each.messages)
@@ -112,6 +130,21 @@ def test_groups_have_their_lag(small: Asked, capsys: Any) -> None:
     code, rows, said = asked(capsys, "groups", str(small.path))
     assert (code, rows) == (0, [])
     assert "consumerOffset.json: is no JSON" in said
+
+
+def test_names_that_no_broker_gives_are_no_queues(small: Asked, capsys: Any) -> None:
+    _, whole, _ = asked(capsys, "queues", str(small.path))
+    folder = small.path / "consumequeue" / whole[0]["topic"]
+    for name in ("\u00b2", "007", "+1", "9" * 200, "x"):
+        (folder / name).mkdir()
+    (folder / "99").write_bytes(b"")
+    (small.path / "consumequeue" / "stray").write_bytes(b"")
+    _, rows, said = asked(capsys, "queues", str(small.path))
+    assert (rows, said) == (whole, "")
+    (small.path / "config").mkdir(exist_ok=True)
+    table = {"offsetTable": {"T@G": {"\u00b2": 1, "9" * 5000: 2, "0": "x"}, "T": {"0": 1}}}
+    (small.path / "config" / "consumerOffset.json").write_text(json.dumps(table))
+    assert asked(capsys, "groups", str(small.path))[:2] == (0, [])
 
 
 def test_a_topic_is_known_by_its_name() -> None:

@@ -58,10 +58,12 @@ def by_time(
         first, stop = 0, None
         if begin is not None:
             first = queue.position_by_time(begin, Boundary.LOWER, store.log, BY_STORE_TIMES)
-        if end is not None:  # entries that a filter leaves out do not show that the end is passed
-            last = queue.position_by_time(end, Boundary.UPPER, store.log, BY_STORE_TIMES)
-            stop = last + 1
+        if end is not None and may_match is not None:
+            # entries that are left out unread do not show that the end is passed
+            stop = queue.position_by_time(end, Boundary.UPPER, store.log, BY_STORE_TIMES) + 1
         for message in _entries(store, queue, topic, first, stop, told, may_match):
+            if may_match is None and end is not None and message.store_timestamp > end:
+                return
             if within(message, begin, end) and (chosen is None or message.wanted_by(chosen)):
                 yield message
 

@@ -12,7 +12,7 @@ _SAYS = ("tests/filter/test_sql.py", "-k", "test_what_rocketmq_says")
 _AT_ONCE = (
     "tests/filter/test_sql.py",
     "-k",
-    "at_once or any_bytes or last_counts or long_expression",
+    "at_once or any_bytes or last_counts or rounded",
 )
 _TAGS, _GREPPED = ("tests/filter/test_tags.py",), ("tests/filter/test_grep.py",)
 _BODY, _SHARE = ("tests/message/test_bodies.py",), ("tests/consumers/test_allocation.py",)

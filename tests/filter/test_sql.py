@@ -199,3 +199,9 @@ def test_all_of_several_filters() -> None:
     both = AllOf(tag_filter("A || B"), wanted("a > 4.5"))
     assert says(both, raw) == [True, False, False, True]
     assert both.judge(step_of(raw), False).tolist() == [1, 0, 0, Verdict.ASK]
+
+
+def test_a_between_with_a_missing_bound_is_neither_true_nor_false() -> None:
+    assert not matches("a BETWEEN b AND 7", {"a": "5"})
+    assert not matches("NOT (a BETWEEN b AND 7)", {"a": "5"})
+    assert matches("a NOT BETWEEN b AND 7", {"a": "8"})

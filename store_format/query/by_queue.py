@@ -14,6 +14,7 @@ from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.scan import needle_of, scan
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.query.told import Told
+from reput.store_format.release.foreign import QUEUE_EXT
 from reput.store_format.release.profiles import RELEASES, profile
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ def by_time(
             if within(message, begin, end) and (chosen is None or message.wanted_by(chosen)):
                 yield message
 
-    # on the schedule topic an entry's tagsCode is a time
-    may_match = None if topic == SCHEDULE_TOPIC else getattr(chosen, "may_match", None)
+    may_match = getattr(chosen, "may_match", None)
+    if topic == SCHEDULE_TOPIC or store.folders(f"/{QUEUE_EXT}"):
+        may_match = None  # an entry's tagsCode is a time, or a place in the ext files
     queues = None if from_log else _queues(store, topic, queue_id, told)
     return _messages(
         store, topic, queue_id, queues, some, lambda each: within(each, begin, end), told, chosen

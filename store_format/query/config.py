@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reput.store_format.names import CONFIG
+from reput.store_format.query.opened import is_queue_id
 from reput.store_format.query.told import Told
 from reput.store_format.storage.protocol import Storage
 
@@ -34,7 +35,7 @@ def consumer_offsets(storage: Storage, store: str, told: Told) -> Offsets:
             found[group, topic] = {
                 int(queue): offset
                 for queue, offset in queues.items()
-                if queue.isdigit() and isinstance(offset, int)
+                if is_queue_id(queue) and isinstance(offset, int)
             }
     return found
 

@@ -21,6 +21,11 @@ from reput.store_format.storage.protocol import ANY_TIME, FileState, Listed, Rea
 NEWEST = RELEASES[-1]
 
 
+def is_queue_id(name: str) -> bool:
+    """Whether a name is a queue's id as a broker writes it."""
+    return name.isascii() and name.isdigit() and name == name[:10].lstrip("0").rjust(1, "0")
+
+
 class Growing:
     """A storage whose files may be written to while they are read, as a running broker does."""
 
@@ -115,7 +120,7 @@ class OpenedStore:
                     names = self.folders(queue_folder("", topic, 0, batch).rpartition("/")[0])
                 except UnsafeName:
                     return []
-                found += [(int(name), batch) for name in names if name.isdigit()]
+                found += [(int(name), batch) for name in names if is_queue_id(name)]
             self._queues_of[topic] = sorted(found)
         return self._queues_of[topic]
 

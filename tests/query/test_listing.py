@@ -132,6 +132,21 @@ def test_groups_have_their_lag(small: Asked, capsys: Any) -> None:
     assert "consumerOffset.json: is no JSON" in said
 
 
+def test_names_that_no_broker_gives_are_no_queues(small: Asked, capsys: Any) -> None:
+    _, whole, _ = asked(capsys, "queues", str(small.path))
+    folder = small.path / "consumequeue" / whole[0]["topic"]
+    for name in ("\u00b2", "007", "+1", "9" * 200, "x"):
+        (folder / name).mkdir()
+    (folder / "99").write_bytes(b"")
+    (small.path / "consumequeue" / "stray").write_bytes(b"")
+    _, rows, said = asked(capsys, "queues", str(small.path))
+    assert (rows, said) == (whole, "")
+    (small.path / "config").mkdir(exist_ok=True)
+    table = {"offsetTable": {"T@G": {"\u00b2": 1, "9" * 5000: 2, "0": "x"}, "T": {"0": 1}}}
+    (small.path / "config" / "consumerOffset.json").write_text(json.dumps(table))
+    assert asked(capsys, "groups", str(small.path))[:2] == (0, [])
+
+
 def test_a_topic_is_known_by_its_name() -> None:
     names = {
         "Orders": "normal", "%RETRY%g": "retry", "%DLQ%g": "dlq", "%LMQ%x": "lmq",

@@ -173,6 +173,14 @@ def test_the_text_that_rocketmq_ignores_is_told() -> None:
     assert wanted("a = 1\n b = 2").rest == (2, 2)
 
 
+@pytest.mark.parametrize("number", ["0.74391500080636083", "0.77835337406812415", "123456789.5"])
+def test_numbers_at_once_are_rounded_as_java_rounds(number: str) -> None:
+    """In the first two, digits divided by a power of ten would be rounded twice."""
+    assert matches(f"a = {number}", {"a": number})
+    assert not matches(f"a > {number} OR a < {number}", {"a": number})
+    assert matches("a < b", {"a": "-0", "b": "0"})  # as doubles, they differ in Java
+
+
 def test_of_two_properties_of_one_name_the_last_counts() -> None:
     assert says(wanted("a = '2'"), [b"a\x011\x02a\x012\x02", b"a\x012\x02a\x011\x02"]) == [
         True,
@@ -191,3 +199,9 @@ def test_all_of_several_filters() -> None:
     both = AllOf(tag_filter("A || B"), wanted("a > 4.5"))
     assert says(both, raw) == [True, False, False, True]
     assert both.judge(step_of(raw), False).tolist() == [1, 0, 0, Verdict.ASK]
+
+
+def test_a_between_with_a_missing_bound_is_neither_true_nor_false() -> None:
+    assert not matches("a BETWEEN b AND 7", {"a": "5"})
+    assert not matches("NOT (a BETWEEN b AND 7)", {"a": "5"})
+    assert matches("a NOT BETWEEN b AND 7", {"a": "8"})

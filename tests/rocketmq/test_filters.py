@@ -170,7 +170,8 @@ def test_bodies_of_a_real_client(
         Driver(release, jvm=(f"-Drocketmq.message.compressType={kind}",)) as driver,
     ):
         client = Client(driver, broker.namesrv)
-        client.send([{"t": topic, "q": n % 4, "b": 5000 * (n % 3), "bs": n} for n in range(1, 13)])
+        sizes = [10 + 5000 * (n % 3) for n in range(12)]
+        client.send([{"t": topic, "q": n % 4, "b": b, "bs": n} for n, b in enumerate(sizes)])
         told = {row[4]: row[5] for row in client.read((topic,))}
         broker.stop()
     storage = LocalStorage()

@@ -3,10 +3,10 @@
 import argparse
 from typing import Any
 
-from reput.jobs.console.asking import add_asked_store
+from reput.jobs.console.asking import add_asked_store, number
 from reput.jobs.console.listed import Shown, at, run_listing
 from reput.jobs.engine.open_store import Store
-from reput.store_format.query.listing import TopicRow
+from reput.store_format.query.listing import RateRow, TopicRow
 
 _EPILOG = """\
 kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in
@@ -23,12 +23,22 @@ _COLUMNS = (
     Shown("newest (UTC)", lambda row: at(row.max_timestamp), True),
     Shown("", lambda row: "not configured" if row.configured is False else "", True),
 )
+_RATE_COLUMNS = (
+    Shown("topic", lambda row: row.topic, True),
+    Shown("from (UTC)", lambda row: at(row.begin), True),
+    Shown("span s", lambda row: f"{row.width / 1000:g}"),
+    Shown("messages in each span", lambda row: " ".join(map(str, row.messages)), True),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `reput topics`."""
     parser.epilog = _EPILOG
     add_asked_store(parser)
+    parser.add_argument(
+        "--rates", type=number, metavar="N",
+        help="show instead the messages of each topic in N equal spans of time",
+    )  # fmt: skip
     parser.add_argument("--all", action="store_true", help="topics without a queue too")
 
 
@@ -38,7 +48,16 @@ def run(arguments: argparse.Namespace) -> int:
     def rows(store: Store) -> list[TopicRow]:
         return store.topics(scan=arguments.scan, everything=arguments.all)
 
+    def rates(store: Store) -> list[RateRow]:
+        return store.rates(arguments.rates)
+
+    if arguments.rates:
+        return run_listing(arguments, rates, _rate_json, _RATE_COLUMNS)
     return run_listing(arguments, rows, _json, _COLUMNS)
+
+
+def _rate_json(row: RateRow) -> dict[str, Any]:
+    return row._asdict()
 
 
 def _json(row: TopicRow) -> dict[str, Any]:

@@ -18,7 +18,7 @@ _HEAD = """\
 
 A line each time `make mutants` broke one rule in a copy of the tree: what was broken, where, and
 the first test that turned red. Written by that command; a run of some of the bugs writes their
-lines anew. The bugs themselves are in `tests/mutants.py` and the three tables that it joins.
+lines anew. The bugs themselves are in `tests/mutants.py` and the four tables that it joins.
 
 | rule or promise | broken in | caught by |
 |---|---|---|

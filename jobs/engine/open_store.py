@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reput.store_format.fate.answers import DelayedRow, TransactionRow
     from reput.store_format.fate.trace import Event
     from reput.store_format.filter.filters import Filter
-    from reput.store_format.query.listing import GroupRow, QueueRow, TopicRow
+    from reput.store_format.query.listing import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.storage.protocol import Storage
 
 _BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
@@ -248,6 +248,13 @@ class Store:
 
         told = self._new_told()
         return Rows(queues(self._opened, scan, told), told)
+
+    def rates(self, buckets: int) -> "Rows[RateRow]":
+        """Messages of each topic in equal spans of time, from the oldest to the newest."""
+        from reput.store_format.query.listing import rates
+
+        told = self._new_told()
+        return Rows(rates(self._opened, buckets, told), told)
 
     def groups(self, *, scan: bool = False) -> "Rows[GroupRow]":
         """How far each consumer group has come in each queue, and its lag."""

@@ -37,6 +37,11 @@ class Filter(Protocol):
         split_properties: Profile.split_properties.
         """
 
+    def may_match(self, tags_code: int) -> bool:
+        """Whether a queue's entry with this tagsCode may be of a wanted message. On the schedule
+        topic tagsCode is a time, and tells nothing.
+        """
+
 
 class ProgramFilter:
     """A filter by a program; it looks at the properties alone."""
@@ -57,6 +62,10 @@ class ProgramFilter:
             return np.full(len(step.rows), Verdict.ASK, np.uint8)
         return judge(step.window, step.rows, split_properties, self._tables)
 
+    def may_match(self, tags_code: int) -> bool:
+        """See Filter."""
+        return True
+
 
 class TagFilter(ProgramFilter):
     """A consumer's subscription by tags. The broker compares hash codes, the client the texts."""
@@ -67,10 +76,8 @@ class TagFilter(ProgramFilter):
         self._codes = {hash_text(tag) for tag in tags}
 
     def may_match(self, tags_code: int) -> bool:
-        """Whether a queue's entry with this tagsCode may be wanted: all that the broker looks at.
-
-        It compares the lower 32 bits (ExpressionMessageFilter.isMatchedByConsumeQueue). On the
-        schedule topic tagsCode is a time, and tells nothing of the tags.
+        """See Filter. It is all that the broker looks at, and it compares the lower 32 bits
+        (ExpressionMessageFilter.isMatchedByConsumeQueue).
         """
         return ((tags_code + (1 << 31)) & 0xFFFFFFFF) - (1 << 31) in self._codes
 
@@ -89,7 +96,7 @@ class EveryMessage:
         return np.full(len(step.rows), Verdict.YES, np.uint8)
 
     def may_match(self, tags_code: int) -> bool:
-        """As TagFilter.may_match."""
+        """See Filter."""
         return True
 
 
@@ -113,6 +120,10 @@ class AllOf:
             wanted = (verdicts != Verdict.NO) & (found != Verdict.NO)
             verdicts = np.where(wanted, np.maximum(verdicts, found), np.uint8(Verdict.NO))
         return verdicts
+
+    def may_match(self, tags_code: int) -> bool:
+        """See Filter."""
+        return all(one.may_match(tags_code) for one in self.filters)
 
 
 def tag_filter(text: str) -> TagFilter | EveryMessage:

@@ -89,6 +89,10 @@ class GrepFilter:
         verdicts[owners[:count][found]] = Verdict.ASK
         return verdicts
 
+    def may_match(self, tags_code: int) -> bool:
+        """See Filter."""
+        return True
+
 
 def grep_filter(
     pattern: str, cap: int, tell: Callable[[str], object] = lambda _: None

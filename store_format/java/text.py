@@ -6,9 +6,10 @@ Python.
 """
 
 import re
+import sys
+from array import array
 
-import numpy as np
-
+_UNITS = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
@@ -19,8 +20,8 @@ def decode(raw: bytes) -> str:
 
 def hash_text(text: str) -> int:
     """`String.hashCode` of a Python string; lone surrogates are UTF-16 units of their own."""
-    raw = np.frombuffer(text.encode("utf-16-be", "surrogatepass"), ">u2")
+    units = array("H", text.encode(_UNITS, "surrogatepass"))
     h = 0
-    for unit in raw.tolist():
+    for unit in units:
         h = (31 * h + unit) & 0xFFFFFFFF
     return h - (1 << 32) if h >= 1 << 31 else h

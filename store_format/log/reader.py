@@ -5,6 +5,7 @@ one window of the log; a body is only read when it is asked for. One record alon
 numba, which takes longer to load than a whole query may take; the walk is loaded at its first use.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 from functools import partial
@@ -101,7 +102,7 @@ class LogReader:
 
     def segment_at(self, place: int) -> Segment:
         """The segment that holds a physical offset. Raises NotInLog."""
-        number = int(np.searchsorted(self._starts, place, side="right")) - 1
+        number = bisect_right(self._starts, place) - 1
         if number < 0 or place >= self.segments[number].end:
             raise NotInLog(place, self.start, self.end)
         return self.segments[number]
@@ -209,7 +210,7 @@ class LogReader:
     def is_zero_from(self, place: int) -> bool:
         """Whether every segment that starts at this physical offset or after begins with zeros."""
         head = np.zeros(RECORD_HEAD_BYTES, np.uint8)
-        for segment in self.segments[int(np.searchsorted(self._starts, place)) :]:
+        for segment in self.segments[bisect_left(self._starts, place) :]:
             self.read_into(segment.start, head[: segment.state.size])
             if head.any():
                 return False

@@ -14,6 +14,7 @@ from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.scan import needle_of, scan
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.query.told import Told
+from reput.store_format.release.foreign import QUEUE_EXT
 from reput.store_format.release.profiles import RELEASES, profile
 
 if TYPE_CHECKING:
@@ -58,15 +59,18 @@ def by_time(
         first, stop = 0, None
         if begin is not None:
             first = queue.position_by_time(begin, Boundary.LOWER, store.log, BY_STORE_TIMES)
-        if end is not None:  # entries that a filter leaves out do not show that the end is passed
-            last = queue.position_by_time(end, Boundary.UPPER, store.log, BY_STORE_TIMES)
-            stop = last + 1
+        if end is not None and may_match is not None:
+            # entries that are left out unread do not show that the end is passed
+            stop = queue.position_by_time(end, Boundary.UPPER, store.log, BY_STORE_TIMES) + 1
         for message in _entries(store, queue, topic, first, stop, told, may_match):
+            if may_match is None and end is not None and message.store_timestamp > end:
+                return
             if within(message, begin, end) and (chosen is None or message.wanted_by(chosen)):
                 yield message
 
-    # on the schedule topic an entry's tagsCode is a time
-    may_match = None if topic == SCHEDULE_TOPIC else getattr(chosen, "may_match", None)
+    may_match = getattr(chosen, "may_match", None)
+    if topic == SCHEDULE_TOPIC or store.folders(f"/{QUEUE_EXT}"):
+        may_match = None  # an entry's tagsCode is a time, or a place in the ext files
     queues = None if from_log else _queues(store, topic, queue_id, told)
     return _messages(
         store, topic, queue_id, queues, some, lambda each: within(each, begin, end), told, chosen

@@ -1,7 +1,7 @@
 """What is in a store: its queues, its topics, and how far its consumer groups have come."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +61,15 @@ class GroupRow(NamedTuple):
     consumer_offset: int  # the next position that it wants
     max_offset: int  # the position after the queue's last
     lag: int
+
+
+class RateRow(NamedTuple):
+    """How many messages of a topic were stored in spans of `width` milliseconds from `begin` on."""
+
+    topic: str
+    begin: int
+    width: int
+    messages: tuple[int, ...]
 
 
 def kind_of(topic: str) -> str:
@@ -187,22 +196,25 @@ def groups(store: OpenedStore, from_log: bool, told: Told) -> list[GroupRow]:
     ]
 
 
-def rates(
-    store: OpenedStore, rows: Iterable[QueueRow], begin: int, width: int, buckets: int
-) -> Iterator[tuple[str, list[int]]]:
-    """(topic, messages in each of `buckets` spans of `width` milliseconds from `begin` on).
+def rates(store: OpenedStore, buckets: int, told: Told) -> list[RateRow]:
+    """How many messages of each topic were stored in each of `buckets` equal spans of time, from
+    the store's oldest message to its newest.
 
-    Found by bisection, so it costs the same whatever the queues' lengths.
+    Queues are bisected, so it costs the same whatever their lengths. What no queue has is left out.
     """
+    rows = [row for row in queues(store, False, told) if row.messages]
+    if not rows:
+        return []
+    begin = min(row.min_timestamp for row in rows)
+    width = -(-(max(row.max_timestamp for row in rows) + 1 - begin) // buckets)
     counts: dict[str, list[int]] = {}
-    edges = [begin + width * n for n in range(buckets + 1)]
     for row in rows:
         queue = store.queue(row.topic, row.queue_id, row.batch)
         at = [
-            queue.position_by_time(edge, Boundary.LOWER, store.log, BY_STORE_TIMES)
-            for edge in edges
+            queue.position_by_time(begin + width * n, Boundary.LOWER, store.log, BY_STORE_TIMES)
+            for n in range(buckets)
         ]
         into = counts.setdefault(row.topic, [0] * buckets)
-        for number in range(buckets):
-            into[number] += max(at[number + 1] - at[number], 0)
-    yield from counts.items()
+        for number, (first, end) in enumerate(pairwise([*at, queue.maximum()])):
+            into[number] += max(end - first, 0)
+    return [RateRow(topic, begin, width, tuple(each)) for topic, each in sorted(counts.items())]

@@ -65,6 +65,8 @@ class OpenedStore:
         self.log = LogReader(self.storage, listing.segments, record_rules(self.profile))
         self._queues: dict[tuple[str, int, bool], QueueReader] = {}
         self._queue_bytes: dict[bool, int] = {}
+        self._queues_of: dict[str, list[tuple[int, bool]]] = {}
+        self._topics: list[str] | None = None
         self._index: IndexReader | None = None
         self.index_gaps: list[tuple[int, int]] | None = None  # once `gaps` has looked for them
 
@@ -106,19 +108,23 @@ class OpenedStore:
 
     def queues_of(self, topic: str) -> list[tuple[int, bool]]:
         """(queue id, whether it is a batch queue) of each queue that a topic has a folder of."""
-        found = []
-        for batch in (False, True):
-            try:
-                names = self.folders(queue_folder("", topic, 0, batch).rpartition("/")[0])
-            except UnsafeName:
-                return []
-            found += [(int(name), batch) for name in names if name.isdigit()]
-        return sorted(found)
+        if topic not in self._queues_of:
+            found = []
+            for batch in (False, True):
+                try:
+                    names = self.folders(queue_folder("", topic, 0, batch).rpartition("/")[0])
+                except UnsafeName:
+                    return []
+                found += [(int(name), batch) for name in names if name.isdigit()]
+            self._queues_of[topic] = sorted(found)
+        return self._queues_of[topic]
 
     def topics(self) -> list[str]:
         """The topics that have a folder of queues."""
-        names = {*self.folders(f"/{CONSUME_QUEUE}"), *self.folders(f"/{BATCH_CONSUME_QUEUE}")}
-        return sorted(names)
+        if self._topics is None:
+            kinds = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
+            self._topics = sorted({name for kind in kinds for name in self.folders(f"/{kind}")})
+        return self._topics
 
     def folders(self, below: str) -> list[str]:
         """The folders in a folder of the store, which begins with a slash."""

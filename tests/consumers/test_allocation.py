@@ -14,6 +14,7 @@ from reput.store_format.consumers.allocation import (
     allocation,
     averagely,
     in_order,
+    machine_room,
     strategies,
 )
 from tests.consumers.cases import FILE, case, ours
@@ -64,3 +65,12 @@ def test_machine_rooms_are_left_out_where_none_is_named() -> None:
     }
     with pytest.raises(CannotAllocate):
         allocation(averagely, [], ["x"])
+
+
+@pytest.mark.parametrize(
+    ("broker", "room"), [("r1@x", "r1"), ("r1@x@", "r1"), ("@x", ""), ("r1@", None), ("r1", None)]
+)
+def test_a_brokers_room_is_what_java_splits_off(broker: str, room: str | None) -> None:
+    queues = [MessageQueue("T", broker, 0)]
+    for each in ("r1", ""):
+        assert machine_room("c", queues, ["c"], [each]) == (queues if each == room else [])

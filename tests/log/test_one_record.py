@@ -22,7 +22,7 @@ MESSAGES = [
             body=b"x" * (n % 3 * 700), queue_offset=n, sys_flag=(0, 0x10, 0x20, 0x30)[n % 4],
             born_host=V6 if n % 4 in (1, 3) else V6[:8], store_host=V6 if n % 4 > 1 else V6[:8])
     for n in range(12)
-]  # fmt: skip
+] + [Message(topic="T", queue_offset=12, properties_length=-5)]  # fmt: skip
 
 
 @pytest.mark.parametrize("rules", [RecordRules(True, True), RecordRules(False, False, True)])

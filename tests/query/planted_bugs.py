@@ -45,7 +45,7 @@ BUGS = (
     Bug("a broken index is not all there is", _KEY,
         "gaps, places = [(store.log.start, store.log.end)], []", "gaps, places = [], []", bad("chain")),
     Bug("damage in the log is told", "store_format/query/scan.py",
-        '                    f"{error}; what follows', '                    f"what follows', bad("damage_in_the_log")),
+        'told.note(\n                    f"{error}', 'str(\n                    f"{error}', bad("damage_in_the_log")),
     Bug("a topic's name is text that a terminal can take", "jobs/query.py",
         'where = safe(f"{message.topic}/{message.queue_id}")', 'where = f"{message.topic}/{message.queue_id}"',
         bad("control")),

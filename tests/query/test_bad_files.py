@@ -118,6 +118,13 @@ def test_damage_in_the_log_costs_its_own_message_and_is_told(small: Asked) -> No
             told += bool(answer.notes)
         with pytest.raises(reput.StoreError, match="magic"):
             opened.message_at(damaged.physical_offset)
+        everything = opened.messages(scan=True)
+        behind = [place for place in small.by_place if place // 8192 != segment // 8192]
+        before = [place for place in small.by_place if segment <= place < damaged.physical_offset]
+        assert places(everything) == sorted([*before, *behind])
+        (note,) = everything.notes
+        assert f"physical {damaged.physical_offset}" in note
+        assert "is not read" in note
     assert told
 
 

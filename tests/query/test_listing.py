@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,23 @@ def test_a_deleted_topic_is_found_in_the_log(small: Asked, capsys: Any) -> None:
     assert found[topic]["configured"] is False
     assert found[topic]["messages"] == len(by_topic(small.messages)[topic])
     assert (found["%DLQ%g"]["kind"], found["%DLQ%g"]["messages"]) == ("dlq", 0)
+
+
+def test_rates_count_each_message_once(tmp_path: Path, capsys: Any) -> None:
+    store = Asked("small_all_4.9.7", tmp_path)
+    with store.open() as opened:
+        topics = {row.topic: row for row in opened.topics()}
+        messages = {name: [m.store_timestamp for m in opened.messages(name)] for name in topics}
+    _, rows, _ = asked(capsys, "topics", str(store.path), "--rates", "5")
+    assert {row["topic"] for row in rows} == set(topics)
+    for row in rows:
+        times = messages[row["topic"]]
+        assert sum(row["messages"]) == len(times)
+        if times == sorted(times):
+            edges = [row["begin"] + row["width"] * n for n in range(6)]
+            assert row["messages"] == [
+                sum(a <= time < b for time in times) for a, b in pairwise(edges)
+            ]
 
 
 def test_groups_have_their_lag(small: Asked, capsys: Any) -> None:

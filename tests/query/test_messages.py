@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 import reput
+from reput.store_format.log.reader import LogReader
 from reput.store_format.query.stored import StoredMessage
+from tests.memory_storage import MemoryStorage
 from tests.planting import ROOT
 from tests.query.stores import asked, keys_of, reference_messages, whole_store
 from tests.reference.log import Message
@@ -179,6 +181,46 @@ def test_an_arrow_table_has_the_rows(small: Asked) -> None:
     ]
     assert table.column("physicalOffset").to_pylist() == [r["physicalOffset"] for r in rows]
     assert len(rows) == len(small.messages)
+
+
+def test_a_store_on_another_storage_answers_the_same(small: Asked) -> None:
+    files = {
+        f"s/{path.relative_to(small.path)}": path.read_bytes()
+        for path in small.path.rglob("*") if path.is_file()
+    }  # fmt: skip
+    with small.open() as local, reput.open_store("s", storage=MemoryStorage(files)) as opened:
+        for topic, key in list(small.by_key)[:10]:
+            assert places(opened.query(topic, key)) == small.by_key[topic, key]
+        assert opened.topics() == local.topics()
+        assert opened.queues() == local.queues()
+
+
+def test_tags_are_asked_of_the_queue_first(small: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, tags = next(
+        (each.topic, tags) for each in small.messages
+        if each.transaction == 0 and (tags := each.property("TAGS")) and "||" not in tags
+    )  # fmt: skip
+    wanted = [
+        each.physical_offset for each in small.messages
+        if each.topic == topic and each.property("TAGS") == tags and each.transaction in (0, 8)
+    ]  # fmt: skip
+    read: list[int] = []
+    record_at = LogReader.record_at
+
+    def noted(log: LogReader, place: int) -> Any:
+        read.append(place)
+        return record_at(log, place)
+
+    with small.open() as opened:
+        where = opened.filter(tags=tags)
+        list(opened.messages(topic))  # looks at the ends of queues and index
+        monkeypatch.setattr(LogReader, "record_at", noted)
+        found = places(opened.messages(topic, where=where))
+        assert found == wanted
+        ends = read[: len(read) - len(wanted)]
+        assert sorted(read[len(ends) :]) == wanted
+        (small.path / "consumequeue_ext" / topic).mkdir(parents=True)
+        assert places(opened.messages(topic, where=where)) == wanted
 
 
 # --- the command ------------------------------------------------------------------------------

@@ -1,0 +1,185 @@
+"""Filters, bodies and allocation against RocketMQ's own classes and a real client, at length."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from reput.store_format.filter.filters import EveryMessage, WrongTags, tag_filter
+from reput.store_format.filter.sql import sql_filter
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.segments import find_segments
+from reput.store_format.message.bodies import (
+    BodyError,
+    compression,
+    decompressed,
+    inner_messages,
+)
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.release.profiles import profile
+from reput.store_format.storage.local import LocalStorage
+from tests.consumers import cases
+from tests.filter import golden
+from tests.filter.expressions import Expressions, properties
+from tests.logs import encoder
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.judge import Drivers
+from tests.rocketmq.live import SETTINGS, Broker, Client
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
+
+RELEASES = golden.RELEASES
+EXPRESSIONS, MESSAGES = 2000, 50
+CAP = 1 << 24
+TYPES = {"ZLIB": 0x301, "LZ4": 0x101, "ZSTD": 0x201}
+
+
+def base64_of(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_expressions(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
+    needs_rocketmq(release)
+    seed = Random().randrange(1 << 30)
+    source = Expressions(seed)
+    expressions = [source.one() for _ in range(EXPRESSIONS)]
+    raw = [encoder.properties(*properties(seed + n).items()) for n in range(MESSAGES - 3)]
+    raw += golden.raw_properties()[-3:]
+    said = drivers.get(release).ask(
+        "filter.sql", expressions=expressions, records=golden.records(raw)
+    )
+    rules = profile(release)
+    wrong = [
+        (text, ours, theirs)
+        for text, theirs in zip(expressions, said["answers"], strict=True)
+        if (ours := golden.ours(lambda t=text: sql_filter(t, rules), raw, False)) != theirs
+    ]
+    assert wrong == [], f"seed {seed}: {len(wrong)}: {wrong[:5]}"
+    parsed = [answer for answer in said["answers"] if answer is not None]
+    assert EXPRESSIONS // 3 < len(parsed) < EXPRESSIONS
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_tags(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
+    needs_rocketmq(release)
+    random = Random(16)
+    pieces = ("A", "Aa", "BB", "||", "|", " ", "*", "\t", "ü", "polygenelubricants", "\u00a0")
+    texts = ["", "*", "||", " || ", *("".join(random.choices(pieces, k=n % 7)) for n in range(300))]
+    codes = [0, 65, 2112, -(1 << 31), 1 << 31, 2112 + (1 << 32), 2112 - (1 << 32), 252, 42, -1]
+    answers = drivers.get(release).ask("filter.tags", texts=texts, codes=codes)["answers"]
+    for text, theirs in zip(texts, answers, strict=True):
+        try:
+            ours = tag_filter(text)
+        except WrongTags:
+            assert theirs is None, text
+            continue
+        assert theirs is not None, text
+        tags = set() if isinstance(ours, EveryMessage) else set(ours.tags)
+        assert tags == set(theirs[0]), text
+        assert "".join("01"[ours.may_match(code)] for code in codes) == theirs[1], text
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_allocation(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
+    needs_rocketmq(release)
+    first = Random().randrange(1 << 30)
+    asked = [cases.case(first + n) for n in range(1000)]
+    answers = drivers.get(release).ask("allocate", cases=asked)["answers"]
+    wrong = [
+        (first + n, one["strategy"])
+        for n, (one, theirs) in enumerate(zip(asked, answers, strict=True))
+        if cases.ours(one) != theirs
+    ]
+    assert wrong == []
+
+
+def damaged(random: Random, raw: bytes) -> bytes:
+    """A compressed body, whole or not."""
+    kind = random.randrange(5)
+    if kind == 0 or not raw:
+        return raw
+    if kind == 1:
+        return raw[: random.randrange(1, len(raw) + 1)]
+    if kind == 2:
+        return random.randbytes(random.randrange(1, 50))
+    if kind == 3:
+        return raw + raw  # a second stream
+    at = random.randrange(len(raw))
+    return raw[:at] + bytes([raw[at] ^ 1 << random.randrange(8)]) + raw[at + 1 :]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_bodies(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
+    """What the client's decoder gives, is what we give; where it gives up, we say why."""
+    needs_rocketmq(release)
+    random, bodies, driver = Random(16), [], drivers.get(release)
+    for kind, flag in TYPES.items():
+        plain = [random.choice((b"a word ", random.randbytes(9))) * n for n in (1, 7, 900, 20_000)]
+        answer = driver.ask("bodies.compress", type=kind, bodies=[base64_of(one) for one in plain])
+        made = [base64.b64decode(one) for one in answer["answers"]]
+        assert [decompressed(one, flag, CAP) for one in made] == plain
+        bodies += [(damaged(random, one), flag) for one in made for _ in range(25)]
+    bodies += [(random.randbytes(30), flag) for flag in (0, 0x1, 0x401, 0x501, 0x701, 0x300)]
+    records = [
+        base64_of(encoder.encode(encoder.Message(body=body, sys_flag=flag), 0))
+        for body, flag in bodies
+    ]
+    answers = driver.ask("bodies.decode", records=records)["answers"]
+    stricter = 0
+    for (body, flag), theirs in zip(bodies, answers, strict=True):
+        try:
+            ours = decompressed(body, flag, CAP)
+        except BodyError:
+            # a client may take a body for whole that we find cut or damaged, never the reverse
+            stricter += theirs is not None
+            continue
+        assert theirs is not None, (flag, body[:40])
+        assert base64.b64decode(theirs) == ours, (flag, body[:40])
+    assert stricter < len(bodies) // 20, stricter
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_inner_batches(release: str, drivers: Drivers, needs_rocketmq: Any) -> None:
+    needs_rocketmq(release)
+    batch = [[3, "b25l", {"n": "1", "ü": "ö"}], [0, "", {}], [-1, "dHdv", {"n": "2"}]]
+    (answer,) = drivers.get(release).ask("bodies.batch", batches=[batch])["answers"]
+    found = []
+    for one in inner_messages(base64.b64decode(answer)):
+        pairs = parse_properties(one.properties)
+        assert pairs.pop("WAIT") == "true"  # each message that a client makes has it
+        found.append([one.flag, base64_of(one.body), pairs])
+    assert found == batch
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("kind", TYPES)
+def test_bodies_of_a_real_client(
+    release: str, kind: str, folder: Path, needs_rocketmq: Any
+) -> None:
+    needs_rocketmq(release)
+    store, topic = folder / "store", "Live0"
+    with (
+        Broker(release, store) as broker,
+        Driver(release, jvm=(f"-Drocketmq.message.compressType={kind}",)) as driver,
+    ):
+        client = Client(driver, broker.namesrv)
+        client.send([{"t": topic, "q": n % 4, "b": 5000 * (n % 3), "bs": n} for n in range(1, 13)])
+        told = {row[4]: row[5] for row in client.read((topic,))}
+        broker.stop()
+    storage = LocalStorage()
+    size = int(str(SETTINGS["mappedFileSizeCommitLog"]))
+    segments = find_segments(storage, [f"{store}/commitlog"], size)
+    with LogReader(storage, segments, record_rules(profile(release))) as log:
+        records = [record for record in log.records(log.start) if record.topic == topic]
+        assert {record.physical_offset for record in records} == set(told) != set()
+        assert {compression(r.sys_flag) for r in records} == {None, kind.lower()}
+        for record in records:
+            body = decompressed(log.body(record), record.sys_flag, CAP)
+            assert hashlib.sha1(body).hexdigest() == told[record.physical_offset]

@@ -87,8 +87,8 @@ def clean(
     those of this user's jobs in the temporary folder.
 
     path: an output, a store, or a folder that was a --staging. idle: no job is running for it,
-    which is taken on trust where nobody can tell. confirm: asked before anything is removed;
-    raises StoreError to stop. Raises OSError.
+    which is believed where reput cannot find that out, as on object stores. confirm: asked before
+    anything is removed; raises StoreError to stop. Raises OSError.
     """
     storage = storage or storage_for(path)
     about = Cleaned(storage.resolve(path).rstrip("/"))
@@ -185,7 +185,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--idle", action="store_true",
-        help="no job is running for PATH: where nobody can tell (object stores), remove all",
+        help="you know that no job is running for PATH: on object stores, where reput cannot find "
+        "that out, everything that runs have left is removed",
     )  # fmt: skip
     add_consent(parser)
     parser.add_argument(

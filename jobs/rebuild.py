@@ -54,7 +54,7 @@ def rebuild(
     the URLs say, output_storage: what to write by; on_damage: `refuse` raises DamageFound where
     live records follow damage, `truncate` ends the log there as RocketMQ's recovery does (but also
     at a record whose physicalOffset is not its place, where RocketMQ goes on), `salvage` goes on at
-    the next record that proves itself (docs/damage.md); ranges: with `salvage`, gets every range
+    the next intact record (docs/damage.md); ranges: with `salvage`, gets every range
     and every gap as JSON lines, however many.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is

@@ -36,7 +36,7 @@ class Fault(IntEnum):
 
 # fault -> (the field at fault, the reason)
 REASONS = {
-    Fault.ZEROS: ("totalSize", "zeros: nothing was written here"),
+    Fault.ZEROS: ("totalSize", "zeros: the rest of the log is not used yet"),
     Fault.SHORT_TAIL: ("totalSize", "four bytes or fewer are left in the segment"),
     Fault.BAD_MAGIC: ("magic", "not a record's magic number"),
     Fault.BAD_SIZE: ("totalSize", "smaller than the fixed fields of a record"),

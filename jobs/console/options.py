@@ -27,9 +27,10 @@ _ANY_DAMAGE = ("refuse", "truncate", "salvage")
 
 
 VERSIONS = """\
-A release from 4.1.0 to 5.5.0 selects the rules whose bytes are wanted. They changed at
+--rocketmq (4.1.0 to 5.5.0) selects the rules whose bytes are wanted; without it the store's own
+files tell which release it is of, where they can. The rules changed at
   4.2.0  a queueOffset below the next position is skipped      4.6.0  IPv6 hosts
-  4.7.1  hashSlotCount counts slots in use, not puts           4.9.1  malformed properties
+  4.7.1  hashSlotCount counts used slots, before: all keys     4.9.1  malformed properties
   4.9.3  multi-dispatch       5.0.0  batch queues              5.1.0  topics over 127 bytes
   5.1.1, 5.1.2, 5.2.0  multi-dispatch's exceptions             5.2.0  __CRC32# property
   5.4.0  an index key for the tags
@@ -62,7 +63,8 @@ def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY
             choices=on_damage,
             help="damage with live records after it: refuse (default; verify: as the manifest "
             "says), end the log there as RocketMQ does (but also at a physicalOffset that is not "
-            "its place, which RocketMQ dispatches), or go on at the next record that proves itself",
+            "its place, which RocketMQ dispatches), or leave the damage out and go on at the next "
+            "intact record (docs/damage.md)",
         )
         parser.add_argument(
             "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"

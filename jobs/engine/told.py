@@ -49,7 +49,7 @@ _PHRASES = {
     QUEUE: "queue files of {}",
     BATCH_QUEUE: "batch queue files of {}",
     SLOTS: "index files of {} slots",
-    ENTRIES: "index files of {} entries",
+    ENTRIES: "{} entries",  # said behind the slots
     RELEASE: "RocketMQ {}",
 }
 

@@ -74,7 +74,11 @@ def _of_the_root(storage: Storage, store: str) -> Iterator[Clue]:
 
 
 def _of_the_checkpoint(storage: Storage, folder: str) -> tuple[list[Clue], list[Clue]]:
-    """(clues, hints) of a checkpoint: a field that is 0 may still be written later."""
+    """(clues, hints) of a checkpoint: a field that is 0 may still be written later.
+
+    A broker without a slave keeps masterFlushedOffset at 0, and one that never had another state
+    than its own confirmPhyOffset too: that they are 0 hints at nothing.
+    """
     try:
         raw = storage.read_bytes(f"{folder}/{CHECKPOINT}")
     except (OSError, StoreError):
@@ -83,15 +87,15 @@ def _of_the_checkpoint(storage: Storage, folder: str) -> tuple[list[Clue], list[
         return [], []
     there: Checkpoint = decode(raw)
     hard, hints = [], []
-    for name, value, since, before in (
-        ("masterFlushedOffset", there.master_flushed_offset, "5.0.0", "4.9.8"),
-        ("confirmPhyOffset", there.confirm_phy_offset, "5.1.1", "5.1.0"),
-        ("logicsPhysicalOffset", there.logics_physical_offset, "5.5.0", "5.4.0"),
+    for name, value, since in (
+        ("masterFlushedOffset", there.master_flushed_offset, "5.0.0"),
+        ("confirmPhyOffset", there.confirm_phy_offset, "5.1.1"),
+        ("logicsPhysicalOffset", there.logics_physical_offset, "5.5.0"),
     ):
         if value:
             hard.append(Clue(f"{CHECKPOINT} has {name} (since {since})", since))
-        elif name != "masterFlushedOffset":  # a broker without a slave keeps it 0
-            hints.append(Clue(f"{CHECKPOINT} has no {name}", "", before))
+    if not there.logics_physical_offset:
+        hints.append(Clue(f"{CHECKPOINT} has no logicsPhysicalOffset", "", "5.4.0"))
     return hard, hints
 
 

@@ -12,6 +12,8 @@ from reput.jobs.spark.java import Java
 from reput.jobs.spark.jvm import FLAGS, class_path, pyspark_folder
 from reput.store_format.disk.private import NotPrivate, private_folder
 
+_IMPOSSIBLE = ".none"
+
 
 def cache_folder() -> Path:
     """Where downloads and derived files are kept between runs."""
@@ -48,6 +50,16 @@ def is_whole(archive: Path) -> bool:
         return archive.stat().st_size == int(_size_note(archive).read_text())
     except (OSError, ValueError):
         return False
+
+
+def is_impossible(archive: Path) -> bool:
+    """Whether a rehearsal found that this Java makes none."""
+    return archive.with_suffix(_IMPOSSIBLE).exists()
+
+
+def note_impossible(archive: Path) -> None:
+    """Note that, or every rehearsal would try again."""
+    archive.with_suffix(_IMPOSSIBLE).touch()
 
 
 def keep(made: Path, archive: Path) -> None:

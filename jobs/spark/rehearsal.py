@@ -11,7 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reput.jobs.spark.archive import archive_path, forget, is_whole, keep
+from reput.jobs.spark.archive import (
+    archive_path,
+    forget,
+    is_impossible,
+    is_whole,
+    keep,
+    note_impossible,
+)
 from reput.jobs.spark.java import Java, find_java_home
 from reput.jobs.spark.session import local_jvm_session
 
@@ -31,10 +38,9 @@ def make_archive() -> Path | None:
     archive = archive_path(java)
     if archive is None:
         return None
-    impossible = archive.with_suffix(".none")
     if is_whole(archive):
         return archive
-    if impossible.exists():
+    if is_impossible(archive):
         return None
     _make_base_archive(java)
     # Two makers may run at once, or be killed: each writes its own file, complete ones only
@@ -45,7 +51,7 @@ def make_archive() -> Path | None:
         rehearse(spark)
         jvm.finish()
     if not unfinished.exists():
-        impossible.touch()  # or each `make env` would try again
+        note_impossible(archive)
         return None
     keep(unfinished, archive)
     _forget_old_archives(archive.parent)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from reput.jobs.spark.archive import archive_flags, archive_path
+from reput.jobs.spark.archive import archive_flags, archive_path, is_impossible
 from reput.jobs.spark.java import find_java_home
 from reput.jobs.spark.jvm import LocalJvm, SparkFailed, python_environment
 from reput.jobs.spark.masters import check_reachable
@@ -94,7 +94,10 @@ def local_session(
         with _plain_session(master, memory, settings) as spark:
             yield spark
         return
-    flags = archive_flags(archive_path(find_java_home()))
+    archive = archive_path(find_java_home())
+    flags = archive_flags(archive)
+    if archive is not None and not flags and sys.stderr.isatty() and not is_impossible(archive):
+        sys.stderr.write("reput: `reput warm` would make each start take half as long\n")
     with local_jvm_session(master, memory, settings, flags) as (spark, _):
         yield spark
 

@@ -95,7 +95,7 @@ def test_a_record_that_is_none_says_where_and_why() -> None:
         assert str(error.place) in str(error)
         assert error.field in str(error)
         end = max(r.physical_offset + r.size for r in log.records(first.physical_offset))
-        with pytest.raises(NoRecord, match="nothing was written here"):
+        with pytest.raises(NoRecord, match="the rest of the log is not used yet"):
             log.record_at(end)
         for place in (0, SEGMENT - 1, log.end, 1 << 60):
             with pytest.raises(NotInLog):

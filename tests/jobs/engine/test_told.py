@@ -13,6 +13,7 @@ import pytest
 
 from reput.jobs.check import check
 from reput.jobs.console.check_text import text
+from reput.jobs.engine.open_writer import open_writer
 from reput.jobs.engine.told import Told, tell, told_lines
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
@@ -282,3 +283,18 @@ def test_a_configuration_that_asks_for_rocksdb_is_refused(tmp_path: Path) -> Non
     (store / "broker.conf").write_text("storeType=defaultRocksDB\n")
     with pytest.raises(SettingError, match="reput does not build"):
         run(rebuild, str(store), str(tmp_path / "out"), rocketmq="5.3.3")
+
+
+# --- append ---------------------------------------------------------------------------------
+
+
+def test_append_asks_a_new_store_and_believes_one_of_a_single_release(tmp_path: Path) -> None:
+    with pytest.raises(UnknownRelease, match=r"is one of: 4\.1\.0-incubating"):
+        open_writer(str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+    store = as_left("small_all_5.3.3", tmp_path)
+    with pytest.raises(UnknownRelease, match=r"5\.1\.1 \(.*; 5\.2\.0 to"):
+        open_writer(str(store))  # they derive the same, and write other records
+    with open_writer(str(store), rocketmq="v5.3.3") as writer:
+        assert writer.profile.release == "5.3.3"
+        assert writer.told[SEGMENT] == 8192

@@ -462,6 +462,8 @@ BUGS = (
         "if any(True for _ in queue_ext):", "if False:", quiet("refused")),
     Bug("RocksDB is refused by its files", "store_format/release/foreign.py",
         "in queues:", "in ():", quiet("refused")),
+    Bug("what fails on the way out does not hide a signal", "jobs/spark/signals.py",
+        "        if came:\n", "        if False:\n", ("tests/attack/test_signals.py",)),
     # the readers
     Bug("a chain that leads round is refused", "store_format/derived/index_reader.py",
         "            before, number = number, entry.previous",

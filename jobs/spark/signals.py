@@ -32,16 +32,16 @@ class Ended(KeyboardInterrupt):
 @contextmanager
 def ending_by_signals() -> Iterator[None]:
     """Raise Ended in the main thread at the first signal; one that comes later ends all at once."""
-    first = 0.0
+    first, came = 0.0, 0
 
     def end(number: int, _: FrameType | None) -> None:
-        nonlocal first
+        nonlocal first, came
         now = time.monotonic()
         if first:
             if now - first > _AGAIN_SECONDS:
                 os._exit(128 + number)
             return
-        first = now
+        first, came = now, number
         _silence(True)
         for each in list(_ended_first):
             each()
@@ -50,6 +50,12 @@ def ending_by_signals() -> Iterator[None]:
     before = _handle(end)
     try:
         yield
+    except Exception as error:
+        if came:
+            # PySpark asks the JVM once more on the way out. Where that has ended meanwhile, what is
+            # raised then takes the place of Ended.
+            raise Ended(came) from error
+        raise
     finally:
         if first:
             _silence(False)

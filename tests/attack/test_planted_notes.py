@@ -19,7 +19,6 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs import cli
 from reput.jobs.cli import main
 from tests import golden_stores
 
@@ -181,11 +180,8 @@ def _cases() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("place", "shape"), _cases())
 def test_what_is_planted_is_named_or_passed_by(
     place: str, shape: str, tmp_path: Path, commands_in_process: None,
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(
-        "reput.jobs.spark.session.command_session", cli.command_session
-    )  # no Spark there too
     store, words, stands = _store(tmp_path)
     planted = store / place.format(**stands)
     _plant(planted, {**SHAPES, **NOTE_SHAPES}[shape])

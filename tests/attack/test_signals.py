@@ -221,6 +221,19 @@ def test_what_could_still_write_ends_first() -> None:
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+def test_what_fails_on_the_way_out_does_not_hide_the_signal() -> None:
+    def job() -> None:
+        with ending_by_signals():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(5)
+            finally:  # as PySpark does, whose JVM has ended as well
+                raise ConnectionError("the JVM does not answer")
+
+    with pytest.raises(Ended, match="SIGTERM"):
+        job()
+
+
 def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

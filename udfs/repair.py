@@ -146,7 +146,8 @@ class RepairSegments:
         if repair.source is None:
             return [Damage(repair.start, end, Kind.MISSING, Fault.MISSING, 0, None, "record")]
         ranges = list(read_ranges(self.staging, repair.run)) if repair.run else []
-        ranges = sorted([*ranges, *repair.strays])
+        replaced = {stray.offset for stray in repair.strays}  # whatever else is wrong with them
+        ranges = sorted([*(r for r in ranges if r.offset not in replaced), *repair.strays])
         if repair.zeros_from >= 0:
             rest = min(end, repair.source.end)
             zeros = Damage(repair.zeros_from, rest, Kind.DAMAGED, Fault.ZEROS, 0, None, "record")

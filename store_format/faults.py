@@ -32,6 +32,8 @@ class Fault(IntEnum):
     BLANK_SIZE = 16  # a BLANK that does not end its segment; only `damage/` reports it
     MISSING = 17  # a segment's file is not there, or too short
     TORN = 18  # a crash has lost a sector of the record's topic or properties (writer/torn)
+    STRAY = 19  # a record that has no place in the queue that it names (damage/chain)
+    TEXT = 20  # a record's end is overwritten: its properties are no text, and damage follows
 
 
 # fault -> (the field at fault, the reason)
@@ -51,6 +53,8 @@ REASONS = {
     Fault.BATCH_NUMBERS: ("INNER_NUM/INNER_BASE", "not a number in range"),
     Fault.BLANK_SIZE: ("size", "of a BLANK, is not what is left of the segment"),
     Fault.MISSING: ("file", "is missing, or ends too early"),
+    Fault.TEXT: ("properties", "are no text, and damage begins right behind"),
+    Fault.STRAY: ("queueId/topic/queueOffset", "has no place in the queue that it names"),
     Fault.TORN: ("topic/properties", "zeros where a sector ends: torn by a crash, it seems"),
 }
 

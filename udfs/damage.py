@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from reput.store_format.damage.followed import last_of
 from reput.store_format.damage.ranges import Damage, Ranges
 from reput.store_format.damage.tolerant import (
     MOST_RANGES,
@@ -22,7 +24,7 @@ from reput.store_format.storage.protocol import Reader, Storage
 from reput.udfs.ranges import RangeFile
 from reput.udfs.scan import RunFiles, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of
-from reput.udfs.staging import RUNS, Staging, past_name, scan_name
+from reput.udfs.staging import ENTRIES, RUNS, Staging, past_name, read_range, scan_name
 
 TOLD_EVERY_SECONDS = 2.0
 
@@ -78,7 +80,7 @@ class MapSegments:
         told = _Told(self.staging, run, segment.start, lambda: scan.ranges)
         scan = scan_past_damage(
             told.reads(padded(reader, segment)), segment.start, segment.start + self.segment_bytes,
-            self.rules, Before(damaged.last_timestamp, before.greatest, damaged.is_last),
+            self.rules, Before(damaged.last_timestamp, before.last, damaged.is_last),
         )  # fmt: skip
         ranges = RangeFile(self.staging, run, segment.end, lambda: scan.live_end)
         scan.most_ranges = self.most_ranges
@@ -151,12 +153,12 @@ class _Told:
 
 @dataclass(frozen=True)
 class _Before:
-    """Each queue's greatest queueOffset in the sound runs, which are only read when it is asked."""
+    """What each queue goes on from behind the sound runs, which are only read when it is asked."""
 
     staging: Staging
     runs: tuple[str, ...]
 
-    def greatest(self, topic: str, queue_id: int) -> int | None:
+    def last(self, topic: str, queue_id: int) -> int | None:
         return self._queues.get((topic, queue_id))
 
     @cached_property
@@ -166,9 +168,12 @@ class _Before:
             raw = self.staging.storage.read_bytes(self.staging.path(run + RUNS))
             with pa.ipc.open_stream(raw) as stream:
                 for rows in stream:
-                    names, ids, most = (
-                        rows.column(name).to_pylist() for name in ("topic", "queue_id", "greatest")
-                    )
-                    for key, value in zip(zip(names, ids, strict=True), most, strict=True):
-                        found[key] = max(found.get(key, value), value)
+                    for row in rows.to_pylist():
+                        found[row["topic"], row["queue_id"]] = self._last_of(run, row)
         return found
+
+    def _last_of(self, run: str, row: dict[str, Any]) -> int:
+        if row["offsets_at"] < 0:
+            return int(row["greatest"])
+        raw = read_range(self.staging, run + ENTRIES, row["offsets_at"], 8 * row["count"])
+        return last_of(raw.view(np.int64))

@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.layouts import RECORD_FIXED_BYTES
+from reput.udfs.believed import believed
 from reput.udfs.lost import Lost, LostReader
-from reput.udfs.queues import GAP_COUNT, QUEUE_KEY, QueueFiles, Row, key_of, opened
+from reput.udfs.queues import GAP_COUNT, QUEUE_KEY, QueueFiles, Row, key_of
 from reput.udfs.schemas import in_batches, rows_of, schema
 from reput.udfs.staging import LineFile
 
+_MOST_IN_A_HOLE = 2
 _CREDIBLE = 1 << 62  # a queueOffset beyond it, or below 0, says nothing of what is lost
 
 # One row for each gap: positions [first, first + count) of a queue, lost between two records.
@@ -30,26 +32,44 @@ GAP = schema(
     count=pa.int64(),
     after=pa.int64(),  # the physical offset of the queue's record before, -1: none
     before=pa.int64(),  # and of the one after
-    # The row is no gap but an Opening (damage/openings): the queue's first `count` records, from
-    # offset `before` on, have wrong queueOffsets, of which `value` is the first. They count as
-    # `first`, first + 1, ...
-    decided=pa.bool_(),
+    # OPENING: the row is no gap but says that the queue's first `count` records, from offset
+    # `before` on, have wrong queueOffsets, of which `value` is the first. They count as `first`,
+    # first + 1, ... (damage/openings). MOVED: the same of records within the queue (damage/chain).
+    # STRAY: the record at `before`, of `count` bytes, has no place in the queue that it names.
+    # ALONE: it has, but no neighbour there. HOLE: a gap where the log lost too little.
+    what=pa.string(),
     value=pa.int64(),
     more=pa.int64(),  # only in a task's last row: how many rows and positions are not listed
     more_positions=pa.int64(),
     lines=pa.string(),  # and the name of its file in staging, '' where there is none
 )
+IS_GAP, OPENING, MOVED, STRAY, HOLE, ALONE = "gap", "opening", "moved", "stray", "hole", "alone"
 GAP_TOLD = ("topic", "queue_id", "batch", "first", "count", "after", "before")
 
 
 @dataclass(frozen=True)
 class RunGaps:
-    """The gaps in one run and before it, as arrays with an item for each gap (see GAP)."""
+    """The gaps in one run and before it, as arrays with an item for each gap (see GAP).
+
+    holes: the same four arrays of gaps where the log lost too little.
+    """
 
     counts: Any  # GAP_COUNT
     first: Any
     after: Any
     before: Any
+    holes: tuple[Any, Any, Any, Any]
+
+
+def _gaps(at: Any, missing: Any, wanted: Any, after: Any, before: Any) -> tuple[Any, Any, Any, Any]:
+    """The four arrays of the gaps before the entries `at`."""
+    counts = np.zeros(len(at), GAP_COUNT)
+    counts["index"], counts["count"] = at, missing
+    return counts, wanted[at], after[at], before[at]
+
+
+_NONE = np.empty(0, np.int64)
+_NO_RUN_GAPS = RunGaps(np.empty(0, GAP_COUNT), _NONE, _NONE, _NONE, (_NONE,) * 4)
 
 
 class QueueGaps:
@@ -58,7 +78,8 @@ class QueueGaps:
     def __init__(self, files: QueueFiles, lost: LostReader) -> None:
         self.files, self.lost = files, lost
         self.expected: int | None = None  # the next queueOffset
-        self.place = -1  # of the last record
+        self._place: int | None = -1  # of the last record; None: of the last row's last entry
+        self._last: Row = {}
 
     def __call__(self, row: Row) -> np.ndarray:
         """The GAP_COUNT rows for NumberRuns; none in a batch queue, whose positions do not follow
@@ -67,8 +88,22 @@ class QueueGaps:
         counts: np.ndarray = self.of(row).counts
         return counts[:0] if row["batch"] else counts
 
+    @property
+    def place(self) -> int:
+        """The physical offset of the queue's last record."""
+        if self._place is None:
+            count = self._last["count"]
+            entry = decode_entries(self.files.entries(self._last, count - 1, count))
+            self._place = int(entry["physicalOffset"][0])
+        return self._place
+
     def of(self, row: Row) -> RunGaps:
         """The gaps of the queue's next run."""
+        if self._just_goes_on(row):
+            assert self.expected is not None
+            self.expected += row["count"]
+            self._place, self._last = None, row
+            return _NO_RUN_GAPS
         offsets, ends, places = self._told(row)
         expected = self.expected
         if expected is None:
@@ -80,11 +115,20 @@ class QueueGaps:
         missing = offsets[maybe] - wanted[maybe]
         lost = self.lost.between(places_before[maybe], places[maybe])
         sure = missing <= lost // RECORD_FIXED_BYTES
-        at = maybe[sure]
-        counts = np.zeros(len(at), GAP_COUNT)
-        counts["index"], counts["count"] = at, missing[sure]
-        self.expected, self.place = int(reached[-1]), int(places[-1])
-        return RunGaps(counts, wanted[at], places_before[at], places[at])
+        at, holes = maybe[sure], maybe[~sure & (missing <= _MOST_IN_A_HOLE)]
+        self.expected, self._place = int(reached[-1]), int(places[-1])
+        return RunGaps(
+            *_gaps(at, missing[sure], wanted, places_before, places),
+            _gaps(holes, offsets[holes] - wanted[holes], wanted, places_before, places),
+        )
+
+    def _just_goes_on(self, row: Row) -> bool:
+        """Whether a run has no gap, as almost all have: then its entries are not even read."""
+        goes_on = row["offsets_at"] < 0 and row["first"] == self.expected
+        return bool(
+            goes_on and not row["batch"] and not row["decided"] and row["first"] >= 0
+            and row["greatest"] < _CREDIBLE
+        )  # fmt: skip
 
     def _told(self, row: Row) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the run's entries that may have a gap before them: their queueOffsets, the offsets
@@ -132,13 +176,14 @@ class FindGaps:
     lines: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found, openings = _First(self.most), _First(self.most)
+        found, openings, hints = _First(self.most), _First(self.most), _First(self.most)
         lines = LineFile(self.files.staging) if self.lines else None
         for row in self._found(rows_of(batches)):
-            (openings if row["decided"] else found).add(row)
-            if lines:
+            of = {IS_GAP: found, HOLE: hints, ALONE: hints}.get(row["what"], openings)
+            of.add(row)
+            if lines and row["what"] == IS_GAP:
                 lines.add({"type": "missing", **{name: row[name] for name in GAP_TOLD}})
-        listed = found.listed() + openings.listed()
+        listed = found.listed() + openings.listed() + hints.listed()
         if listed:
             listed[-1]["more"] = found.dropped + openings.dropped
             listed[-1]["more_positions"] = found.positions
@@ -150,39 +195,56 @@ class FindGaps:
         for _, runs in groupby(rows, key_of(QUEUE_KEY)):
             queue = QueueGaps(self.files, lost)
             decided: Row | None = None
-            for row in opened(self.files, runs):
+            for row in believed(self.files, runs, lost):
                 told = {
                     **{name: row[name] for name in QUEUE_KEY},
                     "more": 0,
                     "more_positions": 0,
                     "lines": "",
                 }
-                if row["decided"]:
+                if row["is_left_out"]:
+                    yield from self._records(row, told, STRAY)
+                    continue
+                if row["is_outvoted"] or row["decided"]:
+                    if decided and row["is_outvoted"]:
+                        yield decided
+                        decided = None
                     if decided is None:
                         place = decode_entries(self.files.entries(row, 0, 1))["physicalOffset"]
                         decided = {
                             **told, "first": row["decided_from"], "count": 0, "after": -1,
-                            "before": int(place[0]), "decided": True, "value": row["first"],
+                            "before": int(place[0]), "value": row["first"],
+                            "what": MOVED if row["is_outvoted"] else OPENING,
                         }  # fmt: skip
                     decided["count"] += row["decided"]
                 elif decided:
                     yield decided
                     decided = None
-                if not self.lost.any:
-                    if decided is None:
-                        break
-                    continue
                 gaps = queue.of(row)
-                for i in range(len(gaps.counts)):
-                    yield {
-                        **told, "first": int(gaps.first[i]), "count": int(gaps.counts["count"][i]),
-                        "after": int(gaps.after[i]), "before": int(gaps.before[i]),
-                        "decided": False, "value": 0,
-                    }  # fmt: skip
+                for what, found in (
+                    (IS_GAP, (gaps.counts, gaps.first, gaps.after, gaps.before)),
+                    (HOLE, gaps.holes),
+                ):
+                    for count, first, after, before in zip(*found, strict=True):
+                        yield {
+                            **told, "first": int(first), "count": int(count["count"]),
+                            "after": int(after), "before": int(before), "what": what, "value": 0,
+                        }  # fmt: skip
+                if row["is_alone"]:
+                    yield from self._records(row, told, ALONE)
             if decided:
                 yield decided
-            for _ in runs:  # read the rest of the queue's runs, so that groupby goes on
-                pass
+
+    def _records(self, row: Row, told: Row, what: str) -> Iterator[Row]:
+        """A row for each record of a run."""
+        entries = decode_entries(self.files.entries(row, 0, row["count"]))
+        offsets = self.files.offsets(row)
+        for number in range(row["count"]):
+            value = int(offsets[number]) if len(offsets) else row["first"] + number
+            yield {
+                **told, "first": 0, "count": int(entries["size"][number]), "after": -1,
+                "before": int(entries["physicalOffset"][number]), "what": what, "value": value,
+            }  # fmt: skip
 
 
 class _First:

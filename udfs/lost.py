@@ -48,12 +48,16 @@ class Lost:
         return bool(self.pieces)
 
 
+NOTHING_LOST = Lost((), False)
+
+
 class LostReader:
     """Answers how much was lost between two offsets; holds the ranges of a few segments."""
 
     def __init__(self, lost: Lost, staging: Staging) -> None:
         self._pieces, self._staging = lost.pieces, staging
         self.from_start = lost.from_start
+        self.any = lost.any
         self._starts = np.array([piece.start for piece in lost.pieces], np.int64)
         totals = [piece.total for piece in lost.pieces]
         self._before = np.append(0, np.cumsum(np.array(totals, np.int64)))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.damage.openings import LOOKED_AT, can_be_first, opening
+from reput.store_format.damage.openings import can_be_first
 from reput.store_format.derive.queue_runs import (
     NO_POSITION,
     REPEATED,
@@ -24,10 +24,12 @@ from reput.store_format.derive.queue_runs import (
 )
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
 from reput.store_format.derived.queue_entries import decode_entries
-from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
+from reput.store_format.faults import REFUSE, DamageFound
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
 from reput.store_format.storage.protocol import Writer
+from reput.udfs.believed import believed
+from reput.udfs.lost import NOTHING_LOST, Lost, LostReader
 from reput.udfs.schemas import BUILT, PLACED, RUN, ids_of, in_batches, rows_of
 from reput.udfs.staging import ENTRIES, RUNS, Staging, attempt_name, queue_file_name, read_range
 
@@ -89,6 +91,7 @@ class QueueFiles:
     queue_file_bytes: int  # mappedFileSizeConsumeQueue
     batch_file_bytes: int  # mapperFileSizeBatchConsumeQueue
     firsts: str = REFUSE  # what to do where a queue's first queueOffset is impossible
+    strays: frozenset[int] = frozenset()  # records at these offsets are in no queue (damage)
 
     def entries_a_file(self, batch: bool) -> int:
         return self.file_bytes(batch) // entry_bytes(batch)
@@ -158,22 +161,30 @@ class NumberRuns:
     files: QueueFiles
     # called once for each task; what it returns is called once for each queue (gaps.queue_gaps)
     gaps: Callable[[], Callable[[], Callable[[Row], np.ndarray]]] | None = None
+    lost: Lost = NOTHING_LOST
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         queues = groupby(rows_of(batches), key_of(QUEUE_KEY))
         kept = GapFile(self.files.staging)
         gaps = self.gaps() if self.gaps else None
+        lost = LostReader(self.lost, self.files.staging)
         placed = (row for _, rows in queues
-                  for row in self._number(rows, kept, gaps() if gaps else None))  # fmt: skip
+                  for row in self._number(rows, kept, gaps() if gaps else None, lost))  # fmt: skip
         yield from in_batches(placed, PLACED)
         kept.finish()
 
     def _number(
-        self, rows: Iterator[Row], kept: "GapFile", gaps_before: Callable[[Row], np.ndarray] | None
+        self,
+        rows: Iterator[Row],
+        kept: "GapFile",
+        gaps_before: Callable[[Row], np.ndarray] | None,
+        lost: LostReader,
     ) -> Iterator[Row]:
         start = position = NO_POSITION
         beginning: Beginning | None = None
-        for row in opened(self.files, rows):
+        for row in believed(self.files, rows, lost):
+            if row["is_left_out"]:
+                continue
             gaps = gaps_before(row) if gaps_before else _NO_GAPS
             if beginning is None or beginning.empty:
                 beginning = self._begin(row, beginning)
@@ -208,34 +219,6 @@ class NumberRuns:
             self.files.offsets(row), row["first"], row["count"], before,
             self.files.file_bytes(False), self.files.rules,
         )  # fmt: skip
-
-
-def opened(files: QueueFiles, rows: Iterator[Row]) -> Iterator[Row]:
-    """A queue's runs, with corrected queueOffsets for its first entries (damage/openings)."""
-    undecided = {"decided": 0, "decided_from": 0}
-    head: list[Row] = []
-    offsets: list[int] = []
-    is_all = files.firsts != SALVAGE
-    while not is_all and len(offsets) < LOOKED_AT:
-        row = next(rows, None)
-        if row is None:
-            is_all = True
-            break
-        head.append({**row, **undecided})
-        if row["batch"]:
-            break
-        given, looked = files.offsets(row), min(row["count"], LOOKED_AT)
-        offsets += (
-            given[:looked].tolist() if len(given) else range(row["first"], row["first"] + looked)
-        )
-    decision = opening(offsets[:LOOKED_AT], is_all) if head and not head[0]["batch"] else None
-    count, first = decision or (0, 0)
-    for row in head:
-        decided = min(count, row["count"])
-        yield {**row, "decided": decided, "decided_from": first}
-        count, first = count - decided, first + decided
-    for row in rows:
-        yield {**row, **undecided}
 
 
 class GapFile:

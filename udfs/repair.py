@@ -10,13 +10,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.damage.filler import Position, Stamp, fill
+from reput.store_format.damage.filler import Position, Stamp, fill, own_least_bytes
 from reput.store_format.damage.ranges import Damage, Kind
 from reput.store_format.damage.resync import Prover
 from reput.store_format.derive.scan import Read
 from reput.store_format.faults import REASONS, Fault, StoreError
-from reput.store_format.layouts import BLANK_BYTES, CRC_PROPERTY_BYTES, RECORD_AT
-from reput.store_format.log.records import RecordRules
+from reput.store_format.java.strings import decode
+from reput.store_format.layouts import (
+    BLANK_BYTES,
+    CRC_PROPERTY_BYTES,
+    PROPERTIES_LENGTH,
+    RECORD_AT,
+    RECORD_HEAD,
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_MASK,
+)
+from reput.store_format.log.records import RecordRules, topic_length_bytes
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import crc_property_of
 from reput.store_format.storage.protocol import Storage, Writer
@@ -49,6 +58,7 @@ class SegmentRepair:
     in staging, None where it is sound. zeros_from: the offset from which on it has only zeros
     although live records follow in later segments, or -1. lost: for a range, by its offset, the
     positions that fillers in it must keep. timestamp: that of fillers which no record follows.
+    strays: records that have no place in the queue that they name; they are replaced too.
     """
 
     start: int
@@ -57,6 +67,7 @@ class SegmentRepair:
     zeros_from: int
     lost: dict[int, tuple[Position, ...]]
     timestamp: int
+    strays: tuple[Damage, ...] = ()
 
 
 class Edit(NamedTuple):
@@ -102,7 +113,7 @@ class RepairSegments:
         at, fillers, corrected = repair.start, 0, 0
         for damage in ranges:
             saved.add(damage, read)
-        for edit in self._edits(repair, ranges, prover):
+        for edit in self._edits(repair, self._widened(ranges, prover, end), prover):
             _copy(read, at, edit.start, output)
             if edit.raw is not None:
                 output.write(edit.raw)
@@ -135,15 +146,46 @@ class RepairSegments:
         if repair.source is None:
             return [Damage(repair.start, end, Kind.MISSING, Fault.MISSING, 0, None, "record")]
         ranges = list(read_ranges(self.staging, repair.run)) if repair.run else []
+        replaced = {stray.offset for stray in repair.strays}  # whatever else is wrong with them
+        ranges = sorted([*(r for r in ranges if r.offset not in replaced), *repair.strays])
         if repair.zeros_from >= 0:
             rest = min(end, repair.source.end)
             zeros = Damage(repair.zeros_from, rest, Kind.DAMAGED, Fault.ZEROS, 0, None, "record")
             ranges = sorted([*ranges, zeros])
         return ranges
 
-    def _edits(self, repair: SegmentRepair, ranges: list[Damage], prover: Prover) -> Iterator[Edit]:
+    def _widened(
+        self, ranges: list[Damage], prover: Prover, segment_end: int
+    ) -> list[tuple[Damage, tuple[Position, ...]]]:
+        """The ranges, each with the positions that it keeps of itself.
+
+        A range that is too short for any record takes in the damaged record beside it, whose
+        position it keeps: better one damaged message less than no copy of the store.
+        """
+        least = own_least_bytes(self.crc_property)
+        widened: list[tuple[Damage, tuple[Position, ...]]] = [(each, ()) for each in ranges]
+        for number, damage in enumerate(ranges):
+            if damage.kind == Kind.CONTENT or damage.end == segment_end:
+                continue
+            before = number and ranges[number - 1].end == damage.offset
+            after = number + 1 < len(ranges) and ranges[number + 1].offset == damage.end
+            if damage.length >= least:
+                continue
+            for is_there, beside in ((before, number - 1), (after, number + 1)):
+                if is_there and ranges[beside].kind == Kind.CONTENT:
+                    record = ranges[beside]._replace(kind=Kind.DAMAGED)
+                    widened[beside] = record, _position_of(record, prover)
+                    break
+        return widened
+
+    def _edits(
+        self,
+        repair: SegmentRepair,
+        ranges: list[tuple[Damage, tuple[Position, ...]]],
+        prover: Prover,
+    ) -> Iterator[Edit]:
         held: Edit | None = None
-        for damage in ranges:
+        for damage, own_positions in ranges:
             if damage.offset >= self.live_end:
                 continue
             if damage.kind == Kind.CONTENT:
@@ -152,7 +194,7 @@ class RepairSegments:
                 held = None
                 yield from _corrected(damage, prover)
                 continue
-            lost = repair.lost.get(damage.offset, ())
+            lost = own_positions + repair.lost.get(damage.offset, ())
             if held and held.end == damage.offset:
                 held = held._replace(end=damage.end, lost=held.lost + lost)
                 continue
@@ -161,6 +203,19 @@ class RepairSegments:
             held = Edit(damage.offset, damage.end, lost, None)
         if held:
             yield held
+
+
+def _position_of(record: Damage, prover: Prover) -> tuple[Position, ...]:
+    """The position of a record that is given up; none where no queue has it."""
+    parts = prover.lengths(record.offset)
+    assert parts is not None
+    head = np.frombuffer(prover.bytes_at(record.offset, RECORD_HEAD.itemsize), RECORD_HEAD)[0]
+    if int(head["sysFlag"]) & SYS_TRANSACTION_MASK not in (0, SYS_TRANSACTION_COMMIT):
+        return ()
+    at = parts.body_at + parts.body_length + topic_length_bytes(parts.magic)
+    end = record.offset + parts.size - parts.properties_length - PROPERTIES_LENGTH
+    topic = decode(prover.bytes_at(at, end - at))
+    return (Position(topic, int(head["queueId"]), int(head["queueOffset"]), 1),)
 
 
 def _corrected(damage: Damage, prover: Prover) -> Iterator[Edit]:

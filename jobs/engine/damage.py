@@ -17,7 +17,7 @@ from reput.store_format.damage.tolerant import MOST_RANGES
 from reput.store_format.faults import REASONS, SALVAGE, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.udfs.damage import DamagedSegment, MapSegments
-from reput.udfs.gaps import GAP_TOLD, gap_order
+from reput.udfs.gaps import ALONE, GAP_TOLD, HOLE, IS_GAP, MOVED, OPENING, STRAY, gap_order
 from reput.udfs.lost import Lost, LostPiece
 from reput.udfs.ranges import read_ranges
 from reput.udfs.staging import Staging, pieces_of
@@ -47,6 +47,7 @@ class DamageMap:
     in_use: int  # segments before those of zeros only, with which a log may end
     ranges: list[Damage] = field(default_factory=list)  # the first RANGES_LISTED
     more: list[Damage] = field(default_factory=list)  # those in no file: holes, zeros, torn ones
+    strays: list[Damage] = field(default_factory=list)  # records that have no place in their queue
     count: int = 0
     bytes_lost: int = 0
     causes: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # -> ranges, bytes
@@ -54,7 +55,7 @@ class DamageMap:
     gaps_unlisted: int = 0
     gap_lines: list[str] = field(default_factory=list)  # files of staging that have all of them
     messages_missing: int = 0
-    openings: int = 0  # queues whose first queueOffset is outvoted, see damage/openings
+    openings: int = 0  # places where queueOffsets are outvoted, see damage/openings and chain
     warnings: list[str] = field(default_factory=list)
 
     def all_warnings(self) -> list[str]:
@@ -258,21 +259,84 @@ def all_ranges(staging: Staging, found: DamageMap) -> Iterator[Damage]:
 
 
 def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> None:
-    """Fill in the lost positions of queues, and the findings of queues that cannot begin so."""
+    """Fill in the lost positions of queues, and the findings of queueOffsets that cannot be.
+
+    A record that has no place in the queue that it names counts as lost: its bytes may be those of
+    a message that another queue misses. So the gaps are asked for again then.
+    """
     rows = job.find_gaps(found.linked, listed, lines)
+    strays = [row for row in rows if row["what"] == STRAY] + _explained(rows)
+    if strays:
+        for row in sorted(strays, key=lambda row: int(row["before"])):
+            place, size = row["before"], row["count"]
+            found.strays.append(
+                Damage(place, place + size, Kind.DAMAGED, Fault.STRAY, size, row["value"], "record")
+            )
+        found.linked.strays = frozenset(stray.offset for stray in found.strays)
+        lose(found, found.strays)
+        rows = job.find_gaps(found.linked, listed, lines)
     found.gap_lines = [row["lines"] for row in rows if row["lines"]]
-    gaps = sorted(
-        (row for row in rows if not row["decided"]),
-        key=gap_order,
-    )
+    gaps = sorted((row for row in rows if row["what"] == IS_GAP), key=gap_order)
     more = sum(row["more"] for row in rows)
     found.messages_missing = sum(gap["count"] for gap in gaps)
     found.messages_missing += sum(row["more_positions"] for row in rows)
     found.gaps = [{name: gap[name] for name in GAP_TOLD} for gap in gaps[:listed]]
     found.gaps_unlisted = more + len(gaps) - len(found.gaps)
-    openings = sorted((row for row in rows if row["decided"]), key=lambda row: row["before"])
+    openings = sorted(
+        (row for row in rows if row["what"] in (OPENING, MOVED)), key=lambda row: row["before"]
+    )
     found.openings = len(openings)
     found.findings = found.findings + [_opening(found, row) for row in openings[:OPENINGS_LISTED]]
+
+
+def _explained(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records without neighbours whose queueOffset another queue misses right there.
+
+    Witnesses: the queue that the record names has no message beside it; the other queue misses
+    just this one, where nothing is lost; and one flipped bit makes one queue the other.
+    """
+    holes: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["what"] == HOLE:
+            for offset in range(row["first"], row["first"] + row["count"]):
+                holes.setdefault(offset, []).append(row)
+    return [
+        row for row in rows if row["what"] == ALONE
+        and any(
+            hole["after"] < row["before"] < hole["before"] and bits_between(row, hole) == 1
+            for hole in holes.get(row["value"], ())
+        )
+    ]  # fmt: skip
+
+
+def bits_between(one: dict[str, Any], other: dict[str, Any]) -> int:
+    """How many bits of topic and queueId differ between two queues; many where the topics are not
+    of one length.
+    """
+    names = one["topic"].encode(), other["topic"].encode()
+    if len(names[0]) != len(names[1]):
+        return 64
+    topics = int.from_bytes(names[0], "big") ^ int.from_bytes(names[1], "big")
+    ids = (one["queue_id"] ^ other["queue_id"]) & 0xFFFFFFFF
+    return int(topics.bit_count() + ids.bit_count())
+
+
+def lose(found: DamageMap, ranges: list[Damage]) -> None:
+    """Count ranges that no segment's scan has found as lost, so that queues may miss messages."""
+    pieces = list(found.linked.lost.pieces) if found.linked.lost else []
+    for damage in ranges:
+        add_range(found, damage)
+        found.bytes_lost += damage.length
+        start = damage.offset // found.segment_bytes * found.segment_bytes
+        at = bisect_right([piece.start for piece in pieces], start) - 1
+        place = (damage.offset, damage.length)
+        if at >= 0 and pieces[at].start == start:
+            old = pieces[at]
+            more, total = (*old.more, place), old.total + damage.length
+            pieces[at] = old._replace(more=more, total=total)
+        else:
+            pieces.insert(at + 1, LostPiece(start, found.linked.end, "", (place,), damage.length))
+    found.linked.lost = Lost(tuple(pieces), found.segments[0].start == 0)
 
 
 def _opening(found: DamageMap, row: dict[str, Any]) -> Finding:
@@ -282,11 +346,17 @@ def _opening(found: DamageMap, row: dict[str, Any]) -> Finding:
     kept = row["count"] - left_out
     told = [f"{kept:,} kept from position {row['first'] + left_out}"] if kept else []
     told += [f"{left_out:,} without a position"] if left_out else []
+    where = f"offset {row['before'] - segment.start} (physical {row['before']}): queueOffset "
+    if row["what"] == MOVED:
+        of = f"topic {row['topic']!r}, queue {row['queue_id']}"
+        return Finding(
+            segment.path,
+            f"{where}{row['value']} is outvoted by its neighbours in {of}: {', '.join(told)}",
+        )
     return Finding(
         segment.path,
-        f"offset {row['before'] - segment.start} (physical {row['before']}): queueOffset "
-        f"{row['value']} cannot begin topic {row['topic']!r}, queue {row['queue_id']}: by those "
-        f"that follow, of its first {row['count']:,} messages {', '.join(told)}",
+        f"{where}{row['value']} cannot begin topic {row['topic']!r}, queue {row['queue_id']}: by "
+        f"those that follow, of its first {row['count']:,} messages {', '.join(told)}",
     )
 
 

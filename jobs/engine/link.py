@@ -38,6 +38,7 @@ class Linked:
     broke: Break | None = None
     lost: Lost | None = None  # where damage was passed over: positions are kept for what it took
     firsts: str = REFUSE  # of a queue's first queueOffset that cannot be one, see reput.udfs.queues
+    strays: frozenset[int] = frozenset()  # records that are in no queue, by their offsets
 
 
 class Rescan(NamedTuple):

@@ -23,6 +23,7 @@ def read_log(job: Pipeline, on_damage: str, ranges: BinaryIO | None = None) -> L
     if on_damage != SALVAGE:
         linked = job.scan()
         return LogRead(linked, *judge_end(job, linked, on_damage), None)
+    job.check_property_crc()
     found = map_damage(job, gap_lines=ranges is not None)
     if ranges:
         write_ranges(job, found, ranges)

@@ -20,7 +20,7 @@ from reput.store_format.derived.index_file import capacity
 from reput.udfs.damage import MAPPED, MapSegments
 from reput.udfs.gaps import GAP, FindGaps, queue_gaps
 from reput.udfs.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
-from reput.udfs.lost import Lost
+from reput.udfs.lost import NOTHING_LOST
 from reput.udfs.queues import (
     LOG_ORDER,
     QUEUE_KEY,
@@ -79,6 +79,10 @@ class Pipeline:
         self.rules = replace(
             self.rules, check_body_crc=True, check_property_crc=self.plan.profile.property_crc
         )
+
+    def check_property_crc(self) -> None:
+        """Check a `__CRC32#` where a record has one: nothing else tells of its header and text."""
+        self.rules = replace(self.rules, check_property_crc=self.plan.profile.property_crc)
 
     def scan(self) -> Linked:
         """Scan all splits, and again those whose first record turns out to be another."""
@@ -143,7 +147,7 @@ class Pipeline:
 
     def find_gaps(self, linked: Linked, most: int, lines: bool) -> list[dict[str, Any]]:
         """GAP rows, at most so many a task: lost positions of queues, and how queues begin."""
-        task = FindGaps(self._queue_files(linked), linked.lost or Lost((), False), most, lines)
+        task = FindGaps(self._queue_files(linked), linked.lost or NOTHING_LOST, most, lines)
         with self.progress.stage("asked what is missing", lambda: Done(None, "queues")):
             return collect(run_in_tasks(self._runs_by_queue(linked), task, GAP))
 
@@ -177,6 +181,7 @@ class Pipeline:
             settings.mapped_file_size_consume_queue,
             settings.mapper_file_size_batch_consume_queue,
             linked.firsts,
+            linked.strays,
         )
 
     def _runs_by_queue(self, linked: Linked) -> "DataFrame":
@@ -189,9 +194,10 @@ class Pipeline:
         """BUILT rows of the queues' segments."""
         files = self._queue_files(linked)
         gaps = partial(queue_gaps, files, linked.lost) if linked.lost else None
-        placed = run_in_tasks(self._runs_by_queue(linked), NumberRuns(files, gaps), PLACED)
+        number = NumberRuns(files, gaps, linked.lost or NOTHING_LOST)
+        placed = run_in_tasks(self._runs_by_queue(linked), number, PLACED)
         placed = placed.repartition((self.cut.partitions or self.cores) * 2, *SEGMENT_KEY)
-        placed = placed.sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER)
+        placed = placed.sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER, "entries_at")
         return run_in_tasks(placed, BuildQueueFiles(files), BUILT)
 
     def queue_bytes(self, folder: str) -> int:

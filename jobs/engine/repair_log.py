@@ -89,6 +89,7 @@ def _task(
                 zeros_from,
                 by_segment.get(start, {}),
                 last,
+                tuple(each for each in found.strays if start <= each.offset < start + size),
             )
         )
     return RepairSegments(

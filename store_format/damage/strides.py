@@ -7,6 +7,7 @@ What is rarer is decided in Python (see tolerant), by the same rules.
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.damage.followed import NEVER, follow
 from reput.store_format.derive.dispatch import DispatchRules, Puts, dispatch
 from reput.store_format.derive.queue_table import BatchTopics, QueueTable, find_queue
 from reput.store_format.faults import Fault
@@ -23,7 +24,7 @@ from reput.store_format.log.records import Bytes, RecordRules, Rows, frame, read
 
 _NONE, _NEED_MORE = int(Fault.NONE), int(Fault.NEED_MORE)
 _BAD_MAGIC, _PLACE = int(Fault.BAD_MAGIC), int(Fault.PLACE)
-_NEVER = -(1 << 63)
+_NEVER = NEVER
 
 
 @kernel
@@ -73,7 +74,9 @@ def dispatch_fresh(
     suspect: bool,
     last: int,
     canon: npt.NDArray[np.int64],
-    greatest: npt.NDArray[np.int64],
+    confirmed: npt.NDArray[np.int64],
+    doubted: npt.NDArray[np.int64],
+    seen: npt.NDArray[np.int64],
     rules: DispatchRules,
     delays: npt.NDArray[np.int64],
     batches: BatchTopics,
@@ -83,9 +86,9 @@ def dispatch_fresh(
 ) -> tuple[int, int]:
     """Dispatch rows, up to one behind a range that may be stale; (how many, why not more).
 
-    suspect: the first row stands behind a range too; last: the last live storeTimestamp; canon
-    and greatest: see tolerant.Dispatched.look. What is dispatched is noted in greatest. The
-    reason is NONE at a row that may be stale: its queue's greatest is not known, or not below.
+    suspect: the first row stands behind a range too; last: the last live storeTimestamp; canon,
+    confirmed, doubted and seen: see followed.Followed.look. The reason is NONE at a row that may
+    be stale: its queue is not known, or has its queueOffset already.
     """
     batch_names, batch_ends = batches
     slots, queues, names, names_used = table
@@ -105,19 +108,19 @@ def dispatch_fresh(
                     hash_code(buf, row.topicAt, end, np.int32(0)), row.queueId,
                     batch_names, batch_ends,
                 )  # fmt: skip
+                while seen[0] < used[0]:
+                    put = queue_puts[seen[0]]
+                    if put.queue >= len(canon):
+                        return i, _NONE
+                    follow(confirmed, doubted, canon[put.queue], put.queueOffset)
+                    seen[0] += 1
                 if number >= len(canon):
                     return i, _NONE
-                known = greatest[canon[number]]
+                known = confirmed[canon[number]]
                 if known == _NEVER or row.queueOffset <= known:
                     return i, _NONE
-        before = used[0]
         done, fault = dispatch(buf, rows[i : i + 1], rules, delays, batches, table, puts, places)
         if done == 0:
             return i, fault
         suspect, last = False, row.storeTimestamp
-        for n in range(before, used[0]):
-            put = queue_puts[n]
-            if put.queue < len(canon):
-                first = canon[put.queue]
-                greatest[first] = max(greatest[first], put.queueOffset)
     return len(rows), _NONE

@@ -7,22 +7,31 @@ next record that proves itself (`resync`). The records from there on are stale a
 stored before the last live record, or their queue already has their queueOffset.
 """
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format.damage.evidence import (
+    Facts,
+    Queue,
+    judge_stretch,
+    votes_before,
+    votes_behind,
+)
+from reput.store_format.damage.followed import NEVER, Followed
 from reput.store_format.damage.ranges import KINDS, RANGE, Damage, Kind, Ranges, as_row
+from reput.store_format.damage.record_ends import lost_its_end
 from reput.store_format.damage.resync import NOT_FOUND, Prover
+from reput.store_format.damage.stretches import Stretches, queue_of
 from reput.store_format.damage.strides import dispatch_fresh, stride
 from reput.store_format.derive.scan import Buffers, End, Outputs, Runs, ScanRules
 from reput.store_format.faults import REASONS, Fault
-from reput.store_format.java.strings import decode
 from reput.store_format.layouts import (
     BLANK,
+    RECORD_AT,
     RECORD_HEAD,
-    SYS_TRANSACTION_COMMIT,
-    SYS_TRANSACTION_MASK,
     as_struct,
 )
 from reput.store_format.log.records import Bytes, Rows
@@ -31,6 +40,7 @@ from reput.store_format.log.walk import Marks, Read, Walk
 MOST_RANGES = 1_000_000  # in one segment; after so many the segment's rest counts as damaged
 _PUTS = 1 << 16
 _LEAST_STRIDE = 16  # rows
+_RECENT = 4  # of the last live records the times are kept
 _HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
 _WHOLE = (Fault.BODY_CRC, Fault.PROPERTY_CRC)
 
@@ -48,7 +58,6 @@ class Before(NamedTuple):
     is_last: bool = True
 
 
-_NEVER = -(1 << 63)  # below every queueOffset; if a record has this one, it counts as none
 NOTHING_BEFORE = Before(None, lambda topic, queue_id: None)
 
 
@@ -78,13 +87,15 @@ class TolerantScan:
         self.live_end = start  # where the last live record ends
         self.ranges = 0
         self.most_ranges = MOST_RANGES
-        self._known: dict[tuple[str, int], int] = {}
         self._buffers = buffers
-        self._dispatched = Dispatched(buffers, self._known)
+        self._followed = Followed(buffers)
         self._stride_rows = _LEAST_STRIDE
         self._stride_faults = np.zeros(len(buffers.rows), np.uint8)
         self._stride_values = np.zeros(len(buffers.rows), np.int64)
-        self._suspect = False  # stale records may follow
+        self._suspect = True  # stale records may follow
+        self._stale_until = start  # up to there the records that follow are
+        self._recent: deque[tuple[int, int]] = deque(maxlen=_RECENT)  # (place, storeTimestamp)
+        self._stretches: Stretches | None = None
         self._held: Damage | None = None  # it may go on
 
     def run(self) -> Iterator[Any]:
@@ -95,15 +106,8 @@ class TolerantScan:
         """
         for part in self._parts():
             if isinstance(part, Runs):
-                self._note(part)
+                self._followed.keep()  # the buffers are emptied when this goes on
             yield part
-
-    def _note(self, part: Runs) -> None:
-        """Remember the greatest queueOffset of each queue, by which stale records are known."""
-        for i in np.flatnonzero(part.runs.count).tolist():
-            key = part.queues[i].topic, part.queues[i].queue_id
-            greatest = int(part.runs.greatest[i])
-            self._known[key] = max(self._known.get(key, greatest), greatest)
 
     def _parts(self) -> Iterator[Any]:
         end = self.end
@@ -128,6 +132,12 @@ class TolerantScan:
             if wrong is not None and wrong[-1] and not self.prover.ends_well(at):
                 at, fault = int(rows["physicalOffset"][-1]), Fault(int(wrong[-1]))
                 rows, wrong = rows[:-1], wrong[:-1]
+            ends_so = fault == Fault.ZEROS and self.before.is_last  # as every log may end
+            if len(rows) and not ends_so and fault not in (Fault.NONE, Fault.BLANK):
+                end_fault = lost_its_end(step.window, rows)
+                if end_fault != Fault.NONE:
+                    wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
+                    wrong[-1] = wrong[-1] or end_fault
             yield from self._rows(step.window, rows, wrong)
             if fault != Fault.NONE:
                 return at, fault
@@ -157,7 +167,16 @@ class TolerantScan:
                     rows, wrong = rows[stale:], wrong[stale:]
                     continue
                 self._suspect = False
-            good, fault = yield from self.outputs.dispatch(window, rows)
+            unsealed = np.flatnonzero(wrong == Fault.PROPERTY_CRC)
+            most = int(unsealed[0]) if len(unsealed) else len(rows)
+            if most == 0:  # it covers all of the record, so that nothing in it is sure
+                place, size = int(rows["physicalOffset"][0]), int(rows["size"][0])
+                yield from self._report(
+                    Kind.DAMAGED, place, place + size, Fault.PROPERTY_CRC, "record"
+                )
+                rows, wrong = rows[1:], wrong[1:]
+                continue
+            good, fault = yield from self.outputs.dispatch(window, rows[:most])
             for i in np.flatnonzero(wrong[:good]).tolist():
                 place = int(rows["physicalOffset"][i])
                 of_crc = Fault(int(wrong[i]))
@@ -165,9 +184,8 @@ class TolerantScan:
                     Kind.CONTENT, place, place + int(rows["size"][i]), of_crc, "record"
                 )
             if good:
-                last = rows[good - 1]
-                self.live_end = int(last["physicalOffset"]) + int(last["size"])
-            if good < len(rows):
+                self._lived(rows[:good])
+            if good < most:
                 place = int(rows["physicalOffset"][good])
                 yield from self._report(
                     Kind.DAMAGED, place, place + int(rows["size"][good]), fault, "record"
@@ -206,13 +224,13 @@ class TolerantScan:
         faults, most = self._stride_faults, len(rows)
         if wrong is not None:
             alone = np.append(faults[1:most] != Fault.NONE, True)
-            ends = np.flatnonzero((wrong != Fault.NONE) & alone)
+            unsealed = wrong == Fault.PROPERTY_CRC
+            ends = np.flatnonzero(unsealed | ((wrong != Fault.NONE) & alone))
             most = int(ends[0]) if len(ends) else most
         good = yield from self._dispatch_fresh(window, rows[:most])
         if good == 0:
             return 0, at
-        last = rows[good - 1]
-        self.live_end = int(last["physicalOffset"]) + int(last["size"])
+        self._lived(rows[:good])
         yield from self._report_stride(rows[:good], wrong)
         self._suspect = good < len(rows) and faults[good] != Fault.NONE
         if self._suspect:
@@ -225,18 +243,13 @@ class TolerantScan:
 
     def _dispatch_fresh(self, window: Bytes, rows: Rows) -> Generator[Any, None, int]:
         """Dispatch rows up to one that may be stale or is malformed; how many."""
-        stale_can_be = self.before.is_last
-        if not stale_can_be:
-            good, _ = yield from self.outputs.dispatch(window, rows)
-            return good
         good, suspect, fault = 0, self._suspect, int(Fault.NEED_MORE)
         while fault == Fault.NEED_MORE and good < len(rows):
             last = self.end.last_timestamp if self.end.records else self.before.timestamp
-            canon, greatest = self._dispatched.look()
             outputs, buffers = self.outputs, self._buffers
             more, fault = dispatch_fresh(
                 window, rows[good:], self._stride_faults[good:], suspect,
-                _NEVER if last is None else last, canon, greatest, outputs.rules.dispatch,
+                NEVER if last is None else last, *self._followed.look(), outputs.rules.dispatch,
                 outputs.delays, outputs.batches, buffers.table, buffers.puts, buffers.places,
             )  # fmt: skip
             outputs.count(rows[good : good + more])
@@ -276,23 +289,91 @@ class TolerantScan:
         return as_row(Damage(at, end, Kind.CONTENT, Fault(fault), *told, "record"))
 
     def _stale(self, window: Bytes, rows: Rows) -> int:
-        """How many rows are stale, counted from the first one up to the first that is live."""
-        if not self.before.is_last:
-            return 0
-        last = self.end.last_timestamp if self.end.records else self.before.timestamp
-        if last is not None:
-            young = np.flatnonzero(rows["storeTimestamp"] >= last)
-            if len(young) == 0 or young[0] > 0:
-                return int(young[0]) if len(young) else len(rows)
-        row = rows[0]
-        if int(row["sysFlag"]) & SYS_TRANSACTION_MASK not in (0, SYS_TRANSACTION_COMMIT):
-            return 0
-        at = int(row["topicAt"])
-        topic = decode(window[at : at + int(row["topicLength"])].tobytes())
-        key = topic, int(row["queueId"])
-        here = max(self._known.get(key, _NEVER), self._dispatched.greatest(key))
-        known = here if here != _NEVER else self.before.known(*key)
-        return int(known is not None and int(row["queueOffset"]) <= known)
+        """How many rows are stale, counted from the first one up to the first that may be live.
+
+        A stretch is judged only where a first witness doubts it: it is older than the last live
+        record, or its queue has its queueOffset already. So is the log's first stretch, which has
+        none before it.
+        """
+        at, time = int(rows["physicalOffset"][0]), int(rows["storeTimestamp"][0])
+        if at >= self._stale_until:
+            last = self._last_time(time)
+            is_older = last is not None and time < last
+            begins = at == self.segment and last is None
+            if not is_older and not begins and not self._repeats(window, rows[0]):
+                return 0
+            self._judge(at, last if is_older else None)
+        return int(np.searchsorted(rows["physicalOffset"], self._stale_until))
+
+    def _judge(self, at: int, newer: int | None) -> None:
+        """Judge the stretch that begins at `at`; where it is stale, `_stale_until` is its end.
+
+        newer: the last live storeTimestamp, where the stretch is older.
+        """
+        if self._stretches is None:
+            rules, end = self.rules, self.segment_end
+            self._stretches = Stretches(self.read, self.segment, end, rules.records, rules.checks)
+        found = self._stretches.look(at, newer)
+        known = {queue: self._last_offset(queue) for queue in found.spans}
+        lost = at - self.live_end
+        ends_log = found.behind < 0 and self.before.is_last
+        # What is behind is no witness where it may be as old as what it is to speak of.
+        since = max(found.time, self.before.timestamp or 0 if newer is None else newer)
+        is_newer = found.behind >= 0 and found.behind_time >= since
+        facts = Facts(
+            newer is not None and (ends_log or found.behind >= 0),
+            is_newer,
+            lost > 2 * found.largest or (lost > 0 and self._frame_at(self.live_end, at)),
+            votes_before(found.spans, known, lost),
+            votes_behind(
+                found.spans, known, found.firsts.items() if is_newer else (),
+                found.behind - found.end, found.behind - self.live_end,
+            ),
+        )  # fmt: skip
+        verdict = judge_stretch(facts)
+        self._stale_until = at if verdict.live else found.end
+
+    def _last_offset(self, queue: Queue) -> int | None:
+        """The queueOffset that a queue goes on from."""
+        here = self._followed.last(queue)
+        return here if here != NEVER else self.before.known(*queue)
+
+    def _repeats(self, window: Bytes, row: Any) -> bool:
+        queue = queue_of(window, row)
+        known = self._last_offset(queue) if queue is not None else None
+        return known is not None and int(row["queueOffset"]) <= known
+
+    def _frame_at(self, at: int, following: int) -> bool:
+        """Whether a record of this log began at `at`, where damage begins: its place is there, or
+        its size reaches to the next one.
+        """
+        raw = self.prover.bytes_at(at, RECORD_HEAD.itemsize)
+        if len(raw) < RECORD_HEAD.itemsize:
+            return False
+        fields = dict(zip(_HEAD_NAMES, _HEAD.unpack(raw), strict=True))
+        return bool(fields["physicalOffset"] == at or fields["totalSize"] == following - at)
+
+    def _last_time(self, following: int) -> int | None:
+        """When the last live record was stored; None where there is none.
+
+        Its own field is outvoted where the record before it, the one that follows the damage, and
+        its own bornTimestamp all say that it was earlier.
+        """
+        recent = list(self._recent)
+        while len(recent) > 1 and recent[-1][1] > following >= recent[-2][1]:
+            place, stored = recent[-1]
+            born = int.from_bytes(self.prover.bytes_at(place + RECORD_AT.bornTimestamp, 8), "big")
+            if abs(born - following) >= stored - following:
+                break
+            recent.pop()
+        return recent[-1][1] if recent else self.before.timestamp
+
+    def _lived(self, rows: Rows) -> None:
+        """Note live records: where they end, and the times of the last ones."""
+        last = rows[-1]
+        self.live_end = int(last["physicalOffset"]) + int(last["size"])
+        for row in rows[-_RECENT:]:
+            self._recent.append((int(row["physicalOffset"]), int(row["storeTimestamp"])))
 
     def _stale_range(self, rows: Rows) -> Generator[Any, None, None]:
         start, last = int(rows["physicalOffset"][0]), rows[-1]
@@ -392,63 +473,3 @@ class TolerantScan:
         if self._held:
             yield self._held
         self._held = None
-
-
-class Dispatched:
-    """What the queues hold, of those that still have puts in the buffers: greatest queueOffsets.
-
-    It is asked for at each damaged range, of which there may be a million. So that the buffers
-    need not be emptied each time, it reads them as they are, and looks at each put only once.
-    """
-
-    def __init__(self, buffers: Buffers, known: dict[tuple[str, int], int]) -> None:
-        """known: what the puts said that the buffers no longer hold."""
-        self._buffers, self._known = buffers, known
-        self._emptied = buffers.emptied
-        self._seen = 0
-        self._firsts: dict[tuple[str, int], int] = {}
-        self._named = 0
-        self._canon = np.zeros(
-            64, np.int64
-        )  # a queue's number -> the first that Java decodes alike
-        self._greatest = np.full(64, _NEVER, np.int64)  # by the first number
-
-    def _clear(self) -> None:
-        """The buffers have been emptied."""
-        self._emptied = self._buffers.emptied
-        self._seen = self._named = 0
-        self._firsts.clear()
-        self._greatest.fill(_NEVER)
-
-    def greatest(self, key: tuple[str, int]) -> int:
-        """The greatest queueOffset of a queue, _NEVER where it has none here."""
-        self.look()
-        first = self._firsts.get(key)
-        return _NEVER if first is None else int(self._greatest[first])
-
-    def look(self) -> tuple[np.ndarray, np.ndarray]:
-        """(the first number of each number's queue, what queues have by first number)."""
-        if self._emptied != self._buffers.emptied:
-            self._clear()
-        puts = self._buffers.puts.queue[self._seen : int(self._buffers.puts.used[0])]
-        if len(puts):
-            self._name()
-            self._seen += len(puts)
-            np.maximum.at(self._greatest, self._canon[puts["queue"]], puts["queueOffset"])
-        return self._canon[: self._named], self._greatest
-
-    def _name(self) -> None:
-        table = self._buffers.table
-        known = int(table.used[0])
-        if known > len(self._greatest):
-            more = 2 * known - len(self._greatest)
-            self._greatest = np.append(self._greatest, np.full(more, _NEVER, np.int64))
-            self._canon = np.append(self._canon, np.zeros(more, np.int64))
-        for number in range(self._named, known):
-            row = table.rows[number]
-            name = table.names[int(row["nameAt"]) : int(row["nameEnd"])].tobytes()
-            key = decode(name), int(row["queueId"])
-            first = self._canon[number] = self._firsts.setdefault(key, number)
-            if first == number:
-                self._greatest[number] = self._known.get(key, _NEVER)
-        self._named = known

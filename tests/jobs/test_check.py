@@ -154,7 +154,7 @@ def test_a_crc_property_is_checked_where_there_is_one(tmp_path: Path) -> None:
     log = damaged(messages(20, crc_property=True))
     log.flip(10, log.size(10) - 25)
     (found,) = checked(log).damage["ranges"]
-    assert (found["kind"], found["field"]) == ("content", "__CRC32#")
+    assert (found["kind"], found["field"]) == ("damaged", "__CRC32#")
     log.settings["forceVerifyPropCRC"] = True
     (found,) = checked(log).damage["ranges"]
     assert (found["kind"], found["field"]) == ("damaged", "__CRC32#")
@@ -166,7 +166,7 @@ def test_a_crc_property_of_a_long_record_is_checked_on_a_disk(tmp_path: Path) ->
     log.flip(1, log.size(1) - 25)
     write(tmp_path / "store", {at: bytes(content) for at, content in log.segments.items()})
     (found,) = run_check(str(tmp_path / "store"), log.version, log.settings).damage["ranges"]
-    assert (found["kind"], found["field"]) == ("content", "__CRC32#")
+    assert (found["kind"], found["field"]) == ("damaged", "__CRC32#")
 
 
 def test_verify_reads_from_the_manifest_that_a_set_was_salvaged() -> None:

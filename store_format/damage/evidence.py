@@ -1,0 +1,147 @@
+"""Is a stretch of sound records behind damage live, or left from an older log? The witnesses.
+
+A stretch is a run of whole records in their own places between two breaks. That they are whole
+says nothing of their time: before a truncation, or on a page whose last write was lost, another
+log stood in the same places. Each witness speaks for or against; what they say is a table that a
+report can show. One witness alone decides only where all others are silent.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntFlag
+from typing import NamedTuple
+
+from reput.store_format.layouts import RECORD_FIXED_BYTES
+
+Queue = tuple[str, int]
+
+
+class Witness(IntFlag):
+    """Who spoke of a stretch."""
+
+    NONE = 0
+    TIME = 1  # storeTimestamp of the stretch, against the live records before
+    TIME_BEHIND = 2  # storeTimestamp of the next stretch, against the same
+    OFFSETS = 4  # its queueOffsets, against those of its queues before
+    OFFSETS_BEHIND = 8  # queueOffsets of the next stretch, against its own
+    FRAME = 16  # a record of the live log began where the live log seemed to end
+
+
+class Span(NamedTuple):
+    """A queue's first and last queueOffset in a stretch."""
+
+    first: int
+    last: int
+
+
+class Votes(NamedTuple):
+    """How many queues say yes, and how many no."""
+
+    yes: int
+    no: int
+
+
+class Facts(NamedTuple):
+    """What is known of a stretch.
+
+    is_older: its first record was stored before the last live one; behind_is_newer: what stands
+    behind it was not, nor before this stretch itself; frame: a record's first fields stand at the
+    live end, or more is lost there than the rest of one record; before, behind: the queues' votes.
+    """
+
+    is_older: bool
+    behind_is_newer: bool
+    frame: bool
+    before: Votes
+    behind: Votes
+
+
+class Verdict(NamedTuple):
+    """Whether a stretch is live, and who spoke: for that verdict, and against it."""
+
+    live: bool
+    spoke: Witness
+    against: Witness
+
+
+def judge_stretch(facts: Facts) -> Verdict:
+    """Weigh the witnesses of a stretch.
+
+    | witness | live | stale |
+    |---|---|---|
+    | time: older than what stands before | | 1 |
+    | and what stands behind is newer again | | 1 |
+    | queues go on from before, over lost bytes | 2 | |
+    | queues repeat what they have, or leap | | 2 |
+    | the next stretch goes on from it | 2 | |
+    | the next stretch goes on without it | | 2 |
+
+    That queues go on counts only where a record of the live log surely stood between: right behind
+    a log's end what was there before goes on as well, by chance. A tie of times and queues is
+    stale: a message that is delivered again, or at a wrong place, is worse than one that is named.
+    """
+    live = stale = 0
+    for_live = for_stale = Witness.NONE
+    if facts.is_older:
+        stale += 1
+        for_stale |= Witness.TIME
+        if facts.behind_is_newer:
+            stale += 1
+            for_stale |= Witness.TIME_BEHIND
+    if facts.before.no > facts.before.yes:
+        stale += 2
+        for_stale |= Witness.OFFSETS
+    elif facts.before.yes and not facts.before.no and (facts.frame or not facts.is_older):
+        live += 2
+        for_live |= Witness.OFFSETS | (Witness.FRAME if facts.frame else Witness.NONE)
+    if facts.behind.no > facts.behind.yes:
+        stale += 2
+        for_stale |= Witness.OFFSETS_BEHIND
+    elif facts.behind.yes > facts.behind.no:
+        live += 2
+        for_live |= Witness.OFFSETS_BEHIND
+    if live > stale or not stale:
+        return Verdict(True, for_live, for_stale)
+    return Verdict(False, for_stale, for_live)
+
+
+def votes_before(
+    spans: Mapping[Queue, Span], known: Mapping[Queue, int | None], lost: int
+) -> Votes:
+    """Whether the queues of a stretch go on from what they had before it.
+
+    known: each queue's last queueOffset, None where it has none; lost: bytes between the two.
+    """
+    room = lost // RECORD_FIXED_BYTES
+    yes = no = missing = 0
+    for queue, span in spans.items():
+        last = known[queue]
+        if last is None:
+            yes += span.first == 0
+            continue
+        gap = span.first - last - 1
+        yes, no = yes + (0 <= gap <= room), no + (gap < 0 or gap > room)
+        missing += max(gap, 0)
+    return Votes(yes, no) if missing <= room else Votes(0, no + 1 if yes else no)
+
+
+def votes_behind(
+    spans: Mapping[Queue, Span],
+    known: Mapping[Queue, int | None],
+    firsts: Iterable[tuple[Queue, int]],
+    lost: int,
+    lost_without: int,
+) -> Votes:
+    """Whether the next stretch's queues, by their first queueOffsets, go on from this one's.
+
+    lost: bytes between the two; lost_without: and if this stretch is not counted.
+    """
+    yes = no = 0
+    for queue, first in firsts:
+        if queue not in spans:
+            continue
+        goes_on = 0 <= first - spans[queue].last - 1 <= lost // RECORD_FIXED_BYTES
+        last = known[queue]
+        without = first - (-1 if last is None else last) - 1
+        yes += goes_on
+        no += not goes_on and 0 <= without <= lost_without // RECORD_FIXED_BYTES
+    return Votes(yes, no)

@@ -1,0 +1,122 @@
+"""What the queues of a scan have so far: the queueOffset that each of them goes on from.
+
+Not the greatest one: a single flipped bit would make that any number, and all later messages of
+the queue would look like older ones. A queueOffset that does not go on by one counts only when the
+next one of the queue is above it.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.derive.scan import Buffers
+from reput.store_format.java.strings import decode
+from reput.store_format.kernels.jit import inlined, kernel
+
+NEVER = -(1 << 63)  # below every queueOffset; if a record has this one, it counts as none
+Int64s = npt.NDArray[np.int64]
+
+
+@inlined
+def follow(confirmed: Int64s, doubted: Int64s, queue: int, offset: int) -> None:
+    """A queue has one more message. doubted: the last queueOffset that did not go on, or NEVER."""
+    last, doubt = confirmed[queue], doubted[queue]
+    if (
+        last == NEVER
+        or offset == last + 1
+        or (doubt != NEVER and (offset == doubt + 1 or last < doubt < offset))
+    ):
+        confirmed[queue], doubted[queue] = offset, NEVER
+    else:
+        doubted[queue] = offset
+
+
+@kernel
+def _follow_all(
+    numbers: Int64s, offsets: Int64s, canon: Int64s, confirmed: Int64s,
+    doubted: Int64s,
+) -> None:  # fmt: skip
+    for i in range(len(offsets)):
+        follow(confirmed, doubted, canon[numbers[i]], offsets[i])
+
+
+def last_of(offsets: npt.ArrayLike) -> int:
+    """The queueOffset that a queue with these goes on from."""
+    state = np.full(2, NEVER, np.int64)
+    given = np.ascontiguousarray(offsets, np.int64)
+    numbers = np.zeros(len(given), np.int64)
+    _follow_all(numbers, given, np.zeros(1, np.int64), state[:1], state[1:])
+    return int(state[0])
+
+
+class Followed:
+    """The queues of one scan, by what its buffers hold and held.
+
+    It is asked at each damaged range, of which there may be a million. So that the buffers need
+    not be emptied each time, it reads them as they are, and looks at each put only once.
+    """
+
+    def __init__(self, buffers: Buffers) -> None:
+        self._buffers = buffers
+        self._emptied = buffers.emptied
+        self._seen = np.zeros(1, np.int64)
+        self._of: dict[tuple[str, int], tuple[int, int]] = {}  # what was emptied
+        self._firsts: dict[tuple[str, int], int] = {}
+        self._named = 0
+        # a queue's number -> the first that Java decodes alike; the rest is by that first number
+        self._canon = np.zeros(64, np.int64)
+        self._confirmed = np.full(64, NEVER, np.int64)
+        self._doubted = np.full(64, NEVER, np.int64)
+
+    def keep(self) -> None:
+        """To be called before the buffers are emptied: what they hold is noted."""
+        self.look()
+        for key, first in self._firsts.items():
+            self._of[key] = int(self._confirmed[first]), int(self._doubted[first])
+
+    def _clear(self) -> None:
+        self._emptied = self._buffers.emptied
+        self._seen[0] = self._named = 0
+        self._firsts.clear()
+        self._confirmed.fill(NEVER)
+        self._doubted.fill(NEVER)
+
+    def last(self, key: tuple[str, int]) -> int:
+        """The queueOffset that a queue goes on from, NEVER where it has none here."""
+        self.look()
+        first = self._firsts.get(key)
+        if first is None:
+            return self._of.get(key, (NEVER, NEVER))[0]
+        return int(self._confirmed[first])
+
+    def look(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """(the first number of each number's queue; by it: confirmed, doubted; how many puts of
+        the buffers these have followed, which a kernel may go on with).
+        """
+        if self._emptied != self._buffers.emptied:
+            self._clear()
+        puts = self._buffers.puts.queue[int(self._seen[0]) : int(self._buffers.puts.used[0])]
+        if len(puts):
+            self._name()
+            self._seen[0] += len(puts)
+            _follow_all(
+                puts["queue"].astype(np.int64), puts["queueOffset"].astype(np.int64), self._canon,
+                self._confirmed, self._doubted,
+            )  # fmt: skip
+        return self._canon[: self._named], self._confirmed, self._doubted, self._seen
+
+    def _name(self) -> None:
+        table = self._buffers.table
+        known = int(table.used[0])
+        if known > len(self._confirmed):
+            more = np.full(2 * known - len(self._confirmed), NEVER, np.int64)
+            self._confirmed = np.append(self._confirmed, more)
+            self._doubted = np.append(self._doubted, more)
+            self._canon = np.append(self._canon, np.zeros(len(more), np.int64))
+        for number in range(self._named, known):
+            row = table.rows[number]
+            name = table.names[int(row["nameAt"]) : int(row["nameEnd"])].tobytes()
+            key = decode(name), int(row["queueId"])
+            first = self._canon[number] = self._firsts.setdefault(key, number)
+            if first == number:
+                self._confirmed[number], self._doubted[number] = self._of.get(key, (NEVER, NEVER))
+        self._named = known

@@ -1,0 +1,119 @@
+"""Looks ahead from a record behind damage: which records go on from it, and what is behind them.
+
+Each stretch is looked at once, in the log's order, so that each byte is read twice at most.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.store_format.damage.evidence import Queue, Span
+from reput.store_format.damage.resync import NOT_FOUND, Prover
+from reput.store_format.faults import Fault
+from reput.store_format.java.strings import decode
+from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
+from reput.store_format.log.records import Bytes, RecordRules, Rows
+from reput.store_format.log.walk import Checks, Read, Walk
+
+_WINDOW_BYTES = 1 << 20
+_READ_OF_EACH = 256  # so many records at both ends of a window tell what queues go on from
+_NONE_BEHIND = -1
+
+
+class Stretch(NamedTuple):
+    """spans: its queues; time: the storeTimestamp of its last record; end: where it breaks, or a
+    newer record stands; behind: where the next stretch begins, -1 for none; firsts: its queues'
+    first queueOffsets; behind_time: the storeTimestamp of its first record.
+    """
+
+    spans: dict[Queue, Span]
+    time: int
+    end: int
+    largest: int  # the longest record, in bytes
+    behind: int
+    firsts: dict[Queue, int]
+    behind_time: int
+
+
+class Stretches:
+    """Looks ahead in one segment that ends at `end`."""
+
+    def __init__(
+        self, read: Read, start: int, end: int, rules: RecordRules, checks: Checks
+    ) -> None:
+        self._end, self._rules = end, rules
+        buffer = np.empty(min(_WINDOW_BYTES, end - start), np.uint8)
+        self._prover = Prover(read, start, end, rules)
+        self._walk = Walk(read, end, rules, checks, buffer, None, self._doubt)
+
+    def _doubt(self, at: int) -> Fault:
+        parts = self._prover.lengths(at)
+        return Fault.NONE if parts and parts.place == at else Fault.LENGTHS
+
+    def look(self, at: int, newer: int | None) -> Stretch:
+        """The stretch that begins with the record at `at`.
+
+        newer: where not None, the stretch ends before the first record that was stored then or
+        later.
+        """
+        spans: dict[Queue, Span] = {}
+        end, fault, largest, time, last = at, Fault.NONE, 0, 0, at
+        for step in self._walk.steps(at, self._end):
+            rows, end, fault = step.rows, step.next, step.fault
+            count = len(rows)
+            if newer is not None:
+                young = np.flatnonzero(rows["storeTimestamp"] >= newer)
+                count = int(young[0]) if len(young) else count
+            _add(spans, step.window, rows[:count])
+            if count:
+                last, time = (int(rows[count - 1][n]) for n in ("physicalOffset", "storeTimestamp"))
+            largest = max(largest, int(rows["size"][:count].max(initial=0)))
+            if count < len(rows):
+                firsts = _firsts(step.window, rows[count:])
+                place, behind_time = (
+                    int(rows[count][name]) for name in ("physicalOffset", "storeTimestamp")
+                )
+                return Stretch(spans, time, place, largest, place, firsts, behind_time)
+        behind = NOT_FOUND
+        if fault not in (Fault.BLANK, Fault.NONE) and end < self._end:
+            # The last record may reach over a page's end into the bytes of another one's.
+            behind = self._prover.next_record(last + 1)
+            end = behind if last < behind < end else end
+        if behind == NOT_FOUND:
+            return Stretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
+        for step in self._walk.steps(behind, self._end):
+            if len(step.rows):
+                behind_time = int(step.rows["storeTimestamp"][0])
+                firsts = _firsts(step.window, step.rows)
+                return Stretch(spans, time, end, largest, behind, firsts, behind_time)
+            break
+        return Stretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
+
+
+def queue_of(window: Bytes, row: Rows) -> Queue | None:
+    """The queue that a record goes to by itself; None where its transaction type keeps it out."""
+    if int(row["sysFlag"]) & SYS_TRANSACTION_MASK not in (0, SYS_TRANSACTION_COMMIT):
+        return None
+    at = int(row["topicAt"])
+    return decode(window[at : at + int(row["topicLength"])].tobytes()), int(row["queueId"])
+
+
+def _add(spans: dict[Queue, Span], window: Bytes, rows: Rows) -> None:
+    """Add a window's records to the queues' spans: those at its beginning, and at its end."""
+    ends = [rows[:_READ_OF_EACH], rows[_READ_OF_EACH:][-_READ_OF_EACH:]]
+    for part in ends:
+        for row in part:
+            queue = queue_of(window, row)
+            if queue is not None:
+                offset = int(row["queueOffset"])
+                old = spans.get(queue)
+                spans[queue] = Span(old.first if old else offset, offset)
+
+
+def _firsts(window: Bytes, rows: Rows) -> dict[Queue, int]:
+    firsts: dict[Queue, int] = {}
+    for row in rows[:_READ_OF_EACH]:
+        queue = queue_of(window, row)
+        if queue is not None:
+            firsts.setdefault(queue, int(row["queueOffset"]))
+    return firsts

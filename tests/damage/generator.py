@@ -1,0 +1,311 @@
+"""Random logs, damaged in 19 ways, with the truth: what each record was, and if it was touched.
+
+A log is that of a busy broker: several topics and queues, bodies of many lengths, bornTimestamp a
+little before storeTimestamp. `older` is the log that once stood in the same files: of another day,
+with other lengths, so that its records stand in their own places too.
+"""
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+from tests.damaged import SETTINGS, START, Damaged
+from tests.logs.damage import record_places
+from tests.logs.encoder import Message, build_log, encode, properties
+
+SEGMENT = 1 << 16
+PAGE, SECTOR = 4096, 512
+DAY = 86_400_000
+HEADER = {
+    "totalSize": (0, 4), "magic": (4, 4), "bodyCRC": (8, 4), "queueId": (12, 4), "flag": (16, 4),
+    "queueOffset": (20, 8), "physicalOffset": (28, 8), "sysFlag": (36, 4),
+    "bornTimestamp": (40, 8), "bornHost": (48, 8), "storeTimestamp": (56, 8),
+    "storeHost": (64, 8), "reconsumeTimes": (72, 4), "preparedTransactionOffset": (76, 8),
+    "bodyLength": (84, 4),
+}  # fmt: skip
+
+
+@dataclass
+class Hurt:
+    """A damaged log and its truth. touched: numbers of messages of which a byte has changed."""
+
+    kind: str
+    log: Damaged
+    whole: dict[int, bytes]
+    rng: Random
+    crc: bool
+    sizes: list[int] = field(default_factory=list)
+    swapped: bool = False  # whole segments stand under other names
+
+    @property
+    def end(self) -> int:
+        return self.log.places[-1] + self.sizes[-1]
+
+    def touched(self) -> set[int]:
+        """By comparing bytes; a missing or shorter file has changed them too."""
+        found = set()
+        for number, place in enumerate(self.log.places):
+            start = place // SEGMENT * SEGMENT
+            piece = slice(place - start, place - start + self.sizes[number])
+            now = self.log.segments.get(start)
+            if now is None or bytes(now[piece]) != self.whole[start][piece]:
+                found.add(number)
+        return found
+
+    def read(self, at: int, length: int) -> bytes:
+        start = at // SEGMENT * SEGMENT
+        return bytes(self.log.segments[start][at - start : at - start + length])
+
+    def page(self, last: bool = True) -> int:
+        """Where some page of the log starts; not the one that holds its end."""
+        return self.rng.randrange(0, (self.end // PAGE) - (0 if last else 1)) * PAGE
+
+    def flip(self, number: int, byte: int, bit: int) -> None:
+        self.log.flip(number, byte, bit)
+
+
+def made(rng: Random, crc: bool, count: int, start: int = START, queues: int = 0) -> list[Message]:
+    """Messages of a broker: queueOffsets go on by one in each queue, times never fall."""
+    topics = ["Orders", "Payments", "T"][: rng.randrange(1, 4)]
+    each = queues or rng.randrange(1, 5)
+    offsets: dict[tuple[str, int], int] = {}
+    now, made = start, []
+    for number in range(count):
+        topic, queue = rng.choice(topics), rng.randrange(each)
+        offset = offsets.get((topic, queue), 0)
+        offsets[topic, queue] = offset + 1
+        now += rng.randrange(0, 40)
+        made.append(
+            Message(
+                topic=topic, queue_id=queue, queue_offset=offset, store_timestamp=now,
+                born_timestamp=now - rng.randrange(1, 30), crc_property=crc,
+                body=rng.randbytes(rng.choice([0, 3, 20, 80, 200, 400])),
+                properties=properties(
+                    ("KEYS", f"k{number}"), ("UNIQ_KEY", f"{number:032X}"),
+                    ("TAGS", "abc"[number % 3]),
+                ),
+            )
+        )  # fmt: skip
+    return made
+
+
+def generate(kind: str, seed: int, crc: bool, count: int = 1200) -> Hurt:
+    """The damaged log of a kind and a seed."""
+    rng = Random(f"{kind}/{seed}/{crc}")
+    messages = made(rng, crc, count)
+    if kind == "clock set back in a lost page":
+        at = rng.randrange(count // 4, count - 60)
+        messages = [
+            m if n < at else replace(m, store_timestamp=m.store_timestamp - 7_200_000,
+                                     born_timestamp=m.born_timestamp - 7_200_000)
+            for n, m in enumerate(messages)
+        ]  # fmt: skip
+    segments = build_log(messages, SEGMENT)
+    places = record_places(segments)
+    settings: dict[str, Any] = {
+        **SETTINGS, "mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": 2000,
+        "maxHashSlotNum": 100, "maxIndexNum": 5000,
+    }  # fmt: skip
+    log = Damaged(messages, {s: bytearray(raw) for s, raw in segments.items()}, places, settings)
+    hurt = Hurt(kind, log, segments, rng, crc)
+    hurt.sizes = [len(encode(m, p)) for m, p in zip(messages, places, strict=True)]
+    if kind == "clock set back in a lost page":
+        log.put(places[at] // PAGE * PAGE, bytes(PAGE))
+    else:
+        KINDS[kind](hurt)
+    return hurt
+
+
+def _older(hurt: Hurt) -> dict[int, bytes]:
+    rng = Random(hurt.rng.random())
+    older = made(rng, hurt.crc, len(hurt.log.messages) + 200, START - DAY)
+    return build_log(older, SEGMENT)
+
+
+def stale_page(hurt: Hurt) -> None:
+    """Pages as they were in an older log: writes that never reached the disk."""
+    older = _older(hurt)
+    for _ in range(hurt.rng.randrange(1, 3)):
+        at = hurt.page(last=False)
+        start = at // SEGMENT * SEGMENT
+        hurt.log.put(at, older[start][at - start : at - start + PAGE])
+
+
+def stale_tail(hurt: Hurt) -> None:
+    """Behind the log's end stands what was there before; the last record may be torn."""
+    older = _older(hurt)
+    start = hurt.end // SEGMENT * SEGMENT
+    end = hurt.end if hurt.rng.random() < 0.5 else hurt.end - hurt.rng.randrange(1, 100)
+    hurt.log.segments[start][end - start :] = older[start][end - start :]
+
+
+def flips(hurt: Hurt, count: int) -> None:
+    for _ in range(count):
+        at = hurt.rng.randrange(hurt.end)
+        hurt.log.segments[at // SEGMENT * SEGMENT][at % SEGMENT] ^= 1 << hurt.rng.randrange(8)
+
+
+def header_flips(hurt: Hurt) -> None:
+    for _ in range(hurt.rng.randrange(10, 40)):
+        at, length = HEADER[hurt.rng.choice(list(HEADER))]
+        byte = at + hurt.rng.randrange(length)
+        hurt.flip(hurt.rng.randrange(len(hurt.log.places)), byte, hurt.rng.randrange(8))
+
+
+def _flip_then_magic(hurt: Hurt, byte: int, bit: int) -> None:
+    number = hurt.rng.randrange(len(hurt.log.places) * 2 // 3, len(hurt.log.places) - 60)
+    hurt.flip(number, byte, bit)
+    hurt.flip(number + hurt.rng.randrange(1, 8), 5, 0)
+
+
+def bad_pages(hurt: Hurt) -> None:
+    for at in range(0, hurt.end, PAGE):
+        if hurt.rng.random() < 0.35:
+            hurt.log.put(at, hurt.rng.choice([bytes(PAGE), hurt.rng.randbytes(PAGE)]))
+
+
+def zeroed(hurt: Hurt, unit: int) -> None:
+    for _ in range(hurt.rng.randrange(1, 12)):
+        hurt.log.put(hurt.rng.randrange(hurt.end // unit) * unit, bytes(unit))
+
+
+def random_pages(hurt: Hurt) -> None:
+    for _ in range(hurt.rng.randrange(1, 6)):
+        hurt.log.put(hurt.page(), hurt.rng.randbytes(PAGE))
+
+
+def misdirected(hurt: Hurt) -> None:
+    """A page of this log also stands where another should be."""
+    for _ in range(hurt.rng.randrange(1, 4)):
+        hurt.log.put(hurt.page(), hurt.read(hurt.page(), PAGE))
+
+
+def _inner(hurt: Hurt) -> int:
+    return hurt.rng.choice(sorted(hurt.log.segments)[:-1])
+
+
+def missing(hurt: Hurt) -> None:
+    del hurt.log.segments[hurt.rng.choice(sorted(hurt.log.segments)[1:-1])]
+
+
+def halved(hurt: Hurt) -> None:
+    start = _inner(hurt)
+    del hurt.log.segments[start][hurt.rng.randrange(1000, SEGMENT - 1000) :]
+
+
+def beheaded(hurt: Hurt) -> None:
+    start, length = _inner(hurt), hurt.rng.randrange(1000, SEGMENT - 1000)
+    hurt.log.segments[start][:length] = bytes(length)
+
+
+def swapped(hurt: Hurt) -> None:
+    one, other = hurt.rng.sample(sorted(hurt.log.segments)[:-1], 2)
+    segments = hurt.log.segments
+    segments[one], segments[other] = segments[other], segments[one]
+    hurt.swapped = True
+
+
+def torn_tail(hurt: Hurt) -> None:
+    last = max(hurt.log.segments)
+    at = hurt.rng.randrange(last + 1, hurt.end) - last
+    if hurt.rng.random() < 0.5:
+        hurt.log.segments[last][at:] = bytes(SEGMENT - at)
+    else:
+        piece = hurt.rng.randbytes(hurt.end - last - at)
+        hurt.log.segments[last][at : hurt.end - last] = piece
+
+
+def lost_properties(hurt: Hurt) -> None:
+    """A record ends with zeros; the next one's first bytes are lost too."""
+    number = hurt.rng.randrange(100, len(hurt.log.places) - 100)
+    end = hurt.log.places[number] + hurt.sizes[number]
+    start = end // SEGMENT * SEGMENT
+    length = hurt.rng.randrange(30, 60)
+    for at in range(end - length, end + 60):
+        if at - start < SEGMENT:
+            hurt.log.segments[start][at - start] = 0
+
+
+KINDS: dict[str, Callable[[Hurt], Any]] = {
+    "a stale older page": stale_page,
+    "a stale tail": stale_tail,
+    "200 flips": lambda h: flips(h, 200),
+    "flips of header fields": header_flips,
+    "3 to 7 flips": lambda h: flips(h, h.rng.randrange(3, 8)),
+    "35% bad pages": bad_pages,
+    "zeroed sectors": lambda h: zeroed(h, SECTOR),
+    "zeroed pages": lambda h: zeroed(h, PAGE),
+    "random pages": random_pages,
+    "misdirected writes": misdirected,
+    "a missing segment": missing,
+    "a halved segment": halved,
+    "a beheaded segment": beheaded,
+    "swapped segments": swapped,
+    "a torn tail": torn_tail,
+    "lost properties": lost_properties,
+    "a time flipped, then a bad magic": lambda h: _flip_then_magic(h, 59, 4),
+    "a queueOffset flipped, then a bad magic": lambda h: _flip_then_magic(h, 24, 6),
+    "clock set back in a lost page": lambda h: None,
+}
+
+
+@dataclass
+class Judged:
+    """Counts of one log. unnamed: touched messages that are kept and no report names."""
+
+    untouched: int = 0
+    displaced: int = 0
+    fabricated: int = 0
+    unnamed: int = 0
+
+    def add(self, other: "Judged") -> None:
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+def queues_of(files: dict[str, bytes], prefix: str = "") -> dict[tuple[str, int], dict[int, int]]:
+    """(topic, queue id) -> {position: physical offset} of published files."""
+    found: dict[tuple[str, int], dict[int, int]] = {}
+    for path in sorted(files):
+        if not path.startswith(f"{prefix}consumequeue/"):
+            continue
+        topic, queue, name = path.removeprefix(prefix).split("/")[1:]
+        mine = found.setdefault((topic, int(queue)), {})
+        for at, (place, size, _) in enumerate(struct.iter_unpack(">qiq", files[path])):
+            if size and not (size == 0x7FFFFFFF and not place):
+                mine[int(name) // 20 + at] = place
+    return found
+
+
+def judge(
+    hurt: Hurt, queues: dict[tuple[str, int], dict[int, int]], named: list[tuple[int, int]]
+) -> Judged:
+    """Compare what was derived with the truth. named: [start, end) of the ranges in the report."""
+    judged = Judged()
+    touched = hurt.touched()
+    numbers = {place: number for number, place in enumerate(hurt.log.places)}
+    kept: set[int] = set()
+    for positions in queues.values():
+        kept.update(positions.values())
+    judged.fabricated = len(kept - numbers.keys())
+    for number, message in enumerate(hurt.log.messages):
+        place = hurt.log.places[number]
+        if number not in touched:
+            judged.untouched += 1
+            mine = queues.get((str(message.topic), message.queue_id), {})
+            judged.displaced += mine.get(message.queue_offset) != place
+        elif place in kept:
+            judged.unnamed += not any(start <= place < end for start, end in named)
+    return judged
+
+
+def named_in(summary: Any) -> list[tuple[int, int]]:
+    """[start, end) of the ranges in a summary, and the places that its warnings name."""
+    damage = summary.damage or {"ranges": []}
+    found = [(d["physical_offset"], d["physical_offset"] + d["length"]) for d in damage["ranges"]]
+    for line in summary.warnings:
+        found += [(int(at), int(at) + 1) for at in re.findall(r"physical (\d+)", line)]
+    return found

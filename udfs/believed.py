@@ -1,0 +1,299 @@
+"""A queue's runs with the queueOffsets that count: the log's own, or those that neighbours prove.
+
+A run is handed on as it is, or in pieces where some of its entries are outvoted: those have other
+queueOffsets then, or are left out (reput.store_format.damage.openings and chain).
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from reput.store_format.damage.chain import MOST_OUTVOTED, Outvoted, Piece, goes_on, judge
+from reput.store_format.damage.openings import LOOKED_AT, opening
+from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.faults import SALVAGE
+from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
+from reput.udfs.lost import LostReader
+
+if TYPE_CHECKING:
+    from reput.udfs.queues import QueueFiles
+
+Row = dict[str, Any]
+# What each row gets. decided: its first entries whose queueOffsets count as decided_from, ...;
+# is_outvoted: it is one piece of a run, which neighbours outvote; is_left_out: without a place;
+# is_alone: no neighbour speaks for it, but none can speak against it either.
+AS_IT_IS = {
+    "decided": 0, "decided_from": 0, "is_outvoted": False, "is_left_out": False, "is_alone": False,
+}  # fmt: skip
+_LMQ = "%LMQ%"  # a message may go into such a queue twice, with one queueOffset
+_LOOKED_ROUND = 128  # entries before and behind an outvoted one
+_ENTRIES_A_BREAK = 32  # of those, so many for each further place where the queue does not go on
+_MOST_OUTVOTED = 10_000  # of a queue, so that no log makes more rows than it has gaps worth naming
+
+
+def believed(files: "QueueFiles", rows: Iterator[Row], lost: LostReader) -> Iterator[Row]:
+    """A queue's runs, in the log's order, cut where an entry is outvoted."""
+    if files.firsts != SALVAGE:
+        for row in rows:
+            yield {**row, **AS_IT_IS}
+        return
+    chain = _Chain(files, lost)
+    for row in _opened(files, rows):
+        if row["batch"] or row["topic"].startswith(_LMQ):
+            yield row
+        else:
+            yield from chain.take(row)
+    yield from chain.rest()
+
+
+def _opened(files: "QueueFiles", rows: Iterator[Row]) -> Iterator[Row]:
+    """A queue's runs, with corrected queueOffsets for its first entries (damage/openings)."""
+    head: list[Row] = []
+    offsets: list[int] = []
+    is_all = False
+    while len(offsets) < LOOKED_AT:
+        row = next(rows, None)
+        if row is None:
+            is_all = True
+            break
+        head.append({**row, **AS_IT_IS})
+        if row["batch"]:
+            break
+        given, looked = files.offsets(row), min(row["count"], LOOKED_AT)
+        offsets += (
+            given[:looked].tolist() if len(given) else range(row["first"], row["first"] + looked)
+        )
+    decision = opening(offsets[:LOOKED_AT], is_all) if head and not head[0]["batch"] else None
+    count, first = decision or (0, 0)
+    for row in head:
+        decided = min(count, row["count"])
+        yield {**row, "decided": decided, "decided_from": first}
+        count, first = count - decided, first + decided
+    for row in rows:
+        yield {**row, **AS_IT_IS}
+
+
+# (entry, count, what counts; None where they are alone)
+_Wrong = tuple[int, int, Outvoted | None]
+
+
+class _Held:
+    """A run of which some pieces wait for what follows them."""
+
+    def __init__(self, row: Row) -> None:
+        self.row, self.waiting = row, 0
+        self.wrong: list[_Wrong] = []
+
+
+class _Part(NamedTuple):
+    """`entries` entries of a run, from number `at` on."""
+
+    held: _Held
+    at: int
+    entries: int
+
+
+class _Chain:
+    """Follows one queue; holds the few runs whose pieces cannot be judged yet.
+
+    Pieces that go on by one are one piece, whether they are of one run or of several: what is
+    decided must not depend on how the log was cut.
+    """
+
+    def __init__(self, files: "QueueFiles", lost: LostReader) -> None:
+        self._files, self._lost = files, lost
+        self._before: Piece | None = None
+        self._pieces: deque[Piece] = deque()
+        self._held: deque[_Held] = deque()
+        self._left = _MOST_OUTVOTED
+        self._entries = 0  # so many were judged
+        self._waits = 0  # and so many wait
+        self._breaks: deque[int] = deque()  # where among them one did not go on
+
+    def take(self, row: Row) -> Iterator[Row]:
+        held = _Held(row)
+        self._held.append(held)
+        for at, first, after, count in self._cut(row):
+            self._add(Piece(first, after, count, (_Part(held, at, count),)))
+        # The last one may go on, the two before it are witnesses; and a queue is looked at around.
+        while len(self._pieces) > 3 and self._waits - self._pieces[-1].entries > 2 * _LOOKED_ROUND:
+            self._judge()
+        yield from self._done()
+
+    def rest(self) -> Iterator[Row]:
+        while self._pieces:
+            self._judge()
+        yield from self._done()
+
+    def _add(self, piece: Piece) -> None:
+        """A piece waits as long as it may be outvoted; of a longer one only the ends count."""
+        last = self._pieces[-1] if self._pieces else None
+        waits = piece.entries <= MOST_OUTVOTED
+        self._waits += piece.entries
+        if last is not None and last.after == piece.first:
+            count, parts = last.entries + piece.entries, last.where + piece.where
+            waits = count <= MOST_OUTVOTED
+            if not waits:
+                for part in last.where if last.entries <= MOST_OUTVOTED else ():
+                    part.held.waiting -= 1
+                parts = parts[:1] + parts[-1:]
+            self._pieces[-1] = Piece(last.first, piece.after, count, parts)
+        else:
+            self._pieces.append(piece)
+        piece.where[-1].held.waiting += waits
+
+    def _judge(self) -> None:
+        piece = self._pieces.popleft()
+        self._waits -= piece.entries
+        wrong = self._wrong(piece)
+        if piece.entries <= MOST_OUTVOTED:
+            for part in piece.where:
+                part.held.waiting -= 1
+        if not wrong:
+            if self._is_alone(piece):
+                for part in piece.where:
+                    part.held.wrong.append((part.at, part.entries, None))
+            if self._before is not None and not self._goes_on(self._before, piece):
+                self._breaks.append(self._entries)
+            self._before = piece
+            self._entries += piece.entries
+            return
+        self._breaks.extend((self._entries, self._entries))
+        self._entries += piece.entries
+        first = wrong.first
+        for part in piece.where:
+            part.held.wrong.append((part.at, part.entries, Outvoted(first)))
+            first = first + part.entries if first is not None else None
+
+    def _wrong(self, piece: Piece) -> Outvoted | None:
+        if piece.entries > MOST_OUTVOTED or not self._left:
+            return None
+        if self._files.strays and self._place(piece.where[0], 0) in self._files.strays:
+            return Outvoted(None)
+        if self._before is None:
+            return None
+        wrong = judge(self._before, piece, list(islice(self._pieces, 2)), self._room)
+        if wrong is None or not self._is_orderly(piece):
+            return None
+        self._left -= 1
+        return wrong
+
+    def _is_orderly(self, piece: Piece) -> bool:
+        """Whether the queue goes on nearly everywhere around a piece.
+
+        Where it does not, as of a producer or a test that makes up its queueOffsets, its order is
+        no witness.
+        """
+        while self._breaks and self._breaks[0] < self._entries - _LOOKED_ROUND:
+            self._breaks.popleft()
+        breaks, seen, before = len(self._breaks), 0, piece
+        for following in self._pieces:
+            if seen >= _LOOKED_ROUND:
+                break
+            breaks += not self._goes_on(before, following)
+            seen += following.entries
+            before = following
+        seen = min(seen, _LOOKED_ROUND) + min(self._entries, _LOOKED_ROUND)
+        return breaks <= 2 + seen // _ENTRIES_A_BREAK
+
+    def _goes_on(self, before: Piece, after: Piece) -> bool:
+        return goes_on(before, after, self._room)
+
+    def _is_alone(self, piece: Piece) -> bool:
+        """Whether a queue's last piece goes on from nothing."""
+        if piece.entries > MOST_OUTVOTED or self._pieces:
+            return False
+        return not self._goes_on(self._before, piece) if self._before else piece.first != 0
+
+    def _place(self, part: _Part, number: int) -> int:
+        """Where the record of a part's entry stands."""
+        at = part.at + number
+        entry = self._files.entries(part.held.row, at, at + 1)
+        return int(decode_entries(entry)["physicalOffset"][0])
+
+    def _done(self) -> Iterator[Row]:
+        while self._held and not self._held[0].waiting:
+            held = self._held.popleft()
+            yield from self._in_parts(held.row, held.wrong)
+
+    def _in_parts(self, row: Row, wrong: list[_Wrong]) -> Iterator[Row]:
+        at = 0
+        offsets = self._files.offsets(row) if wrong else np.empty(0, np.int64)
+        for start, count, outvoted in wrong:
+            if start > at:
+                yield _part(row, offsets, at, start)
+            part = _part(row, offsets, start, start + count)
+            at = start + count
+            if outvoted is None:
+                yield {**part, "is_alone": True}
+            elif outvoted.first is None:
+                yield {**part, "is_outvoted": True, "is_left_out": True}
+            else:
+                yield {
+                    **part, "is_outvoted": True, "decided": count, "decided_from": outvoted.first,
+                }  # fmt: skip
+        if at == 0:
+            yield row
+        elif at < row["count"]:
+            yield _part(row, offsets, at, row["count"])
+
+    def _cut(self, row: Row) -> Iterator[tuple[int, int, int, int]]:
+        """(entry, first queueOffset, the one that goes on, count) of the pieces of a run.
+
+        Pieces that go on from each other over a gap are one, unless they stand beside a break: so
+        a run with a million gaps is few pieces.
+        """
+        offsets = self._files.offsets(row)
+        count = row["count"]
+        if not len(offsets):
+            yield 0, row["first"], row["first"] + count, count
+            return
+        starts = np.append(0, np.flatnonzero(np.diff(offsets) != 1) + 1)
+        ends = np.append(starts[1:], count)
+        missing = offsets[starts[1:]] - offsets[ends[:-1] - 1] - 1
+        fine = missing >= 0
+        fine[fine] = missing[fine] <= self._lost_before(row, starts[1:][fine])
+        near = np.zeros(len(starts), np.bool_)
+        for i in np.flatnonzero(~fine).tolist():
+            near[max(i - 1, 0) : i + 4] = True
+        near[:3], near[-3:] = True, True
+        at = 0
+        for i in range(len(starts)):
+            last = i + 1 == len(starts) or near[i] or near[i + 1]
+            if last:
+                stop = int(ends[i])
+                yield at, int(offsets[at]), int(offsets[stop - 1]) + 1, stop - at
+                at = stop
+
+    def _lost_before(self, row: Row, entries: np.ndarray) -> np.ndarray:
+        """How many messages may have been lost right before each of these entries."""
+        if not self._lost.any:
+            return np.zeros(len(entries), np.int64)
+        raw = decode_entries(self._files.entries(row, 0, row["count"]))
+        places = raw["physicalOffset"].astype(np.int64)
+        return self._lost.between(places[entries - 1], places[entries]) // RECORD_FIXED_BYTES
+
+    def _room(self, before: Piece, after: Piece) -> int:
+        if not self._lost.any:
+            return 0
+        last, first = before.where[-1], after.where[0]
+        places = self._place(last, last.entries - 1), self._place(first, 0)
+        lost = self._lost.between(np.array(places[:1]), np.array(places[1:]))
+        return int(lost[0]) // RECORD_FIXED_BYTES
+
+
+def _part(row: Row, offsets: np.ndarray, start: int, stop: int) -> Row:
+    """The entries [start, stop) of a run, as a run of their own."""
+    mine = offsets[start:stop]
+    decided = max(min(row["decided"] - start, stop - start), 0)
+    at = row["offsets_at"]
+    return {
+        **row, "entries_at": row["entries_at"] + start * QUEUE_ENTRY_BYTES, "count": stop - start,
+        "offsets_at": at if at < 0 else at + 8 * start,
+        "first": int(mine[0]) if len(mine) else row["first"] + start,
+        "greatest": int(mine.max()) if len(mine) else row["first"] + stop - 1,
+        "decided": decided, "decided_from": row["decided_from"] + start,
+    }  # fmt: skip

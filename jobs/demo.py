@@ -11,7 +11,9 @@ from pathlib import Path
 
 from reput.jobs.cli import main as reput
 
-_ARCHIVE = Path(__file__).parent.parent / "tests" / "golden" / "broker_clean_5.3.3.tar.xz"
+# reput/jobs is a link to a clone's folder jobs, beside which the tests are
+_CLONE = Path(__file__).resolve().parent.parent
+_ARCHIVE = _CLONE / "tests" / "golden" / "broker_clean_5.3.3.tar.xz"
 _RELEASE = "5.3.3"
 _SETTINGS = ("--set", "mappedFileSizeCommitLog=16777216")  # the broker's own, 16 MiB
 _CHUNK_BYTES = 1 << 20

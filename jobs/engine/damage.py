@@ -323,20 +323,20 @@ def bits_between(one: dict[str, Any], other: dict[str, Any]) -> int:
 
 def lose(found: DamageMap, ranges: list[Damage]) -> None:
     """Count ranges that no segment's scan has found as lost, so that queues may miss messages."""
-    pieces = list(found.linked.lost.pieces) if found.linked.lost else []
+    places: dict[int, list[tuple[int, int]]] = {}  # by segment
     for damage in ranges:
         add_range(found, damage)
         found.bytes_lost += damage.length
         start = damage.offset // found.segment_bytes * found.segment_bytes
-        at = bisect_right([piece.start for piece in pieces], start) - 1
-        place = (damage.offset, damage.length)
-        if at >= 0 and pieces[at].start == start:
-            old = pieces[at]
-            more, total = (*old.more, place), old.total + damage.length
-            pieces[at] = old._replace(more=more, total=total)
-        else:
-            pieces.insert(at + 1, LostPiece(start, found.linked.end, "", (place,), damage.length))
-    found.linked.lost = Lost(tuple(pieces), found.segments[0].start == 0)
+        places.setdefault(start, []).append((damage.offset, damage.length))
+    known = found.linked.lost.pieces if found.linked.lost else ()
+    pieces = {piece.start: piece for piece in known}
+    for start, more in places.items():
+        piece = pieces.get(start) or LostPiece(start, found.linked.end, "", (), 0)
+        total = piece.total + sum(length for _, length in more)
+        pieces[start] = piece._replace(more=(*piece.more, *more), total=total)
+    in_order = tuple(pieces[start] for start in sorted(pieces))
+    found.linked.lost = Lost(in_order, found.segments[0].start == 0)
 
 
 def _opening(found: DamageMap, row: dict[str, Any]) -> Finding:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from reput.jobs.console.options import DAMAGE, DONE, USAGE, setting_layers
+from reput.jobs.console.options import DAMAGE, DONE, USAGE, add_broker, setting_layers
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_of
 from reput.jobs.engine.in_place import refuse_shared_segments, refuse_what_is_no_store
@@ -75,17 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--until", type=int, metavar="MS", help="with --from-store: stored before (epoch ms)"
     )
-    parser.add_argument(
-        "--rocketmq", metavar="VERSION",
-        help=f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the "
+    add_broker(
+        parser,
+        f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the "
         "store, where its files tell them",
-    )  # fmt: skip
-    parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", dest="assignments",
-        help="one setting by RocketMQ's name, over the broker's file; may be repeated; "
-        "docs/settings.md lists them, with what is done of each",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--no-dispatch",
         action="store_true",

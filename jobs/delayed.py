@@ -4,7 +4,7 @@ import argparse
 
 from reput.jobs.console.asking import add_asked_store
 from reput.jobs.console.listed import Shown, at, run_listing
-from reput.jobs.console.texts import camel_case, duration
+from reput.jobs.console.texts import duration
 from reput.jobs.engine.open_store import Store
 from reput.store_format.fate.answers import DelayedRow
 
@@ -40,4 +40,4 @@ def run(arguments: argparse.Namespace) -> int:
     def rows(store: Store) -> list[DelayedRow]:
         return store.delayed(everything=arguments.all)
 
-    return run_listing(arguments, rows, lambda row: camel_case(row._asdict()), _COLUMNS)
+    return run_listing(arguments, rows, _COLUMNS)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.jobs.console.dump_text import Item, TextTable
-from reput.jobs.console.options import DAMAGE, DONE, broker_conf
+from reput.jobs.console.options import DAMAGE, DONE, add_broker, broker_conf
 from reput.jobs.engine.told import tell
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.consume_queue import entry_bytes
@@ -74,16 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--part", choices=PARTS, help="of an index file, only this part")
     parser.add_argument("--bodies", action="store_true", help="show message bodies")
     parser.add_argument("--properties", action="store_true", help="show message properties")
-    parser.add_argument(
-        "--rocketmq", metavar="VERSION",
-        help=f"the release that wrote it, {RELEASES[0]} .. {RELEASES[-1]}; without it, as its "
-        "store tells",
-    )  # fmt: skip
-    parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
-    parser.add_argument(
-        "--set", dest="settings", action="append", default=[], metavar="NAME=VALUE",
-        help="a broker setting, such as maxHashSlotNum=100",
-    )  # fmt: skip
+    add_broker(
+        parser,
+        f"the release that wrote it, {RELEASES[0]} .. {RELEASES[-1]}; without it, as its store "
+        "tells",
+        "a broker setting, such as maxHashSlotNum=100",
+    )
 
 
 def _number(text: str) -> int:
@@ -178,7 +174,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     conf: dict[str, str] = {}
     if args.broker_conf:
         conf = broker_conf(args.broker_conf)
-    return settings_from(conf, parse_assignments(args.settings))
+    return settings_from(conf, parse_assignments(args.assignments))
 
 
 def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) -> Iterator[Item]:
@@ -217,13 +213,13 @@ def _told_release(path: str, args: argparse.Namespace) -> str:
     folder, _, _ = path.rpartition("/")
     store, _, _ = folder.rpartition("/")
     with suppress(UnknownRelease, OSError, StoreError):
-        return tell(storage_for(path), store, None, parse_assignments(args.settings)).release
+        return tell(storage_for(path), store, None, parse_assignments(args.assignments)).release
     return RELEASES[-1]
 
 
 def _slots(args: argparse.Namespace, path: str, reader: Reader, settings: Settings) -> int:
     """The slots of an index file: as given, else as its own content tells, else the default."""
-    given = {BY_NAME[name].name for name in parse_assignments(args.settings)}
+    given = {BY_NAME[name].name for name in parse_assignments(args.assignments)}
     if SLOTS in given or reader.state.size < INDEX_HEADER_BYTES:
         return settings.max_hash_slot_num
     usual = {SLOTS: settings.max_hash_slot_num, ENTRIES: settings.max_index_num}

@@ -4,7 +4,7 @@
 
 import argparse
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reput.jobs.console.asking import add_asked_store
 from reput.jobs.console.listed import Shown, run_listing
@@ -75,13 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
         return [row for row in found if wanted is None or row.group == wanted]
 
     if arguments.clients is None:
-        return run_listing(arguments, rows, _json, _COLUMNS)
+        return run_listing(arguments, rows, _COLUMNS)
     shares = strategies(arguments.rooms)
 
     def shared(store: Store) -> list[Share]:
         return list(_shares(store, rows(store), arguments.clients, arguments.broker_name, shares))
 
-    return run_listing(arguments, shared, _share_json, _SHARE_COLUMNS)
+    return run_listing(arguments, shared, _SHARE_COLUMNS)
 
 
 def _words(text: str) -> list[str]:
@@ -102,18 +102,3 @@ def _shares(
         for name, strategy in shares.items():
             for client, share in allocation(strategy, queues[topic], clients).items():
                 yield Share(group, topic, name, client, [queue.queue_id for queue in share])
-
-
-def _share_json(share: Share) -> dict[str, Any]:
-    return share._asdict()
-
-
-def _json(row: GroupRow) -> dict[str, Any]:
-    return {
-        "group": row.group,
-        "topic": row.topic,
-        "queueId": row.queue_id,
-        "consumerOffset": row.consumer_offset,
-        "maxOffset": row.max_offset,
-        "lag": row.lag,
-    }

@@ -1,7 +1,6 @@
 """`reput queues STORE`: what the log still has of each queue, from a store's files alone."""
 
 import argparse
-from typing import Any
 
 from reput.jobs.console.asking import add_asked_store
 from reput.jobs.console.listed import Shown, at, run_listing
@@ -35,18 +34,4 @@ def run(arguments: argparse.Namespace) -> int:
         found = store.queues(scan=arguments.scan)
         return [row for row in found if wanted is None or row.topic == wanted]
 
-    return run_listing(arguments, rows, _json, _COLUMNS)
-
-
-def _json(row: QueueRow) -> dict[str, Any]:
-    return {
-        "topic": row.topic,
-        "queueId": row.queue_id,
-        "batch": row.batch,
-        "minOffset": row.min_offset,
-        "maxOffset": row.max_offset,
-        "messages": row.messages,
-        "bytes": row.bytes,
-        "minTimestamp": row.min_timestamp,
-        "maxTimestamp": row.max_timestamp,
-    }
+    return run_listing(arguments, rows, _COLUMNS)

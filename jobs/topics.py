@@ -1,7 +1,6 @@
 """`reput topics STORE`: what the log still has of each topic, from a store's files alone."""
 
 import argparse
-from typing import Any
 
 from reput.jobs.console.asking import add_asked_store, number
 from reput.jobs.console.listed import Shown, at, run_listing
@@ -52,22 +51,5 @@ def run(arguments: argparse.Namespace) -> int:
         return store.rates(arguments.rates)
 
     if arguments.rates:
-        return run_listing(arguments, rates, _rate_json, _RATE_COLUMNS)
-    return run_listing(arguments, rows, _json, _COLUMNS)
-
-
-def _rate_json(row: RateRow) -> dict[str, Any]:
-    return row._asdict()
-
-
-def _json(row: TopicRow) -> dict[str, Any]:
-    return {
-        "topic": row.topic,
-        "queues": row.queues,
-        "messages": row.messages,
-        "minTimestamp": row.min_timestamp,
-        "maxTimestamp": row.max_timestamp,
-        "bytes": row.bytes,
-        "kind": row.kind,
-        "configured": row.configured,
-    }
+        return run_listing(arguments, rates, _RATE_COLUMNS)
+    return run_listing(arguments, rows, _COLUMNS)

@@ -4,7 +4,6 @@ import argparse
 
 from reput.jobs.console.asking import add_asked_store
 from reput.jobs.console.listed import Shown, at, run_listing
-from reput.jobs.console.texts import camel_case
 from reput.jobs.engine.open_store import Store
 from reput.store_format.fate.trace import Event
 
@@ -58,4 +57,4 @@ def run(arguments: argparse.Namespace) -> int:
     def rows(store: Store) -> list[Event]:
         return store.trace(arguments.message_id, scan=arguments.scan)
 
-    return run_listing(arguments, rows, lambda row: camel_case(row._asdict()), _COLUMNS)
+    return run_listing(arguments, rows, _COLUMNS)

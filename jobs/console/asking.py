@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reput.jobs.console.options import setting_layers
+from reput.jobs.console.options import add_broker, add_store_path, setting_layers
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.texts import safe
 from reput.jobs.engine.open_store import Store, open_store
@@ -22,19 +22,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def add_asked_store(parser: argparse.ArgumentParser) -> None:
     """A store that is only asked: its release and sizes need not be known."""
-    parser.add_argument(
-        "store", metavar="STORE", help="a store's root, path or URL: it holds commitlog/"
-    )
-    parser.add_argument(
-        "--rocketmq", metavar="VERSION",
-        help=f"the release of its broker, {RELEASES[0]} .. {RELEASES[-1]}: answers differ where "
+    add_store_path(parser)
+    add_broker(
+        parser,
+        f"the release of its broker, {RELEASES[0]} .. {RELEASES[-1]}: answers differ where "
         "properties are malformed, and with --as-rocketmq",
-    )  # fmt: skip
-    parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", dest="assignments",
-        help="one setting by RocketMQ's name; sizes are told by the files",
-    )  # fmt: skip
+        "one setting by RocketMQ's name; sizes are told by the files",
+    )
     parser.add_argument(
         "--scan", action="store_true", help="read the log itself, not queues and index"
     )

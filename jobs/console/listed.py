@@ -1,4 +1,4 @@
-"""What `topics`, `queues` and `groups` share: rows of a store as JSON lines or as a table."""
+"""What commands share that list rows of a store: as JSON lines or as a table."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.console.asking import asked_store, remark, write_json, write_table
 from reput.jobs.console.options import DONE
-from reput.jobs.console.texts import time_text
+from reput.jobs.console.texts import camel_case, time_text
 from reput.jobs.engine.open_store import Store
 
 
@@ -25,14 +25,17 @@ def at(milliseconds: int) -> str | None:
 
 def run_listing(
     arguments: argparse.Namespace, rows_of: Callable[[Store], Sequence[Any]],
-    as_json: Callable[[Any], dict[str, Any]], columns: Sequence[Shown],
+    columns: Sequence[Shown],
 ) -> int:  # fmt: skip
-    """Show the rows; returns the exit code. Raises StoreError, SettingError, OSError."""
+    """Show the rows, which are NamedTuples; returns the exit code.
+
+    Raises StoreError, SettingError, OSError.
+    """
     with asked_store(arguments) as store:
         rows = rows_of(store)
         if arguments.json:
             for row in rows:
-                write_json(as_json(row))
+                write_json(camel_case(row._asdict()))
         elif rows:
             write_table(
                 [column.name for column in columns],

@@ -24,6 +24,10 @@ DONE, DAMAGE, USAGE, FAILED = 0, 1, 2, 3
 
 _CONF_BYTES_MAX = 1 << 20
 _ANY_DAMAGE = ("refuse", "truncate", "salvage")
+_ONE_SETTING = (
+    "one setting by RocketMQ's name, over the broker's file; may be repeated; "
+    "docs/settings.md lists them, with what is done of each"
+)
 
 
 VERSIONS = """\
@@ -39,23 +43,11 @@ files tell which release it is of, where they can. The rules changed at
 
 def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY_DAMAGE) -> None:
     """A store, its release and settings, and where to run; on_damage: what may be chosen."""
-    parser.add_argument(
-        "store", metavar="STORE", help="a store's root, path or URL: it holds commitlog/"
-    )
-    parser.add_argument(
-        "--rocketmq", metavar="VERSION",
-        help=f"{RELEASES[0]} .. {RELEASES[-1]}, or 5.3 for the newest of those; without it, as the "
+    add_store_path(parser)
+    add_broker(
+        parser,
+        f"{RELEASES[0]} .. {RELEASES[-1]}, or 5.3 for the newest of those; without it, as the "
         "store's files tell",
-    )  # fmt: skip
-    parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="assignments",
-        help="one setting by RocketMQ's name, over the broker's file; may be repeated; "
-        "docs/settings.md lists them, with what is done of each",
     )
     if on_damage:
         parser.add_argument(
@@ -75,6 +67,22 @@ def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on standard output, nothing else"
     )
+
+
+def add_store_path(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "store", metavar="STORE", help="a store's root, path or URL: it holds commitlog/"
+    )
+
+
+def add_broker(parser: argparse.ArgumentParser, rocketmq: str, setting: str = _ONE_SETTING) -> None:
+    """What is known of the store's broker; rocketmq, setting: the help of these two options."""
+    parser.add_argument("--rocketmq", metavar="VERSION", help=rocketmq)
+    parser.add_argument("--broker-conf", metavar="FILE", help="the broker's properties file")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="assignments",
+        help=setting,
+    )  # fmt: skip
 
 
 def add_staging(parser: argparse.ArgumentParser) -> None:

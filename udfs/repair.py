@@ -22,9 +22,8 @@ from reput.store_format.layouts import (
     PROPERTIES_LENGTH,
     RECORD_AT,
     RECORD_HEAD,
-    SYS_TRANSACTION_COMMIT,
-    SYS_TRANSACTION_MASK,
 )
+from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.log.records import RecordRules, topic_length_bytes
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import crc_property_of
@@ -210,7 +209,7 @@ def _position_of(record: Damage, prover: Prover) -> tuple[Position, ...]:
     parts = prover.lengths(record.offset)
     assert parts is not None
     head = np.frombuffer(prover.bytes_at(record.offset, RECORD_HEAD.itemsize), RECORD_HEAD)[0]
-    if int(head["sysFlag"]) & SYS_TRANSACTION_MASK not in (0, SYS_TRANSACTION_COMMIT):
+    if not reaches_queue(int(head["sysFlag"])):
         return ()
     at = parts.body_at + parts.body_length + topic_length_bytes(parts.magic)
     end = record.offset + parts.size - parts.properties_length - PROPERTIES_LENGTH

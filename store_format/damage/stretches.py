@@ -11,7 +11,7 @@ from reput.store_format.damage.evidence import Queue, Span
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.faults import Fault
 from reput.store_format.java.strings import decode
-from reput.store_format.layouts import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
+from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.walk import Checks, Read, Walk
 
@@ -81,18 +81,17 @@ class Stretches:
             end = behind if last < behind < end else end
         if behind == NOT_FOUND:
             return Stretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
-        for step in self._walk.steps(behind, self._end):
-            if len(step.rows):
-                behind_time = int(step.rows["storeTimestamp"][0])
-                firsts = _firsts(step.window, step.rows)
-                return Stretch(spans, time, end, largest, behind, firsts, behind_time)
-            break
-        return Stretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
+        first = next(self._walk.steps(behind, self._end), None)
+        if first is None or not len(first.rows):
+            return Stretch(spans, time, end, largest, _NONE_BEHIND, {}, 0)
+        behind_time = int(first.rows["storeTimestamp"][0])
+        firsts = _firsts(first.window, first.rows)
+        return Stretch(spans, time, end, largest, behind, firsts, behind_time)
 
 
 def queue_of(window: Bytes, row: Rows) -> Queue | None:
     """The queue that a record goes to by itself; None where its transaction type keeps it out."""
-    if int(row["sysFlag"]) & SYS_TRANSACTION_MASK not in (0, SYS_TRANSACTION_COMMIT):
+    if not reaches_queue(int(row["sysFlag"])):
         return None
     at = int(row["topicAt"])
     return decode(window[at : at + int(row["topicLength"])].tobytes()), int(row["queueId"])

@@ -24,7 +24,6 @@ from reput.store_format.log.records import Bytes, RecordRules, Rows, frame, read
 
 _NONE, _NEED_MORE = int(Fault.NONE), int(Fault.NEED_MORE)
 _BAD_MAGIC, _PLACE = int(Fault.BAD_MAGIC), int(Fault.PLACE)
-_NEVER = NEVER
 
 
 @kernel
@@ -117,7 +116,7 @@ def dispatch_fresh(
                 if number >= len(canon):
                     return i, _NONE
                 known = confirmed[canon[number]]
-                if known == _NEVER or row.queueOffset <= known:
+                if known == NEVER or row.queueOffset <= known:
                     return i, _NONE
         done, fault = dispatch(buf, rows[i : i + 1], rules, delays, batches, table, puts, places)
         if done == 0:

@@ -29,6 +29,8 @@ from reput.store_format.layouts import (
     RECORD_MIDDLE_BYTES,
     SYS_BORN_HOST_V6,
     SYS_STORE_HOST_V6,
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_MASK,
     TIMESTAMP_BYTES,
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
@@ -38,6 +40,14 @@ from reput.store_format.release.profiles import Profile
 
 # What a release allows in its log; the fields are those of profiles.Profile.
 RecordRules = namedtuple("RecordRules", "ipv6_hosts long_topics any_blank_size", defaults=(False,))
+
+
+def reaches_queue(sys_flag: int) -> bool:
+    """Whether the message goes to its queue (CommitLogDispatcherBuildConsumeQueue): a half message
+    and a rolled back one do not.
+    """
+    return sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT)
+
 
 # Where the parts of one checked record are, as indices into the buffer that was walked.
 RECORD_ROW = np.dtype(

@@ -6,12 +6,9 @@ from contextlib import suppress
 from reput.store_format.derived.index_reader import BadIndex, IndexHeader
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import Fault
-from reput.store_format.layouts import (
-    QUEUE_ENTRY_BYTES,
-    SYS_TRANSACTION_COMMIT,
-    SYS_TRANSACTION_ROLLBACK,
-)
+from reput.store_format.layouts import QUEUE_ENTRY_BYTES, SYS_TRANSACTION_ROLLBACK
 from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.query.told import Told
@@ -158,4 +155,4 @@ def _first(
 
 def in_queue(message: StoredMessage) -> bool:
     """Whether a message is dispatched to its queue (CommitLogDispatcherBuildConsumeQueue)."""
-    return message.record.transaction in (0, SYS_TRANSACTION_COMMIT)
+    return reaches_queue(message.record.sys_flag)

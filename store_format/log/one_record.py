@@ -112,3 +112,11 @@ def read_one(
     else:
         fault = Fault(read_record(window, 0, size, place, 0, rules, row))
     return (fault, None) if fault != Fault.NONE else (fault, record_from(window, row, rules))
+
+
+def read_body(read: Read, record: Record) -> bytes:
+    """A record's body, as it stands in the log (it may be compressed)."""
+    body = np.empty(record.body_length, np.uint8)
+    if len(body):
+        read(record.body_at, body)
+    return body.tobytes()

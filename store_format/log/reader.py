@@ -23,7 +23,7 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.checks import NO_CHECKS, Checks
 from reput.store_format.log.one_record import Record as Record
-from reput.store_format.log.one_record import read_one, record_from
+from reput.store_format.log.one_record import read_body, read_one, record_from
 from reput.store_format.log.record_rules import RecordRules, Row, store_timestamp_at
 from reput.store_format.log.segments import Segment
 from reput.store_format.storage.protocol import Bytes, Reader, Storage
@@ -160,10 +160,7 @@ class LogReader:
 
     def body(self, record: Record) -> bytes:
         """The record's body, as it stands in the log (it may be compressed)."""
-        body = np.empty(record.body_length, np.uint8)
-        if len(body):
-            self.read_into(record.body_at, body)
-        return body.tobytes()
+        return read_body(self.read_into, record)
 
     def store_timestamp(self, place: int, size: int) -> int:
         """StoreTimestamp (milliseconds) of the record that a queue entry says to be at

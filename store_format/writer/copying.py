@@ -14,10 +14,12 @@ from reput.store_format.layouts import (
     SYS_STORE_HOST_V6,
     SYS_TRANSACTION_MASK,
 )
+from reput.store_format.log.one_record import Record, read_body
+from reput.store_format.log.reader import record_of
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.walk import Checks, Read, Step, Walk
 from reput.store_format.message.message import Message
-from reput.store_format.writer.stored import Stored, parse_stored
+from reput.store_format.writer.stored import Stored, with_body
 from reput.store_format.writer.writer import CommitLogWriter
 
 _WINDOW_BYTES = 8 << 20
@@ -69,15 +71,12 @@ def copy_messages(
         for step in walk.steps(at, segment.end):
             seen += len(step.rows)
             mask = _wanted(step.window, step.rows, raw, wanted.since, wanted.until)
-            for row in step.rows[mask]:
-                place = int(row["physicalOffset"])
-                record = parse_stored(_whole(segment, step, row), place, rules)
-                if record is None:
-                    continue
+            for number in np.flatnonzero(mask).tolist():
                 if skip > 0:
                     skip -= 1
                     continue
-                _append(writer, record)
+                record = record_of(step, number, rules)
+                _append(writer, with_body(record, _body(segment, step, number, record)))
                 copied += 1
                 if done is not None:
                     done(1)
@@ -88,14 +87,13 @@ def copy_messages(
     return Copied(seen, copied, fault, at)
 
 
-def _whole(segment: SourceSegment, step: Step, row: np.void) -> Bytes:
-    """One record with its body, which is read again if the walk has left it out."""
-    start, size = int(row["at"]), int(row["size"])
-    if not row["bodyElided"]:
-        return step.window[start : start + size]
-    record = np.empty(size, np.uint8)
-    segment.read(int(row["physicalOffset"]), record)
-    return record
+def _body(segment: SourceSegment, step: Step, number: int, record: Record) -> bytes:
+    """A record's body, which is read again if the walk has left it out."""
+    row = step.rows[number]
+    if row["bodyElided"]:
+        return read_body(segment.read, record)
+    at = int(row["bodyAt"])
+    return step.window[at : at + record.body_length].tobytes()
 
 
 def _raw(topic: str) -> Bytes:

@@ -28,6 +28,7 @@ _COMMANDS = {
     "append": "append messages to a local store",
     "recover": "bring a store into the state of a clean stop, after a crash",
     "install": "put a rebuilt set in the place of a store's own, in one atomic step",
+    "catch-up": "go on from what queues and index hold, up to the log's end",
     "clean": "remove what runs that were killed left beside an output or in a store",
     "doctor": "say what this machine has of what reput needs, and what is slow here and why",
     "warm": "prepare what makes a start quick: Spark's classes and compiled kernels",
@@ -124,7 +125,7 @@ def _parser(in_json: bool) -> argparse.ArgumentParser:
             description=says,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.module, command.in_json = f"reput.jobs.{name}", in_json
+        command.module, command.in_json = f"reput.jobs.{name.replace('-', '_')}", in_json
     return parser
 
 

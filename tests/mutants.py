@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a line of source is quoted whole
 """One planted bug for each rule that the builders follow, and the tests that must turn red.
 
-`make mutants`, or `python -m tests.mutants [PART OF A NAME]`, plants one after the other in a
+`make mutants`, or `python -m tests.mutants [PART OF A NAME]`, plants each, one a core, in a
 copy of the tree. The names are the rules, in the words of the formats' pages. The judge of most
 is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_process.py).
 """

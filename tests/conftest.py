@@ -72,3 +72,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    # What waits longest begins first, so that neither of two processes is left with it alone.
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("rocketmq", "hadoop"))))

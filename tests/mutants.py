@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a line of source is quoted whole
 """One planted bug for each rule that the builders follow, and the tests that must turn red.
 
-`make mutants`, or `python -m tests.mutants [PART OF A NAME]`, plants one after the other in a
+`make mutants`, or `python -m tests.mutants [PART OF A NAME]`, plants each, one a core, in a
 copy of the tree. The names are the rules, in the words of the formats' pages. The judge of most
 is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_process.py).
 """
@@ -484,9 +484,9 @@ BUGS = (
     Bug("pre-blanks are no entries", "store_format/derived/queue_reader.py",
         "                        if not self.batch and is_pre_blank(fields):",
         "                        if False:", ("tests/derived/test_readers.py",)),
-    Bug("a time in a gap has an entry before it and one after", "store_format/derived/queue_reader.py",
+    Bug("a time in a gap has an entry before it and one after", "store_format/derived/queue_times.py",
         "found = right if lower else left", "found = right", ("tests/rocketmq/test_readers.py",)),
-    Bug("the nearest of two times, and of a tie the left", "store_format/derived/queue_reader.py",
+    Bug("the nearest of two times, and of a tie the left", "store_format/derived/queue_times.py",
         "near = right if timestamp - left_time > right_time", "near = right if timestamp - left_time >= right_time",
         ("tests/rocketmq/test_readers.py",)),
     Bug("fillers carry the lost offset", "store_format/damage/filler.py",

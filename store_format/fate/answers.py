@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from reput.store_format.derive.queue_table import SCHEDULE_NAME
 from reput.store_format.derived.index_reader import BadIndex
-from reput.store_format.derived.queue_reader import BadQueue, QueueReader
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Keep, Skipped, gather

@@ -5,7 +5,9 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from reput.store_format.derived.consume_queue import entry_bytes
-from reput.store_format.derived.queue_reader import BadQueue, Boundary, QueueReader
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.derived.queue_times import Boundary
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.query.by_key import within

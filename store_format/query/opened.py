@@ -5,7 +5,8 @@ from types import TracebackType
 from typing import cast
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
-from reput.store_format.derived.queue_reader import QueueReader, queue_folder
+from reput.store_format.derived.queue_files import queue_folder
+from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.derived.told_files import queue_size, queues_in
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader

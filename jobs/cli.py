@@ -21,6 +21,7 @@ _COMMANDS = {
     "topics": "list what a store has of each topic",
     "queues": "list what a store has of each queue",
     "groups": "list how far consumer groups have come, and their lag",
+    "stats": "count what was put into the log, by topic, hour, group or size",
     "transactions": "list pending transactions, and what became of the others",
     "delayed": "list what is due when, and what should have been delivered and never was",
     "trace": "show one message's life: put, delayed, retried, committed, with times",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.derived.index_reader import BadIndex
-from reput.store_format.derived.queue_reader import BadQueue
+from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.names import ABORT, CHECKPOINT
 from reput.store_format.release.writer_settings import writer_settings_from
 from tests.change.catching import (
@@ -57,7 +57,7 @@ def in_steps(log: Log, random: Random) -> None:
     assert not left_behind(files)
 
 
-@settings(MEMORY, max_examples=25)
+@settings(MEMORY, max_examples=8)
 @given(packed(logs(damage=False)), st.randoms(use_true_random=False))
 def test_any_steps_give_the_bytes_of_one_rebuild(log: PackedLog, random: Random) -> None:
     in_steps(log, random)
@@ -128,7 +128,7 @@ LATER = Checkpoint(1_900_000_000_000, 1_900_000_000_000)
 @pytest.mark.parametrize(
     ("share", "checkpoint", "every"),
     [
-        (2, None, 7),
+        (2, None, 19),
         pytest.param(3, LATER, 1, marks=pytest.mark.long),
         pytest.param(2, None, 1, marks=pytest.mark.long),
         pytest.param(1, LATER, 1, marks=pytest.mark.long),

@@ -106,15 +106,19 @@ class _Sorting:
         self._known.add(key)
 
 
-def find_new(log: Log, recovery: LogRecovery, position: Position, rules: Rules) -> New:
+def find_new(
+    log: Log, recovery: LogRecovery, position: Position, rules: Rules, growing: bool = False
+) -> New:
     """Read what is new once: where the log ends, and what comes.
+
+    growing: what stands at the end may be about to be written, and is not judged.
 
     Raises DamageFound where live records follow a fault, StoreError for an impossible queueOffset.
     """
     new = New(position, Ahead(position.first, position.first))
     new.ahead = look_ahead(log, position, rules.scan, _Sorting(new), _STRETCH_BYTES)
     ahead = new.ahead
-    if ahead.end < log.stop or log.stop % log.segment_bytes == 0:
+    if not growing:
         last = max(position.timestamp, ahead.last_timestamp)
         recovery.refuse_damage(LogEnd(log.start, ahead.end, position.first, last, ahead.fault))
     return new

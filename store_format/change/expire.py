@@ -106,7 +106,9 @@ def files_below(files: Files, log_start: int) -> Iterator[Going]:
             if files.is_folder(f"{folder}/{topic}"):
                 for queue_id in files.names(f"{folder}/{topic}"):
                     if queue_id.isdigit():
-                        yield from _of_queue(files, f"{folder}/{topic}/{queue_id}", batch, log_start)
+                        yield from _of_queue(
+                            files, f"{folder}/{topic}/{queue_id}", batch, log_start
+                        )
     yield from _of_index(files, log_start)
 
 

@@ -88,7 +88,9 @@ def written(messages: int) -> Log:
             queue_offset=number // 2,
             body=bytes([number]) * (number * 37 % 300),
             store_timestamp=1_700_000_000_000 + 900 * number,
-            properties=properties(("KEYS", f"k{number} a"), ("TAGS", "t"), ("UNIQ_KEY", f"U{number}"))
+            properties=properties(
+                ("KEYS", f"k{number} a"), ("TAGS", "t"), ("UNIQ_KEY", f"U{number}")
+            )
             if number % 5
             else b"",
         )

@@ -53,7 +53,8 @@ def catch_up_in_place(
     """
     files, rules = held.files, rules_of(plan)
     size = plan.settings.mapped_file_size_commit_log
-    log_files = LogFiles(held.storage, plan.segments, size)
+    growing = None if stop is None else held.files
+    log_files = LogFiles(held.storage, plan.segments, size, growing)
     source = LogBytes(log_files, size)
     end = plan.segments[-1].start + size if stop is None else stop
     log = Log(source.read, plan.segments[0].start, end, size)

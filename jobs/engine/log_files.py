@@ -1,13 +1,13 @@
 """A plan's segments as `Files`, wherever they are: for what reads a log as a writer does."""
 
+from collections.abc import Callable
 from typing import NoReturn
 
-import numpy as np
-
 from reput.store_format.disk.files import Bytes, Files, OpenFile
+from reput.store_format.log.oversize import Read
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.store_format.storage.protocol import Reader, Storage
+from reput.store_format.storage.protocol import Storage
 
 
 class LogBytes:
@@ -40,8 +40,12 @@ class LogFiles:
     A last one that is not all there yet, as one that is being copied, reads as if zeros followed.
     """
 
-    def __init__(self, storage: Storage, segments: list[Segment], segment_bytes: int) -> None:
-        self._storage, self._segment_bytes = storage, segment_bytes
+    def __init__(
+        self, storage: Storage, segments: list[Segment], segment_bytes: int,
+        growing: Files | None = None,
+    ) -> None:  # fmt: skip
+        """growing: the store's files, where segments may grow while they are read."""
+        self._storage, self._segment_bytes, self._growing = storage, segment_bytes, growing
         self._segments = {f"{COMMIT_LOG}/{segment_name(s.start)}": s for s in segments}
 
     def names(self, folder: str) -> list[str]:
@@ -50,27 +54,31 @@ class LogFiles:
 
     def open_read(self, path: str) -> "_LogFile":
         segment = self._segments[path]
+        if self._growing is not None:
+            file = self._growing.open_read(path)
+            return _LogFile(file.read_at, file.close, segment.state.size, self._segment_bytes)
         reader = self._storage.open(segment.path, segment.state)
-        return _LogFile(reader, segment.state.size, self._segment_bytes)
+        return _LogFile(reader.read_into, reader.close, segment.state.size, self._segment_bytes)
 
 
 class _LogFile:
     """One segment, as an OpenFile."""
 
-    def __init__(self, reader: Reader, size: int, segment_bytes: int) -> None:
-        self._reader, self._size, self._segment_bytes = reader, size, segment_bytes
+    def __init__(
+        self, read: Read, close: Callable[[], None], size: int, segment_bytes: int
+    ) -> None:
+        """size: how much of it is there."""
+        self._read, self.close = read, close
+        self._size, self._segment_bytes = size, segment_bytes
 
     def read_at(self, at: int, buffer: Bytes) -> None:
         there = max(min(self._size - at, len(buffer)), 0)
         if there:
-            self._reader.read_into(at, np.asarray(buffer)[:there])
+            self._read(at, buffer[:there])
         buffer[there:] = 0
 
     def length(self) -> int:
         return self._segment_bytes
-
-    def close(self) -> None:
-        self._reader.close()
 
     def _never(self, *_: object) -> NoReturn:
         raise AssertionError("a log is only read")

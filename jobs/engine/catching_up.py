@@ -45,19 +45,19 @@ def clock() -> int:
 
 def catch_up_in_place(
     held: HeldStore, plan: Plan, progress: Progress, confirm: Callable[[str], None],
-    *, stop: int | None = None,
+    *, growing: bool = False, settled: bool = True,
 ) -> CaughtUp:  # fmt: skip
     """Bring the derived files of a held store up to its log's end. Raises StoreError, OSError.
 
-    stop: where a log ends that is being copied: what stands there is not asked why it is no record.
+    growing: the log is being copied, and what stands at its end is not judged; settled: nothing of
+    it has changed for a while.
     """
     files, rules = held.files, rules_of(plan)
     size = plan.settings.mapped_file_size_commit_log
-    growing = None if stop is None else held.files
-    log_files = LogFiles(held.storage, plan.segments, size, growing)
+    log_files = LogFiles(held.storage, plan.segments, size, held.files if growing else None)
     source = LogBytes(log_files, size)
-    end = plan.segments[-1].start + size if stop is None else stop
-    log = Log(source.read, plan.segments[0].start, end, size)
+    end = plan.segments[-1].end
+    log = Log(source.read, plan.segments[0].start, end, size, end)
     recovery = LogRecovery(log_files, size, rules.scan, None)
     catching = CatchUp(files, log, recovery, rules, clock)
     try:
@@ -67,7 +67,7 @@ def catch_up_in_place(
         else:
             position = find_position(held.storage, held.path, log, plan.settings, rules.scan)
         with progress.stage("read", lambda: Done(None, f"from {position.first:,} on")):
-            new = find_new(log, recovery, position, rules, growing=stop is not None)
+            new = find_new(log, recovery, position, rules, growing, settled)
         about = report(plan, new)
         about.resumed = resumed
         about.needed = resumed or not new.ahead.nothing_new

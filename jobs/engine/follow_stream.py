@@ -3,12 +3,13 @@ batch is one round of catch-up. The checkpoint says what was seen; what was done
 derived files, so that a batch that is repeated after a kill finds its work done.
 """
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from reput.jobs.engine.catch_up_report import CaughtUp
-from reput.jobs.engine.following import one_round
+from reput.jobs.engine.following import Seen, one_round
 from reput.jobs.engine.held_store import HeldStore
 from reput.jobs.engine.outputs import inputs_of, refuse_overlap
 from reput.jobs.engine.progress import Progress
@@ -37,18 +38,27 @@ def follow_stream(
     local = LocalStorage()
     refuse_overlap(local, checkpoint, inputs_of(local, held.path, settings))
     failed: list[BaseException] = []
-    last = [time.monotonic()]
+    last = time.monotonic()
+    seen: Seen = ()
+    one_at_a_time = threading.Lock()
+
+    def catch_up() -> None:
+        nonlocal last, seen
+        with one_at_a_time:
+            before = seen
+            about, seen = one_round(held, rocketmq, settings, progress, confirm, before)
+            if about is not None and about.done:
+                said(about)
+            if seen != before:
+                last = time.monotonic()
 
     def batch(frame: "DataFrame", _number: int) -> None:
         frame.collect()
         try:
-            about = one_round(held, rocketmq, settings, progress, confirm)
+            catch_up()
         except BaseException as error:
             failed.append(error)
             raise
-        if about is not None and about.done:
-            said(about)
-        last[0] = time.monotonic()
 
     spark.dataSource.register(LogGrowth)
     folders = "\n".join(commit_log_folders(held.path, settings_from(settings)))
@@ -61,9 +71,11 @@ def follow_stream(
     )
     try:
         while query.isActive:
-            if idle is not None and time.monotonic() - last[0] >= idle:
-                break
             time.sleep(_LOOK_SECONDS)
+            if time.monotonic() - last >= every + _LOOK_SECONDS:
+                catch_up()  # no batch comes any more, and the last record waits for this
+            if idle is not None and time.monotonic() - last >= idle:
+                break
     finally:
         query.stop()
     if failed:

@@ -17,29 +17,37 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import ANY_TIME
+from reput.store_format.storage.protocol import ANY_TIME, FileState
+
+Seen = tuple[tuple[str, str, FileState], ...]  # folder, name and state of each segment
 
 
 def one_round(
     held: HeldStore, rocketmq: str | None, settings: Mapping[str, str], progress: Progress,
-    confirm: Callable[[str], None],
-) -> CaughtUp | None:  # fmt: skip
+    confirm: Callable[[str], None], before: Seen = (),
+) -> tuple[CaughtUp | None, Seen]:  # fmt: skip
     """Catch up with what is there of a log that grows; None where none of it is there yet.
 
-    Raises StoreError, SettingError, UnknownRelease, OSError.
+    before: what the round before has seen of the log. Where it is as then, the last record counts
+    as all there. Returns what this one has seen as well. Raises StoreError, SettingError,
+    UnknownRelease, OSError.
     """
-    plan = _plan(held, rocketmq, settings)
-    if plan is None:
-        return None
-    last = plan.segments[-1]
-    return catch_up_in_place(held, plan, progress, confirm, stop=last.end)
-
-
-def _plan(held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]) -> Plan | None:
-    """The plan of the segments that are there without a hole, the last perhaps in part."""
     folders = commit_log_folders(held.path, settings_from(settings))
-    if not any(state and state.size for each in folders for _, state in listed(held.storage, each)):
-        return None
+    seen = tuple(
+        (each, name, state)
+        for each in folders for name, state in listed(held.storage, each) if state and state.size
+    )  # fmt: skip
+    if not seen:
+        return None, seen
+    plan = _plan(held, rocketmq, settings)
+    about = catch_up_in_place(
+        held, plan, progress, confirm, growing=True, settled=seen == before
+    )  # fmt: skip
+    return about, seen
+
+
+def _plan(held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]) -> Plan:
+    """The plan of the segments that are there without a hole, the last perhaps in part."""
     told = tell(held.storage, held.path, rocketmq, settings)
     plan = make_plan(held.storage, held.path, told, 1, None, tolerant=True)
     size = plan.settings.mapped_file_size_commit_log
@@ -71,12 +79,16 @@ def follow(
     of each round that wrote anything. Raises as one_round does.
     """
     since, about = time.monotonic(), None
+    seen: Seen = ()
     while True:
-        found = one_round(held, rocketmq, settings, progress, confirm)
+        before = seen
+        found, seen = one_round(held, rocketmq, settings, progress, confirm, before)
         about = found or about
         if found is not None and found.done:
             said(found)
             confirm = _consented
+            since = time.monotonic()
+        elif seen != before:
             since = time.monotonic()
         elif idle is not None and time.monotonic() - since >= idle:
             return about

@@ -14,7 +14,7 @@ In a store this is done in place, under the file `abort`, and each step can be k
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from reput.store_format.derive.scan import QueueKey, Runs, ScanRules
 from reput.store_format.derived.checkpoint import Checkpoint, after_rebuild, decode, encode
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.disk.files import Files
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import Fault, StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.names import (
     ABORT,
@@ -107,17 +107,24 @@ class _Sorting:
 
 
 def find_new(
-    log: Log, recovery: LogRecovery, position: Position, rules: Rules, growing: bool = False
-) -> New:
+    log: Log, recovery: LogRecovery, position: Position, rules: Rules, growing: bool = False,
+    settled: bool = True,
+) -> New:  # fmt: skip
     """Read what is new once: where the log ends, and what comes.
 
-    growing: what stands at the end may be about to be written, and is not judged.
+    growing: what stands at the end may be about to be written, and is not judged. settled: False
+    where the last record may be there in part: zeros in its properties are found by no CRC, so it
+    waits until something follows it.
 
     Raises DamageFound where live records follow a fault, StoreError for an impossible queueOffset.
     """
     new = New(position, Ahead(position.first, position.first))
     new.ahead = look_ahead(log, position, rules.scan, _Sorting(new), _STRETCH_BYTES)
     ahead = new.ahead
+    if not settled and ahead.fault not in (Fault.NONE, Fault.BLANK) and ahead.last_record >= 0:
+        before = replace(log, stop=max(ahead.last_record, position.first))
+        new = New(position, Ahead(position.first, position.first))
+        new.ahead = look_ahead(before, position, rules.scan, _Sorting(new), _STRETCH_BYTES)
     if not growing:
         last = max(position.timestamp, ahead.last_timestamp)
         recovery.refuse_damage(LogEnd(log.start, ahead.end, position.first, last, ahead.fault))

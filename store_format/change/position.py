@@ -38,13 +38,15 @@ _OTHER_LOG = "the derived files are not of this log, or hold more than it does"
 class Log:
     """A log to be dispatched: how it is read, and where it is. Offsets are physical.
 
-    stop: where its last segment ends, or where a log in use ended.
+    stop: where its last segment ends, or where a log in use ended. there: what is behind is not
+    there yet, of a log that is being copied.
     """
 
     read: Read
     start: int  # of the first segment
     stop: int
     segment_bytes: int
+    there: int = 1 << 63
 
     def segment_of(self, at: int) -> int:
         """Where the segment starts that holds an offset."""
@@ -235,7 +237,8 @@ def look_ahead(
     ahead = Ahead(position.first, position.first)
     while ahead.end < log.stop:
         at, segment = ahead.end, log.segment_of(ahead.end)
-        segment_end = segment + log.segment_bytes
+        # of a segment that is being copied no more is there: a record that goes on is none yet
+        segment_end = min(segment + log.segment_bytes, log.there)
         of_queues = at >= position.queues
         of_index = at > position.index or (at == position.index and not position.indexed)
         stop = min(at + stretch_bytes, segment_end, log.stop)

@@ -111,31 +111,35 @@ def test_a_set_of_its_own_is_the_whole_one_and_can_be_installed(tmp_path: Path) 
     assert not caught_up(store, to).needed
 
 
-def test_a_log_is_followed_as_it_is_copied_in(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_log_is_followed_as_it_is_copied_in(in_place: bool, tmp_path: Path) -> None:
     """Piece by piece, cut anywhere, also within a record and before a segment has its length."""
     store = golden_stores.unpack(SMALL)
     to = tmp_path / "store"
     (to / "commitlog").mkdir(parents=True)
     pieces = [
-        (path.name, path.read_bytes()[at : at + 1500])
+        (path.name, at, path.read_bytes()[at : at + 1500])
         for path in sorted((store.input / "commitlog").iterdir())
         for at in range(0, path.stat().st_size, 1500)
     ]
-    done = 0
+    done, ends = 0, record_ends(store)
     settings = as_text(store.settings)
     with held_store(str(to), False) as held:
-        assert one_round(held, store.version, settings, Progress(), lambda _: None) is None
-        for name, piece in pieces:
-            with (to / "commitlog" / name).open("ab") as file:
-                file.write(piece)
-            about = one_round(held, store.version, settings, Progress(), lambda _: None)
+        about, seen = one_round(held, store.version, settings, Progress(), lambda _: None)
+        assert about is None
+        for name, at, piece in pieces:
+            with (to / "commitlog" / name).open("r+b" if at else "wb") as file:
+                if in_place and not at:
+                    file.truncate(8192)
+                os.pwrite(file.fileno(), piece, at)
+            about, seen = one_round(held, store.version, settings, Progress(), lambda _: None, seen)
             done += about is not None and about.done
             assert not (to / "abort").exists()
-    assert difference(to, store.expect) is None
     assert done > len(pieces) // 3
     last = follow(str(to), rocketmq=store.version, settings=settings, every=0.01, idle=0)
     assert last is not None
-    assert not last.needed
+    assert difference(to, store.expect) is None
+    assert last.log_end == ends[-1]
 
 
 @pytest.mark.long

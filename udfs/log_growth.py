@@ -5,6 +5,7 @@ have, and when the newest of them changed. Records are not read here: whoever ge
 from what the derived files hold.
 """
 
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -32,11 +33,18 @@ class LogGrowth(DataSource):
         return GrowthReader(self.options["folders"].splitlines())
 
 
+def _end_quietly(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """Spark lets go of the process that runs the reader by closing its pipe: no error of anybody."""
+    if not issubclass(kind, (BrokenPipeError, EOFError)):
+        sys.__excepthook__(kind, error, trace)
+
+
 class GrowthReader(DataSourceStreamReader):
     """Asks the folders how large their files are."""
 
     def __init__(self, folders: list[str]) -> None:
         self.folders = folders
+        sys.excepthook = _end_quietly
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
         return dict(_NONE)

@@ -157,7 +157,8 @@ def test_a_log_is_followed_by_a_streaming_query(spark: "SparkSession", tmp_path:
                 checkpoint=str(tmp_path / "checkpoint"), every=0.1, idle=3.0, said=rounds.append,
             )  # fmt: skip
     assert difference(to, store.expect) is None
-    assert len(rounds) == 2
+    assert len(rounds) >= 2
+    assert sum(about.entries for about in rounds) < 2 * len(ends)
     assert (tmp_path / "checkpoint" / "offsets").is_dir()
 
 

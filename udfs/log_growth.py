@@ -34,7 +34,7 @@ class LogGrowth(DataSource):
 
 
 def _end_quietly(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-    """Spark lets go of the process that runs the reader by closing its pipe: no error of anybody."""
+    """Spark ends the process that runs the reader by closing its pipe, which is no error."""
     if not issubclass(kind, (BrokenPipeError, EOFError)):
         sys.__excepthook__(kind, error, trace)
 

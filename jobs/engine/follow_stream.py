@@ -33,7 +33,7 @@ def follow_stream(
 
     checkpoint: the query's, outside of the store. Raises as one_round does.
     """
-    from reput.udfs.log_growth import NAME, LogGrowth
+    from reput.jobs.engine.log_growth import NAME, LogGrowth
 
     local = LocalStorage()
     refuse_overlap(local, checkpoint, inputs_of(local, held.path, settings))

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import cast
 
 import numpy as np
 
@@ -25,9 +26,15 @@ from reput.store_format.derived.queue_entries import (
     is_pre_blank,
     layout_of,
 )
-from reput.store_format.disk.files import DiskFiles
+from reput.store_format.disk.files import DiskFiles, Files
 from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CHECKPOINT, CONSUME_QUEUE, INDEX
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    CHECKPOINT,
+    CONSUME_QUEUE,
+    INDEX,
+    is_queue_folder,
+)
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
@@ -49,7 +56,7 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
     source = LogBytes(log_files, size)
     stop = plan.segments[-1].end if plan.splits.limit is None else plan.splits.limit
     log = Log(source.read, plan.segments[0].start, stop, size)
-    recovery = LogRecovery(log_files, size, rules.scan, None)
+    recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
     local = LocalStorage()
     with tempfile.TemporaryDirectory(prefix="reput-catch-up-") as work:
         try:
@@ -80,7 +87,7 @@ def _derived(storage: Storage, store: str) -> Iterator[str]:
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
         for topic, state in listed(storage, f"{store}/{kind}"):
             for queue, inside in listed(storage, f"{store}/{kind}/{topic}") if not state else ():
-                if inside is None and queue.isdigit():
+                if inside is None and is_queue_folder(queue):
                     folder = f"{kind}/{topic}/{queue}"
                     yield from (
                         f"{folder}/{n}" for n, s in listed(storage, f"{store}/{folder}") if s

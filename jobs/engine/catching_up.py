@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from typing import cast
 
 from reput.jobs.engine.catch_up_report import CaughtUp
 from reput.jobs.engine.held_store import HeldStore
@@ -58,7 +59,7 @@ def catch_up_in_place(
     source = LogBytes(log_files, size)
     end = plan.segments[-1].end
     log = Log(source.read, plan.segments[0].start, end, size, end)
-    recovery = LogRecovery(log_files, size, rules.scan, None)
+    recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
     catching = CatchUp(files, log, recovery, rules, clock)
     try:
         resumed = held.crashed and not held.dry_run

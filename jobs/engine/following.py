@@ -14,7 +14,7 @@ from reput.jobs.engine.plan import Plan, make_plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.told import tell
 from reput.store_format.faults import StoreError
-from reput.store_format.log.segments import commit_log_folders
+from reput.store_format.log.segments import Segment, commit_log_folders
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import ANY_TIME, FileState
@@ -51,7 +51,7 @@ def _plan(held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]) ->
     told = tell(held.storage, held.path, rocketmq, settings)
     plan = make_plan(held.storage, held.path, told, 1, None, tolerant=True)
     size = plan.settings.mapped_file_size_commit_log
-    kept = []
+    kept: list[Segment] = []
     for number, segment in enumerate(plan.segments):
         if kept and segment.start != kept[-1].start + size:
             break  # one before it is still to come

@@ -240,8 +240,8 @@ class CatchUp:
         log, position, index = self.log, new.position, self.index if self._indexes else None
         self.queues.ignored = frozenset(new.unsafe)
         rules, end = self.rules.scan, new.ahead.end
-        if position.index < position.queues:
-            Reput(log.read, log.segment_bytes, rules, None, index, position.index).run(
+        if position.index_from < position.queues:
+            Reput(log.read, log.segment_bytes, rules, None, index, position.index_from).run(
                 min(position.queues, end)
             )
         Reput(log.read, log.segment_bytes, rules, self.queues, index, position.queues).run(end)

@@ -30,7 +30,7 @@ BUGS = (
     Bug("a skipped entry opens the file after a full one", _QUEUES,
         "        if skipped_last and self.writes:", "        if False:", STEPS),
     Bug("the index goes on from its own end, if it is before the queues'", _CATCH,
-        "        if position.index < position.queues:", "        if False:", KILLS),
+        "        if position.index_from < position.queues:", "        if False:", KILLS),
     # catch-up: that it belongs to this log
     Bug("the record of a queue's last entry stands in this log", _POSITION,
         '        raise bad("physicalOffset", queue.greatest_offset, "no sound record stands there")',

@@ -63,6 +63,15 @@ def test_any_steps_give_the_bytes_of_one_rebuild(log: PackedLog, random: Random)
     in_steps(log, random)
 
 
+def test_a_queue_with_a_negative_id_goes_on() -> None:
+    """RocketMQ takes any int for one (Integer.parseInt)."""
+    found = [Message(queue_id=-(n % 2), queue_offset=n // 2, body=b"b" * 50) for n in range(30)]
+    log = Log(build_log(found, SIZES["mappedFileSizeCommitLog"]), SIZES, "5.3.3", {})
+    files = behind(log, record_ends(log)[12])
+    catch_up(files, log)
+    assert difference(files, derive(*log)) is None
+
+
 @pytest.mark.long
 @settings(MEMORY, max_examples=200)
 @given(packed(logs(damage=False)), st.randoms(use_true_random=False))

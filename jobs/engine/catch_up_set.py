@@ -14,7 +14,12 @@ from reput.jobs.engine.outputs import Output
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.publish import Built, publish
-from reput.jobs.engine.staging import beside, remove_leftovers, staging_folder
+from reput.jobs.engine.staging import (
+    beside,
+    remove_leftovers,
+    staging_folder,
+    temporary_folder,
+)
 from reput.jobs.engine.summary import InputFile, Summary
 from reput.jobs.engine.unchanged import check_unchanged
 from reput.store_format.change.catch_up import CatchUp, New, find_new
@@ -42,6 +47,7 @@ from reput.store_format.writer.recovery import LogRecovery
 from reput.udfs.staging import Staging, queue_file_name
 
 _CHUNK_ENTRIES = 1 << 16
+_PREFIX = "reput-catch-up"
 
 
 def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
@@ -58,7 +64,8 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
     log = Log(source.read, plan.segments[0].start, stop, size)
     recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
     local = LocalStorage()
-    with tempfile.TemporaryDirectory(prefix="reput-catch-up-") as work:
+    with temporary_folder(local, tempfile.gettempdir(), _PREFIX, target.inputs) as place:
+        work = place.folder
         try:
             with progress.stage("copied", lambda: Done(None, plan.store)):
                 for path in _derived(plan.storage, plan.store):

@@ -27,6 +27,7 @@ from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.disk.files import Files
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
+from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.names import (
     ABORT,
     CHECKPOINT,
@@ -125,10 +126,28 @@ def find_new(
         before = replace(log, stop=max(ahead.last_record, position.first))
         new = New(position, Ahead(position.first, position.first))
         new.ahead = look_ahead(before, position, rules.scan, _Sorting(new), _STRETCH_BYTES)
-    if not growing:
+    if not growing and not _ends_in_zeros(log, new.ahead):
+        ahead = new.ahead
         last = max(position.timestamp, ahead.last_timestamp)
         recovery.refuse_damage(LogEnd(log.start, ahead.end, position.first, last, ahead.fault))
     return new
+
+
+def _ends_in_zeros(log: Log, ahead: Ahead) -> bool:
+    """Whether the log ends where zeros begin, and all later segments begin with zeros too.
+
+    A broker prepares a segment ahead: to read all of its zeros would take as long as all else.
+    """
+    if ahead.fault != Fault.ZEROS:
+        return False
+    head = np.empty(RECORD_HEAD_BYTES, np.uint8)
+    for segment in range(
+        log.segment_of(ahead.end) + log.segment_bytes, log.stop, log.segment_bytes
+    ):
+        log.read(segment, head)
+        if head.any():
+            return False
+    return True
 
 
 class CatchUp:

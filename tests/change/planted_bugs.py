@@ -38,7 +38,9 @@ BUGS = (
     Bug("the index ends at the time of its last message", _POSITION,
         "    if header.end_timestamp != record.timestamp:", "    if False:", REFUSED),
     Bug("live records behind a fault are refused before a change", _CATCH,
-        "    if not growing:\n        last =", "    if False:\n        last =", REFUSED),
+        "    if not growing and not _ends_in_zeros(log, new.ahead):", "    if False:", REFUSED),
+    Bug("segments behind zeros are looked at", _CATCH,
+        "        if head.any():\n            return False", "        if False:\n            return False", REFUSED),
     # catch-up: killed
     Bug("a note says where the queues ended", _CATCH,
         '            "queues": new.position.queues,', '            "queues": new.ahead.end,', KILLS),

@@ -216,3 +216,18 @@ def test_a_hole_in_the_log_is_refused_before_anything_is_written() -> None:
     with pytest.raises(Exception, match="live records follow"):
         catch_up(files, log)
     assert not files.ops
+
+
+def test_a_segment_of_zeros_before_live_ones_is_refused() -> None:
+    """As where a segment was lost and made anew; one that is prepared ahead is no fault."""
+    log = written(40)
+    files = behind(log, record_ends(log)[2])
+    lost = sorted(log.segments)[1]
+    put_log(files, log._replace(segments={**log.segments, lost: bytes(2048)}))
+    with pytest.raises(Exception, match="live records follow"):
+        catch_up(files, log)
+    assert not files.ops
+    ahead = max(log.segments) + 2048
+    put_log(files, log._replace(segments={**log.segments, ahead: bytes(2048)}))
+    catch_up(files, log)
+    assert difference(files, derive(*log)) is None

@@ -72,6 +72,58 @@ def test_a_queue_with_a_negative_id_goes_on() -> None:
     assert difference(files, derive(*log)) is None
 
 
+def test_a_skipped_entry_opens_the_file_after_a_full_one() -> None:
+    """Its queueOffset is below the next position; RocketMQ looks the file up first."""
+    offsets = [*range(5), 3]  # five entries fill a file of 100 bytes
+    found = [Message(queue_offset=offset, body=b"b") for offset in offsets]
+    log = Log(build_log(found, SIZES["mappedFileSizeCommitLog"]), SIZES, "5.3.3", {})
+    files = behind(log, record_ends(log)[2])
+    catch_up(files, log)
+    wanted = derive(*log)
+    assert sum(name.startswith("consumequeue/") for name in wanted.files) == 2
+    assert difference(files, wanted) is None
+
+
+def with_older_index(log: Log) -> MemoryFiles:
+    """A store whose index ends well before its queues."""
+    ends = record_ends(log)
+    files = behind(log, ends[26])
+    older = behind(log, ends[10]).tree()
+    for path in [path for path in files.names_of if path.startswith("index/")]:
+        files.remove(path)
+    for path, content in older.items():
+        if path.startswith("index/"):
+            file = files.create(path)
+            file.write_at(0, content)
+            file.sync()
+    files.sync_folder("index")
+    files.ops.clear()
+    return files
+
+
+def test_an_index_that_is_behind_the_queues_gets_its_keys() -> None:
+    log = written(40)
+    files = with_older_index(log)
+    catch_up(files, log)
+    assert difference(files, derive(*log)) is None
+
+
+def test_a_queue_that_is_gone_does_not_come_back_for_the_index_sake() -> None:
+    """As of a deleted topic: what is behind the queues' end only gives keys."""
+    log = shorter(written(40), record_ends(written(40))[26])
+    files = with_older_index(log)
+    for path in [path for path in files.names_of if path.startswith("consumequeue/T1/")]:
+        files.remove(path)
+    files.remove("consumequeue/T1/0")
+    files.remove("consumequeue/T1")
+    files.sync_folder("consumequeue")
+    catch_up(files, log)
+    assert not [path for path in files.names_of if path.startswith("consumequeue/T1/")]
+    index = {n: c for n, c in derived(files).items() if n.startswith("index/")}
+    whole = {n: c for n, (c, _) in derive(*log).files.items() if n.startswith("index/")}
+    assert {n: c.rstrip(b"\0") for n, c in index.items()} == whole
+
+
 @pytest.mark.long
 @settings(MEMORY, max_examples=200)
 @given(packed(logs(damage=False)), st.randoms(use_true_random=False))

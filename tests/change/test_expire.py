@@ -1,5 +1,6 @@
 """What expires, by RocketMQ's rules, and what is kept because somebody needs it."""
 
+import errno
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ import pytest
 from reput.jobs.engine.expiring import Expired
 from reput.jobs.expire import expire
 from reput.store_format.change.expire import AgedSegment, Occasion, expired_segments, occasion
-from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.files import DiskFiles, StoreInUse
 from reput.store_format.faults import StoreError
 from reput.store_format.release.expiry_settings import ExpirySettings
 from tests import golden_stores
@@ -198,3 +199,29 @@ def test_nothing_goes_without_consent_or_from_a_store_in_use(tmp_path: Path) -> 
     with pytest.raises(StoreError, match=r"lies in|is what"):
         run(store, archive=str(store / "commitlog" / "old"))
     assert tree(store) == before
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 9, 20])
+def test_a_deletion_that_stops_anywhere_is_gone_on_with(
+    after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files go the oldest first; what is left is a store, and the next run ends with the same."""
+    whole = a_store(tmp_path / "whole")
+    run(whole)
+    store = a_store(tmp_path / "store")
+    remove, done = DiskFiles.remove, []
+
+    def stops(self: DiskFiles, path: str) -> None:
+        if len(done) == after:
+            raise OSError(errno.EIO, "killed")
+        done.append(path)
+        remove(self, path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(DiskFiles, "remove", stops)
+        with pytest.raises(OSError, match="killed"):
+            run(store)
+    starts = sorted(int(path.name) for path in (store / "commitlog").iterdir())
+    assert starts == list(range(starts[0], starts[-1] + 1, 262144))
+    run(store)
+    assert tree(store) == tree(whole)

@@ -10,6 +10,7 @@ from reput.jobs.engine.held_store import HeldStore
 from reput.jobs.engine.log_files import LogBytes, LogFiles
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.engine.unchanged import check_unchanged
 from reput.store_format.change.catch_up import (
     NOTE,
     CatchUp,
@@ -78,13 +79,15 @@ def catch_up_in_place(
             if files.exists(NOTE):
                 catching.settle()
             return about
+        catching.index.folder.remove_staged()  # a killed run's, with second names of index files
         _refuse_links(files, new)
         confirm(
             f"write {new.ahead.entries:,} queue entries and {new.ahead.index_puts:,} keys to "
             f"{held.path}, in place"
         )
         held.changed = True
-        held.lock_at_last()
+        if held.lock_at_last() and not growing:
+            check_unchanged(plan)
         with progress.stage("written", lambda: Done(None, f"up to {new.ahead.end:,}")):
             if resumed:
                 catching.resume(new)

@@ -56,6 +56,8 @@ BUGS = (
     # catch-up: in a store
     Bug("a queue file with a second name is not written to", _ENGINE,
         "            if files.names_of_file(path) > 1:", "            if False:", JOB),
+    Bug("what a killed run prepared is no second name", _ENGINE,
+        "        catching.index.folder.remove_staged()", "        pass", JOB),
     Bug("no queue is written through a link", _ENGINE,
         "        if files.exists(folder) and not files.is_folder(folder):", "        if False:", JOB),
     Bug("a record that is copied in part waits", _CATCH,

@@ -225,3 +225,15 @@ def test_a_linked_queue_is_not_written_through(tmp_path: Path) -> None:
         caught_up(store, to)
     assert tree(elsewhere) == before
     assert not (to / "abort").exists()
+
+
+def test_what_a_killed_run_prepared_is_no_second_name(tmp_path: Path) -> None:
+    """Killed as it changed index/: its files have second names in the folder beside."""
+    store, to, ends = half(tmp_path / "store")
+    grown(store, to, ends[-1])
+    (to / ".reput-index").mkdir()
+    for path in (to / "index").iterdir():
+        os.link(path, to / ".reput-index" / path.name)
+    assert caught_up(store, to).done
+    assert difference(to, store.expect) is None
+    assert not (to / ".reput-index").exists()

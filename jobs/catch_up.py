@@ -25,6 +25,7 @@ from reput.store_format.release.settings import SettingError
 if TYPE_CHECKING:
     from reput.jobs.engine.catch_up_report import CaughtUp
     from reput.jobs.engine.held_store import HeldStore
+    from reput.store_format.storage.protocol import Storage
 
 _HELP = """\
 A broker that starts goes on where its queues end, as ReputMessageService does; so does this,
@@ -47,20 +48,29 @@ def catch_up(
     output: str | None = None,
     replace: bool = False,
     dry_run: bool = False,
+    storage: "Storage | None" = None,
+    output_storage: "Storage | None" = None,
     progress: Progress | None = None,
     confirm: Callable[[str], None] = lambda _: None,
 ) -> "CaughtUp":
     """Write what a store's queues and index lack of its log.
 
     output: None: in place, in a local store. Else a folder or URL, absent or empty, or with
-    `replace` a set that was rebuilt before: it gets all derived files, and the store is only read.
+    `replace` a set that was rebuilt before: it gets all derived files, and the store is only read,
+    by `storage` and `output_storage` instead of what the paths or URLs say, where these are given.
     confirm: asked before the first change in place; raises StoreError to stop. Raises StoreError
     (StoreInUse, DamageFound, BadQueue, BadIndex), SettingError, UnknownRelease, OSError.
     """
     started = time.monotonic()
     shown = progress or Progress()
     if output is not None:
-        about = _to_output(store, output, replace, rocketmq, settings or {}, shown)
+        from reput.store_format.storage import storage_for
+
+        read, write = storage or storage_for(store), output_storage or storage_for(output)
+        about = _to_output(
+            (read, read.resolve(store)), (write, write.resolve(output)), replace, rocketmq,
+            settings or {}, shown,
+        )  # fmt: skip
     else:
         about = _in_place(store, rocketmq, settings or {}, dry_run, shown, confirm)
     about.seconds = time.monotonic() - started
@@ -68,8 +78,8 @@ def catch_up(
 
 
 def _to_output(
-    store: str, output: str, replace: bool, rocketmq: str | None, settings: Mapping[str, str],
-    progress: Progress,
+    source: "tuple[Storage, str]", target: "tuple[Storage, str]", replace: bool,
+    rocketmq: str | None, settings: Mapping[str, str], progress: Progress,
 ) -> "CaughtUp":  # fmt: skip
     from reput.jobs.engine.catch_up_set import catch_up_set
     from reput.jobs.engine.outputs import Output, inputs_of
@@ -77,18 +87,16 @@ def _to_output(
     from reput.jobs.engine.sets import REBUILT
     from reput.jobs.engine.told import tell
     from reput.store_format.disk.files import StoreInUse
-    from reput.store_format.storage import storage_for
     from reput.store_format.storage.listing import listed
 
-    storage, target = storage_for(store), storage_for(output)
-    store, output = storage.resolve(store), target.resolve(output)
+    storage, store = source
     plan = make_plan(storage, store, tell(storage, store, rocketmq, settings), 1, None)
     if plan.in_use:
         raise StoreInUse(f"{store}: is in use, so that its queues change; `reput rebuild` reads it")
     if any(name == ABORT for name, _ in listed(storage, store)):
         raise StoreError(f"{store}/{ABORT}: was not stopped cleanly; `reput rebuild` reads it")
     inputs = tuple(inputs_of(storage, store, settings))
-    return catch_up_set(plan, Output(target, output, REBUILT, replace, inputs), progress)
+    return catch_up_set(plan, Output(*target, REBUILT, replace, inputs), progress)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from reput.store_format.faults import StoreError
 from tests import golden_stores
 from tests.golden_stores import GoldenStore
 from tests.in_process import as_text
+from tests.memory_storage import MemoryStorage
 from tests.rocketmq.judge import difference
 from tests.writer.stores import stored_records
 
@@ -109,6 +110,25 @@ def test_a_set_of_its_own_is_the_whole_one_and_can_be_installed(tmp_path: Path) 
     install_set(str(to), str(tmp_path / "set"))
     assert difference(to, store.expect) is None
     assert not caught_up(store, to).needed
+
+
+def test_a_set_by_a_storage_of_another_kind(tmp_path: Path) -> None:
+    """As by a URL: nothing but what a Storage can do is done to store and output."""
+    store, to, ends = half(tmp_path / "store")
+    grown(store, to, ends[-1])
+    storage = MemoryStorage({f"store/{name}": content for name, content in tree(to).items()})
+    before = dict(storage.files)
+    catch_up(
+        "store", output="set", rocketmq=store.version, settings=as_text(store.settings),
+        storage=storage, output_storage=storage,
+    )  # fmt: skip
+    assert {n: c for n, c in storage.files.items() if n.startswith("store/")} == before
+    for name, content in storage.files.items():
+        if name.startswith("set/"):
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    assert difference(tmp_path / "set", store.expect) is None
 
 
 @pytest.mark.parametrize("in_place", [False, True])

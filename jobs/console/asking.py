@@ -20,8 +20,11 @@ from reput.store_format.release.settings import merge_layers
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def add_asked_store(parser: argparse.ArgumentParser) -> None:
-    """A store that is only asked: its release and sizes need not be known."""
+def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
+    """A store that is only asked: its release and sizes need not be known.
+
+    scan: whether it can be chosen to read the log.
+    """
     add_store_path(parser)
     add_broker(
         parser,
@@ -29,9 +32,10 @@ def add_asked_store(parser: argparse.ArgumentParser) -> None:
         "properties are malformed, and with --as-rocketmq",
         "one setting by RocketMQ's name; sizes are told by the files",
     )
-    parser.add_argument(
-        "--scan", action="store_true", help="read the log itself, not queues and index"
-    )
+    if scan:
+        parser.add_argument(
+            "--scan", action="store_true", help="read the log itself, not queues and index"
+        )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 

@@ -1,6 +1,6 @@
 """`open_store`: a store opened for questions, from its files alone: no broker and no Spark."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reput.store_format.fate.answers import DelayedRow, TransactionRow
     from reput.store_format.fate.trace import Event
     from reput.store_format.filter.filters import Filter
+    from reput.store_format.query.counts import Count
     from reput.store_format.query.listing import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.storage.protocol import Storage
 
@@ -282,6 +283,32 @@ class Store:
 
         told = self._new_told()
         return Rows(delayed_rows(self._opened, everything, told), told)
+
+    def stats(self, by: Sequence[str]) -> "Rows[Count]":
+        """What was put into the log: records, messages, bytes, by topic, hour, group or size, or
+        by several of these. The log is read once.
+        """
+        from reput.store_format.query.config import configured_topics
+        from reput.store_format.query.counts import count
+
+        told, opened = self._new_told(), self._opened
+        batch = [
+            name
+            for name, about in (configured_topics(opened.storage, opened.path, told) or {}).items()
+            if isinstance(about, dict)
+            and (about.get("attributes") or {}).get("queue.type") == "BatchCQ"
+        ]
+        start = opened.log.start
+        told.to_scan = opened.log.end - start
+
+        def watch(at: int) -> None:
+            told.scanned = at - start
+
+        with told.watching():
+            rows = count(
+                opened.log, by, opened.profile.split_properties, batch, watch, told.note
+            )
+        return Rows(rows, told)
 
     def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":
         """The steps of one message's life, by the client's id or the broker's.

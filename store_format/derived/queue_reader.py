@@ -66,6 +66,16 @@ class QueueReader:
         last = self.last()
         return 0 if last is None else last.position + last.messages
 
+    def entries_end(self) -> int:
+        """How many entries the queue's files have room for up to the end of its last one, counted
+        from logical offset 0: where the next one goes. 0 where there is none.
+        """
+        for file in reversed(self.files):
+            with _Open(self, file) as entries:
+                if entries.used():
+                    return self._position(file, entries.used())
+        return 0
+
     def last(self) -> QueueEntry | None:
         """The last entry, pre-blanks left out."""
         for file in reversed(self.files):

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from reput.store_format.derive.queue_runs import (
     NO_POSITION,
+    REPEATED,
     PositionRules,
     QueueRuns,
     number_run,
@@ -149,6 +150,12 @@ class QueueFiles:
             file.write_at(at, data)
             file.sync()
 
+    def take_up(self, key: QueueKey, entries_end: int, end: int) -> None:
+        """Go on with a queue whose next entry goes to `entries_end` (in entries), and whose last
+        entry's record ends at physical offset `end`.
+        """
+        self.states[key] = QueueState(entries_end, end)
+
     # --- as records are dispatched ---------------------------------------------------------
 
     def append(self, keys: list[QueueKey], runs: QueueRuns) -> None:
@@ -182,6 +189,7 @@ class QueueFiles:
             self.states[key] = state
             if self.writes and not key.batch:
                 self._fill_before(key, state.position)
+        skipped_last = False
         if key.batch:
             position, taken = state.position + count, rows
         else:
@@ -190,12 +198,27 @@ class QueueFiles:
             position = number_run(
                 flat, offsets, first, count, state.position, self.rules, positions
             )
-            taken = rows if position - state.position == count else rows[positions != NO_POSITION]
+            taken = rows
+            if position - state.position != count:
+                placed = positions > REPEATED
+                taken = rows[placed]
+                after = int(np.flatnonzero(placed)[-1]) + 1 if len(taken) else 0
+                skipped_last = bool((positions[after:] == NO_POSITION).any())
         if len(taken):
             if self.writes:
                 self._write(key, state.position, taken.reshape(-1))
             state.end = _end_of(taken[-1])
         state.position = position
+        if skipped_last and self.writes:
+            self._open_for_skipped(key, position)
+
+    def _open_for_skipped(self, key: QueueKey, position: int) -> None:
+        """RocketMQ looks the file up before it skips an entry: where the last file is full, the
+        next one is there then (ConsumeQueue.putMessagePositionInfo).
+        """
+        at, file_size = position * entry_bytes(False), self._sizes[False]
+        if at % file_size == 0:
+            self._file(f"{self._folder(key)}/{segment_name(at)}", file_size)
 
     def _fill_before(self, key: QueueKey, position: int) -> None:
         """ConsumeQueue.fillPreBlank: a first file has no zeros before its first entry."""

@@ -29,7 +29,7 @@ from reput.store_format.log.segments import Segment
 from reput.store_format.storage.protocol import Bytes, Reader, Storage
 
 if TYPE_CHECKING:
-    from reput.store_format.log.walk import Step, Walk
+    from reput.store_format.log.walk import Buffers, Step, Walk
 
 _OPEN_FILES = 8
 _ONE_SHARE = 256  # of a window: so much is read at first for one record,
@@ -154,8 +154,12 @@ class LogReader:
         for step in self.steps(place, stop):
             yield from records_of(step, slice(None), self.rules)
 
-    def steps(self, place: int, stop: int | None = None) -> Iterator["Step"]:
+    def steps(
+        self, place: int, stop: int | None = None, another: "Callable[[], Buffers] | None" = None
+    ) -> Iterator["Step"]:
         """As `records`, but a window at a time, with the records' fields in `Step.rows`.
+
+        A step is valid until the next one; or longer, if each is read into `another` buffers.
 
         Ends at `stop` or at the log's end, which is where zeros begin and all later segments are
         zeros. Raises NoRecord where the records break off in another way, and NotInLog where no
@@ -163,15 +167,21 @@ class LogReader:
         """
         stop = self.end if stop is None else stop
         segment = self.segment_at(place)
+        buffers = None if another is None else another()
         for number in range(self.segments.index(segment), len(self.segments)):
             segment = self.segments[number]
             fault, at = Fault.NONE, max(place, segment.start)
             if at >= stop:
                 return
             walk = self._walk(segment, self.storage.window_bytes)
+            if buffers is not None:
+                walk.use(buffers)
             for step in walk.steps(at, min(stop, segment.end)):
                 if len(step.rows):
                     yield step
+                    if another is not None:
+                        buffers = another()
+                        walk.use(buffers)
                 at, fault = step.next, step.fault
             if fault == Fault.ZEROS and self.is_zero_from(segment.end):
                 return

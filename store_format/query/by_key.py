@@ -9,7 +9,7 @@ from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.query.gaps import Gap, index_gaps
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.scan import needle_of, scan
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.stored import TAGS_KEY, StoredMessage
 from reput.store_format.query.told import Told
 
 UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes so many for a unique key, whatever is asked for
@@ -40,9 +40,9 @@ def by_key(
         except BadIndex as error:
             told.note(f"{error}; the log is read instead")
             gaps, places = [(store.log.start, store.log.end)], []
-    needle = needle_of(key)
+    needle = needle_of(key.removeprefix(TAGS_KEY))  # of tags a record does not hold the prefix
     scans = [scan(store, start, stop, needle, told) for start, stop in gaps]
-    for message in merge(_read(store, places, told), *scans, key=_place):
+    for message in merge(read(store, places, told), *scans, key=place_of):
         if within(message, begin, end) and wanted(message):
             yield message
 
@@ -60,7 +60,7 @@ def as_broker(
     told.cut = found.cut
     if found.cut:
         told.note(f"cut as a broker does: the newest {len(found.hits)}; a lower --to finds older")
-    yield from _read(store, sorted(hit.physical_offset for hit in found.hits), told)
+    yield from read(store, sorted(hit.physical_offset for hit in found.hits), told)
 
 
 def newest(messages: Iterable[StoredMessage], most: int, told: Told) -> Iterator[StoredMessage]:
@@ -75,7 +75,8 @@ def newest(messages: Iterable[StoredMessage], most: int, told: Told) -> Iterator
     yield from kept
 
 
-def _read(store: OpenedStore, places: list[int], told: Told) -> Iterator[StoredMessage]:
+def read(store: OpenedStore, places: list[int], told: Told) -> Iterator[StoredMessage]:
+    """The messages that stand where the index says; where there is none, that is told."""
     for place in places:
         try:
             yield store.message(store.log.record_at(place))
@@ -94,7 +95,7 @@ def within(message: StoredMessage, begin: int | None, end: int | None) -> bool:
     return (begin is None or time >= begin) and (end is None or time <= end)
 
 
-def _place(message: StoredMessage) -> int:
+def place_of(message: StoredMessage) -> int:
     return message.physical_offset
 
 

@@ -15,6 +15,12 @@ def bad(part: str) -> tuple[str, ...]:
     return ("tests/query/test_bad_files.py", "-k", part)
 
 
+def many(part: str) -> tuple[str, ...]:
+    return ("tests/query/test_many_keys.py", "-k", part)
+
+
+_SWEEP, _WANTED = "store_format/derived/index_sweep.py", "store_format/query/wanted_keys.py"
+
 BUGS = (
     Bug("a hit's key is compared as text", _OPEN,
         "each.topic == topic and each.has_key(key) and (", "(", bad("point_elsewhere")),
@@ -58,4 +64,30 @@ BUGS = (
     Bug("numbers of a single record are signed", "store_format/log/record_rules.py",
         'return int.from_bytes(buf[at : at + 2], "big", signed=True)', 'return int.from_bytes(buf[at : at + 2], "big")',
         ("tests/log/test_one_record.py",)),
+    Bug("a window that is judged meanwhile is not written over", "store_format/log/reader.py",
+        "                        walk.use(buffers)", "                        pass", ("tests/query/test_ahead.py",)),
+    Bug("what is raised while windows are judged comes behind them", "store_format/query/ahead.py",
+        "                    raise judged", "                    return", ("tests/query/test_ahead.py",)),
+    Bug("a chain that leaves a block waits at the block it leads to", _SWEEP,
+        "waiting[number // size] = chain", "waiting[here - 1] = chain", many("small_blocks")),
+    Bug("hits that do not fit are handed over, and the chain goes on", _SWEEP,
+        "heads[chain] = number\n                    return _FULL, count", "return _FULL, count",
+        many("small_blocks")),
+    Bug("a chain that leads forward is told", _SWEEP, "return _BAD, chain", "number = 0", many("chains_of_any")),
+    Bug("of many keys too a hit's key is compared as text", _WANTED,
+        "length == end - at and same_bytes(buf, at, tables.keys, start + skipped, length)", "True",
+        many("strange_bytes")),
+    Bug("a message of another topic does not have the key", _WANTED,
+        "if row.topicLength != len(topic) or not same_bytes(\n            window, row.topicAt, topic, 0, len(topic)\n        ):",
+        "if False:", many("strange_bytes or finds_alone")),
+    Bug("a message's tags are one of many keys only behind T#", _WANTED,
+        "if skipped and not tables.tagged[number]:", "if False:", many("strange_bytes")),
+    Bug("bytes that are not UTF-8 are left to Java's decoder", _WANTED, "verdict = _ASK", "pass", many("strange_bytes")),
+    Bug("records longer than what is read of them are read alone", "store_format/log/many_records.py",
+        "others = np.concatenate([places[some][~inside[some]], asked[~whole]])",
+        "others = places[some][~inside[some]]", many("strange_bytes")),
+    Bug("of many keys those without a message are named", "jobs/query.py", "    if found.missing:", "    if False:",
+        many("file_of_keys")),
+    Bug("a scan finds tags that are asked for as the index has them", _KEY,
+        "key.removeprefix(TAGS_KEY)", "key", many("strange_bytes")),
 )  # fmt: skip

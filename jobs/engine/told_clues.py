@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from reput.store_format.derive.rules import record_rules
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.derived.index_reader import IndexEntry, IndexFileReader, key_hash
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import MAGIC_V2, SYS_TRANSACTION_ROLLBACK
 from reput.store_format.log.reader import LogReader, Record
+from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG, INDEX

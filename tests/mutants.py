@@ -140,7 +140,7 @@ BUGS = (
         ("tests/test_reliability.py", "-k", "verify")),
     Bug("messages that a queue skips are told", "udfs/queues.py",
         "skipped += numbered.skipped", "pass",
-        ("tests/test_reliability.py", "-k", "flipped_bits")),
+        ("tests/test_kinds_of_log.py", "-k", "skips_are_told")),
     Bug("a chain that is a cycle ends", "store_format/describe/index.py",
         "            if number == mark:", "            if steps > 1000 and number == mark:",
         ("tests/attack/test_hostile_input.py", "-k", "cycle")),

@@ -23,7 +23,7 @@ from reput.store_format.derive.scan import (
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.index_reader import BadIndex, IndexFileReader
 from reput.store_format.derived.queue_entries import Entries, decode_entries
-from reput.store_format.derived.queue_reader import BadQueue, queue_folder
+from reput.store_format.derived.queue_files import BadQueue, queue_folder
 from reput.store_format.derived.tail import IndexTail, QueueTail, tail
 from reput.store_format.faults import Fault
 from reput.store_format.log.segments import Stretch

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.derived.index_reader import BadIndex
-from reput.store_format.derived.queue_reader import BadQueue
+from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.names import ABORT, CHECKPOINT
 from reput.store_format.release.writer_settings import writer_settings_from
 from tests.change.catching import (

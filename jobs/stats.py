@@ -16,8 +16,8 @@ _BY = ("topic", "hour", "group", "size")
 _EPILOG = """\
 StoreStatsService and BrokerStatsManager count puts, bytes and rates while a broker runs, and forget
 them when it ends; this counts the log. Each record counts by its own topic, so a delayed message in
-SCHEDULE_TOPIC_XXXX and again when it is delivered; a record that holds several messages counts as so
-many messages. Bytes are those of the records. group: the consumers' of %RETRY% and %DLQ% topics,
+SCHEDULE_TOPIC_XXXX and again when it is delivered; a record that holds several messages counts as
+so many messages. Bytes are those of the records. group: the consumers' of %RETRY% and %DLQ% topics,
 the producers' of half messages. size: a record has so many bytes or more, less than twice as many.
 Rates are over the whole hour, without hour from the first message to the last.
 

@@ -21,11 +21,14 @@ TYPE_CHECKING = False  # as typing's, which would take longer to import than all
 if TYPE_CHECKING:
     from typing import Any
 
+    from reput.jobs.catch_up import catch_up as catch_up
+    from reput.jobs.catch_up import follow as follow
     from reput.jobs.check import check as check
     from reput.jobs.engine.open_store import open_store as open_store
     from reput.jobs.engine.open_writer import open_writer as open_writer
     from reput.jobs.engine.outputs import OutputInUse as OutputInUse
     from reput.jobs.engine.outputs import OverlapsInput as OverlapsInput
+    from reput.jobs.expire import expire as expire
     from reput.jobs.rebuild import rebuild as rebuild
     from reput.jobs.recover import recover as recover
     from reput.jobs.repair import repair as repair
@@ -50,6 +53,9 @@ _PUBLIC = {
     "check": "reput.jobs.check",
     "repair": "reput.jobs.repair",
     "recover": "reput.jobs.recover",
+    "catch_up": "reput.jobs.catch_up",
+    "follow": "reput.jobs.catch_up",
+    "expire": "reput.jobs.expire",
     "open_store": "reput.jobs.engine.open_store",
     "open_writer": "reput.jobs.engine.open_writer",
     "Message": "reput.store_format.message.message",

@@ -9,6 +9,7 @@ is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_proce
 import sys
 
 from tests import planted_rebuild_bugs
+from tests.change import planted_bugs as planted_change_bugs
 from tests.fate import planted_bugs as planted_fate_bugs
 from tests.filter import planted_bugs as planted_filter_bugs
 from tests.planting import Bug, plant_all
@@ -511,6 +512,7 @@ ALL = (
     *planted_storage_bugs.BUGS,
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
+    *planted_change_bugs.BUGS,
 )
 
 

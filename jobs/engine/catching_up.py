@@ -3,9 +3,11 @@
 import os
 import time
 from collections.abc import Callable
+from typing import cast
 
 from reput.jobs.engine.catch_up_report import CaughtUp
 from reput.jobs.engine.held_store import HeldStore
+from reput.jobs.engine.log_files import LogBytes, LogFiles
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Done, Progress
 from reput.store_format.change.catch_up import (
@@ -18,7 +20,7 @@ from reput.store_format.change.catch_up import (
 )
 from reput.store_format.change.position import Log, Position, find_position
 from reput.store_format.derive.rules import place_rules, scan_rules
-from reput.store_format.disk.files import Bytes, Files, OpenFile
+from reput.store_format.disk.files import Files
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.names import (
     ABORT,
@@ -27,32 +29,8 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     INDEX,
     QueuePath,
-    segment_name,
 )
 from reput.store_format.writer.recovery import LogRecovery
-
-
-class LogBytes:
-    """Reads a log's segments by physical offset; one file is open at a time."""
-
-    def __init__(self, files: Files, segment_bytes: int) -> None:
-        self._files, self._segment_bytes = files, segment_bytes
-        self._segment = -1
-        self._file: OpenFile | None = None
-
-    def read(self, at: int, buffer: Bytes) -> None:
-        """Fill the buffer from an offset; all of it lies in one segment."""
-        segment = at - at % self._segment_bytes
-        if self._file is None or segment != self._segment:
-            self.close()
-            self._file = self._files.open_read(f"{COMMIT_LOG}/{segment_name(segment)}")
-            self._segment = segment
-        self._file.read_at(at - segment, buffer)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
 
 def rules_of(plan: Plan) -> Rules:
@@ -67,14 +45,21 @@ def clock() -> int:
 
 
 def catch_up_in_place(
-    held: HeldStore, plan: Plan, progress: Progress, confirm: Callable[[str], None]
-) -> CaughtUp:
-    """Bring the derived files of a held store up to its log's end. Raises StoreError, OSError."""
+    held: HeldStore, plan: Plan, progress: Progress, confirm: Callable[[str], None],
+    *, growing: bool = False, settled: bool = True,
+) -> CaughtUp:  # fmt: skip
+    """Bring the derived files of a held store up to its log's end. Raises StoreError, OSError.
+
+    growing: the log is being copied, and what stands at its end is not judged; settled: nothing of
+    it has changed for a while.
+    """
     files, rules = held.files, rules_of(plan)
     size = plan.settings.mapped_file_size_commit_log
-    source = LogBytes(files, size)
-    log = Log(source.read, plan.segments[0].start, plan.segments[-1].end, size)
-    recovery = LogRecovery(files, size, rules.scan, None)
+    log_files = LogFiles(held.storage, plan.segments, size, held.files if growing else None)
+    source = LogBytes(log_files, size)
+    end = plan.segments[-1].end
+    log = Log(source.read, plan.segments[0].start, end, size, end)
+    recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
     catching = CatchUp(files, log, recovery, rules, clock)
     try:
         resumed = held.crashed and not held.dry_run
@@ -83,7 +68,7 @@ def catch_up_in_place(
         else:
             position = find_position(held.storage, held.path, log, plan.settings, rules.scan)
         with progress.stage("read", lambda: Done(None, f"from {position.first:,} on")):
-            new = find_new(log, recovery, position, rules)
+            new = find_new(log, recovery, position, rules, growing, settled)
         about = report(plan, new)
         about.resumed = resumed
         about.needed = resumed or not new.ahead.nothing_new
@@ -105,6 +90,7 @@ def catch_up_in_place(
                 catching.resume(new)
             else:
                 catching.apply(new)
+        held.crashed = False
         about.done = True
         return about
     finally:

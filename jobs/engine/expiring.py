@@ -78,7 +78,9 @@ class Expired:
         lines += [f"  goes      ... and {more:,} more files"] if more > 0 else []
         if self.kept:
             lines.append(f"  kept      {self.kept_segments:,} expired segments are needed:")
-            lines += [f"            {each.who}, from {each.offset:,} on" for each in self.kept[:_SHOWN]]
+            lines += [
+                f"            {each.who}, from {each.offset:,} on" for each in self.kept[:_SHOWN]
+            ]
         if self.archive and self.done:
             lines.append(f"  archived  in {self.archive}, each copy read back and compared")
         lines += [f"  warning   {line}" for line in self.warnings]

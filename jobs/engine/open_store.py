@@ -342,9 +342,7 @@ class Store:
             told.scanned = at - start
 
         with told.watching():
-            rows = count(
-                opened.log, by, opened.profile.split_properties, batch, watch, told.note
-            )
+            rows = count(opened.log, by, opened.profile.split_properties, batch, watch, told.note)
         return Rows(rows, told)
 
     def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":

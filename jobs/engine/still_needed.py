@@ -36,8 +36,13 @@ class Even(NamedTuple):
 
 
 def needed(
-    storage: Storage, store: str, release: str, settings: dict[str, str], even: Even,
-    progress: Progress, note: Callable[[str], None],
+    storage: Storage,
+    store: str,
+    release: str,
+    settings: dict[str, str],
+    even: Even,
+    progress: Progress,
+    note: Callable[[str], None],
 ) -> list[Needed]:
     """What is needed of a store's log, for each who needs it the first record, lowest first.
 

@@ -14,7 +14,7 @@ In a store this is done in place, under the file `abort`, and each step can be k
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from reput.store_format.derive.scan import QueueKey, Runs, ScanRules
 from reput.store_format.derived.checkpoint import Checkpoint, after_rebuild, decode, encode
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.disk.files import Files
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import Fault, StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.names import (
     ABORT,
@@ -106,15 +106,26 @@ class _Sorting:
         self._known.add(key)
 
 
-def find_new(log: Log, recovery: LogRecovery, position: Position, rules: Rules) -> New:
+def find_new(
+    log: Log, recovery: LogRecovery, position: Position, rules: Rules, growing: bool = False,
+    settled: bool = True,
+) -> New:  # fmt: skip
     """Read what is new once: where the log ends, and what comes.
+
+    growing: what stands at the end may be about to be written, and is not judged. settled: False
+    where the last record may be there in part: zeros in its properties are found by no CRC, so it
+    waits until something follows it.
 
     Raises DamageFound where live records follow a fault, StoreError for an impossible queueOffset.
     """
     new = New(position, Ahead(position.first, position.first))
     new.ahead = look_ahead(log, position, rules.scan, _Sorting(new), _STRETCH_BYTES)
     ahead = new.ahead
-    if ahead.end < log.stop or log.stop % log.segment_bytes == 0:
+    if not settled and ahead.fault not in (Fault.NONE, Fault.BLANK) and ahead.last_record >= 0:
+        before = replace(log, stop=max(ahead.last_record, position.first))
+        new = New(position, Ahead(position.first, position.first))
+        new.ahead = look_ahead(before, position, rules.scan, _Sorting(new), _STRETCH_BYTES)
+    if not growing:
         last = max(position.timestamp, ahead.last_timestamp)
         recovery.refuse_damage(LogEnd(log.start, ahead.end, position.first, last, ahead.fault))
     return new
@@ -229,8 +240,8 @@ class CatchUp:
         log, position, index = self.log, new.position, self.index if self._indexes else None
         self.queues.ignored = frozenset(new.unsafe)
         rules, end = self.rules.scan, new.ahead.end
-        if position.index < position.queues:
-            Reput(log.read, log.segment_bytes, rules, None, index, position.index).run(
+        if position.index_from < position.queues:
+            Reput(log.read, log.segment_bytes, rules, None, index, position.index_from).run(
                 min(position.queues, end)
             )
         Reput(log.read, log.segment_bytes, rules, self.queues, index, position.queues).run(end)

@@ -14,7 +14,7 @@ import numpy as np
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.disk.files import Files
 from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES, QUEUE_AT
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, is_queue_folder
 from reput.store_format.release.expiry_settings import ExpirySettings
 
 _HOUR_MS = 3_600_000
@@ -105,8 +105,10 @@ def files_below(files: Files, log_start: int) -> Iterator[Going]:
         for topic in files.names(folder):
             if files.is_folder(f"{folder}/{topic}"):
                 for queue_id in files.names(f"{folder}/{topic}"):
-                    if queue_id.isdigit():
-                        yield from _of_queue(files, f"{folder}/{topic}/{queue_id}", batch, log_start)
+                    if is_queue_folder(queue_id):
+                        yield from _of_queue(
+                            files, f"{folder}/{topic}/{queue_id}", batch, log_start
+                        )
     yield from _of_index(files, log_start)
 
 

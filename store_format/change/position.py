@@ -38,13 +38,15 @@ _OTHER_LOG = "the derived files are not of this log, or hold more than it does"
 class Log:
     """A log to be dispatched: how it is read, and where it is. Offsets are physical.
 
-    stop: where its last segment ends, or where a log in use ended.
+    stop: where its last segment ends, or where a log in use ended. there: what is behind is not
+    there yet, of a log that is being copied.
     """
 
     read: Read
     start: int  # of the first segment
     stop: int
     segment_bytes: int
+    there: int = 1 << 63
 
     def segment_of(self, at: int) -> int:
         """Where the segment starts that holds an offset."""
@@ -63,7 +65,7 @@ class Position(NamedTuple):
 
     ends: dict[QueueKey, QueueEnd]  # of the queues that have an entry
     queues: int  # no queue has an entry of a record from here on
-    index: int  # the index may lack keys of records behind the one here, or from here on
+    index_from: int  # the index may lack keys of records behind the one here, or from here on
     indexed: bool  # whether it has the keys of the record here
     index_full: bool  # whether the next message opens an index file, as there is none with room
     timestamp: int  # storeTimestamp of the last record that queues or index have, 0 for none
@@ -71,7 +73,7 @@ class Position(NamedTuple):
     @property
     def first(self) -> int:
         """The first record to be dispatched, for queues or index."""
-        return min(self.queues, self.index)
+        return min(self.queues, self.index_from)
 
 
 class Dispatched(NamedTuple):
@@ -235,12 +237,15 @@ def look_ahead(
     ahead = Ahead(position.first, position.first)
     while ahead.end < log.stop:
         at, segment = ahead.end, log.segment_of(ahead.end)
-        segment_end = segment + log.segment_bytes
+        # of a segment that is being copied no more is there: a record that goes on is none yet
+        segment_end = min(segment + log.segment_bytes, log.there)
         of_queues = at >= position.queues
-        of_index = at > position.index or (at == position.index and not position.indexed)
+        of_index = at > position.index_from or (at == position.index_from and not position.indexed)
         stop = min(at + stretch_bytes, segment_end, log.stop)
         if not of_index:
-            stop = min(stop, position.index + 1)  # the record that the index has already, alone
+            stop = min(
+                stop, position.index_from + 1
+            )  # the record that the index has already, alone
         if not of_queues:
             stop = min(stop, position.queues)
         for out in scan(log.read, Stretch(segment, segment_end, at, stop, at), rules, buffers):

@@ -71,9 +71,10 @@ class QueueReader:
         from logical offset 0: where the next one goes. 0 where there is none.
         """
         for file in reversed(self.files):
-            with _Open(self, file) as entries:
-                if entries.used():
-                    return self._position(file, entries.used())
+            with self._files.open(file) as entries:
+                used = entries.used()
+                if used:
+                    return self._files.position(file, used)
         return 0
 
     def last(self) -> QueueEntry | None:

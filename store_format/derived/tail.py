@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from reput.store_format.derived.index_reader import IndexHeader, IndexReader
 from reput.store_format.derived.queue_reader import QueueReader
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_folder
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.protocol import Storage
 
@@ -61,7 +61,7 @@ def queue_tails(storage: Storage, store: str) -> Iterator[QueueTail]:
     for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
         for topic in _folders(storage, f"{store}/{folder}"):
             for queue_id in _folders(storage, f"{store}/{folder}/{topic}"):
-                if queue_id.isdigit():
+                if is_queue_folder(queue_id):
                     queue = QueueReader(storage, f"{store}/{folder}/{topic}/{queue_id}", batch)
                     last = queue.last()
                     if last is None:

@@ -225,7 +225,10 @@ def count(
         except NoRecord as error:
             note(f"{error}; what follows in this segment is not counted: `reput check` shows it")
             at = log.segment_at(error.place).end
-    return [
-        Count(*(dict(zip(by, key, strict=True)).get(name) for name in BY), *values)
-        for key, values in sorted(sums.found.items())
-    ]
+    return [_count_of(dict(zip(by, key, strict=True)), values)
+            for key, values in sorted(sums.found.items())]  # fmt: skip
+
+
+def _count_of(ways: dict[str, Any], values: list[int]) -> Count:
+    topic, hour, group, size = (ways.get(name) for name in BY)
+    return Count(topic, hour, group, size, *values)

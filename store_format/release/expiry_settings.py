@@ -35,4 +35,3 @@ class ExpirySettings(Settings):
     def used_most(self) -> int:
         """Percent of the disk from which on expired files go at any hour."""
         return min(max(self.disk_max_used_space_ratio, _RATIO_LEAST), _RATIO_MOST)
-

@@ -215,7 +215,7 @@ sampleSteps int 5.1.3 = 32
 searchBcqByCacheEnable boolean 5.0.0 = true
 sharedByteBufferNum int 5.4.0 = *
 travelCqFileNumWhenGetMessage int 5.0.0 = 1
-[harmless harmless] how a broker cleans; nothing is deleted here
+[harmless harmless] how a broker cleans; of the commands only expire deletes
 cleanFileForciblyEnable boolean 4.1.0 = true
 cleanResourceInterval int 4.1.0 = 10000
 deleteCommitLogFilesInterval int 4.1.0 = 100

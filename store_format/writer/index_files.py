@@ -137,10 +137,10 @@ class IndexFiles:
         """
         held = 0
         entry = np.empty(INDEX_ENTRY_BYTES, np.uint8)
-        for header in reversed(headers):
-            file = self.files.open_read(f"{INDEX}/{header.name}")
+        for about in reversed(headers):
+            file = self.files.open_read(f"{INDEX}/{about.name}")
             try:
-                for number in range(header.next_entry - 1, 0, -1):
+                for number in range(about.next_entry - 1, 0, -1):
                     file.read_at(self.folder.entry_at(number), entry)
                     offset = int(np.frombuffer(entry, INDEX_ENTRY, 1)[0]["physicalOffset"])
                     if offset != self.indexed_to:

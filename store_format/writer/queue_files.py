@@ -24,6 +24,7 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     QueuePath,
     check_topic,
+    is_queue_folder,
     parse_segment_name,
     segment_name,
 )
@@ -68,7 +69,7 @@ class QueueFiles:
         for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
             for topic in self.files.names(folder):
                 for queue_id in self.files.names(f"{folder}/{topic}"):
-                    if queue_id.isdigit():
+                    if is_queue_folder(queue_id):
                         self._load_queue(QueueKey(topic, int(queue_id), batch), cut)
 
     def _load_queue(self, key: QueueKey, cut: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reput.jobs.engine.catching_up import LogBytes
+from reput.jobs.engine.log_files import LogBytes
 from reput.store_format.change.catch_up import NOTE, CatchUp, New, Rules, find_new
 from reput.store_format.change.position import Log as LogPlace
 from reput.store_format.change.position import find_position

@@ -78,9 +78,7 @@ def run(store: Path, **options: Any) -> Expired:
     golden = golden_stores.unpack("mixed_5.3.3")
     given = {"any_hour": True, "now": NOW, "used": lambda path: 0.1, "even_pending": True,
              "even_delayed": True} | options  # fmt: skip
-    return expire(
-        str(store), rocketmq="5.3.3", settings=as_text(golden.settings), **given
-    )
+    return expire(str(store), rocketmq="5.3.3", settings=as_text(golden.settings), **given)
 
 
 def tree(store: Path) -> dict[str, bytes]:
@@ -197,6 +195,6 @@ def test_nothing_goes_without_consent_or_from_a_store_in_use(tmp_path: Path) -> 
     with pytest.raises(StoreError, match="not stopped cleanly"):
         run(store)
     (store / "abort").unlink()
-    with pytest.raises(StoreError, match="lies in|is what"):
+    with pytest.raises(StoreError, match=r"lies in|is what"):
         run(store, archive=str(store / "commitlog" / "old"))
     assert tree(store) == before

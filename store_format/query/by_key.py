@@ -6,6 +6,7 @@ from heapq import merge
 
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.log.record_rules import reaches_index
 from reput.store_format.query.gaps import Gap, index_gaps
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.scan import needle_of, scan
@@ -43,7 +44,8 @@ def by_key(
     needle = needle_of(key.removeprefix(TAGS_KEY))  # of tags a record does not hold the prefix
     scans = [scan(store, start, stop, needle, told) for start, stop in gaps]
     for message in merge(read(store, places, told), *scans, key=place_of):
-        if within(message, begin, end) and wanted(message):
+        indexed = reaches_index(message.record.sys_flag)
+        if indexed and within(message, begin, end) and wanted(message):
             yield message
 
 

@@ -269,7 +269,13 @@ def test_wrong_usage_is_one_line(
 
 
 def test_what_is_no_store_is_named(tmp_path: Path, capsys: Any) -> None:
-    for command in ("query", "topics", "queues", "groups"):
+    (tmp_path / "empty" / "commitlog").mkdir(parents=True)
+    near = tmp_path / "near"
+    near.mkdir()
+    store = hostile_store(near)
+    for command in ("query", "topics", "queues", "groups", "transactions"):
         words = ["--topic", "T"] if command == "query" else []
-        assert main([command, str(tmp_path), *words]) == 2
+        assert main([command, str(tmp_path / "empty"), *words]) == 2
         assert "no segments" in capsys.readouterr().err
+        assert main([command, str(near), *words]) == 2
+        assert f"no such folder; did you mean {store}?" in capsys.readouterr().err

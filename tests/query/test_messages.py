@@ -8,12 +8,15 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reput
+from reput.jobs.engine.progress import Done, Progress
 from reput.store_format.log.reader import LogReader
 from reput.store_format.query.stored import StoredMessage
 from tests.logs import Message as Written
@@ -183,6 +186,32 @@ def test_an_arrow_table_has_the_rows(small: Asked) -> None:
     ]
     assert table.column("physicalOffset").to_pylist() == [r["physicalOffset"] for r in rows]
     assert len(rows) == len(small.messages)
+
+
+def test_a_scan_tells_how_far_it_is(small: Asked) -> None:
+    stages: list[tuple[str, Callable[[], Done]]] = []
+
+    class Heard(Progress):
+        @contextmanager
+        def stage(self, name: str, done: Callable[[], Done]) -> Iterator[None]:
+            stages.append((name, done))
+            yield
+
+    with reput.open_store(str(small.path), progress=Heard()) as opened:
+        list(opened.query(*next(iter(small.by_key))))
+        assert stages == []  # the index answers
+        for where in (None, opened.filter(sql="TAGS IS NOT NULL")):
+            answer = opened.messages(scan=True, where=where)
+            next(iter(answer))
+            name, done = stages[-1]
+            assert (name, done().share) == ("log", 0)
+            list(answer)
+            scanned, to_scan = answer.scanned
+            last = small.messages[-1]
+            assert scanned >= last.physical_offset + last.size - small.messages[0].physical_offset
+            assert done().share == scanned / to_scan
+            assert done().text == f"{scanned:,} of {to_scan:,} bytes read"
+    assert len(stages) == 2
 
 
 def test_a_store_on_another_storage_answers_the_same(small: Asked) -> None:

@@ -18,6 +18,7 @@ from reput.jobs.console.bodies import body_of, inner_of, inner_row
 from reput.jobs.console.keys_file import read_keys
 from reput.jobs.console.new_files import new_file
 from reput.jobs.console.options import DONE
+from reput.jobs.console.query_words import refuse_words
 from reput.jobs.console.texts import safe, time_text
 from reput.jobs.engine.open_store import Store
 from reput.store_format.faults import StoreError
@@ -106,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises StoreError, SettingError, OSError.
     """
-    _refuse(arguments)
+    refuse_words(arguments)
     with asked_store(arguments) as store:
         messages = _limited(_found(store, arguments), arguments)
         body = arguments.body
@@ -127,37 +128,6 @@ def _say_nothing(store: Store, arguments: argparse.Namespace) -> None:
     topic = arguments.topic
     unknown = topic is not None and not arguments.scan and topic not in store.topic_names()
     remark("nothing was found" + (f": the store has no topic {topic!r}" if unknown else ""))
-
-
-def _refuse(arguments: argparse.Namespace) -> None:
-    """Raise StoreError where the options ask for nothing, or for several things."""
-    ways = [
-        name for name in ("key", "keys_file", "unique_key", "message_id")
-        if getattr(arguments, name) is not None
-    ]  # fmt: skip
-    ways += ["offset"] if arguments.offset is not None else []
-    named = ", ".join(f"--{way.replace('_', '-')}" for way in ways)
-    if len(ways) > 1:
-        raise StoreError(f"{named}: one of them is asked for at a time")
-    if ways and ways[0] in ("key", "keys_file") and arguments.topic is None:
-        raise StoreError(f"{named} is looked up in a topic: name it with --topic")
-    if not ways and arguments.topic is None and not arguments.scan:
-        raise StoreError("nothing is asked for: --topic, an id, or --scan for the whole log")
-    if arguments.queue is not None and arguments.topic is None:
-        raise StoreError("--queue is one of a topic: name it with --topic")
-    if arguments.offset is not None and (arguments.topic is None) != (arguments.queue is None):
-        raise StoreError("--offset is a position with --topic and --queue, a place without both")
-    if arguments.as_rocketmq and arguments.keys_file is not None:
-        raise StoreError("--as-rocketmq: a broker looks one key up at a time: ask with --key")
-    if arguments.as_rocketmq and arguments.rocketmq is None:
-        raise StoreError("--as-rocketmq: brokers differ: name the release with --rocketmq")
-    chosen = arguments.tags or arguments.sql or arguments.grep
-    if chosen and ways in (["unique_key"], ["message_id"]):
-        raise StoreError(f"{named} is one message's: --tags, --sql and --grep choose among several")
-    if arguments.decompress and not arguments.body:
-        raise StoreError("--decompress: no body is shown: name the form with --body")
-    if arguments.count is not None and arguments.offset is None:
-        raise StoreError("--count says how many from --offset on; --max limits other answers")
 
 
 def _found(store: Store, arguments: argparse.Namespace) -> Iterable[StoredMessage]:

@@ -13,7 +13,7 @@ from reput.store_format.derived.index_sweep import sweep
 from reput.store_format.filter.rows import Verdict
 from reput.store_format.log.many_records import records_at
 from reput.store_format.log.reader import late_records_of
-from reput.store_format.query.by_key import place_of, read, within
+from reput.store_format.query.by_key import place_of, read, tell_if_wrong, within
 from reput.store_format.query.gaps import Gap, index_gaps
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.scan import scan
@@ -77,20 +77,17 @@ def _messages(
     store: OpenedStore, places: Places, wanted: WantedKeys, told: Told
 ) -> Iterator[StoredMessage]:
     """The messages that stand there and have one of the keys."""
+    hashes = set(wanted.index_hashes.tolist())
     for some in records_at(store.log, places):
         verdicts = wanted.judge_rows(some.window, some.rows, store.profile.split_properties)
-        numbers = np.flatnonzero(verdicts != Verdict.NO)
-        sure = (verdicts[numbers] == Verdict.YES).tolist()
-        read_here = map(
-            store.message, late_records_of(some.window, some.rows[numbers], store.log.rules)
-        )
-        found = [
-            message
-            for message, yes in zip(read_here, sure, strict=True)
-            if yes or message.wanted_by(wanted)
-        ]
+        records = late_records_of(some.window, some.rows, store.log.rules)
+        sure = (verdicts == Verdict.YES).tolist()
+        found = [(store.message(record), yes) for record, yes in zip(records, sure, strict=True)]
         if some.others:
-            others = read(store, some.others, told)
-            found += [message for message in others if message.wanted_by(wanted)]
-            found.sort(key=place_of)
-        yield from found
+            found += [(message, False) for message in read(store, some.others, told)]
+            found.sort(key=lambda each: each[0].physical_offset)
+        for message, yes in found:
+            if yes or message.wanted_by(wanted):
+                yield message
+            else:
+                tell_if_wrong(message, hashes, told)

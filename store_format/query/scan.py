@@ -78,7 +78,7 @@ def _messages(
 
     numbers = np.flatnonzero(verdicts != Verdict.NO)
     if needle:
-        numbers = np.intersect1d(numbers, list(_rows_with(step, needle)))
+        numbers = np.intersect1d(numbers, np.array(list(_rows_with(step, needle)), np.int64))
     sure = (verdicts[numbers] == Verdict.YES).tolist()
     messages = map(store.message, records_of(step, numbers, store.log.rules))
     for message, yes in zip(messages, sure, strict=True):

@@ -10,14 +10,16 @@ import numpy.typing as npt
 from reput.store_format.filter.rows import Verdict, Verdicts
 from reput.store_format.java.strings import hash_code, hash_text
 from reput.store_format.kernels.blocks import find_byte, same_bytes
-from reput.store_format.kernels.jit import kernel
+from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.properties import KEYS, NAMES, TAGS, UNIQ_KEY, find_properties
+from reput.store_format.log.record_rules import reaches_index
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Step
 from reput.store_format.query import stored
 
 Numbers = npt.NDArray[np.int64]
+_reaches_index = inlined(reaches_index)
 
 _NO, _YES, _ASK = int(Verdict.NO), int(Verdict.YES), int(Verdict.ASK)
 _SPACE = 0x20
@@ -53,7 +55,7 @@ class WantedKeys:
         self, record: Record, properties: Mapping[str, str], body: Callable[[], bytes]
     ) -> bool:
         """See Filter."""
-        if record.topic != self.topic:
+        if record.topic != self.topic or not reaches_index(record.sys_flag):
             return False
         found = [
             self._numbers[key] for key in stored.keys_of(properties) if key in self._numbers
@@ -128,6 +130,8 @@ def _judge(
     for i in range(len(rows)):
         row = rows[i]
         verdicts[i] = _NO
+        if not _reaches_index(row.sysFlag):
+            continue
         if row.topicLength != len(topic) or not same_bytes(
             window, row.topicAt, topic, 0, len(topic)
         ):

@@ -109,7 +109,7 @@ def test_chains_of_any_entries_end_as_they_do_alone(tmp_path: Path) -> None:
         entries["keyHash"] = draw.integers(0, 4, MOST)
         entries["physicalOffset"] = draw.integers(0, 1 << 40, MOST)
         entries["previous"] = np.arange(MOST) - draw.integers(
-            0 if draw.random() < 0.2 else 1, 9, MOST
+            -2 if draw.random() < 0.2 else 1, 9, MOST
         )
         Path(path).write_bytes(header.tobytes() + slots.tobytes() + entries.tobytes())
         hashes = np.arange(4, dtype=np.int32)
@@ -220,4 +220,4 @@ def test_the_command_reads_a_file_of_keys(tmp_path: Path, capsys: Any) -> None:
     assert asked(capsys, *words)[0] == 2
     for more in (["--key", "k"], ["--as-rocketmq", "--rocketmq", "5.3.3"]):
         assert asked(capsys, *words, *more)[0] == 2
-    assert asked(capsys, *words[:-1], str(tmp_path / "nowhere"))[0] in (2, 3)
+    assert asked(capsys, *words[:-1], str(tmp_path / "nowhere"))[0] == 2

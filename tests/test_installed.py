@@ -1,6 +1,6 @@
 """The wheel in a new environment, as somebody gets it who has no clone: installed, warmed, used.
 
-Needs a package index, or pip's cache. 
+Needs a package index, or pip's cache.
 numba's are asked for by the lock files for 3.11 and 3.12 alone.
 """
 

@@ -1,14 +1,25 @@
-"""Has the class-data archive made in the background, after a session that started without one."""
+"""What a first run says: that kernels are compiled, and that later starts will be quicker.
+
+The class-data archive is made in the background, after a session that started without one.
+"""
 
 import os
 import subprocess
 import sys
 
 from reput.jobs.spark.jvm import python_environment
+from reput.store_format.disk.cache_folder import cache_folder
 
 BACKGROUND = "--background"
 _MAKER = "reput.jobs.spark.rehearsal"  # not imported: it makes sessions itself
 _NEVER = "never"
+
+
+def tell_of_first_run() -> None:
+    """One line where no kernels have been compiled yet, which takes longer than all the rest."""
+    kept = cache_folder().path
+    if kept is not None and not any(name.endswith(".nbc") for name in os.listdir(kept)):
+        sys.stderr.write("reput: compiling kernels, once for this version (some 20 s)\n")
 
 
 def prepare_next_start() -> None:

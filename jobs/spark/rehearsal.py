@@ -53,6 +53,7 @@ def make_archive(wait: bool = True) -> Path | None:
 
 
 def _make(java: Java, archive: Path) -> None:
+    sys.stderr.write("reput: preparing quick starts (some 20 s)\n")
     _make_base_archive(java)
     # It may be killed: only what is complete, and what Java takes, takes the name.
     unfinished = archive.with_name(f"{archive.stem}.{os.getpid()}.tmp")

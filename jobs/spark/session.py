@@ -13,7 +13,7 @@ from reput.jobs.spark.archive import archive_flags, archive_path, is_impossible
 from reput.jobs.spark.java import find_java_home
 from reput.jobs.spark.jvm import LocalJvm, SparkFailed, python_environment
 from reput.jobs.spark.masters import check_reachable
-from reput.jobs.spark.prepare import prepare_next_start
+from reput.jobs.spark.prepare import prepare_next_start, tell_of_first_run
 from reput.jobs.spark.session_folder import make_session_folder, remove_session_folder
 from reput.jobs.spark.signals import ended_first, handlers_kept
 
@@ -100,6 +100,7 @@ def local_session(
         return
     archive = archive_path(find_java_home())
     flags = archive_flags(archive)
+    tell_of_first_run()
     with local_jvm_session(master, memory, settings, flags) as (spark, _):
         yield spark
     if archive is not None and not flags and not is_impossible(archive):

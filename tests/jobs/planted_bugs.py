@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - a line of source is quoted whole
 """One planted bug for each promise of the first five minutes: what is told, warmed and shown."""
 
 from tests.planting import Bug
@@ -11,6 +10,7 @@ _SESSION_TEST = (
     "-k",
     "archive or background",
 )
+_PROGRESS_TEST = ("tests/jobs/console/test_progress.py",)
 
 BUGS = (
     Bug("an archive whose bytes changed is made anew", _ARCHIVE,
@@ -24,6 +24,12 @@ BUGS = (
         "{jar} {status.st_size} {status.st_mtime_ns}", "jar", _SESSION_TEST),
     Bug("nothing is prepared where that is forbidden", "jobs/spark/prepare.py",
         'if os.environ.get("REPUT_WARM") == _NEVER:', "if False:", _SESSION_TEST),
+    Bug("what is written of queues counts as their entries at most", "jobs/engine/stages.py",
+        "min(queues, entries)", "queues", _PROGRESS_TEST),
+    Bug("an end is estimated from what is done", "jobs/console/progress.py",
+        "left = seconds / share - seconds", "left = seconds", _PROGRESS_TEST),
+    Bug("a stage counts the tasks of all its parts", "jobs/engine/stages.py",
+        "return done / tasks if tasks", "return done if tasks", _PROGRESS_TEST),
     Bug("a release is asked for before Spark starts", "jobs/console/options.py",
         "    check_told(arguments.store, arguments.rocketmq, settings, compared)\n", "",
         ("tests/jobs/console/test_first_words.py", "-k", "before_spark")),

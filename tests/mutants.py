@@ -12,6 +12,7 @@ from tests import planted_rebuild_bugs
 from tests.change import planted_bugs as planted_change_bugs
 from tests.fate import planted_bugs as planted_fate_bugs
 from tests.filter import planted_bugs as planted_filter_bugs
+from tests.jobs import planted_bugs as planted_jobs_bugs
 from tests.planting import Bug, plant_all
 from tests.query import planted_bugs as planted_query_bugs
 from tests.storage import planted_bugs as planted_storage_bugs
@@ -510,6 +511,7 @@ ALL = (
     *planted_writer_bugs.BUGS,
     *planted_rebuild_bugs.BUGS,
     *planted_storage_bugs.BUGS,
+    *planted_jobs_bugs.BUGS,
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
     *planted_change_bugs.BUGS,

@@ -31,10 +31,16 @@ from reput.store_format.layouts import (
     TOPIC_LENGTH_V2,
 )
 from reput.store_format.log.records import needs_v2
-from reput.store_format.message.hooks import check_multi_dispatch, delay_level, place_delayed
+from reput.store_format.message.hooks import (
+    DELAY,
+    TIMERS,
+    DelayRules,
+    check_multi_dispatch,
+    delay_level,
+    place_delayed,
+)
 from reput.store_format.message.message import (
     NAME_END,
-    SCHEDULE_TOPIC,
     VALUE_END,
     Message,
     check_body,
@@ -149,7 +155,12 @@ class Encoder:
     host: str  # the writer's own, where a message names none
 
     def __post_init__(self) -> None:
-        self._delay_levels = len(self.settings.delays)
+        self._delays = DelayRules(
+            len(self.settings.delays), self.profile.timer_messages,
+            self.settings.timer_wheel_enable, self.settings.timer_precision_ms,
+            self.settings.timer_max_delay_sec * 1000,
+        )  # fmt: skip
+        self._waits = {DELAY, *TIMERS} if self._delays.timers else {DELAY}
         self._crc = self.profile.property_crc and self.settings.enabled_append_prop_crc
         self._body_max = self.settings.max_message_size
         self._topic_max = self.settings.max_topic_length
@@ -184,9 +195,10 @@ class Encoder:
         topic, queue_id = message.topic, message.queue_id
         if message.transaction in (0, SYS_TRANSACTION_COMMIT):
             check_topic(topic, self._topic_max)
-            level = place_delayed(topic, queue_id, properties, self.profile, self._delay_levels)
-            if level > 0:
-                topic, queue_id = SCHEDULE_TOPIC, level - 1
+            if not self._waits.isdisjoint(properties):
+                topic, queue_id = place_delayed(
+                    topic, queue_id, properties, self._delays, self.clock()
+                )
         raw = encode_properties(properties, self._capacity, self._text_ends)
         return self._draft(message, topic, queue_id, raw, hosts)
 

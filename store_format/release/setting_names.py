@@ -59,6 +59,10 @@ commitCommitLogLeastPages int 4.1.0 = 4
 commitCommitLogThoroughInterval int 4.1.0 = 200
 flushConsumeQueueThoroughInterval int 4.1.0 = 60000
 warmMapedFileEnable boolean 4.1.0 = false
+[harmless obeyed] whether and how timer messages are put
+timerWheelEnable boolean 5.0.0 = true
+timerPrecisionMs int 5.0.0 = 1000
+timerMaxDelaySec int 5.0.0 = 259200
 [refused refused] any but file queues only (storeType=default)
 storeType text 5.1.4 = default
 [refused refused] an index in RocksDB
@@ -101,10 +105,6 @@ wakeFlushWhenPutMessage boolean 5.0.0 = false
 putMessageTimeout int 5.0.0 = 8000
 [harmless warned] delayed messages go to the levels of messageDelayLevel
 timerInterceptDelayLevel boolean 5.0.0 = false
-[harmless warned] timer messages are not written
-timerWheelEnable boolean 5.0.0 = true
-timerPrecisionMs int 5.0.0 = 1000
-timerMaxDelaySec int 5.0.0 = 259200
 [harmless warned] LMQ queues are not numbered by append
 maxLmqConsumeQueueNum int 4.9.3 = 20000
 enableLmqQuota boolean 5.5.0 = false

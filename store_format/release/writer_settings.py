@@ -39,6 +39,9 @@ class WriterSettings(Settings):
         "flushConsumeQueueThoroughInterval", least=0
     )
     warm_mapped_file_enable: bool = setting("warmMapedFileEnable")
+    timer_wheel_enable: bool = setting("timerWheelEnable")
+    timer_precision_ms: int = setting("timerPrecisionMs", least=1)
+    timer_max_delay_sec: int = setting("timerMaxDelaySec", least=0)
     broker_ip1: str = setting("brokerIP1", "127.0.0.1")
     listen_port: int = setting("listenPort", 10911, 1)
 

@@ -26,6 +26,7 @@ _COMMANDS = {
     "trace": "show one message's life: put, delayed, retried, committed, with times",
     "dump": "show any store file as text or JSON lines",
     "append": "append messages to a local store",
+    "deliver-delayed": "deliver the delayed messages that are due, once",
     "recover": "bring a store into the state of a clean stop, after a crash",
     "install": "put a rebuilt set in the place of a store's own, in one atomic step",
     "clean": "remove what runs that were killed left beside an output or in a store",
@@ -124,7 +125,7 @@ def _parser(in_json: bool) -> argparse.ArgumentParser:
             description=says,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.module, command.in_json = f"reput.jobs.{name}", in_json
+        command.module, command.in_json = f"reput.jobs.{name.replace('-', '_')}", in_json
     return parser
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from reput.jobs.check import check as check
+    from reput.jobs.deliver_delayed import deliver_delayed as deliver_delayed
     from reput.jobs.engine.open_store import open_store as open_store
     from reput.jobs.engine.open_writer import open_writer as open_writer
     from reput.jobs.engine.outputs import OutputInUse as OutputInUse
@@ -50,6 +51,7 @@ _PUBLIC = {
     "check": "reput.jobs.check",
     "repair": "reput.jobs.repair",
     "recover": "reput.jobs.recover",
+    "deliver_delayed": "reput.jobs.deliver_delayed",
     "open_store": "reput.jobs.engine.open_store",
     "open_writer": "reput.jobs.engine.open_writer",
     "Message": "reput.store_format.message.message",

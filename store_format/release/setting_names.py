@@ -63,6 +63,8 @@ warmMapedFileEnable boolean 4.1.0 = false
 timerWheelEnable boolean 5.0.0 = true
 timerPrecisionMs int 5.0.0 = 1000
 timerMaxDelaySec int 5.0.0 = 259200
+[harmless obeyed] size of timerlog/ files, where deliver-delayed finds none
+mappedFileSizeTimerLog int 5.0.0 = 104857600
 [refused refused] any but file queues only (storeType=default)
 storeType text 5.1.4 = default
 [refused refused] an index in RocksDB
@@ -160,7 +162,6 @@ enableCompaction boolean 5.1.0 = true
 enableScheduleAsyncDeliver boolean 4.9.3 = false
 enableScheduleMessageStats boolean 4.9.0 = true
 flushDelayOffsetInterval long 4.1.0 = 10000
-mappedFileSizeTimerLog int 5.0.0 = 104857600
 maxOffsetMapSize int 5.1.0 = 104857600
 scheduleAsyncDeliverMaxPendingLimit int 4.9.3 = 2000
 scheduleAsyncDeliverMaxResendNum2Blocked int 4.9.3 = 3

@@ -42,6 +42,7 @@ class WriterSettings(Settings):
     timer_wheel_enable: bool = setting("timerWheelEnable")
     timer_precision_ms: int = setting("timerPrecisionMs", least=1)
     timer_max_delay_sec: int = setting("timerMaxDelaySec", least=0)
+    mapped_file_size_timer_log: int = setting("mappedFileSizeTimerLog", least=128)
     broker_ip1: str = setting("brokerIP1", "127.0.0.1")
     listen_port: int = setting("listenPort", 10911, 1)
 

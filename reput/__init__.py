@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from reput.jobs.rebuild import rebuild as rebuild
     from reput.jobs.recover import recover as recover
     from reput.jobs.repair import repair as repair
+    from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
     from reput.jobs.verify import verify as verify
     from reput.store_format.derived.index_reader import IndexReader as IndexReader
     from reput.store_format.derived.queue_reader import QueueReader as QueueReader
@@ -52,6 +53,7 @@ _PUBLIC = {
     "repair": "reput.jobs.repair",
     "recover": "reput.jobs.recover",
     "deliver_delayed": "reput.jobs.deliver_delayed",
+    "resolve_transactions": "reput.jobs.resolve_transactions",
     "open_store": "reput.jobs.engine.open_store",
     "open_writer": "reput.jobs.engine.open_writer",
     "Message": "reput.store_format.message.message",

@@ -80,9 +80,9 @@ def transaction_rows(store: OpenedStore, everything: bool, told: Told) -> list[T
 
     Raises StoreError where the store's files cannot be read.
     """
-    gathered = gather_told(store, transactions.concerns, told)
+    gathered, position = gathered_transactions(store, told)
     rows, left = [], _Counts()
-    for found in transactions.resolve(gathered, half_position(store.storage, store.path, told)):
+    for found in transactions.resolve(gathered, position):
         if everything or found.state in _OPEN:
             rows.append(_transaction_row(store, found, gathered.last_timestamp))
         else:
@@ -109,6 +109,12 @@ def delayed_rows(store: OpenedStore, everything: bool, told: Told) -> list[Delay
         )
     left.tell(told)
     return rows
+
+
+def gathered_transactions(store: OpenedStore, told: Told) -> tuple[Gathered, int]:
+    """What `transactions.resolve` is given: marks, and how far the broker has checked."""
+    gathered = gather_told(store, transactions.concerns, told)
+    return gathered, half_position(store.storage, store.path, told)
 
 
 def gathered_delays(

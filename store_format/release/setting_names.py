@@ -63,6 +63,9 @@ warmMapedFileEnable boolean 4.1.0 = false
 timerWheelEnable boolean 5.0.0 = true
 timerPrecisionMs int 5.0.0 = 1000
 timerMaxDelaySec int 5.0.0 = 259200
+[harmless obeyed] when resolve-transactions discards, and how many offsets an op message of it has
+transactionCheckMax int 4.3.0 = 15
+transactionOpMsgMaxSize int 5.1.0 = 4096
 [harmless obeyed] size of timerlog/ files, where deliver-delayed finds none
 mappedFileSizeTimerLog int 5.0.0 = 104857600
 [refused refused] any but file queues only (storeType=default)
@@ -502,13 +505,11 @@ syncControllerMetadataPeriod long 5.0.0 = 10000
 traceOn boolean 4.1.0 = true
 traceTopicEnable boolean 4.4.0 = false
 transactionCheckInterval long 4.3.0 = 30000
-transactionCheckMax int 4.3.0 = 15
 transactionCheckRocksdbCoreThreads int 5.5.0 = 2
 transactionCheckRocksdbMaxThreads int 5.5.0 = 5
 transactionCheckRocksdbQueueCapacity int 5.5.0 = 2000
 transactionMetricFlushInterval long 5.2.0 = 10000
 transactionOpBatchInterval int 5.1.0 = 3000
-transactionOpMsgMaxSize int 5.1.0 = 4096
 transactionTimeOut long 4.3.0 = 6000
 transferMsgByHeap boolean 4.1.0 = true
 updateNameServerAddrPeriod int 5.3.1 = 120000

@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
 _NOW = "now"
 _EPILOG = """\
-What waits in SCHEDULE_TOPIC_XXXX (delay levels) and rmq_sys_wheel_timer (timers) and is due at TIME is
-appended to its real topic and queue, as the broker would, in the order in which it is due. What was
-delivered before is found in the log: nothing is delivered twice, however often this is run, or killed.
-The broker's own files (config/delayOffset.json, timerlog, config/timercheck) then say so too.
+What waits in SCHEDULE_TOPIC_XXXX (delay levels) and rmq_sys_wheel_timer (timers) and is due at
+TIME is appended to its real topic and queue, as the broker would, in the order in which it is due.
+What was delivered before is found in the log: nothing is delivered twice, however often this is
+run, or killed. The broker's own files (config/delayOffset.json, timerlog, config/timercheck) then
+say so too.
 docs/deliver.md has the rules.
 
-Exit codes: 0 done, or nothing was due; 1 a message could not be put, or --dry-run found some that are
-due; 2 nobody said yes, or wrong usage.
+Exit codes: 0 done, or nothing was due; 1 a message could not be put, or --dry-run found some that
+are due; 2 nobody said yes, or wrong usage.
 
 examples:
   reput deliver-delayed /data/store --until now --dry-run

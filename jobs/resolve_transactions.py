@@ -31,17 +31,18 @@ if TYPE_CHECKING:
 
 _FILE_BYTES_MAX = 1 << 30
 _EPILOG = """\
-Ends the half messages that `reput transactions` lists as pending: commit puts the message into its real
-topic, rollback drops it; op messages then tell a broker not to ask about it. One that was checked
-transactionCheckMax (15) times goes to TRANS_CHECK_MAX_TIME_TOPIC, as a broker puts it; with --discarded it
-is decided as the others are, and so are those that a broker has discarded or gone past.
+Ends the half messages that `reput transactions` lists as pending: commit puts the message into its
+real topic, rollback drops it; op messages then tell a broker not to ask about it. One that was
+checked transactionCheckMax (15) times goes to TRANS_CHECK_MAX_TIME_TOPIC, as a broker puts it; with
+--discarded it is decided as the others are, and so are those that a broker has discarded or gone
+past.
 
-WHAT: commit, rollback, or a file with lines `UNIQ_KEY commit` (or `PHYSICAL_OFFSET rollback`); what it
-does not name stays pending. Nothing is ended twice, however often this is run, or killed.
+WHAT: commit, rollback, or a file with lines `UNIQ_KEY commit` (or `PHYSICAL_OFFSET rollback`); what
+it does not name stays pending. Nothing is ended twice, however often this is run, or killed.
 docs/transactions.md has the rules.
 
-Exit codes: 0 done, or nothing to do; 1 a message could not be put, a transaction has ended otherwise, or
---dry-run found something; 2 nobody said yes, or wrong usage.
+Exit codes: 0 done, or nothing to do; 1 a message could not be put, a transaction has ended
+otherwise, or --dry-run found something; 2 nobody said yes, or wrong usage.
 
 examples:
   reput resolve-transactions /data/store --decide rollback --dry-run

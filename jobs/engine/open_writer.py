@@ -40,8 +40,9 @@ def open_writer(
     rocketmq: None where the store's files are to tell it. settings: by RocketMQ's names, as text;
     what they do not say is told by the store's files, or by a broker's configuration with them.
     dispatches: also write ConsumeQueue and Index; prepare_ahead: make each segment while the one
-    before it is filled; warnings: gets what a broker would do and the writer does not. Recovers the store first where it was not closed. Raises SettingError,
-    UnknownRelease, StoreError (StoreInUse where a broker has it), OSError.
+    before it is filled; warnings: gets what a broker would do and the writer does not. Recovers the
+    store first where it was not closed. Raises SettingError, UnknownRelease, StoreError (StoreInUse
+    where a broker has it), OSError.
     """
     told = [] if warnings is None else warnings
     path = local_store(store)

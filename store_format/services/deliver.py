@@ -48,9 +48,10 @@ def deliver(
 ) -> Delivered:  # fmt: skip
     """Deliver as planned, and tell the broker's files.
 
-    store: the writer's, open for reading. read_before: lastReadTimeMs as it was. go_on: asked after each message;
-    False ends it, with the files telling how far it came. What is refused stays where it is: a
-    level's queue stands still there, as a broker's does. Raises StoreError (WriterFailed), OSError.
+    store: the writer's, open for reading. read_before: lastReadTimeMs as it was. go_on: asked after
+    each message; False ends it, with the files telling how far it came. What is refused stays where
+    it is: a level's queue stands still there, as a broker's does. Raises StoreError (WriterFailed),
+    OSError.
     """
     timers = [each.physical_offset for each in plan.due if each.level == 0]
     timers += [each.physical_offset for each in plan.wheel or ()]

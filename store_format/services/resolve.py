@@ -1,12 +1,13 @@
 """Ends pending transactions, as EndTransactionProcessor and TransactionalMessageServiceImpl do.
 
-A commit puts the message into its real topic, a rollback nothing; an op message then names the half
-message, so that no broker asks about it. One that was checked transactionCheckMax times is put into
-TRANS_CHECK_MAX_TIME_TOPIC, as check() does it, and gets no op. At last config/consumerOffset.json says
-up to where the queue of half messages is done (CID_RMQ_SYS_TRANS): a broker discards what is older
-than fileReservedTime before it has read all op messages.
+A commit puts the message into its real topic, a rollback nothing; an op message then names the
+half message, so that no broker asks about it. One that was checked transactionCheckMax times is put
+into TRANS_CHECK_MAX_TIME_TOPIC, as check() does it, and gets no op. At last
+config/consumerOffset.json says up to where the queue of half messages is done (CID_RMQ_SYS_TRANS):
+a broker discards what is older than fileReservedTime before it has read all op messages.
 
-After a kill the log tells what was done: a committed message without its op gets one by the next run.
+After a kill the log tells what was done: a committed message without its op gets one by the next
+run.
 """
 
 from collections.abc import Callable, Iterable

@@ -72,8 +72,8 @@ def units_of(waiting: Sequence[InWheel], last: InWheel, turned: Turned) -> Units
         slot, magic = _slot(each.out, ticks, turned.precision)
         magic |= TIMER_DELETE if each.recalls else 0
         slot = max(slot, turned.read_time)
-        known = each.written is not None and 0 <= slot - each.written <= _DELAY_MAX
-        _fill(unit, each, each.written if known else ticks, slot, magic)
+        write = ticks if each.written is None else each.written
+        _fill(unit, each, write if 0 <= slot - write <= _DELAY_MAX else ticks, slot, magic)
     if waiting and waiting[-1].physical_offset == last.physical_offset:
         return units[:-1]
     read = max(min(turned.read_time, turned.before), turned.precision) - turned.precision
@@ -92,7 +92,7 @@ def _slot(out: int, ticks: int, precision: int) -> tuple[int, int]:
     return slot, TIMER_DEFAULT | TIMER_ROLL
 
 
-def _fill(unit: np.void, each: InWheel, write: int | None, slot: int, magic: int) -> None:
+def _fill(unit: np.void, each: InWheel, write: int, slot: int, magic: int) -> None:
     unit["size"], unit["magic"], unit["writeTime"] = _UNIT, magic, write
     unit["delay"], unit["physicalOffset"] = slot - write, each.physical_offset
     unit["messageSize"], unit["topicHash"] = each.size, each.topic_hash

@@ -1,4 +1,4 @@
-"""Timer messages, put as a broker puts them: by rule, and as real brokers did (tests/fate/stores)."""
+"""Timer messages, put as a broker puts them: by rule, and as real brokers did."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_what_cannot_be_put_holds_its_level_alone(tmp_path: Path) -> None:
     clock = Clock(T0 + 9000)
     wanted = Until(clock.now, clock.now, False, 1000)
     with writing(files, clock) as writer:
-        writer.appender._batch_topics = frozenset({"B"})  # noqa: SLF001
+        writer.appender._batch_topics = frozenset({"B"})
         plan, _ = planned(files, wanted)
         with stores.opened(files) as store:
             made = stores.deliver(writer, store, plan, wanted, 0, lambda: True)
@@ -270,7 +270,7 @@ def test_json_of_a_broker_is_not_written_over_where_it_is_none(tmp_path: Path) -
     Path(files.root, "config").mkdir()
     path = Path(files.root, "config/delayOffset.json")
     path.write_text("[1")
-    with pytest.raises(Exception, match="delayOffset.json: offset 0: is no JSON object"):
+    with pytest.raises(Exception, match=r"delayOffset\.json: offset 0: is no JSON object"):
         run(files, T0 + 9000)
     assert path.read_text() == "[1"
     path.unlink()

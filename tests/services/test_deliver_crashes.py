@@ -1,4 +1,4 @@
-"""Killed, or without power, after any operation: the next run delivers the rest, and nothing twice."""
+"""Killed, or without power, after any operation: the next run delivers the rest, once."""
 
 from __future__ import annotations
 

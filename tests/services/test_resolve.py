@@ -240,7 +240,7 @@ def test_a_commit_without_its_op_gets_it(tmp_path: Path) -> None:
     files = disk(tmp_path)
     with writing(files, Clock(T0)) as writer:
         ends = Transactions(writer)
-        ends.put_committed(*ends._half(half(writer, "a")))  # noqa: SLF001
+        ends.put_committed(*ends._half(half(writer, "a")))
     assert run(files)[:4] == (0, 0, 0, 1)
     assert bodies(files) == ["a"]
     assert bodies(files, OP_TOPIC, 0) == ["0,"]

@@ -144,11 +144,11 @@ def told_to_jobs(arguments: argparse.Namespace, compared: str | None = None) -> 
     return {
         "rocketmq": arguments.rocketmq,
         "settings": settings,
-        "progress": _progress(arguments),
+        "progress": progress_of(arguments),
     }
 
 
-def _progress(arguments: argparse.Namespace) -> Progress:
+def progress_of(arguments: argparse.Namespace) -> Progress:
     """Progress on standard error; none with --json where that is standard output too.
 
     spark-submit gives the driver one stream for both (PythonRunner).

@@ -391,17 +391,23 @@ def open_store(
     comes. Raises StoreError, SettingError, UnknownRelease, OSError.
     """
     storage = storage or storage_for(path)
+
+    def new_told() -> Told:
+        return told_with(progress, tell)
+
+    told = new_told()
+    opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, told)
+    return Store(opened, told.notes, new_told)
+
+
+def told_with(progress: Progress | None, tell: Callable[[str], Any] | None) -> Told:
+    """What is told of one question: progress of reading the log, and notes as they come."""
     shown = progress or Progress()
 
     def watch(told: Told) -> AbstractContextManager[None]:
         return shown.stage("log", lambda: _done(told))
 
-    def new_told() -> Told:
-        return Told(tell or (lambda _: None), watch)
-
-    told = new_told()
-    opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, told)
-    return Store(opened, told.notes, new_told)
+    return Told(tell or (lambda _: None), watch)
 
 
 def _done(told: Told) -> Done:

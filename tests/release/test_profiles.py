@@ -37,7 +37,9 @@ CHANGES = {
     "abort_process_id": (False, "5.0.0", True),
     "property_map_capacity": (16, "5.1.0", 128),
     "timer_messages": (False, "5.0.0", True),
+    "half_topic": (False, "4.3.0", True),
     "op_message_lists": (False, "5.1.0", True),
+    "config_entry_lines": (False, "5.4.0", True),
     "sql_text_words": (False, "5.1.3", True),
 }
 

@@ -22,9 +22,10 @@ class Crash(NamedTuple):
 def judge_end(
     job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None = None
 ) -> tuple[str, list[str]]:
-    """(why the log ends where it does, warnings); DamageFound where live records follow.
+    """(why the log ends where it does, warnings). Raises DamageFound where live records follow.
 
-    crash: of a recovery: what follows a fault and was not durable is what a crash leaves.
+    crash: given by a recovery only. Records behind a fault that were not durable before the crash
+    are then no live ones, but what the crash left.
     """
     linked.firsts = on_damage
     blanks = _judge_blanks(job, linked, on_damage, crash)

@@ -17,6 +17,7 @@ from reput.jobs.engine.publish import Built
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
+from reput.store_format.derived.queue_entries import is_batch
 from reput.udfs.damage import MAPPED, MapSegments
 from reput.udfs.gaps import GAP, FindGaps, queue_gaps
 from reput.udfs.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
@@ -202,7 +203,7 @@ class Pipeline:
 
     def queue_bytes(self, folder: str) -> int:
         """Bytes of a file in this queue's folder."""
-        batch = folder.startswith("batch")
+        batch = is_batch(folder)
         settings = self.plan.settings
         configured = (
             settings.mapper_file_size_batch_consume_queue

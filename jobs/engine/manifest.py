@@ -26,7 +26,10 @@ def read_manifest(storage: Storage, folder: str) -> dict[str, Any]:
 def manifest_differences(
     against: str, manifest: dict[str, Any], damage: "DamageMap | None"
 ) -> "list[Difference]":
-    """Which positions a salvage filled is part of the set: the manifest must say the same."""
+    """A difference where a salvaged set's manifest names other lost messages than the log shows.
+
+    The set's queues keep positions for lost messages, so that the two must agree.
+    """
     from reput.jobs.engine.verdict import Difference  # asks for numba, which a look does not want
 
     told = manifest.get("damage")

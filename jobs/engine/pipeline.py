@@ -19,6 +19,7 @@ from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_shape import file_bytes
+from reput.store_format.derived.queue_entries import is_batch
 from reput.udfs.damage import MAPPED, MapSegments
 from reput.udfs.gaps import GAP, FindGaps, queue_gaps
 from reput.udfs.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
@@ -207,7 +208,7 @@ class Pipeline:
 
     def queue_bytes(self, folder: str) -> int:
         """Bytes of a file in this queue's folder."""
-        batch = folder.startswith("batch")
+        batch = is_batch(folder)
         settings = self.plan.settings
         configured = (
             settings.mapper_file_size_batch_consume_queue
@@ -226,7 +227,7 @@ class Pipeline:
         return run_in_tasks(chained, MergeRanges(index), BUILT)
 
     def _ranges(self, linked: Linked) -> int:
-        """Slot ranges a file: one where there are files enough for all cores."""
+        """In how many slot ranges each index file is built: in one if every core has a file."""
         if self.cut.index_ranges:
             return self.cut.index_ranges
         files = index_file_count(self.plan, linked)
@@ -263,9 +264,10 @@ def index_files(
 
 
 def index_file_count(plan: Plan, linked: Linked, before: int = 0) -> int:
-    """Index files of the log. Opening is lazy and by message, with or without keys.
+    """How many index files the log makes.
 
-    (IndexService.retryGetAndCreateIndexFile, called before a message's keys are looked at.)
+    RocketMQ makes the next file when a message comes and the last file is full, before it looks
+    whether the message has keys (IndexService.retryGetAndCreateIndexFile).
     """
     puts: int = before + sum(row["index_puts"] for row in linked.accepted)
     last_record = max((row["last_record"] for row in linked.accepted), default=-1)

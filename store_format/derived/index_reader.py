@@ -43,8 +43,8 @@ class IndexHeader(NamedTuple):
     end_timestamp: int
     begin_offset: int
     end_offset: int
-    slots_used: int  # up to 4.7.0: puts
-    next_entry: int  # indexCount: its number; a file without entries may have 0 or 1
+    slots_used: int  # hashSlotCount: slots in use; up to 4.7.0 the number of all entries
+    next_entry: int  # indexCount: the next entry's number; 0 or 1 in a file without entries
 
     @property
     def entries(self) -> int:

@@ -48,7 +48,7 @@ class Counted:
         self._stop = stop
 
     def add(self, messages: int) -> None:
-        """So many more were just appended. Raises Stopped."""
+        """Count so many more messages, which were just appended. Raises Stopped."""
         self.messages += messages
         self._stop.check()
 

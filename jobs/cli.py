@@ -27,6 +27,8 @@ _COMMANDS = {
     "trace": "show one message's life: put, delayed, retried, committed, with times",
     "dump": "show any store file as text or JSON lines",
     "append": "append messages to a local store",
+    "deliver-delayed": "deliver the delayed messages that are due, once",
+    "resolve-transactions": "commit or roll back pending transactions, as their producers would",
     "recover": "bring a store into the state of a clean stop, after a crash",
     "install": "put a rebuilt set in the place of a store's own, in one atomic step",
     "catch-up": "go on from what queues and index hold, up to the log's end",

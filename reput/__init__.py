@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reput.jobs.catch_up import catch_up as catch_up
     from reput.jobs.catch_up import follow as follow
     from reput.jobs.check import check as check
+    from reput.jobs.deliver_delayed import deliver_delayed as deliver_delayed
     from reput.jobs.engine.open_store import open_store as open_store
     from reput.jobs.engine.open_writer import open_writer as open_writer
     from reput.jobs.engine.outputs import OutputInUse as OutputInUse
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from reput.jobs.rebuild import rebuild as rebuild
     from reput.jobs.recover import recover as recover
     from reput.jobs.repair import repair as repair
+    from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
     from reput.jobs.verify import verify as verify
     from reput.store_format.derived.index_reader import IndexReader as IndexReader
     from reput.store_format.derived.queue_reader import QueueReader as QueueReader
@@ -56,6 +58,8 @@ _PUBLIC = {
     "catch_up": "reput.jobs.catch_up",
     "follow": "reput.jobs.catch_up",
     "expire": "reput.jobs.expire",
+    "deliver_delayed": "reput.jobs.deliver_delayed",
+    "resolve_transactions": "reput.jobs.resolve_transactions",
     "open_store": "reput.jobs.engine.open_store",
     "open_writer": "reput.jobs.engine.open_writer",
     "Message": "reput.store_format.message.message",

@@ -53,7 +53,10 @@ if [ ! -x .venv/bin/python ] || [ "$(cat .venv/reput-key 2>/dev/null)" != "$key"
     rm -rf .venv
     "$python" -m venv .venv
     # pyspark comes as source; its build uses the pinned setuptools, not the newest of the day.
+    say "1 of 3: pip and what builds packages"
     .venv/bin/python -m pip install --quiet --require-hashes -r requirements/build.lock
+    count=$(grep -c '==' requirements/reput.lock)
+    say "2 of 3: $count packages, PySpark's 450 MB among them (a few minutes where none is in the cache)"
     .venv/bin/python -m pip install --quiet --require-hashes --no-build-isolation \
         -r requirements/reput.lock
     printf '%s\n' "$key" >.venv/reput-key
@@ -62,6 +65,7 @@ fi
 # The project itself: a .pth line to this checkout, and the `reput` command.
 key=$(cksum <pyproject.toml)
 if [ "$(cat .venv/reput-key-project 2>/dev/null)" != "$key" ]; then
+    say "3 of 3: this checkout, and the command .venv/bin/reput"
     .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
     printf '%s\n' "$key" >.venv/reput-key-project
 fi

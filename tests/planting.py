@@ -59,7 +59,8 @@ def plant(bug: Bug) -> str | None:
 
 def _run(tree: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-rf", *words]
-    return subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    env = {**os.environ, "HYPOTHESIS_PROFILE": "planted"}
+    return subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, check=False)
 
 
 def plant_all(bugs: Iterable[Bug], wanted: str) -> int:

@@ -27,6 +27,12 @@ def test_commands_are_commands(name: str) -> None:
     assert set(_COMMAND.findall(code)) - set(cli._COMMANDS) - _WORDS == set()
 
 
+def test_every_command_is_in_the_table_of_the_readme() -> None:
+    rows = [row for row in (ROOT / "README.md").read_text("utf-8").splitlines() if row[:3] == "| `"]
+    named = {word for row in rows for word in re.findall(r"`(?:reput )?([a-z]+)", row)}
+    assert set(cli._COMMANDS) - named == set()
+
+
 def test_sentences_that_nobody_understood_are_gone() -> None:
     shown = [*PAGES, *(ROOT / "jobs").rglob("*.py"), ROOT / "store_format/faults.py"]
     for text in ("where nobody can tell", "proves itself", "counts slots in use, before: puts",

@@ -11,9 +11,11 @@ from typing import Any
 
 from reput.jobs.console.options import add_broker, add_store_path, setting_layers
 from reput.jobs.console.progress import ShownProgress
+from reput.jobs.console.store_there import check_store
 from reput.jobs.console.texts import safe
 from reput.jobs.engine.open_store import Store, open_store
 from reput.jobs.engine.progress import Progress
+from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.settings import merge_layers
 
@@ -41,13 +43,18 @@ def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
 
 def asked_store(arguments: argparse.Namespace) -> Store:
     """The store, opened. Raises StoreError, SettingError, UnknownRelease, OSError."""
-    return open_store(
-        arguments.store,
-        rocketmq=arguments.rocketmq,
-        settings=merge_layers(*setting_layers(arguments)),
-        progress=_progress(),
-        tell=remark,
-    )
+    settings = merge_layers(*setting_layers(arguments))
+    try:
+        return open_store(
+            arguments.store,
+            rocketmq=arguments.rocketmq,
+            settings=settings,
+            progress=_progress(),
+            tell=remark,
+        )
+    except StoreError:
+        check_store(arguments.store, settings)  # it may know which store was meant
+        raise
 
 
 def _progress() -> Progress:

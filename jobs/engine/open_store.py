@@ -63,6 +63,21 @@ class Messages:
         return messages_table(rows, body)
 
 
+class KeyMessages(Messages):
+    """The messages that were found by many keys."""
+
+    def __init__(
+        self, messages: Iterable[StoredMessage], told: Told, missing: Callable[[], list[str]]
+    ) -> None:
+        super().__init__(messages, told)
+        self._missing = missing
+
+    @property
+    def missing(self) -> list[str]:
+        """The keys that no message has, once the messages are read."""
+        return self._missing()
+
+
 class Rows(list[Row], Generic[Row]):
     """Rows of a listing; `notes` as for Messages."""
 
@@ -128,6 +143,28 @@ class Store:
             begin, end, scan, told,
         )  # fmt: skip
         return Messages(found if most is None else newest(found, most, told), told)
+
+    def query_keys(
+        self,
+        topic: str,
+        keys: Iterable[str],
+        *,
+        begin: int | None = None,
+        end: int | None = None,
+        where: "Filter | None" = None,
+        scan: bool = False,
+    ) -> KeyMessages:
+        """The messages of a topic that have one of these keys, in the log's order, once each.
+
+        It finds what `query` finds key after key, but reads each part of index and log once.
+        """
+        from reput.store_format.query.by_keys import by_keys
+        from reput.store_format.query.wanted_keys import WantedKeys
+
+        told, wanted = self._new_told(), WantedKeys(topic, keys)
+        found = by_keys(self._opened, wanted, begin, end, scan, told)
+        chosen = (each for each in found if where is None or each.wanted_by(where))
+        return KeyMessages(chosen, told, lambda: wanted.missing)
 
     def by_unique_key(
         self,
@@ -354,17 +391,23 @@ def open_store(
     comes. Raises StoreError, SettingError, UnknownRelease, OSError.
     """
     storage = storage or storage_for(path)
+
+    def new_told() -> Told:
+        return told_with(progress, tell)
+
+    told = new_told()
+    opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, told)
+    return Store(opened, told.notes, new_told)
+
+
+def told_with(progress: Progress | None, tell: Callable[[str], Any] | None) -> Told:
+    """What is told of one question: progress of reading the log, and notes as they come."""
     shown = progress or Progress()
 
     def watch(told: Told) -> AbstractContextManager[None]:
         return shown.stage("log", lambda: _done(told))
 
-    def new_told() -> Told:
-        return Told(tell or (lambda _: None), watch)
-
-    told = new_told()
-    opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, told)
-    return Store(opened, told.notes, new_told)
+    return Told(tell or (lambda _: None), watch)
 
 
 def _done(told: Told) -> Done:

@@ -1,11 +1,15 @@
 """The class-data archive: the classes that Spark loads at start, parsed and verified, in a file.
 
 The JVM maps it, which halves the start of a local session; nothing needs it. What it holds is run
-as code, so it lies where nobody else can write. `python -m reput.jobs.spark.rehearsal` makes it.
+as code, so it lies where nobody else can write. `python -m reput.jobs.spark.rehearsal` makes it:
+called by `make env`, by `reput warm`, and in the background after a command that had none.
 """
 
+import fcntl
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from reput.jobs.spark.java import Java
@@ -47,8 +51,16 @@ def archive_flags(archive: Path | None) -> tuple[str, ...]:
 def is_whole(archive: Path) -> bool:
     """Whether an archive is there, as long as it was made: a stopped machine can cut a file."""
     try:
-        return archive.stat().st_size == int(_size_note(archive).read_text())
-    except (OSError, ValueError):
+        return archive.stat().st_size == int(_note(archive).read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def is_unharmed(archive: Path) -> bool:
+    """Whether it is, byte for byte, what was made: a tenth of a second, so not for each start."""
+    try:
+        return is_whole(archive) and _note(archive).read_text().split()[1:] == [_digest(archive)]
+    except OSError:
         return False
 
 
@@ -63,21 +75,38 @@ def note_impossible(archive: Path) -> None:
 
 
 def keep(made: Path, archive: Path) -> None:
-    """Give a new archive its name, and note its size."""
-    note = _size_note(archive)
+    """Give a new archive its name, and note its size and SHA-256."""
+    note = _note(archive)
     note.unlink(missing_ok=True)
-    size = made.stat().st_size
+    text = f"{made.stat().st_size} {_digest(made)}\n"
     made.replace(archive)
     unfinished = made.with_suffix(".size.tmp")
-    unfinished.write_text(f"{size}\n")
+    unfinished.write_text(text)
     unfinished.replace(note)
+
+
+@contextmanager
+def making(archive: Path, wait: bool) -> Iterator[bool]:
+    """Hold what only one maker at a time holds; False where another does and `wait` is not set."""
+    with open(archive.with_name("lock"), "ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def forget(archive: Path) -> None:
     """Remove an archive and its note."""
-    _size_note(archive).unlink(missing_ok=True)
+    _note(archive).unlink(missing_ok=True)
     archive.unlink(missing_ok=True)
 
 
-def _size_note(archive: Path) -> Path:
+def _note(archive: Path) -> Path:
     return archive.with_suffix(".size")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

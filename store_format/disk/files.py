@@ -134,8 +134,10 @@ class Files(Protocol):
 
 def fill_from(descriptor: int, path: str, at: int, buffer: Bytes) -> None:
     """Fill the buffer from a place in an open file. Raises StoreChanged where it is too short."""
+    done = os.preadv(descriptor, [buffer], at)
+    if done == buffer.nbytes:
+        return  # nearly always, and for many small reads the rest would take as long as the read
     view = memoryview(buffer).cast("B")
-    done = 0
     while done < len(view):
         count = os.preadv(descriptor, [view[done:]], at + done)
         if count == 0:

@@ -104,8 +104,8 @@ def _compiled(function: Function, **options: Any) -> Function:
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that allocates nothing."""
-    return _compiled(function, _nrt=False)
+    """Compile a function that allocates nothing. Other threads run while it does."""
+    return _compiled(function, _nrt=False, nogil=True)
 
 
 def inlined(function: Function) -> Function:

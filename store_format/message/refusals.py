@@ -11,6 +11,8 @@ MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
 PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
 SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
 UNKNOWN_ERROR = "UNKNOWN_ERROR"
+WHEEL_TIMER_MSG_ILLEGAL = "WHEEL_TIMER_MSG_ILLEGAL"
+WHEEL_TIMER_NOT_ENABLE = "WHEEL_TIMER_NOT_ENABLE"
 
 
 class Refused(ValueError):
@@ -82,8 +84,18 @@ class DelayInvalid(Refused):
     """Message.getDelayTimeLevel: the property DELAY is no number, on which a broker fails."""
 
 
-class TimerMessage(Refused):
-    """HookUtils.transformTimerMessage, 5.0.0 on: a message for the timer wheel."""
+class TimerIllegal(Refused):
+    """HookUtils.transformTimerMessage, 5.0.0 on: its time is no number, or too far away; or it
+    recalls what is due already.
+    """
+
+    status = WHEEL_TIMER_MSG_ILLEGAL
+
+
+class TimerDisabled(Refused):
+    """HookUtils.handleScheduleMessage, 5.0.0 on: a timer message where timerWheelEnable is off."""
+
+    status = WHEEL_TIMER_NOT_ENABLE
 
 
 class BatchIllegal(Refused):

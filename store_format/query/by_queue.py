@@ -197,16 +197,16 @@ def _entries(
             if entry.physical_offset < store.log.start:
                 told.note(f"{queue.folder}: its first messages have expired from the log")
             else:
-                told.note(f"{queue.folder}: position {entry.position}: the log has no such place")
+                told.skip(f"{queue.folder}: position {entry.position}: the log has no such place")
             continue
         except NoRecord as error:
-            told.note(f"{queue.folder}: position {entry.position}: no message there: {error}")
+            told.skip(f"{queue.folder}: position {entry.position}: no message there: {error}")
             continue
         message = store.message(record)
         if (message.topic, message.queue_id) == (topic, queue_id) or _dispatched(message, topic):
             yield message
         else:
-            told.note(f"{queue.folder}: position {entry.position}: a message of another queue")
+            told.skip(f"{queue.folder}: position {entry.position}: a message of another queue")
 
 
 def _dispatched(message: StoredMessage, queue: str) -> bool:

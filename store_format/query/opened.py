@@ -1,6 +1,6 @@
 """`OpenedStore`: the readers of one store, opened once for many questions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import cast
 
@@ -85,7 +85,7 @@ class OpenedStore:
     ) -> None:  # fmt: skip
         self.log.close()
 
-    def message(self, record: Record) -> StoredMessage:
+    def message(self, record: Record | Callable[[], Record]) -> StoredMessage:
         return StoredMessage(record, self.profile.split_properties, self.log.body)
 
     def index(self) -> IndexReader:

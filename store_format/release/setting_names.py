@@ -59,6 +59,15 @@ commitCommitLogLeastPages int 4.1.0 = 4
 commitCommitLogThoroughInterval int 4.1.0 = 200
 flushConsumeQueueThoroughInterval int 4.1.0 = 60000
 warmMapedFileEnable boolean 4.1.0 = false
+[harmless obeyed] whether and how timer messages are put
+timerWheelEnable boolean 5.0.0 = true
+timerPrecisionMs int 5.0.0 = 1000
+timerMaxDelaySec int 5.0.0 = 259200
+[harmless obeyed] when resolve-transactions discards, and how many offsets an op message of it has
+transactionCheckMax int 4.3.0 = 15
+transactionOpMsgMaxSize int 5.1.0 = 4096
+[harmless obeyed] size of timerlog/ files, where deliver-delayed finds none
+mappedFileSizeTimerLog int 5.0.0 = 104857600
 [refused refused] any but file queues only (storeType=default)
 storeType text 5.1.4 = default
 [refused refused] an index in RocksDB
@@ -101,10 +110,6 @@ wakeFlushWhenPutMessage boolean 5.0.0 = false
 putMessageTimeout int 5.0.0 = 8000
 [harmless warned] delayed messages go to the levels of messageDelayLevel
 timerInterceptDelayLevel boolean 5.0.0 = false
-[harmless warned] timer messages are not written
-timerWheelEnable boolean 5.0.0 = true
-timerPrecisionMs int 5.0.0 = 1000
-timerMaxDelaySec int 5.0.0 = 259200
 [harmless warned] LMQ queues are not numbered by append
 maxLmqConsumeQueueNum int 4.9.3 = 20000
 enableLmqQuota boolean 5.5.0 = false
@@ -160,7 +165,6 @@ enableCompaction boolean 5.1.0 = true
 enableScheduleAsyncDeliver boolean 4.9.3 = false
 enableScheduleMessageStats boolean 4.9.0 = true
 flushDelayOffsetInterval long 4.1.0 = 10000
-mappedFileSizeTimerLog int 5.0.0 = 104857600
 maxOffsetMapSize int 5.1.0 = 104857600
 scheduleAsyncDeliverMaxPendingLimit int 4.9.3 = 2000
 scheduleAsyncDeliverMaxResendNum2Blocked int 4.9.3 = 3
@@ -501,13 +505,11 @@ syncControllerMetadataPeriod long 5.0.0 = 10000
 traceOn boolean 4.1.0 = true
 traceTopicEnable boolean 4.4.0 = false
 transactionCheckInterval long 4.3.0 = 30000
-transactionCheckMax int 4.3.0 = 15
 transactionCheckRocksdbCoreThreads int 5.5.0 = 2
 transactionCheckRocksdbMaxThreads int 5.5.0 = 5
 transactionCheckRocksdbQueueCapacity int 5.5.0 = 2000
 transactionMetricFlushInterval long 5.2.0 = 10000
 transactionOpBatchInterval int 5.1.0 = 3000
-transactionOpMsgMaxSize int 5.1.0 = 4096
 transactionTimeOut long 4.3.0 = 6000
 transferMsgByHeap boolean 4.1.0 = true
 updateNameServerAddrPeriod int 5.3.1 = 120000

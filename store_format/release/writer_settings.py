@@ -39,6 +39,12 @@ class WriterSettings(Settings):
         "flushConsumeQueueThoroughInterval", least=0
     )
     warm_mapped_file_enable: bool = setting("warmMapedFileEnable")
+    timer_wheel_enable: bool = setting("timerWheelEnable")
+    timer_precision_ms: int = setting("timerPrecisionMs", least=1)
+    timer_max_delay_sec: int = setting("timerMaxDelaySec", least=0)
+    mapped_file_size_timer_log: int = setting("mappedFileSizeTimerLog", least=128)
+    transaction_check_max: int = setting("transactionCheckMax", least=1)
+    transaction_op_msg_max_size: int = setting("transactionOpMsgMaxSize", least=1)
     broker_ip1: str = setting("brokerIP1", "127.0.0.1")
     listen_port: int = setting("listenPort", 10911, 1)
 

@@ -10,7 +10,7 @@ from reput.jobs import cli
 ROOT = Path(__file__).parent.parent
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-_COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z]+)\b(?= |`|$)", re.M)
+_COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z-]+)\b(?= |`|$)", re.M)
 _WORDS = {"help"}  # no row of the table
 
 
@@ -29,7 +29,7 @@ def test_commands_are_commands(name: str) -> None:
 
 def test_every_command_is_in_the_table_of_the_readme() -> None:
     rows = [row for row in (ROOT / "README.md").read_text("utf-8").splitlines() if row[:3] == "| `"]
-    named = {word for row in rows for word in re.findall(r"`(?:reput )?([a-z]+)", row)}
+    named = {word for row in rows for word in re.findall(r"`(?:reput )?([a-z-]+)", row)}
     assert set(cli._COMMANDS) - named == set()
 
 

@@ -10,7 +10,7 @@ from reput.jobs import cli
 ROOT = Path(__file__).parent.parent
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-_COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z-]+)\b(?= |`|$)", re.M)
+_COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z][a-z-]*)\b(?= |`|$)", re.M)
 _WORDS = {"help"}  # no row of the table
 
 

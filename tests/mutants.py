@@ -13,6 +13,7 @@ from tests.fate import planted_bugs as planted_fate_bugs
 from tests.filter import planted_bugs as planted_filter_bugs
 from tests.planting import Bug, plant_all
 from tests.query import planted_bugs as planted_query_bugs
+from tests.services import planted_bugs as planted_service_bugs
 from tests.storage import planted_bugs as planted_storage_bugs
 from tests.writer import planted_bugs as planted_writer_bugs
 
@@ -511,6 +512,7 @@ ALL = (
     *planted_storage_bugs.BUGS,
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
+    *planted_service_bugs.BUGS,
 )
 
 

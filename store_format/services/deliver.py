@@ -14,7 +14,7 @@ from reput.store_format.fate.timer_units import timer_log_names, write_times
 from reput.store_format.java.text import hash_text
 from reput.store_format.log.reader import LogReader
 from reput.store_format.message.message import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from reput.store_format.message.refusals import Refused
+from reput.store_format.message.refusals import Refused, Unavailable
 from reput.store_format.names import CONFIG
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.services.broker_json import integer_key, read_json, write_json
@@ -68,6 +68,11 @@ def deliver(
         record = _stored(store.log, each.physical_offset)
         try:
             _put(writer, record, written.get(each.physical_offset), until, each.level == 0)
+        except Unavailable as error:
+            refused.append(f"physical {each.physical_offset}: {error} ({error.status})")
+            stopped = True
+            left.append(each)
+            continue
         except Refused as error:
             where = "timer" if each.level == 0 else f"level {each.level}"
             refused.append(

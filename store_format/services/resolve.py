@@ -19,7 +19,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC
 from reput.store_format.message.property_text import parse_properties
-from reput.store_format.message.refusals import NotPrepared, Refused
+from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
 from reput.store_format.names import CONFIG
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.services.broker_json import integer_key, read_json, write_json
@@ -189,6 +189,7 @@ def resolve_planned(
         except Refused as error:
             refused.append(f"physical {each.last}: {error} ({type(error).__name__})")
             left.append(each)
+            stopped = isinstance(error, Unavailable)
             continue
         if what != "discard":
             ends.add(each)

@@ -206,6 +206,19 @@ def test_the_wheel_keeps_what_is_not_due(tmp_path: Path) -> None:
     assert bodies(files)[3:] == ["late", "same", "far"]
 
 
+def test_an_old_wheel_goes_with_all_of_its_files(tmp_path: Path) -> None:
+    files = filled(tmp_path / "s", [timer("a", 2000), timer("b", 60_000)])
+    root = Path(files.root)
+    (root / "timerlog").mkdir()
+    for start in (0, 200, 400):
+        (root / "timerlog" / f"{start:020d}").write_bytes(bytes(200))
+    for name in ("timerwheel", "timerwheel.400"):
+        (root / name).write_bytes(b"old")
+    run(files, T0 + 3000)
+    assert sorted(path.name for path in root.iterdir() if "timer" in path.name) == ["timerlog"]
+    assert [path.stat().st_size for path in (root / "timerlog").iterdir()] == [200]
+
+
 def test_what_is_delivered_early_leaves_the_wheel(tmp_path: Path) -> None:
     files = filled(tmp_path / "s", [timer("a", 60_000), timer("b", 90_000)])
     assert run(files, T0 + 70_000, now=T0 + 5000)[:3] == (0, 1, 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from reput.jobs.console.options import DAMAGE, DONE, VERSIONS, add_store, show, told_to_jobs
 from reput.jobs.engine.progress import Progress
-from reput.store_format.faults import REASONS, REFUSE, SALVAGE, Fault, StoreError
+from reput.store_format.faults import REFUSE, SALVAGE, StoreError
 from reput.store_format.names import CONFIG, MANIFEST
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _derive(
     A queue's first queueOffset that those behind it outvote stays in its record: the derived
     files have the message where salvage puts it, as nothing but salvage knows that place.
     """
-    from reput.jobs.engine.damage import range_text
+    from reput.jobs.engine.damage import harms, range_text
     from reput.jobs.engine.derive_set import derive_set
     from reput.jobs.engine.job import find_store
     from reput.jobs.engine.sets import REBUILT
@@ -126,11 +126,7 @@ def _derive(
     )
     output = repaired.output(derived, REBUILT, False, storage)
     built = derive_set(repaired, output, on_damage=summary.on_damage)
-    # A record whose queue cannot place it is whole: derived as salvage does, it harms no other.
-    stray = REASONS[Fault.STRAY][0]
-    left = (
-        [each for each in built.damage["ranges"] if each["field"] != stray] if built.damage else []
-    )
+    left = [each for each in built.damage["ranges"] if harms(each)] if built.damage else []
     if left:
         raise StoreError(f"{target}: damage is left: {range_text(left[0])}")
     for folder in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):

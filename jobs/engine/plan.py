@@ -52,6 +52,11 @@ class Plan:
     findings: list[Finding] = field(default_factory=list)
 
     @property
+    def has_queues(self) -> bool:
+        """Whether the store has queue files, which no broker writes to at the moment."""
+        return not self.in_use and bool(names_in(self.storage, f"{self.store}/{CONSUME_QUEUE}"))
+
+    @property
     def log_bytes(self) -> int:
         return self.segments[-1].end - self.segments[0].start
 

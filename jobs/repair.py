@@ -5,7 +5,15 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.options import DAMAGE, DONE, VERSIONS, add_store, show, told_to_jobs
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    VERSIONS,
+    add_assume_names,
+    add_store,
+    show,
+    told_to_jobs,
+)
 from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
 from reput.store_format.names import CONFIG, MANIFEST
@@ -50,6 +58,7 @@ def repair(
     storage: "Storage | None" = None,
     output_storage: "Storage | None" = None,
     progress: Progress | None = None,
+    assume_names: bool = False,
 ) -> "RepairSummary":
     """Copy a store, with fillers for what is damaged, and derive its files anew.
 
@@ -67,7 +76,7 @@ def repair(
 
     found = find_store(
         spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=True,
+        progress=progress, tolerant=True, assume_names=assume_names,
     )  # fmt: skip
     plan = found.plan
     if plan.in_use:
@@ -145,6 +154,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replace", action="store_true", help="replace the store in DIR, if it is a repaired one"
     )
+    add_assume_names(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -154,7 +164,12 @@ def run(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
     with command_session(arguments.master) as spark:
         summary = repair(
-            spark, arguments.store, arguments.output, replace_output=arguments.replace, **told
+            spark,
+            arguments.store,
+            arguments.output,
+            replace_output=arguments.replace,
+            assume_names=arguments.assume_names,
+            **told,
         )
     show(arguments, summary.as_json(), summary.text())
     return DAMAGE if summary.not_filled else DONE

@@ -25,7 +25,7 @@ Noted = npt.NDArray[np.int64]  # a row a record: storeTimestamp, storeHost, has 
 SURE_MS = 1000  # a clock that is corrected by less is no contradiction
 _TIME, _HOST, _UNSEALED = int(Fault.TIME), int(Fault.HOST), int(Fault.UNSEALED)
 _STORED, _STORED_BY, _IS_SEALED = 0, 1, 2
-_SEAL = np.frombuffer(b"__CRC32#", np.uint8)
+_SEAL = np.frombuffer(b"__CRC32#\x01", np.uint8)
 
 
 @kernel

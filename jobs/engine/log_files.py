@@ -16,16 +16,17 @@ class LogBytes:
     def __init__(self, files: "Files | LogFiles", segment_bytes: int) -> None:
         self._files, self._segment_bytes = files, segment_bytes
         self._segment = -1
-        self._file: OpenFile | None = None
+        self._file: OpenFile | _LogFile | None = None
 
     def read(self, at: int, buffer: Bytes) -> None:
         """Fill the buffer from an offset; all of it lies in one segment."""
         segment = at - at % self._segment_bytes
-        if self._file is None or segment != self._segment:
+        file = self._file
+        if file is None or segment != self._segment:
             self.close()
-            self._file = self._files.open_read(f"{COMMIT_LOG}/{segment_name(segment)}")
+            file = self._file = self._files.open_read(f"{COMMIT_LOG}/{segment_name(segment)}")
             self._segment = segment
-        self._file.read_at(at - segment, buffer)
+        file.read_at(at - segment, buffer)
 
     def close(self) -> None:
         """Close the file that is open."""

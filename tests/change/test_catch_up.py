@@ -57,7 +57,7 @@ def in_steps(log: Log, random: Random) -> None:
     assert not left_behind(files)
 
 
-@settings(MEMORY, max_examples=8)
+@settings(MEMORY, max_examples=5)
 @given(packed(logs(damage=False)), st.randoms(use_true_random=False))
 def test_any_steps_give_the_bytes_of_one_rebuild(log: PackedLog, random: Random) -> None:
     in_steps(log, random)

@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _python() -> Looked:
     version = platform.python_version()
-    fitting = (3, 11) <= sys.version_info[:2] <= (3, 12)
-    advice = "" if fitting else "Python 3.11 and 3.12 are tried; others are not"
+    fitting = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    advice = "" if fitting else "Python 3.11 to 3.13 are tried; others are not"
     return Looked("Python", "ok" if fitting else "slow", f"{version}, {sys.executable}", advice)
 
 

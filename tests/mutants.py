@@ -15,6 +15,7 @@ from tests.filter import planted_bugs as planted_filter_bugs
 from tests.jobs import planted_bugs as planted_jobs_bugs
 from tests.planting import Bug, plant_all
 from tests.query import planted_bugs as planted_query_bugs
+from tests.services import planted_bugs as planted_service_bugs
 from tests.storage import planted_bugs as planted_storage_bugs
 from tests.writer import planted_bugs as planted_writer_bugs
 
@@ -519,6 +520,7 @@ ALL = (
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
     *planted_change_bugs.BUGS,
+    *planted_service_bugs.BUGS,
 )
 
 

@@ -1,7 +1,6 @@
 """The wheel in a new environment, as somebody gets it who has no clone: installed, warmed, used.
 
-Needs a package index, or pip's cache.
-numba's are asked for by the lock files for 3.11 and 3.12 alone.
+Needs a package index, or pip's cache. Each Python, and each Java, that the machine has.
 """
 
 import json
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs.spark.java import java_version
 from tests.jobs.engine.test_told import as_left
 
 ROOT = Path(__file__).parent.parent
@@ -59,7 +59,7 @@ def cost(words: tuple[str, ...], folder: Path, env: dict[str, str]) -> float:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ["3.11", "3.12"])
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_the_first_five_minutes(version: str, wheel: Path, tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     subprocess.run([python_of(version), "-m", "venv", str(venv)], check=True)
@@ -97,3 +97,39 @@ def test_the_first_five_minutes(version: str, wheel: Path, tmp_path: Path) -> No
     assert {each["what"] for each in looked if each["state"] != "ok"} <= {"staging", "machine"}
     assert json.loads(run("reput", "check", str(store), "--json"))["sound"]
     run("reput", "install", "rebuilt", str(store), "--yes")
+
+
+@pytest.fixture(scope="module")
+def with_java(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment in which the wheel's extra has brought a Java."""
+    venv = tmp_path_factory.mktemp("java") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    subprocess.run([f"{venv}/bin/pip", "install", "--quiet", f"{wheel}[local,java]"], check=True)
+    return venv
+
+
+def home_of(java: int) -> Path | None:
+    """The home of a Java of the machine's; None where it has none of that version."""
+    homes = sorted(Path("/usr/lib/jvm").glob("*")) if Path("/usr/lib/jvm").is_dir() else []
+    return next((home for home in homes if java_version(home) == java), None)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("java", [17, 25, None])
+def test_each_java_and_none_in_silence(java: int | None, with_java: Path, tmp_path: Path) -> None:
+    """None: Java 21, which the extra brings, found where neither JAVA_HOME nor PATH have one."""
+    store = as_left("small_all_5.3.3", tmp_path)
+    tools = tmp_path / "bin"  # what a shell has, but no java
+    tools.mkdir()
+    env = {"PATH": str(tools), "HOME": str(tmp_path), "REPUT_CACHE": str(tmp_path / "cache"),
+           "REPUT_WARM": "never", "LANG": "C.UTF-8"}  # fmt: skip
+    if java is not None:
+        home = home_of(java)
+        if home is None:
+            pytest.skip(f"there is no Java {java}")
+        env["JAVA_HOME"] = str(home)
+    words = [str(with_java / "bin" / "reput"), "rebuild", str(store), "--output", "out"]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True,
+                          timeout=800, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if not line.startswith("reput: ")] == []

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from reput.jobs.spark.java import Java
-from reput.jobs.spark.jvm import FLAGS, class_path, pyspark_folder
+from reput.jobs.spark.jvm import class_path, jvm_flags, pyspark_folder
 from reput.store_format.disk.private import NotPrivate, private_folder
 
 _IMPOSSIBLE = ".none"
@@ -34,7 +34,7 @@ def archive_path(java: Java) -> Path | None:
     for jar in class_path(pyspark_folder()).split(os.pathsep):
         status = Path(jar).stat()
         parts.append(f"{jar} {status.st_size} {status.st_mtime_ns}")
-    key = hashlib.sha256("\n".join([*parts, *FLAGS]).encode()).hexdigest()[:16]
+    key = hashlib.sha256("\n".join([*parts, *jvm_flags(java.version)]).encode()).hexdigest()[:16]
     try:
         return Path(private_folder(str(cache_folder() / "class-data"))) / f"{key}.jsa"
     except NotPrivate:

@@ -22,7 +22,7 @@ from reput.jobs.spark.archive import (
     note_impossible,
 )
 from reput.jobs.spark.java import Java, find_java_home
-from reput.jobs.spark.jvm import FLAGS, class_path, pyspark_folder
+from reput.jobs.spark.jvm import class_path, jvm_flags, pyspark_folder
 from reput.jobs.spark.prepare import BACKGROUND
 from reput.jobs.spark.session import local_jvm_session
 
@@ -71,8 +71,13 @@ def _make(java: Java, archive: Path) -> None:
 
 def _is_taken(java: Java, archive: Path) -> bool:
     """Whether a JVM that is as a session's maps the archive: -Xshare:on fails where it does not."""
-    command = [str(java.home / "bin" / "java"), "-cp", class_path(pyspark_folder()), *FLAGS]
-    command += [f"-XX:SharedArchiveFile={archive}", "-Xshare:on", "-version"]
+    command = [str(java.home / "bin" / "java"), "-cp", class_path(pyspark_folder())]
+    command += [
+        *jvm_flags(java.version),
+        f"-XX:SharedArchiveFile={archive}",
+        "-Xshare:on",
+        "-version",
+    ]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 

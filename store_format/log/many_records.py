@@ -65,6 +65,8 @@ def _read(
 
     Returns where in the buffer each place is, how far it was read there, and the bytes read.
     """
+    if not len(places):
+        return places, places, 0
     stops = np.minimum(places + _AHEAD, ends)
     new = np.ones(len(places), np.bool_)  # begins a stretch
     new[1:] = (places[1:] > stops[:-1]) | (segments[1:] != segments[:-1])

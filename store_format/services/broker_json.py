@@ -37,7 +37,19 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
     return found
 
 
-def integer_key(number: int) -> str:
+def read_offsets(files: Files, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file holds, and its `offsetTable`, which is part of that and may be changed.
+
+    Raises StoreError where it is none.
+    """
+    whole = read_json(files, path)
+    table = whole.setdefault("offsetTable", {})
+    if not isinstance(table, dict):
+        raise StoreError(f"{path}: offsetTable: is no JSON object; it is left as it is")
+    return whole, table
+
+
+def integer_key(number: int | str) -> str:
     """A key without quotes, as `read_json` gives it."""
     return f"{_MARK}{number}"
 

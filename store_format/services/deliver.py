@@ -6,20 +6,27 @@ delivered, and the next run goes on there (services.due).
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from reput.store_format.fate.timer_units import timer_log_names, write_times
+from reput.store_format.faults import StoreError
 from reput.store_format.java.text import hash_text
 from reput.store_format.log.reader import LogReader
-from reput.store_format.message.message import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from reput.store_format.message.refusals import Refused
+from reput.store_format.message.message import (
+    HALF_TOPIC,
+    QUEUE_ID_MAX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+)
+from reput.store_format.message.refusals import FieldRange, Refused, Unavailable
 from reput.store_format.names import CONFIG
 from reput.store_format.query.opened import OpenedStore
-from reput.store_format.services.broker_json import integer_key, read_json, write_json
+from reput.store_format.services.broker_json import integer_key, read_offsets, write_json
 from reput.store_format.services.due import Due, Plan, Until, Waiting
 from reput.store_format.services.timer_log import (
+    UNIT_FILE_LEAST,
     InWheel,
     Turned,
     replace_timer_files,
@@ -53,6 +60,7 @@ def deliver(
     it is: a level's queue stands still there, as a broker's does. Raises StoreError (WriterFailed),
     OSError.
     """
+    _level_offsets(writer)  # what cannot be written at last is found out first
     timers = [each.physical_offset for each in plan.due if each.level == 0]
     timers += [each.physical_offset for each in plan.wheel or ()]
     written = write_times(store.storage, store.path, np.array(timers, np.int64))
@@ -68,6 +76,11 @@ def deliver(
         record = _stored(store.log, each.physical_offset)
         try:
             _put(writer, record, written.get(each.physical_offset), until, each.level == 0)
+        except Unavailable as error:
+            refused.append(f"physical {each.physical_offset}: {error} ({error.status})")
+            stopped = True
+            left.append(each)
+            continue
         except Refused as error:
             where = "timer" if each.level == 0 else f"level {each.level}"
             refused.append(
@@ -124,6 +137,8 @@ def _put(
     if topic == HALF_TOPIC:
         raise Discarded("REAL_TOPIC is the topic of half messages")
     queue_id = int(properties["REAL_QID"])
+    if not 0 <= queue_id <= QUEUE_ID_MAX:
+        raise FieldRange(f"REAL_QID: 0 to {QUEUE_ID_MAX} is wanted")
     put_again(writer, record, topic, queue_id, text_of(writer, properties), record.transaction)
 
 
@@ -131,15 +146,24 @@ def _tell_levels(writer: CommitLogWriter, stays: dict[int, tuple[int, int] | Non
     """Write config/delayOffset.json, if a level has moved."""
     if not stays:
         return
-    files = writer.store.files
-    whole = read_json(files, DELAY_OFFSETS)
-    table = {int(key.strip("#")): at for key, at in whole.get("offsetTable", {}).items()}
+    whole, table = _level_offsets(writer)
     ends = writer.store.positions()
     for level, first in stays.items():
         end = ends.get((SCHEDULE_TOPIC, level - 1), 0)
         table[level] = end if first is None else first[1]
     whole["offsetTable"] = {integer_key(level): table[level] for level in sorted(table)}
-    write_json(files, DELAY_OFFSETS, whole, writer.profile)
+    write_json(writer.store.files, DELAY_OFFSETS, whole, writer.profile)
+
+
+def _level_offsets(writer: CommitLogWriter) -> tuple[dict[str, Any], dict[int, Any]]:
+    """What config/delayOffset.json holds, and its offsets by level. Raises StoreError."""
+    whole, table = read_offsets(writer.store.files, DELAY_OFFSETS)
+    try:
+        return whole, {int(key.removeprefix(integer_key(""))): at for key, at in table.items()}
+    except ValueError:
+        raise StoreError(
+            f"{DELAY_OFFSETS}: offsetTable: a key is no delay level; it is left as it is"
+        ) from None
 
 
 def _tell_wheel(
@@ -158,6 +182,7 @@ def _tell_wheel(
         writer.store.positions().get((TIMER_TOPIC, 0), 0), until.now, until.precision,
     )  # fmt: skip
     units = units_of([in_wheel(*each) for each in waits], in_wheel(last, 0, False), turned)
-    there = timer_log_names(store.storage, store.path)
-    file_bytes = there[0][1] if there else writer.settings.mapped_file_size_timer_log
+    lengths = [length for _, length in timer_log_names(store.storage, store.path)]
+    lengths = [length for length in lengths if length >= UNIT_FILE_LEAST]
+    file_bytes = lengths[0] if lengths else writer.settings.mapped_file_size_timer_log
     replace_timer_files(writer.store.files, units, file_bytes, turned)

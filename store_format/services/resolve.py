@@ -19,10 +19,10 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC
 from reput.store_format.message.property_text import parse_properties
-from reput.store_format.message.refusals import NotPrepared, Refused
+from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
 from reput.store_format.names import CONFIG
 from reput.store_format.query.opened import OpenedStore
-from reput.store_format.services.broker_json import integer_key, read_json, write_json
+from reput.store_format.services.broker_json import integer_key, read_offsets, write_json
 from reput.store_format.services.decisions import Decision, Decisions
 from reput.store_format.writer.put_again import properties_of, put_again, text_of
 from reput.store_format.writer.stored import Stored, with_body
@@ -165,6 +165,7 @@ def resolve_planned(
     store: the writer's, open for reading. go_on: asked after each; False ends it, and what is left
     stays as it is. Raises StoreError (WriterFailed), OSError.
     """
+    read_offsets(writer.store.files, CONSUMER_OFFSETS)  # raises before anything is put
     ends = _Ends(Transactions(writer), plan.half_position)
     refused: list[str] = []
     left = list(plan.undecided)
@@ -189,6 +190,7 @@ def resolve_planned(
         except Refused as error:
             refused.append(f"physical {each.last}: {error} ({type(error).__name__})")
             left.append(each)
+            stopped = isinstance(error, Unavailable)
             continue
         if what != "discard":
             ends.add(each)
@@ -259,7 +261,7 @@ def _tell_position(writer: CommitLogWriter, left: list[Transaction], before: int
     if position <= before:
         return
     files = writer.store.files
-    whole = read_json(files, CONSUMER_OFFSETS)
-    queues = whole.setdefault("offsetTable", {}).setdefault(_CHECKER, {})
-    queues[integer_key(0)] = position
+    whole, table = read_offsets(files, CONSUMER_OFFSETS)
+    queues = table.get(_CHECKER)
+    table[_CHECKER] = {**(queues if isinstance(queues, dict) else {}), integer_key(0): position}
     write_json(files, CONSUMER_OFFSETS, whole, writer.profile)

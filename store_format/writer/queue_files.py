@@ -29,6 +29,7 @@ from reput.store_format.names import (
     segment_name,
 )
 from reput.store_format.release.settings import Settings
+from reput.store_format.release.writer_settings import OS_PAGE_BYTES
 
 _OPEN_FILES = 256
 _NO_OFFSETS = np.empty(0, np.int64)
@@ -56,7 +57,7 @@ class QueueFiles:
             True: segment_bytes(settings.mapper_file_size_batch_consume_queue, True),
         }
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
-        self._dirty: set[str] = set()
+        self._dirty: dict[str, tuple[int, int]] = {}  # from where to where a file is not durable
         self._new_folders: set[str] = set()
 
     # --- as the store is opened -----------------------------------------------------------
@@ -238,7 +239,8 @@ class QueueFiles:
             part = data[: start + file_size - at]
             path = f"{self._folder(key)}/{segment_name(start)}"
             self._file(path, file_size).write_at(at - start, part)
-            self._dirty.add(path)
+            low, high = self._dirty.get(path, (at - start, at - start))
+            self._dirty[path] = min(low, at - start), max(high, at - start + len(part))
             at += len(part)
             data = data[len(part) :]
 
@@ -261,16 +263,20 @@ class QueueFiles:
             oldest, old = self._open.popitem(last=False)
             if oldest in self._dirty:
                 old.sync()
-                self._dirty.discard(oldest)
+                del self._dirty[oldest]
             old.close()
         self._open[path] = file
         return file
 
-    def sync(self) -> None:
-        """Make all entries written so far durable."""
-        dirty, self._dirty = self._dirty, set()
-        for path in dirty:
-            self._open[path].sync()
+    def sync(self, least_pages: int = 0) -> None:
+        """Make entries durable: of each file that has so many new pages of them, by default of all.
+
+        A page counts once its last byte is written (ConsumeQueue.flush).
+        """
+        for path, (low, high) in list(self._dirty.items()):
+            if high // OS_PAGE_BYTES - low // OS_PAGE_BYTES >= least_pages:
+                self._open[path].sync()
+                del self._dirty[path]
         folders, self._new_folders = self._new_folders, set()
         for folder in folders:
             self.files.sync_folder(folder)

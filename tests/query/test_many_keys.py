@@ -201,6 +201,8 @@ def test_keys_and_topics_of_strange_bytes(tmp_path: Path) -> None:
         whole = [each.physical_offset for each in everything if each.record.size <= 2048]
         assert some.rows["physicalOffset"].tolist() == whole
         assert sorted(some.others) == sorted(set(at.tolist()) - set(whole))
+        (none,) = records_at(opened._opened.log, np.array([-5, 1 << 50]))
+        assert (len(none.rows), none.others) == (0, [-5, 1 << 50])
 
 
 def test_the_command_reads_a_file_of_keys(tmp_path: Path, capsys: Any) -> None:

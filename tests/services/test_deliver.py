@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from reput.store_format.disk.files import DiskFiles
+from reput.store_format.faults import StoreError
 from reput.store_format.layouts import TIMER_CHECK, TIMER_DELETE, TIMER_ROLL, TIMER_UNIT
 from reput.store_format.message.message import SCHEDULE_TOPIC, TIMER_TOPIC, Message
 from reput.store_format.message.property_text import parse_properties
@@ -164,6 +165,16 @@ def test_what_is_meant_for_the_half_topic_is_passed_over(tmp_path: Path) -> None
     assert offsets(files) == {1: 2}
 
 
+def test_a_queue_below_0_is_none(tmp_path: Path) -> None:
+    files = disk(tmp_path / "s")
+    raw = b"DELAY\x011\x02REAL_TOPIC\x01Orders\x02REAL_QID\x01-1\x02"
+    with writing(files, Clock(T0)) as writer:
+        writer.put(writer.encoder.draft(Message(SCHEDULE_TOPIC, b"x", 0, properties=raw)))
+    made = run(files, T0 + 9000)
+    assert made[:3] == (0, 0, 0)
+    assert "FieldRange" in made.refused[0]
+
+
 def test_a_brokers_own_file_stays_what_it_was_besides(tmp_path: Path) -> None:
     files = filled(tmp_path / "s", [delayed("a", 2)])
     Path(files.root, "config").mkdir()
@@ -204,6 +215,19 @@ def test_the_wheel_keeps_what_is_not_due(tmp_path: Path) -> None:
     assert run(files, now)[:3] == (0, 0, 0)
     assert run(files, T0 + 3 * days)[:3] == (0, 3, 0)
     assert bodies(files)[3:] == ["late", "same", "far"]
+
+
+def test_an_old_wheel_goes_with_all_of_its_files(tmp_path: Path) -> None:
+    files = filled(tmp_path / "s", [timer("a", 2000), timer("b", 60_000)])
+    root = Path(files.root)
+    (root / "timerlog").mkdir()
+    for start, length in ((0, 10), (200, 200), (400, 200)):
+        (root / "timerlog" / f"{start:020d}").write_bytes(bytes(length))
+    for name in ("timerwheel", "timerwheel.400"):
+        (root / name).write_bytes(b"old")
+    run(files, T0 + 3000)
+    assert sorted(path.name for path in root.iterdir() if "timer" in path.name) == ["timerlog"]
+    assert [path.stat().st_size for path in (root / "timerlog").iterdir()] == [200]
 
 
 def test_what_is_delivered_early_leaves_the_wheel(tmp_path: Path) -> None:
@@ -269,11 +293,15 @@ def test_json_of_a_broker_is_not_written_over_where_it_is_none(tmp_path: Path) -
     files = filled(tmp_path / "s", [delayed("a", 1)])
     Path(files.root, "config").mkdir()
     path = Path(files.root, "config/delayOffset.json")
-    path.write_text("[1")
-    with pytest.raises(Exception, match=r"delayOffset\.json: offset 0: is no JSON object"):
-        run(files, T0 + 9000)
-    assert path.read_text() == "[1"
+    for wrong, told in (
+        ("[1", "offset 0: is no JSON object"), ('{"offsetTable":7}', "is no JSON object"),
+        ('{"offsetTable":{"x":7}}', "a key is no delay level"),
+    ):  # fmt: skip
+        path.write_text(wrong)
+        with pytest.raises(StoreError, match=told):
+            run(files, T0 + 9000)
+        assert path.read_text() == wrong
     path.unlink()
-    assert run(files, T0 + 9000)[:3] == (0, 0, 0)
+    assert run(files, T0 + 9000)[:3] == (1, 0, 0)
     assert bodies(files) == ["a"]
     assert json.loads(path.read_text().replace("{1:", '{"1":'))["offsetTable"] == {"1": 1}

@@ -11,6 +11,7 @@ from reput.jobs.spark import archive as archives
 from reput.jobs.spark import prepare
 from reput.jobs.spark.archive import archive_flags, archive_path, is_unharmed, keep, making
 from reput.jobs.spark.java import Java, find_java_home
+from reput.jobs.spark.jvm import jvm_flags
 from reput.jobs.spark.session import local_cores, local_settings, retrying
 
 ROOT = Path(__file__).parents[3]
@@ -162,6 +163,12 @@ def test_another_java_or_pyspark_wants_another_archive(
             file.write("more")
         paths |= {archive_path(java)}
     assert len(paths) == 4
+
+
+def test_no_java_is_told_to_open_what_it_has_not() -> None:
+    """Java 25 would warn of it at each start."""
+    gone = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+    assert [gone in jvm_flags(version) for version in (17, 21, 25)] == [True, True, False]
 
 
 def test_the_next_start_is_prepared_in_the_background(

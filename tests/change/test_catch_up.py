@@ -57,7 +57,7 @@ def in_steps(log: Log, random: Random) -> None:
     assert not left_behind(files)
 
 
-@settings(MEMORY, max_examples=8)
+@settings(MEMORY, max_examples=5)
 @given(packed(logs(damage=False)), st.randoms(use_true_random=False))
 def test_any_steps_give_the_bytes_of_one_rebuild(log: PackedLog, random: Random) -> None:
     in_steps(log, random)
@@ -125,6 +125,7 @@ def test_a_queue_that_is_gone_does_not_come_back_for_the_index_sake() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(7200)
 @settings(MEMORY, max_examples=200)
 @given(packed(logs(damage=False)), st.randoms(use_true_random=False))
 def test_two_hundred_logs_in_steps(log: PackedLog, random: Random) -> None:
@@ -228,6 +229,24 @@ def test_a_kill_after_any_operation(share: int, checkpoint: Checkpoint | None, e
         assert difference(crash.files, wanted) is None, where
         assert not left_behind(crash.files), where
     assert len(seen) > 30
+
+
+def test_a_kill_between_the_last_checkpoint_and_the_end_is_known_again() -> None:
+    """The checkpoint has changed by then, and `abort` is still there."""
+    log = written(40)
+    start = behind(log, record_ends(log)[20])
+    files = copy.deepcopy(start)
+    catch_up(files, log)
+    ended = next(n for n, op in enumerate(files.ops) if (op.kind, op.path) == ("remove", ABORT))
+    checked = 0
+    for crash in crash_states(start, files.ops, 5, 0):
+        if crash.how == "killed" and ended - 2 <= crash.after <= ended + 1:
+            assert (ABORT in crash.files.names_of) == (crash.after <= ended)
+            catch_up(crash.files, log)
+            assert difference(crash.files, derive(*log)) is None
+            assert not left_behind(crash.files)
+            checked += 1
+    assert checked == 4
 
 
 # --- not of this log -----------------------------------------------------------------------------

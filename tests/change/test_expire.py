@@ -201,7 +201,7 @@ def test_nothing_goes_without_consent_or_from_a_store_in_use(tmp_path: Path) -> 
     assert tree(store) == before
 
 
-@pytest.mark.parametrize("after", [0, 1, 3, 9, 20])
+@pytest.mark.parametrize("after", [0, 3, 20])
 def test_a_deletion_that_stops_anywhere_is_gone_on_with(
     after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,9 +50,7 @@ def counted(store: GoldenStore, by: tuple[str, ...]) -> list[Count]:
         return list(opened.stats(by))
 
 
-@pytest.mark.parametrize(
-    "name", ["mixed_5.3.3", "lmq_batch_5.3.3", "odd_4.9.7", "broker_clean_5.3.3"]
-)
+@pytest.mark.parametrize("name", ["mixed_5.3.3", "lmq_batch_5.3.3", "odd_4.9.7"])
 def test_counts_are_those_of_one_record_after_the_other(name: str) -> None:
     store = golden_stores.unpack(name)
     batch = frozenset(

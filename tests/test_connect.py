@@ -55,7 +55,7 @@ def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> Non
         "spark.connect.grpc.binding.port": port, "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.ui.enabled": "false",
     }  # fmt: skip
-    words = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]", "--driver-memory", "1g"]
+    words = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]"]
     for name, value in conf.items():
         words += ["--conf", f"{name}={value}"]
     words += [

@@ -11,7 +11,7 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-long mutants fuzz fixtures lived-stores lint format bench settings-page imports docs zip lock clean
+.PHONY: help env demo test test-long mutants fuzz fixtures lived-stores lint format bench settings-page imports docs release zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ docs: env  ## Build the site in build/site, with every link checked and every ex
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	$(PY) -m pytest -q -n 2 tests/test_docs.py
 	@echo "read build/site/index.html"
+
+release: docs  ## Build wheel, zip and site in dist/, and check each (publishes nothing)
+	scripts/release.sh
 
 zip: env  ## Make dist/reput.zip, for spark-submit --py-files
 	$(PY) scripts/make_zip.py

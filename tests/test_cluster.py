@@ -75,7 +75,7 @@ def daemon(folder: Path, says: str, *words: str, **more: str) -> Iterator[str]:
         process = subprocess.Popen(
             [str(SPARK_HOME / "bin" / "spark-class"), *words],
             cwd=folder,
-            env=environment(**options, **more),
+            env=environment(**{**options, **more}),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -24,6 +24,7 @@ ALLOWED = {
 EXCEPTIONS = {
     "jobs/spark/session.py": {"pandas", "numba"},
     "store_format/storage/s3.py": {"botocore"},
+    "store_format/storage/arrow.py": {"pyarrow"},
     # what parses SQL92 expressions
     "store_format/filter/parser.py": {"lark"},
     "store_format/filter/expressions.py": {"lark"},

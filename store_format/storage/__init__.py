@@ -11,7 +11,10 @@ from reput.store_format.storage.protocol import Storage
 from reput.store_format.storage.volumes import VolumeStorage
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
-_KNOWN = "a path, file:, s3://, webhdfs://, swebhdfs:// and dbfs:/ are known"
+_KNOWN = (
+    "a path, file:, s3://, gs://, abfss://, webhdfs://, swebhdfs://, hdfs:// and dbfs:/ are known"
+)
+_BY_ARROW = ("gs", "gcs", "abfs", "abfss", "hdfs")
 
 
 def storage_for(url: str, shared: bool = False) -> Storage:
@@ -36,6 +39,8 @@ def storage_for(url: str, shared: bool = False) -> Storage:
         return VolumeStorage()
     if scheme == "file":
         return LocalStorage(sync_files=shared)
-    if scheme == "hdfs":
-        raise StoreError(f"{scheme}://: HDFS is read by its HTTP port, as webhdfs://HOST:9870/PATH")
+    if scheme in _BY_ARROW:
+        from reput.store_format.storage.arrow import ArrowStorage
+
+        return ArrowStorage()
     raise StoreError(f"{scheme}://: no such file system; {_KNOWN}")

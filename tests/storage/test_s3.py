@@ -292,9 +292,9 @@ def test_wrong_places_are_named(command: Any, output: str) -> None:
     code, says = command("rebuild", "s3://key:secret@bucket/store", "--output", output)
     assert code == 2
     assert "secret@" not in says
-    code, says = command("rebuild", "gs://bucket/store", "--output", output)
+    code, says = command("rebuild", "ftp://host/store", "--output", output)
     assert code == 2
-    assert "gs://: no such file system" in says
+    assert "ftp://: no such file system" in says
 
 
 def test_wrong_credentials_are_said_and_not_shown(command: Any, output: str, endpoint: str) -> None:

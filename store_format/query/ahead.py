@@ -6,9 +6,11 @@ order. So many windows are held as there are threads, and one more.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
+from threading import Thread
 from typing import NamedTuple
 
 import numpy as np
@@ -47,8 +49,11 @@ def judged_steps(
         free.put((np.empty(size, np.uint8), np.zeros(most_rows(size), RECORD_ROW)))
     # it has its own files open: in another thread `log` may close some meanwhile
     own = LogReader(log.storage, log.segments, log.rules, log.checks)
-    with ThreadPoolExecutor(cores + 1) as pool:
-        pool.submit(_read, own, place, stop, lambda step: pool.submit(judge, step), free, ready)
+    with ThreadPoolExecutor(cores) as pool:
+        words = (own, place, stop, lambda step: pool.submit(judge, step), free, ready)
+        # a daemon: where an answer is left half read it waits for buffers when Python ends
+        reading = Thread(target=_read, args=words, daemon=True)
+        reading.start()
         try:
             while (judged := ready.get()) is not None:
                 if isinstance(judged, Exception):
@@ -57,6 +62,8 @@ def judged_steps(
                 free.put(judged.buffers)
         finally:
             free.put(None)
+            if not sys.is_finalizing():  # then daemons do not run any more
+                reading.join()
 
 
 def _read(

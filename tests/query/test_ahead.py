@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -20,6 +22,7 @@ from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage
 from tests.logs import Message, build_log
+from tests.planting import ROOT
 
 SEGMENT = 1 << 16
 
@@ -100,3 +103,17 @@ def test_whoever_stops_early_leaves_no_thread(log: LogReader) -> None:
     assert threading.active_count() > before
     steps.close()
     assert threading.active_count() == before
+
+
+def test_an_answer_that_is_left_half_read_does_not_keep_python_from_ending(log: LogReader) -> None:
+    store = Path(log.segments[0].path).parents[1]
+    program = (
+        "import sys, reput\n"
+        f"opened = reput.open_store({str(store)!r})\n"
+        "opened._opened.storage.window_bytes = 4096\n"
+        "sys.answer = iter(opened.messages(scan=True, where=opened.filter(tags='*')))\n"
+        "print(next(sys.answer).queue_offset)\n"
+    )
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

@@ -17,6 +17,7 @@ import numpy as np
 
 from reput.store_format.disk.files import Files
 from reput.store_format.fate.timer_units import TIMER_LOG, Units
+from reput.store_format.faults import StoreError
 from reput.store_format.layouts import (
     MAGIC_TIMER_BLANK,
     TIMER_BLANK_BYTES,
@@ -163,9 +164,17 @@ def _write_check(files: Files, **fields: int) -> None:
     files.sync_folder(CONFIG)
 
 
+def check_can_replace(files: Files) -> None:
+    """Raise StoreError where a folder that would be changed is a link, or none."""
+    for folder in (TIMER_LOG, STAGED):
+        if files.exists(folder) and not files.is_folder(folder):
+            raise StoreError(f"{folder}: is no folder; it is left as it is")
+
+
 def remove_folder(files: Files, folder: str) -> None:
     """Remove a folder of files of ours, if it is there."""
+    if not files.exists(folder):
+        return
     for name in files.names(folder):
         files.remove(f"{folder}/{name}")
-    if files.exists(folder):
-        files.remove(folder)
+    files.remove(folder)

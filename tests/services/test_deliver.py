@@ -230,6 +230,20 @@ def test_an_old_wheel_goes_with_all_of_its_files(tmp_path: Path) -> None:
     assert [path.stat().st_size for path in (root / "timerlog").iterdir()] == [200]
 
 
+@pytest.mark.parametrize("name", ["timerlog", ".reput-timerlog", "config"])
+def test_no_link_is_followed(tmp_path: Path, name: str) -> None:
+    files = filled(tmp_path / "s", [timer("a", 2000), delayed("b", 1)])
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.doc").write_text("years of work")
+    (tmp_path / "s" / name).symlink_to(mine)
+    with pytest.raises(StoreError, match=f"{name}: is a link"):
+        run(files, T0 + 9000)
+    assert [path.name for path in mine.iterdir()] == ["thesis.doc"]
+    (tmp_path / "s" / name).unlink()
+    assert run(files, T0 + 9000)[:3] == (1, 1, 0)
+
+
 def test_what_is_delivered_early_leaves_the_wheel(tmp_path: Path) -> None:
     files = filled(tmp_path / "s", [timer("a", 60_000), timer("b", 90_000)])
     assert run(files, T0 + 70_000, now=T0 + 5000)[:3] == (0, 1, 0)

@@ -29,11 +29,11 @@ from reput.store_format.layouts import (
     TIMER_UNIT,
 )
 from reput.store_format.names import CONFIG, segment_name
+from reput.store_format.names import STAGED_TIMER_LOG as STAGED
 from reput.store_format.services.broker_json import replace_file
 
 TIMER_WHEEL = "timerwheel"
 TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
-STAGED = ".reput-timerlog"
 # timerRollWindowSlot: what is due later than in so many ticks is put back into the topic meanwhile.
 _ROLL_SLOTS = 2 * 24 * 3600
 UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file with one unit

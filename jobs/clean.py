@@ -15,7 +15,7 @@ from reput.jobs.engine.staging import places, staged
 from reput.jobs.spark.session_folder import abandoned_session_folders, remove_session_folder
 from reput.store_format.disk.files import DiskFiles, StoreInUse
 from reput.store_format.disk.locks import holder_text, is_our_folder
-from reput.store_format.names import LOCK, STAGED_INDEX
+from reput.store_format.names import LOCK, STAGED_INDEX, STAGED_TIMER_LOG
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
@@ -29,7 +29,8 @@ _SHOWN = 5
 _HELP = """\
 Removes what killed runs of rebuild, repair, recover, check and verify left (of the last three in
 the temporary folder too, and Spark's own folders there), and of a killed writer the index files
-that were not yet in their place (.reput-index). Brings killed installations to their end. What a
+that were not yet in their place (.reput-index), of a killed deliver-delayed the timerlog
+(.reput-timerlog). Brings killed installations to their end. What a
 running process holds stays, and so does what is not this user's alone.
 Exit codes: 0 done, or nothing to do; 1 --dry-run found something; 2 nobody said yes, or wrong
 usage; 3 something could not be removed.
@@ -50,7 +51,8 @@ class Cleaned:
     done: bool = False
     leftovers: list[str] = field(default_factory=list)  # their processes are gone
     sessions: list[str] = field(default_factory=list)  # Spark's folders of killed commands
-    staged_index: list[str] = field(default_factory=list)  # of a killed writer
+    # of a killed writer, or of a killed deliver-delayed the timerlog
+    staged_index: list[str] = field(default_factory=list)
     installs: list[str] = field(default_factory=list)  # killed ones: finished, or taken back
     in_use: list[str] = field(default_factory=list)  # a running process holds them
     unknown: list[str] = field(default_factory=list)  # nobody can tell whether one does
@@ -137,15 +139,16 @@ def _look(storage: Storage, about: Cleaned, idle: bool) -> None:
 
 def _look_for_staged_index(about: Cleaned) -> None:
     """What a killed writer left of the index: the next one removes it too, when it opens."""
-    folder = os.path.join(about.path, STAGED_INDEX)
     in_store = os.path.isfile(os.path.join(about.path, LOCK))  # each writer leaves that file
-    if not in_store or os.path.islink(folder) or not os.path.isdir(folder):
-        return
-    holder = LocalStorage().lock_holder(about.path)
-    if holder is None:
-        about.staged_index.append(folder)
-    else:
-        about.in_use.append(f"{folder} ({holder_text(holder)} has the store open)")
+    for name in (STAGED_INDEX, STAGED_TIMER_LOG):
+        folder = os.path.join(about.path, name)
+        if not in_store or os.path.islink(folder) or not os.path.isdir(folder):
+            continue
+        holder = LocalStorage().lock_holder(about.path)
+        if holder is None:
+            about.staged_index.append(folder)
+        else:
+            about.in_use.append(f"{folder} ({holder_text(holder)} has the store open)")
 
 
 def _remove_staged_index(about: Cleaned) -> None:

@@ -8,6 +8,7 @@ CONSUME_QUEUE = "consumequeue"
 BATCH_CONSUME_QUEUE = "batchconsumequeue"
 INDEX = "index"
 STAGED_INDEX = ".reput-index"  # where a writer prepares the folder that will replace INDEX
+STAGED_TIMER_LOG = ".reput-timerlog"  # where deliver-delayed prepares what will replace timerlog
 CONFIG = "config"
 CHECKPOINT = "checkpoint"
 ABORT = "abort"

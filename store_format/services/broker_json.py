@@ -40,8 +40,11 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
 def read_offsets(files: Files, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a file holds, and its `offsetTable`, which is part of that and may be changed.
 
-    Raises StoreError where it is none.
+    Raises StoreError where it is none, or where the folder is a link: it is written to later.
     """
+    folder = path.rpartition("/")[0]
+    if files.exists(folder) and not files.is_folder(folder):  # it raises for a link
+        raise StoreError(f"{folder}: is no folder")
     whole = read_json(files, path)
     table = whole.setdefault("offsetTable", {})
     if not isinstance(table, dict):

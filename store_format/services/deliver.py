@@ -29,6 +29,7 @@ from reput.store_format.services.timer_log import (
     UNIT_FILE_LEAST,
     InWheel,
     Turned,
+    check_can_replace,
     replace_timer_files,
     units_of,
 )
@@ -60,7 +61,10 @@ def deliver(
     it is: a level's queue stands still there, as a broker's does. Raises StoreError (WriterFailed),
     OSError.
     """
-    _level_offsets(writer)  # what cannot be written at last is found out first
+    # what cannot be written at last is found out first
+    _level_offsets(writer)
+    if plan.wheel is not None:
+        check_can_replace(writer.store.files)
     timers = [each.physical_offset for each in plan.due if each.level == 0]
     timers += [each.physical_offset for each in plan.wheel or ()]
     written = write_times(store.storage, store.path, np.array(timers, np.int64))

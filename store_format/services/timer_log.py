@@ -17,6 +17,7 @@ import numpy as np
 
 from reput.store_format.disk.files import Files
 from reput.store_format.fate.timer_units import TIMER_LOG, Units
+from reput.store_format.faults import StoreError
 from reput.store_format.layouts import (
     MAGIC_TIMER_BLANK,
     TIMER_BLANK_BYTES,
@@ -28,11 +29,11 @@ from reput.store_format.layouts import (
     TIMER_UNIT,
 )
 from reput.store_format.names import CONFIG, segment_name
+from reput.store_format.names import STAGED_TIMER_LOG as STAGED
 from reput.store_format.services.broker_json import replace_file
 
 TIMER_WHEEL = "timerwheel"
 TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
-STAGED = ".reput-timerlog"
 # timerRollWindowSlot: what is due later than in so many ticks is put back into the topic meanwhile.
 _ROLL_SLOTS = 2 * 24 * 3600
 UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file with one unit
@@ -163,9 +164,17 @@ def _write_check(files: Files, **fields: int) -> None:
     files.sync_folder(CONFIG)
 
 
+def check_can_replace(files: Files) -> None:
+    """Raise StoreError where a folder that would be changed is a link, or none."""
+    for folder in (TIMER_LOG, STAGED):
+        if files.exists(folder) and not files.is_folder(folder):
+            raise StoreError(f"{folder}: is no folder; it is left as it is")
+
+
 def remove_folder(files: Files, folder: str) -> None:
     """Remove a folder of files of ours, if it is there."""
+    if not files.exists(folder):
+        return
     for name in files.names(folder):
         files.remove(f"{folder}/{name}")
-    if files.exists(folder):
-        files.remove(folder)
+    files.remove(folder)

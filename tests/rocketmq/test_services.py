@@ -12,15 +12,16 @@ import pytest
 
 import reput
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
-from reput.store_format.message.message import HALF_TOPIC
+from reput.store_format.message.message import HALF_TOPIC, Message
 from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.refusals import Unavailable
 from reput.store_format.writer.stored import Stored
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import FIVE
 from tests.rocketmq.fates import SETTINGS as FATES
 from tests.rocketmq.live import TOPICS, Broker, Client, messages
-from tests.writer.stores import stored_records
+from tests.writer.stores import open_writer, stored_records
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -228,3 +229,29 @@ def test_three_rounds_of_broker_job_broker(version: str, tmp_path: Path) -> None
     with reput.open_store(str(store), settings=OURS) as opened:
         rows = opened.delayed()
         assert {row.unique_key for row in rows if row.state == "waiting"} == hour
+
+
+def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> None:
+    """5.3.3: with one buffer, the second segment has none until the first is in its file."""
+    if reason := build.missing("5.3.3"):
+        pytest.skip(reason)
+    pool: dict[str, object] = {
+        "transientStorePoolEnable": "true", "transientStorePoolSize": 1,
+        "fastFailIfNoBufferInStorePool": "true", "mappedFileSizeCommitLog": 4096,
+    }  # fmt: skip
+    # the broker's own service must not write the buffer meanwhile
+    late = {"commitIntervalCommitLog": 3000, "commitCommitLogThoroughInterval": 3000}
+    sizes = {"maxHashSlotNum": 50, "maxIndexNum": 600, "mappedFileSizeConsumeQueue": 2000}
+    made = [{"t": "T", "q": 0, "p": {}, "b": 400, "bs": number} for number in range(40)]
+    with Driver("5.3.3") as driver:
+        theirs = driver.ask(
+            "put", store=str(tmp_path / "theirs"), settings={**pool, **late, **sizes}, messages=made
+        )
+    ours: Counter[str] = Counter()
+    with open_writer(tmp_path / "ours", **pool) as writer:
+        for _ in made:
+            try:
+                ours[writer.append(Message("T", bytes(400), properties=b"")).status] += 1
+            except Unavailable as error:
+                ours[error.status] += 1
+    assert theirs["statuses"] == ours == {"PUT_OK": 8, "CREATE_MAPPED_FILE_FAILED": 32}

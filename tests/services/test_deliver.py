@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reput.jobs.clean import clean
 from reput.store_format.disk.files import DiskFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import TIMER_CHECK, TIMER_DELETE, TIMER_ROLL, TIMER_UNIT
@@ -228,6 +229,33 @@ def test_an_old_wheel_goes_with_all_of_its_files(tmp_path: Path) -> None:
     run(files, T0 + 3000)
     assert sorted(path.name for path in root.iterdir() if "timer" in path.name) == ["timerlog"]
     assert [path.stat().st_size for path in (root / "timerlog").iterdir()] == [200]
+
+
+@pytest.mark.parametrize("name", ["timerlog", ".reput-timerlog", "config"])
+def test_no_link_is_followed(tmp_path: Path, name: str) -> None:
+    files = filled(tmp_path / "s", [timer("a", 2000), delayed("b", 1)])
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.doc").write_text("years of work")
+    (tmp_path / "s" / name).symlink_to(mine)
+    with pytest.raises(StoreError, match=f"{name}: is a link"):
+        run(files, T0 + 9000)
+    assert [path.name for path in mine.iterdir()] == ["thesis.doc"]
+    (tmp_path / "s" / name).unlink()
+    assert run(files, T0 + 9000)[:3] == (1, 1, 0)
+
+
+def test_what_a_killed_run_left_is_cleaned(tmp_path: Path) -> None:
+    files = filled(tmp_path / "s", [timer("a", 2000)])
+    left = tmp_path / "s" / ".reput-timerlog"
+    left.mkdir()
+    (left / f"{0:020d}").write_bytes(bytes(200))
+    assert clean(str(tmp_path / "s"), dry_run=True).staged_index == [str(left)]
+    clean(str(tmp_path / "s"))
+    assert not left.exists()
+    left.mkdir()
+    assert run(files, T0 + 9000)[:3] == (0, 1, 0)
+    assert not left.exists()
 
 
 def test_what_is_delivered_early_leaves_the_wheel(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-long mutants fuzz fixtures lived-stores lint format bench settings-page imports zip lock clean
+.PHONY: help env demo test test-long mutants fuzz fixtures lived-stores lint format bench settings-page imports docs zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,16 +52,23 @@ format: env  ## Format the code and fix what can be fixed
 	$(PY) -m ruff format $(SOURCES)
 	$(PY) -m ruff check --fix $(SOURCES)
 
-bench: env  ## Time rebuild, writer and queries beside RocketMQ (BENCH_ARGS="--large" for 15 GB too)
+bench: env  ## Time rebuild, writer, queries and catch-up beside RocketMQ (BENCH_ARGS="--large" for 15 GB too)
 	$(PY) -m benchmarks.rebuild $(BENCH_ARGS)
 	$(PY) -m benchmarks.writer --rocketmq 5.3.3
 	$(PY) -m benchmarks.query $(filter --large,$(BENCH_ARGS))
+	$(PY) -m benchmarks.catch_up $(filter --large,$(BENCH_ARGS))
 
 settings-page: env  ## Write docs/settings.md anew from the declaration of settings
 	$(PY) -m scripts.settings_page
 
 imports: env  ## Write docs/imports.md anew: which folder imports which
 	$(PY) scripts/imports.py
+
+docs: env  ## Build the site in build/site, with every link checked and every example tried
+	$(PY) -m pip install -q --require-hashes --no-deps -r requirements/release.lock
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	$(PY) -m pytest -q -n 2 tests/test_docs.py
+	@echo "read build/site/index.html"
 
 zip: env  ## Make dist/reput.zip, for spark-submit --py-files
 	$(PY) scripts/make_zip.py

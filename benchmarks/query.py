@@ -1,101 +1,176 @@
-"""Queries of a store, timed beside RocketMQ's own on the same store.
+"""Queries of a store, timed beside a running broker's on the same store.
 
 `python -m benchmarks.query [--large] [--runs N]` takes the store of the other benchmarks (made once
 by the real RocketMQ), has RocketMQ derive its queues and index, and times, warm:
 
-- `reput query` by key, the whole process;
-- a key, and a time in a queue, in a store that is open;
-- 20,000 keys, one after the other, in a store that is open;
-- RocketMQ's `queryMessage` by the same keys, in a store that runs; its start is told apart.
+- `reput query` by key, the whole process; wall and CPU time, the least of several;
+- a key, and a time in a queue, in a store that is open; the least of many;
+- 20,000 keys in a store that is open, one after the other and all at once;
+- a test of a property and one of tags over the whole log, with the process's peak of memory;
+- the same keys by `queryMessage` of RocketMQ's client, towards a broker that runs; the broker's
+  start, recovery included, is told apart.
 
 It prints one JSON line.
 """
 
 import argparse
 import json
-import statistics
+import os
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.stores import RELEASE, Shape, make_store, theirs, warm
 from reput.jobs.engine.open_store import Store, open_store
 from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import Broker, Client
 
 USUAL, LARGE = Shape(), Shape(messages=32_000_000)
 _KEYS = 20_000
-_FAR = 1 << 62
+# of the store's files, which are RocketMQ's defaults
+_SIZES = {
+    "mappedFileSizeCommitLog": 1 << 30,
+    "mappedFileSizeConsumeQueue": 6_000_000,
+    "maxHashSlotNum": 5_000_000,
+    "maxIndexNum": 20_000_000,
+}
 
 
-def keys_of(store: Store, many: int) -> list[tuple[str, str]]:
-    """(topic, unique key) of messages spread over the log."""
-    found = []
-    rows = store.queues()
-    for row in rows:
-        step = max(row.messages * len(rows) // many, 1)
-        for position in range(row.min_offset, row.max_offset, step):
-            (message,) = store.messages(row.topic, row.queue_id, position, 1)
-            if message.unique_key:
-                found.append((message.topic, message.unique_key))
+def keys_of(store: Store, many: int, topics: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """(topic, a word of KEYS) of messages spread over these topics, or all."""
+    rows = [row for row in store.queues() if not topics or row.topic in topics]
+    step = max(sum(row.messages for row in rows) // many, 1)
+    found = [
+        (message.topic, message.keys[0])
+        for row in rows
+        for position in range(row.min_offset, row.max_offset, step)
+        for message in store.messages(row.topic, row.queue_id, position, 1)
+    ]
     return found[:many]
 
 
-def _milliseconds(ask: Callable[[], Any], runs: int) -> float:
-    took = []
+class Took(NamedTuple):
+    """The least of several runs."""
+
+    wall: float  # seconds
+    cpu: float  # of all threads
+
+
+def least(ask: Callable[[], Any], runs: int) -> Took:
+    """Others may use the machine meanwhile: the least time is the one that says most."""
+    walls, cpus = [], []
     for _ in range(runs):
-        start = time.perf_counter()
+        wall, cpu = time.perf_counter(), time.process_time()
         ask()
-        took.append(time.perf_counter() - start)
-    return round(statistics.median(took) * 1000, 3)
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+    return Took(min(walls), min(cpus))
+
+
+def _spent(name: str, took: Took) -> dict[str, float]:
+    return {f"{name}_ms": round(took.wall * 1e3, 3), f"{name}_cpu_ms": round(took.cpu * 1e3, 3)}
+
+
+def _rate(name: str, many: int, took: Took) -> dict[str, int]:
+    """So many of something a second, by wall time and by CPU time."""
+    rates = {"per_second": took.wall, "per_cpu_second": took.cpu}
+    return {f"{name}_{rate}": round(many / seconds) for rate, seconds in rates.items()}
 
 
 def ours(path: Path, runs: int) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """What our queries take, and the keys that were asked for."""
-    with open_store(str(path)) as store:
+    with open_store(str(path), rocketmq=RELEASE) as store:
         keys = keys_of(store, _KEYS)
         topic, key = keys[len(keys) // 2]
         (message,) = store.query(topic, key)
         time_at, queue = message.store_timestamp, message.queue_id
         by_time = {"begin": time_at, "end": time_at}
-        row = {
-            "open_key_ms": _milliseconds(lambda: list(store.query(topic, key)), 50),
-            "open_time_ms": _milliseconds(
-                lambda: list(store.messages(topic, queue, **by_time)), 50
+        row: dict[str, Any] = {
+            **_spent("open_key", least(lambda: list(store.query(topic, key)), 200)),
+            **_spent(
+                "open_time", least(lambda: list(store.messages(topic, queue, **by_time)), 200)
             ),
         }
-        start = time.perf_counter()
-        missing = sum(not list(store.query(*each)) for each in keys)
-        row["keys_per_second"] = round(len(keys) / (time.perf_counter() - start))
-        assert not missing
-    words = [sys.executable, "-m", "reput", "query", str(path), "--topic", topic, "--key", key]
+        one_by_one = least(lambda: [list(store.query(*each)) for each in keys[::10]], runs)
+        row |= _rate("keys_one_by_one", len(keys[::10]), one_by_one)
+        row |= _many_keys(store, runs)
+    return row | _process(path, topic, key, 5 * runs), keys
 
-    def whole() -> None:
-        subprocess.run([*words, "--json"], check=True, stdout=subprocess.DEVNULL)
 
-    whole()
-    return {**row, "process_ms": _milliseconds(whole, 5 * runs)}, keys
+def _many_keys(store: Store, runs: int) -> dict[str, Any]:
+    """20,000 keys of one topic, all over the log."""
+    wanted = [key for _, key in keys_of(store, _KEYS, ["Bench0"])]
+    assert len(list(store.query_keys("Bench0", wanted))) >= len(wanted)
+    took = least(lambda: list(store.query_keys("Bench0", wanted)), 5 * runs)
+    return {"keys": len(wanted), **_rate("keys_at_once", len(wanted), took)}
+
+
+def scans(path: Path, runs: int) -> dict[str, Any]:
+    """The whole log by a test that no message passes, of a number and of tags."""
+    row: dict[str, Any] = {}
+    with open_store(str(path), rocketmq=RELEASE) as store:
+        messages = sum(each.messages for each in store.queues())
+        for name, wanted in (("sql", {"sql": "price > 10"}), ("tags", {"tags": "none"})):
+            where = store.filter(**wanted)
+            took = least(lambda: list(store.messages(scan=True, where=where)), runs + 1)  # noqa: B023
+            row |= _rate(f"{name}_messages", messages, took)
+    words = ["--scan", "--sql", "price > 10"]
+    _, _, row["sql_peak_mib"] = _whole(path, *words)
+    return row
+
+
+def _whole(path: Path, *words: str) -> tuple[float, float, int]:
+    """Seconds, CPU seconds and MiB at most of one `reput query`."""
+    command = [sys.executable, "-m", "reput", "query", str(path), "--json", *words]
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    took = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return took, used.ru_utime + used.ru_stime, used.ru_maxrss >> 10
+
+
+def _process(path: Path, topic: str, key: str, runs: int) -> dict[str, float]:
+    took = [_whole(path, "--topic", topic, "--key", key) for _ in range(runs)]
+    return _spent("process", Took(min(wall for wall, *_ in took), min(cpu for _, cpu, _ in took)))
 
 
 def rocketmqs(path: Path, keys: list[tuple[str, str]]) -> dict[str, Any]:
-    """What RocketMQ's store takes for the same keys: its start alone, and with the questions."""
-    questions = [["key", topic, key, 32, 0, _FAR] for topic, key in keys]
-
-    def seconds(asked: list[list[Any]]) -> float:
-        with Driver(RELEASE) as driver:
-            start = time.perf_counter()
-            answer = driver.ask("query", store=str(path), settings={}, questions=asked)
-            took = time.perf_counter() - start
-        assert all(places for places, _, _ in answer["answers"])
-        return took
-
-    start = seconds(questions[:1])
+    """What a broker's start takes, and its answers to a client that asks for the same keys."""
+    before = set(path.iterdir())
+    _configure_topics(path, sorted({topic for topic, _ in keys}))
+    asked = [list(each) for each in keys]
+    try:
+        start = time.perf_counter()
+        with Broker(RELEASE, path, **_SIZES) as broker, Driver(RELEASE) as driver:
+            started = time.perf_counter() - start
+            client = Client(driver, broker.namesrv)
+            client.ask("find", keys=asked[::10], ids=[], times=[])  # compiled by then
+            answer = client.ask("find", keys=asked, ids=[], times=[])
+            broker.stop()
+    finally:
+        for new in set(path.iterdir()) - before:  # the other benchmarks know no config/
+            shutil.rmtree(new) if new.is_dir() else new.unlink()
+    assert all(answer["by_key"])
     return {
-        "rocketmq_start_seconds": round(start, 2),
-        "rocketmq_keys_per_second": round(len(keys) / max(seconds(questions) - start, 0.001)),
+        "broker_start_seconds": round(started, 2),
+        "broker_keys_per_second": round(len(keys) / answer["key_seconds"]),
     }
+
+
+def _configure_topics(path: Path, topics: list[str]) -> None:
+    """Have the broker know its topics: the store was made without one."""
+    table = {
+        topic: {"topicName": topic, "readQueueNums": 8, "writeQueueNums": 8, "perm": 6}
+        for topic in topics
+    }
+    (path / "config").mkdir()
+    (path / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
 
 
 def main() -> None:
@@ -108,7 +183,7 @@ def main() -> None:
         theirs(path)
     warm(path)
     row, keys = ours(path, arguments.runs)
-    row = {"log": path.name, **row, **rocketmqs(path, keys)}
+    row = {"log": path.name, **row, **scans(path, arguments.runs), **rocketmqs(path, keys)}
     print(json.dumps(row))
 
 

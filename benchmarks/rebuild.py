@@ -79,6 +79,9 @@ def main() -> None:
     arguments = parser.parse_args()
     usually = [name for name in ROWS if name not in OF_15_GB]
     names = arguments.rows.split(",") if arguments.rows else usually
+    unknown = [name for name in names if name not in ROWS]
+    if unknown:
+        parser.error(f"--rows: there is no {unknown[0]!r}, but {', '.join(ROWS)}")
     if arguments.large:
         names += [name for name in OF_15_GB if name not in names]
     rows: dict[str, Row] = {}

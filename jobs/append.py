@@ -48,7 +48,7 @@ class Counted:
         self._stop = stop
 
     def add(self, messages: int) -> None:
-        """So many more were just appended. Raises Stopped."""
+        """Count so many more messages, which were just appended. Raises Stopped."""
         self.messages += messages
         self._stop.check()
 
@@ -84,6 +84,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-dispatch",
         action="store_true",
         help="leave ConsumeQueue and Index to `reput rebuild` or to the broker",
+    )
+    parser.add_argument(
+        "--preallocate",
+        action="store_true",
+        help="make each segment ahead, while the one before it is filled, as a broker does "
+        "(AllocateMappedFileService)",
     )
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on standard output, nothing else"
@@ -123,6 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
         rocketmq=arguments.rocketmq,
         settings=merge_layers(*setting_layers(arguments)),
         dispatches=not arguments.no_dispatch,
+        prepare_ahead=arguments.preallocate,
         warnings=warnings,
     )
     start = writer.log.end

@@ -22,7 +22,7 @@ from reput.store_format.storage.protocol import Storage
 from reput.store_format.storage.volumes import VolumeStorage
 
 # What recover keeps in a store, and what check, verify and a dry run keep in a staging folder.
-_TEMPORARY = ("reput-recover", "reput-check", "reput-verify")
+_TEMPORARY = ("reput-recover", "reput-check", "reput-verify", "reput-catch-up")
 _WITHIN = (".reput-recover", *_TEMPORARY)
 _SHOWN = 5
 

@@ -21,13 +21,18 @@ _COMMANDS = {
     "topics": "list what a store has of each topic",
     "queues": "list what a store has of each queue",
     "groups": "list how far consumer groups have come, and their lag",
+    "stats": "count what was put into the log, by topic, hour, group or size",
     "transactions": "list pending transactions, and what became of the others",
     "delayed": "list what is due when, and what should have been delivered and never was",
     "trace": "show one message's life: put, delayed, retried, committed, with times",
     "dump": "show any store file as text or JSON lines",
     "append": "append messages to a local store",
+    "deliver-delayed": "deliver the delayed messages that are due, once",
+    "resolve-transactions": "commit or roll back pending transactions, as their producers would",
     "recover": "bring a store into the state of a clean stop, after a crash",
     "install": "put a rebuilt set in the place of a store's own, in one atomic step",
+    "catch-up": "go on from what queues and index hold, up to the log's end",
+    "expire": "delete expired segments, queue and index files, but nothing that is needed",
     "clean": "remove what runs that were killed left beside an output or in a store",
     "doctor": "say what this machine has of what reput needs, and what is slow here and why",
     "warm": "prepare what makes a start quick: Spark's classes and compiled kernels",
@@ -124,7 +129,7 @@ def _parser(in_json: bool) -> argparse.ArgumentParser:
             description=says,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.module, command.in_json = f"reput.jobs.{name}", in_json
+        command.module, command.in_json = f"reput.jobs.{name.replace('-', '_')}", in_json
     return parser
 
 

@@ -21,6 +21,12 @@ _CHUNK_BYTES = 1 << 20
 
 def main() -> int:
     """Rebuild, verify, compare; 0 if every file is RocketMQ's own."""
+    sys.stdout.write(
+        f"demo: the store of a live RocketMQ {_RELEASE} broker, {_ARCHIVE.name}, is unpacked, its\n"
+        "queues and index are derived from its log alone, then compared with RocketMQ's own\n"
+        "(a minute or so the first time, for kernels are compiled)\n"
+    )
+    sys.stdout.flush()
     with tempfile.TemporaryDirectory(prefix="reput-demo-") as folder:
         # GNU tar keeps the holes in preallocated files
         subprocess.run(["tar", "-xJf", _ARCHIVE, "-C", folder], check=True)

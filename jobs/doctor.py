@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _python() -> Looked:
     version = platform.python_version()
-    fitting = (3, 11) <= sys.version_info[:2] <= (3, 12)
-    advice = "" if fitting else "Python 3.11 and 3.12 are tried; others are not"
+    fitting = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    advice = "" if fitting else "Python 3.11 to 3.13 are tried; others are not"
     return Looked("Python", "ok" if fitting else "slow", f"{version}, {sys.executable}", advice)
 
 
@@ -103,7 +103,7 @@ def _classes() -> Looked:
 
 
 def _kernels() -> Looked:
-    from reput.store_format.disk.cache_folder import cache_folder
+    from reput.store_format.disk.cache_folder import cache_folder, source_key
 
     kept = cache_folder()
     if kept.path is None:
@@ -111,10 +111,11 @@ def _kernels() -> Looked:
             "kernels", "slow", "compiled anew at each start: " + "; ".join(kept.refused),
             "set REPUT_CACHE to a folder that only you can change",
         )  # fmt: skip
-    made = sum(name.endswith(".nbc") for name in os.listdir(kept.path))
-    if not made:
+    names = [name for name in os.listdir(kept.path) if name.endswith(".nbc")]
+    walk = source_key("reput.store_format.log.records")  # no run without its kernels
+    if not any(walk in name for name in names):
         return Looked("kernels", "slow", "the first run compiles them (20 s)", "reput warm")
-    return Looked("kernels", "ok", f"{made} compiled, {kept.path}")
+    return Looked("kernels", "ok", f"{len(names)} compiled, {kept.path}")
 
 
 def _disks() -> list[Looked]:

@@ -4,7 +4,7 @@ import argparse
 import base64
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.asking import (
     add_asked_store,
@@ -15,17 +15,25 @@ from reput.jobs.console.asking import (
     write_json,
 )
 from reput.jobs.console.bodies import body_of, inner_of, inner_row
+from reput.jobs.console.keys_file import read_keys
 from reput.jobs.console.new_files import new_file
 from reput.jobs.console.options import DONE
+from reput.jobs.console.query_words import refuse_words
 from reput.jobs.console.texts import safe, time_text
 from reput.jobs.engine.open_store import Store
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.query.stored import StoredMessage
 
+if TYPE_CHECKING:
+    from reput.store_format.filter.filters import Filter
+
+_MISSING_SHOWN = 3  # keys without a message that are named
+
 _EPILOG = """\
 what is asked for, one of
   --topic T --key K [--from TIME] [--to TIME]    a key, one of KEYS or the UNIQ_KEY
+  --topic T --keys-file FILE [--from] [--to]     many keys, one a line; - is standard input
   --unique-key K [--topic T]                     the id that the client gave
   --message-id ID [--topic T]                    the broker's id or the client's, as it is found
   --topic T --queue Q --offset N [--count M]     a position in a queue, and what follows
@@ -55,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_asked_store(parser)
     parser.add_argument("--topic", metavar="T")
     parser.add_argument("--key", metavar="K")
+    parser.add_argument(
+        "--keys-file", metavar="FILE", help="look up all keys of a file (UTF-8, one a line)"
+    )
     parser.add_argument("--unique-key", metavar="K")
     parser.add_argument("--message-id", metavar="ID")
     parser.add_argument("--queue", type=number, metavar="Q")
@@ -96,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises StoreError, SettingError, OSError.
     """
-    _refuse(arguments)
+    refuse_words(arguments)
     with asked_store(arguments) as store:
         messages = _limited(_found(store, arguments), arguments)
         body = arguments.body
@@ -119,35 +130,6 @@ def _say_nothing(store: Store, arguments: argparse.Namespace) -> None:
     remark("nothing was found" + (f": the store has no topic {topic!r}" if unknown else ""))
 
 
-def _refuse(arguments: argparse.Namespace) -> None:
-    """Raise StoreError where the options ask for nothing, or for several things."""
-    ways = [
-        name for name in ("key", "unique_key", "message_id")
-        if getattr(arguments, name) is not None
-    ]  # fmt: skip
-    ways += ["offset"] if arguments.offset is not None else []
-    named = ", ".join(f"--{way.replace('_', '-')}" for way in ways)
-    if len(ways) > 1:
-        raise StoreError(f"{named}: one of them is asked for at a time")
-    if arguments.key is not None and arguments.topic is None:
-        raise StoreError("--key is looked up in a topic: name it with --topic")
-    if not ways and arguments.topic is None and not arguments.scan:
-        raise StoreError("nothing is asked for: --topic, an id, or --scan for the whole log")
-    if arguments.queue is not None and arguments.topic is None:
-        raise StoreError("--queue is one of a topic: name it with --topic")
-    if arguments.offset is not None and (arguments.topic is None) != (arguments.queue is None):
-        raise StoreError("--offset is a position with --topic and --queue, a place without both")
-    if arguments.as_rocketmq and arguments.rocketmq is None:
-        raise StoreError("--as-rocketmq: brokers differ: name the release with --rocketmq")
-    chosen = arguments.tags or arguments.sql or arguments.grep
-    if chosen and ways in (["unique_key"], ["message_id"]):
-        raise StoreError(f"{named} is one message's: --tags, --sql and --grep choose among several")
-    if arguments.decompress and not arguments.body:
-        raise StoreError("--decompress: no body is shown: name the form with --body")
-    if arguments.count is not None and arguments.offset is None:
-        raise StoreError("--count says how many from --offset on; --max limits other answers")
-
-
 def _found(store: Store, arguments: argparse.Namespace) -> Iterable[StoredMessage]:
     topic, times = arguments.topic, {"begin": arguments.begin, "end": arguments.end}
     how = {"as_rocketmq": arguments.as_rocketmq, "scan": arguments.scan}
@@ -156,6 +138,8 @@ def _found(store: Store, arguments: argparse.Namespace) -> Iterable[StoredMessag
         return store.query(
             topic, arguments.key, most=arguments.most, where=where, **times, **how
         )  # fmt: skip
+    if arguments.keys_file is not None:
+        return _by_keys(store, arguments, where)
     if arguments.unique_key is not None:
         return store.by_unique_key(arguments.unique_key, topic, **how)
     if arguments.message_id is not None:
@@ -167,7 +151,22 @@ def _found(store: Store, arguments: argparse.Namespace) -> Iterable[StoredMessag
     )  # fmt: skip
 
 
-def _where(store: Store, arguments: argparse.Namespace) -> Any:
+def _by_keys(
+    store: Store, arguments: argparse.Namespace, where: "Filter | None"
+) -> Iterator[StoredMessage]:
+    """The messages with a file's keys; then it is said which keys have none."""
+    found = store.query_keys(
+        arguments.topic, read_keys(arguments.keys_file), begin=arguments.begin, end=arguments.end,
+        where=where, scan=arguments.scan,
+    )  # fmt: skip
+    yield from found
+    if found.missing:
+        first = ", ".join(map(repr, found.missing[:_MISSING_SHOWN]))
+        more = ", ..." if len(found.missing) > _MISSING_SHOWN else ""
+        remark(f"{len(found.missing)} of the keys were not found: {first}{more}")
+
+
+def _where(store: Store, arguments: argparse.Namespace) -> "Filter | None":
     """The filter that is asked for. Raises StoreError."""
     asked = arguments.tags, arguments.sql, arguments.grep
     if asked == (None, None, None):

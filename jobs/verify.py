@@ -100,9 +100,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Verify, and say what was found: 0 the same; 1 there are differences."""
     from reput.jobs.spark.session import command_session
 
-    told = told_to_jobs(arguments)
     if arguments.against:
         check_folder("--against", arguments.against)
+    told = told_to_jobs(arguments, arguments.against or arguments.store)
     with command_session(arguments.master) as spark:
         report = verify(
             spark,

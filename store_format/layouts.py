@@ -205,6 +205,27 @@ TIMER_CHECK = np.dtype(
     ]
 )
 assert TIMER_CHECK.itemsize == 32
+TIMER_CHECK_FILE_BYTES = 4096
+
+# --- timerlog (TimerLog): units, each a message that waits in a slot of the timer wheel --------
+
+TIMER_UNIT = np.dtype(
+    [
+        ("size", ">i4"),  # of this unit, or of the blank that ends a file
+        ("previous", ">i8"),  # the unit before it in the same slot, -1 without one
+        ("magic", ">i4"),  # TIMER_DEFAULT and its like
+        ("writeTime", ">i8"),  # milliseconds; the slot is that of writeTime + delay
+        ("delay", ">i4"),
+        ("physicalOffset", ">i8"),  # of the message in rmq_sys_wheel_timer
+        ("messageSize", ">i4"),
+        ("topicHash", ">i4"),  # String.hashCode of REAL_TOPIC
+        ("reserved", ">i8"),
+    ]
+)
+assert TIMER_UNIT.itemsize == 52
+TIMER_DEFAULT, TIMER_ROLL, TIMER_DELETE = 1, 2, 4  # bits of a unit's magic
+TIMER_BLANK_BYTES = 16  # size, 8 bytes of zeros, magic
+MAGIC_TIMER_BLANK = (0xBBCCDDEE ^ (1880681586 + 8)) - (1 << 32)  # TimerLog.BLANK_MAGIC_CODE
 
 # --- what a scan hands to the builders: in staging files only, in native byte order ----------
 

@@ -16,6 +16,7 @@ UNFINISHED = ".reput-unfinished"  # this file is there while a set is published 
 MANIFEST = "manifest.json"
 
 _OFFSET_DIGITS = 20
+_QUEUE_ID_DIGITS = 10  # of an int
 _OFFSET_MOST = (1 << 63) - 1  # a long, in RocketMQ
 _NAME_BYTES_MAX = 255  # of a file name, on every file system that a broker runs on
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -61,6 +62,17 @@ class QueuePath(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.folder}/{self.topic}/{self.queue_id}"
+
+
+def is_queue_folder(name: str) -> bool:
+    """Whether a folder's name is a queue's id as RocketMQ writes it: any int, also a negative one.
+
+    (ConsumeQueueStore.load takes what Integer.parseInt takes.)
+    """
+    digits = name.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _QUEUE_ID_DIGITS):
+        return False
+    return str(int(name)) == name and -(1 << 31) <= int(name) < 1 << 31
 
 
 def check_topic(topic: str) -> str:

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=2000)
+# For planted bugs: that a test turns red is all that is asked, not by how small an example.
+hypothesis.settings.register_profile(
+    "planted",
+    deadline=None,
+    derandomize=True,
+    phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
+)
 hypothesis.settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
 )
@@ -72,3 +79,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    # What waits longest begins first, so that neither of two processes is left with it alone.
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("rocketmq", "hadoop"))))

@@ -2,9 +2,11 @@
 
 import sys
 
+import pytest
+
 from benchmarks.flame import boxes, read
 from benchmarks.process_tree import Run, Sample, run
-from benchmarks.rebuild import slopes, table
+from benchmarks.rebuild import main, slopes, table
 
 
 def test_the_slope_is_of_the_marginal_cost() -> None:
@@ -23,6 +25,16 @@ def test_a_table_has_all_rows_and_says_what_differs() -> None:
     assert "the same" in good
     assert "DIFFER" in bad
     assert bad.endswith("speed_up: 1.9")
+
+
+def test_a_row_that_there_is_not_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks.rebuild", "--rows", "nonsense"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "--rows: there is no 'nonsense', but usual, " in capsys.readouterr().err
 
 
 def test_busy_cores_are_those_of_a_part_of_a_run() -> None:

@@ -60,8 +60,11 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextmanager
-def daemon(folder: Path, says: str, *words: str) -> Iterator[str]:
-    """A Spark daemon; yields what the pattern `says` found in its log, when it is there."""
+def daemon(folder: Path, says: str, *words: str, **more: str) -> Iterator[str]:
+    """A Spark daemon, with `more` in its environment.
+
+    Yields what the pattern `says` found in its log, when it is there.
+    """
     folder.mkdir(parents=True)
     log = folder.with_suffix(".log")
     options = {
@@ -72,7 +75,7 @@ def daemon(folder: Path, says: str, *words: str) -> Iterator[str]:
         process = subprocess.Popen(
             [str(SPARK_HOME / "bin" / "spark-class"), *words],
             cwd=folder,
-            env=environment(**options),
+            env=environment(**options, **more),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -1,17 +1,31 @@
 """Pages for people: what they link to is there, and the commands that they name are commands."""
 
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
+import reput
 from reput.jobs import cli
+from tests import golden_stores
+from tests.jobs.engine.test_told import as_left
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-_COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z]+)\b(?= |`|$)", re.M)
+_COMMAND = re.compile(r"(?:^|[`$(\s])reput ([a-z][a-z-]*)\b(?= |`|$)", re.M)
 _WORDS = {"help"}  # no row of the table
+_BLOCK = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.M | re.S)
+_OF_THE_ROOT = {"commands.md", "changes.md", "security.md", "contributing.md"}
+_TEXTS = {p: p.read_text("utf-8") for p in PAGES}
+_RUN = [p for p in PAGES if "```console" in _TEXTS[p]]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -27,10 +41,97 @@ def test_commands_are_commands(name: str) -> None:
     assert set(_COMMAND.findall(code)) - set(cli._COMMANDS) - _WORDS == set()
 
 
+def test_every_command_is_in_the_table_of_the_readme() -> None:
+    rows = [row for row in (ROOT / "README.md").read_text("utf-8").splitlines() if row[:3] == "| `"]
+    named = {word for row in rows for word in re.findall(r"`(?:reput )?([a-z-]+)", row)}
+    assert set(cli._COMMANDS) - named == set()
+
+
 def test_sentences_that_nobody_understood_are_gone() -> None:
     shown = [*PAGES, *(ROOT / "jobs").rglob("*.py"), ROOT / "store_format/faults.py"]
     for text in ("where nobody can tell", "proves itself", "counts slots in use, before: puts",
-                 "what a queue holds already is told", "nothing was written here"):  # fmt: skip
+                 "what a queue holds already is told", "nothing was written here",
+                 "what is there already is told", "Two things at the end of a log"):  # fmt: skip
         assert [str(p) for p in shown if text in p.read_text("utf-8")] in ([], [
             str(ROOT / "docs/planted_bugs.md")
         ]), text  # fmt: skip
+
+
+def blocks(page: Path, language: str | None = None) -> Iterator[str]:
+    """Code between fences, of one language or of all, without the indent of a list."""
+    for indent, name, code in _BLOCK.findall(_TEXTS[page]):
+        if language in (None, name):
+            yield "\n".join(line.removeprefix(indent) for line in code.splitlines())
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """The words of each `reput ...` in the page's code, up to what the shell does with it."""
+    for code in blocks(page):
+        for line in code.replace("\\\n", " ").splitlines():
+            found = re.match(r"(?:\$ )?reput (.*)", line)
+            if found and "..." not in found[1]:
+                words = shlex.split(found[1], comments=True)
+                ends = [n for n, word in enumerate(words) if word in ("|", "&&", ">", ";")]
+                yield words[: ends[0] if ends else None]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_are_words_that_commands_take(page: Path) -> None:
+    for words in commands(page):
+        if words and words[0] != "help":
+            try:
+                cli._parser(False).parse_args(words)
+            except SystemExit:
+                pytest.fail(f"{page.name}: reput {shlex.join(words)}")
+
+
+def test_no_page_is_left_out_of_the_site() -> None:
+    listed = set(re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M))
+    there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert listed - _OF_THE_ROOT == there - _OF_THE_ROOT
+
+
+def test_every_public_name_has_its_place_on_the_page_for_python() -> None:
+    named = re.findall(r"^::: (\S+)\.(\w+)$", _TEXTS[ROOT / "docs/api.md"], re.M)
+    assert {name: module for module, name in named} == reput._PUBLIC
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", _RUN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_run_and_say_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    """In a folder with `store`, as a broker left it, and `damaged`, a log with a flipped bit.
+
+    What follows a command on the page is what it prints, line by line; `...` stands for whatever.
+    """
+    as_left("small_all_5.3.3", tmp_path)
+    shutil.copytree(golden_stores.unpack("middle_crc_5.3.3").input, tmp_path / "damaged")
+    here = tmp_path / "bin"
+    here.mkdir()
+    (here / "reput").write_text(f'#!/bin/sh\nexec {sys.executable} -m reput "$@"\n')
+    (here / "reput").chmod(0o755)
+    env = {**os.environ, "PATH": f"{here}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    for code in blocks(page, "console"):
+        for step in re.split(r"^\$ ", code, flags=re.M)[1:]:
+            command, *shown = step.splitlines()
+            done = subprocess.run(
+                command, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True,
+                timeout=600, check=False,
+            )  # fmt: skip
+            assert done.returncode in (0, 1), (command, done.stderr)
+            said = done.stdout.replace(f"{tmp_path}/", "").splitlines()
+            for line in shown:
+                if line.strip() != "...":
+                    wanted = line.rstrip().replace("[", "[[]").replace("...", "*")
+                    assert any(fnmatch(each, f"{wanted}*") for each in said), (command, line, said)
+
+
+@pytest.mark.long
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "reput rebuild" in (tmp_path / "commands.html").read_text("utf-8")
+    assert "index_start_name" in (tmp_path / "api.html").read_text("utf-8")

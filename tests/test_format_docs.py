@@ -24,6 +24,11 @@ def text_of(page: str) -> str:
     return (FOLDER / f"{page}.md").read_text(encoding="utf-8")
 
 
+def test_every_page_of_a_structure_is_decoded_here() -> None:
+    about_all = {"README", "learned"}
+    assert {path.stem for path in FOLDER.glob("*.md")} - about_all == set(PAGES)
+
+
 class Block(NamedTuple):
     page: str
     store: str

@@ -19,7 +19,7 @@ LAYERS = (
     "store_format/damage store_format/describe store_format/filter store_format/writer",
     "store_format/query",
     "store_format/fate",
-    "store_format/change udfs",
+    "store_format/change store_format/services udfs",
     "jobs/spark",
     "jobs/engine",
     "jobs/console",

@@ -1,5 +1,6 @@
 """What `import reput` gives, and what it costs."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,18 @@ ROOT = Path(__file__).parents[1]
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(reput, name) is not None
     assert name in dir(reput)
+
+
+def test_type_checkers_see_every_public_name() -> None:
+    """They read the imports under TYPE_CHECKING; Python reads the table. Both say the same."""
+    seen = {
+        alias.asname: f"{node.module}.{alias.name}"
+        for node in ast.walk(ast.parse((ROOT / "reput" / "__init__.py").read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname
+    }
+    assert seen == {name: f"{module}.{name}" for name, module in reput._PUBLIC.items()}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -1,5 +1,6 @@
 """What runs in Spark's tasks: functions for `mapInArrow`, one module for each stage of a job.
 
-They read and write files by `store_format` and hand rows to each other through Spark. `append`
-alone is no task: it turns Arrow tables into messages for the writer.
+They read and write files by `store_format` and hand rows to each other through Spark. Two modules
+run in no task: `append` turns Arrow tables into messages for the writer, and `stored_messages`
+turns messages that were found into an Arrow table.
 """

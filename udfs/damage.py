@@ -47,16 +47,16 @@ class DamagedSegment:
     number: int
     segment: Segment
     last_timestamp: int | None
-    is_last: bool  # no later one has anything
+    is_last: bool  # all later segments are empty
 
 
 @dataclass(frozen=True)
 class MapSegments:
     """Scans those of `segments` whose indices arrive in the column `id`.
 
-    runs: (split, run name) of all sound splits. Those before a segment say what the queues held
-    there, by which stale records are known. unread: (split, bytes) of what stands behind the sound
-    records of a split, and was not scanned yet.
+    runs: (split, run name) of all sound splits. The runs before a segment say how far each queue
+    had come there; a record whose queueOffset its queue had already is stale. unread: (split,
+    bytes) of what stands behind the sound records of a split, and was not scanned yet.
     """
 
     storage: Storage  # that the store is on
@@ -138,7 +138,7 @@ class _Told:
         self._at = time.monotonic()
 
     def reads(self, read: Read) -> Read:
-        """The same `read`, after which it is told now and then how far it came."""
+        """A function that reads as `read` does, and tells the driver now and then how far it is."""
 
         def telling(offset: int, buffer: np.ndarray) -> None:
             read(offset, buffer)
@@ -159,7 +159,7 @@ class _Told:
 
 @dataclass(frozen=True)
 class _Before:
-    """What each queue goes on from behind the sound runs, which are only read when it is asked."""
+    """The last queueOffset of each queue in the sound runs; these are read when first asked."""
 
     staging: Staging
     runs: tuple[tuple[int, str], ...]

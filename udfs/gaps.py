@@ -34,11 +34,13 @@ GAP = schema(
     count=pa.int64(),
     after=pa.int64(),  # the physical offset of the queue's record before, -1: none
     before=pa.int64(),  # and of the one after
-    # OPENING: the row is no gap but says that the queue's first `count` records, from offset
-    # `before` on, have wrong queueOffsets, of which `value` is the first. They count as `first`,
-    # first + 1, ... (damage/openings). MOVED: the same of records within the queue (damage/chain).
-    # STRAY: the record at `before`, of `count` bytes, has no place in the queue that it names.
-    # ALONE: it has, but no neighbour there. HOLE: a gap where the log lost too little.
+    # IS_GAP: a gap. HOLE: a gap too, but the log lost too few bytes there for so many messages.
+    # The other rows are no gaps:
+    # OPENING: the queue's first `count` records, from physical offset `before` on, have wrong
+    # queueOffsets, of which `value` is the first. They count as first, first + 1, ...
+    # (damage/openings). MOVED: the same, of records further on in the queue (damage/chain).
+    # STRAY: the record at `before`, of `count` bytes, fits nowhere in the queue that it names.
+    # ALONE: it would fit, but no neighbouring record of the queue confirms it.
     # The store's own ConsumeQueue says something else (udfs/old_queue): TAGGED: of the tag of the
     # record at `before`; OTHER: that another record stands at the position which it takes. CLAIM:
     # that the record at `before`, of `count` bytes, has position `first` in this queue.
@@ -85,7 +87,8 @@ class QueueGaps:
     def __init__(self, files: QueueFiles, lost: LostReader) -> None:
         self.files, self.lost = files, lost
         self.expected: int | None = None  # the next queueOffset
-        self._place: int | None = -1  # of the last record; None: of the last row's last entry
+        # The last record's physical offset; None: it has to be read from the last row's entries.
+        self._place: int | None = -1
         self._last: Row = {}
 
     def __call__(self, row: Row) -> np.ndarray:
@@ -138,10 +141,10 @@ class QueueGaps:
         )  # fmt: skip
 
     def _told(self, row: Row) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of the run's entries that may have a gap before them: their queueOffsets, the offsets
-        that follow, and the physical offsets.
+        """(queueOffsets, the offsets that follow them, physicalOffsets) of those entries of the run
+        that may have a gap before them.
 
-        In a consecutive run only the first entry may have one; the last one's offset is added.
+        In a consecutive run that is only the first entry; the last one is added, for its offset.
         """
         if row["batch"]:
             entries = decode_entries(self.files.entries(row, 0, row["count"]), True)

@@ -70,6 +70,11 @@ def is_derived_file(name: str) -> bool:
     return name.startswith((f"{_QUEUE}-", f"{_INDEX}-"))
 
 
+def is_index_file(name: str) -> bool:
+    """Whether this is an index file."""
+    return name.startswith(f"{_INDEX}-")
+
+
 class LineFile:
     """JSON lines in a file of staging, written as they come."""
 

@@ -11,17 +11,22 @@ from typing import Any
 
 from reput.jobs.console.options import add_broker, add_store_path, setting_layers
 from reput.jobs.console.progress import ShownProgress
+from reput.jobs.console.store_there import check_store
 from reput.jobs.console.texts import safe
 from reput.jobs.engine.open_store import Store, open_store
 from reput.jobs.engine.progress import Progress
+from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.settings import merge_layers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def add_asked_store(parser: argparse.ArgumentParser) -> None:
-    """A store that is only asked: its release and sizes need not be known."""
+def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
+    """A store that is only asked: its release and sizes need not be known.
+
+    scan: whether it can be chosen to read the log.
+    """
     add_store_path(parser)
     add_broker(
         parser,
@@ -29,21 +34,27 @@ def add_asked_store(parser: argparse.ArgumentParser) -> None:
         "properties are malformed, and with --as-rocketmq",
         "one setting by RocketMQ's name; sizes are told by the files",
     )
-    parser.add_argument(
-        "--scan", action="store_true", help="read the log itself, not queues and index"
-    )
+    if scan:
+        parser.add_argument(
+            "--scan", action="store_true", help="read the log itself, not queues and index"
+        )
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
 def asked_store(arguments: argparse.Namespace) -> Store:
     """The store, opened. Raises StoreError, SettingError, UnknownRelease, OSError."""
-    return open_store(
-        arguments.store,
-        rocketmq=arguments.rocketmq,
-        settings=merge_layers(*setting_layers(arguments)),
-        progress=_progress(),
-        tell=remark,
-    )
+    settings = merge_layers(*setting_layers(arguments))
+    try:
+        return open_store(
+            arguments.store,
+            rocketmq=arguments.rocketmq,
+            settings=settings,
+            progress=_progress(),
+            tell=remark,
+        )
+    except StoreError:
+        check_store(arguments.store, settings)  # it may know which store was meant
+        raise
 
 
 def _progress() -> Progress:

@@ -17,6 +17,6 @@ def tell_of_no_cache() -> None:
     if found.path is None:
         text = f"kernels are compiled anew at each start: no folder to keep them in: {why}"
     else:
-        kept = os.path.dirname(os.path.dirname(found.path))
+        kept = os.path.dirname(found.path)
         text = f"compiled kernels are kept in {kept}, for {why}"
     sys.stderr.write(f"reput: warning: {text}\n")

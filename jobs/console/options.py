@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reput.jobs.console.progress import ShownProgress
-from reput.jobs.console.store_there import check_store
+from reput.jobs.console.store_there import check_store, check_told
 from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import RELEASES, release_named
@@ -139,22 +139,25 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
     return settings
 
 
-def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
+def told_to_jobs(arguments: argparse.Namespace, compared: str | None = None) -> dict[str, Any]:
     """What every job is told. Raises SettingError, UnknownRelease, and StoreError where there is
     no such store: Spark is not started for that.
+
+    compared: the folder whose derived files are compared, where a job does that.
     """
     if arguments.rocketmq:
         release_named(arguments.rocketmq)
     settings = _settings(arguments)
     check_store(arguments.store, settings)
+    check_told(arguments.store, arguments.rocketmq, settings, compared)
     return {
         "rocketmq": arguments.rocketmq,
         "settings": settings,
-        "progress": _progress(arguments),
+        "progress": progress_of(arguments),
     }
 
 
-def _progress(arguments: argparse.Namespace) -> Progress:
+def progress_of(arguments: argparse.Namespace) -> Progress:
     """Progress on standard error; none with --json where that is standard output too.
 
     spark-submit gives the driver one stream for both (PythonRunner).

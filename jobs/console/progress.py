@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import TextIO
 
 from reput.jobs.engine.progress import Done, Progress
@@ -49,11 +50,19 @@ class ShownProgress(Progress):
 
     def _show(self, name: str, done: Done, seconds: float) -> None:
         share = done.share
-        left = f", {seconds / share - seconds:.0f} s left" if share and 0 < share < 1 else ""
-        text = f"{name:<8} {done.text}, {seconds:.0f} s{left}"
+        text = f"{name:<8} {done.text}, {seconds:.0f} s{_end(share, seconds)}"
         if self._terminal:
             bar = "#" * round((share or 0.0) * _BAR_WIDTH)
             self._stream.write(f"\r\x1b[K[{bar:<{_BAR_WIDTH}}] {text}")
         else:
             self._stream.write(f"reput: {text}\n")
         self._stream.flush()
+
+
+def _end(share: float | None, seconds: float) -> str:
+    """When a stage is going to end, if it goes on as it went so far."""
+    if not share or share >= 1:
+        return ""
+    left = seconds / share - seconds
+    at = (datetime.now() + timedelta(seconds=left)).strftime("%H:%M:%S")
+    return f", {left:.0f} s left (until {at})"

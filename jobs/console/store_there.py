@@ -1,4 +1,4 @@
-"""Whether a store is where it was said to be, asked before Spark starts."""
+"""Whether a store is where it was said to be, and tells what is not given: before Spark starts."""
 
 from collections.abc import Iterator, Mapping
 
@@ -25,6 +25,26 @@ def check_store(store: str, settings: Mapping[str, str]) -> None:
     near = list(dict.fromkeys(_near(storage, path)))[:_SHOWN]
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     raise StoreError(f"{path}/{COMMIT_LOG}: no such folder{hint}")
+
+
+def check_told(
+    store: str, rocketmq: str | None, settings: Mapping[str, str], compared: str | None = None
+) -> None:
+    """Raise what `tell` raises, before Spark is started for nothing; the job asks again.
+
+    compared: where the derived files are that are compared, of which a manifest may tell.
+    """
+    from reput.jobs.engine.manifest import read_manifest  # here, for commands that ask no store
+    from reput.jobs.engine.told import tell
+
+    storage = storage_for(store)
+    store = storage.resolve(store)
+    if compared is None:
+        tell(storage, store, rocketmq, settings)
+        return
+    there = storage_for(compared)
+    folder = there.resolve(compared)
+    tell(storage, store, rocketmq, settings, (there, folder), read_manifest(there, folder))
 
 
 def check_folder(option: str, folder: str) -> None:

@@ -6,13 +6,8 @@ from reput.jobs.engine.plan import Plan
 from reput.store_format.derived.after_crash import vouched_for
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
-from reput.store_format.layouts import (
-    IPV4_HOST,
-    IPV6_HOST,
-    RECORD_HEAD,
-    SYS_BORN_HOST_V6,
-    TIMESTAMP_BYTES,
-)
+from reput.store_format.layouts import IPV6_HOST, RECORD_HEAD, TIMESTAMP_BYTES
+from reput.store_format.log.record_rules import RecordRules, record_rules, store_timestamp_at
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import CHECKPOINT
 from reput.store_format.storage.protocol import ANY_TIME, Storage
@@ -39,13 +34,13 @@ def dispatched_again_from(plan: Plan) -> int:
     if checkpoint is not None:
         for number in range(len(plan.segments) - 1, 0, -1):
             segment = plan.segments[number]
-            timestamp = 0 if number in plan.odd else _first_timestamp(plan.storage, segment)
+            timestamp = 0 if number in plan.odd else _first_timestamp(plan, segment)
             if 0 < timestamp <= vouched_for(checkpoint):
                 return segment.start
     return plan.segments[0].start
 
 
-def stored_at(storage: Storage, segment: Segment, at: int) -> int:
+def stored_at(storage: Storage, segment: Segment, at: int, rules: RecordRules) -> int:
     """StoreTimestamp of the record at a physical offset of this segment; it is not checked."""
     raw = np.zeros(_HEAD_BYTES, np.uint8)
     file = storage.open(segment.path, segment.state._replace(mtime=ANY_TIME))
@@ -54,10 +49,9 @@ def stored_at(storage: Storage, segment: Segment, at: int) -> int:
     finally:
         file.close()
     head = raw[: RECORD_HEAD.itemsize].view(RECORD_HEAD)[0]
-    host = IPV6_HOST if head["sysFlag"] & SYS_BORN_HOST_V6 else IPV4_HOST
-    start = RECORD_HEAD.itemsize + host
+    start = store_timestamp_at(int(head["sysFlag"]), rules)
     return int(raw[start : start + TIMESTAMP_BYTES].view(">i8")[0])
 
 
-def _first_timestamp(storage: Storage, segment: Segment) -> int:
-    return stored_at(storage, segment, segment.start)
+def _first_timestamp(plan: Plan, segment: Segment) -> int:
+    return stored_at(plan.storage, segment, segment.start, record_rules(plan.profile))

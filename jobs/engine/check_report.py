@@ -28,7 +28,7 @@ class CheckReport:
     notes: list[str] = field(default_factory=list)  # what is no fault
     behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
     expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
-    looks_like: str = ""  # the release as whose the store is sound, where that is another one
+    looks_like: str = ""  # another release, by whose rules the store is sound
     told: dict[str, Any] = field(default_factory=dict)  # by the store, see reput.jobs.engine.told
     seconds: float = 0.0
 

@@ -65,11 +65,11 @@ def collect(frame: "DataFrame") -> list[dict[str, Any]]:
 
 @contextmanager
 def _attempts_may_differ(spark: "SparkSession") -> Iterator[None]:
-    """Run a query though what one attempt at a task gives is not what another gives.
+    """Let Spark accept that a second attempt at a task gives other rows than the first one.
 
-    Their rows name files of their own, which hold the same. Spark (4.2 does) sees that they differ
-    when an executor is lost with its shuffle files; it then begins the stages behind anew, or
-    fails the job, where its last stage has begun to give rows.
+    Each attempt names files of its own in its rows; the files hold the same. If an executor is
+    lost with its shuffle files, Spark (since 4.2) repeats its tasks, sees other rows, and runs all
+    later stages again. It even fails the job if the last stage has given rows already.
     """
     from pyspark.errors import PySparkException
 

@@ -13,7 +13,7 @@ from reput.store_format.writer.recovery import LogEnd, LogRecovery
 
 
 def scan_to_end(found: FoundStore, held: HeldStore, job: Pipeline) -> tuple[Linked, LogRecovery]:
-    """The log up to its end, and what cuts it there."""
+    """Scan the log up to its end; also returns the LogRecovery that can cut its segments there."""
     known = read_checkpoint(held.storage, held.path) or Checkpoint()
     linked = job.scan()
     log = LogRecovery(
@@ -43,7 +43,7 @@ def _without_torn(found: FoundStore, job: Pipeline, linked: Linked, log: LogReco
 
 
 def log_end(job: Pipeline, linked: Linked, crashed: bool) -> LogEnd:
-    """The end of the scanned log, as what cuts there wants it."""
+    """The end of the scanned log, in the form that LogRecovery.cut takes."""
     fault = Fault.ZEROS if linked.broke else Fault.BLANK
     start = job.plan.segments[0].start
     return LogEnd(start, linked.end, start if crashed else linked.end, fault=fault)

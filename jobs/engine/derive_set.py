@@ -85,7 +85,7 @@ def _count(summary: Summary, linked: Linked, built: list[Built]) -> None:
 
 
 def _skipped(built: list[Built]) -> list[str]:
-    """A warning a queue that does not hold all of its messages."""
+    """One warning for each queue that does not hold all of its messages."""
     skipped: dict[str, int] = {}
     for row in built:
         if row["skipped"]:

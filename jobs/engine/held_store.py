@@ -13,7 +13,10 @@ from reput.store_format.storage.local import LocalStorage
 
 
 class HeldStore:
-    """A store whose lock is held, if it has one: where nothing is changed, none is made."""
+    """A store that nobody else changes: its lock is held, if it has a lock file.
+
+    A store without one gets it only before something is changed (`lock_at_last`).
+    """
 
     def __init__(self, path: str, dry_run: bool, release: ExitStack) -> None:
         """release: what lets go of the lock. Raises StoreInUse."""
@@ -43,7 +46,10 @@ class HeldStore:
             self._locked = True
 
     def restore_time(self) -> None:
-        """Staging came and went in the store's folder; where nothing else did, undo its trace."""
+        """Give the store's folder its former times, which staging in it has changed.
+
+        Nothing is done where the store itself was changed, or only looked at.
+        """
         if not self.changed and not self.dry_run:
             os.utime(self.path, ns=self._times)
 
@@ -60,7 +66,7 @@ def held_store(path: str, dry_run: bool) -> Iterator[HeldStore]:
 
 
 def complete_last(held: HeldStore, settings: Settings, confirm: Callable[[str], None]) -> None:
-    """Give the last segment its length, which a crash while it was made left undone.
+    """Give the last segment its full length, where a crash came while it was being made.
 
     confirm: asked first. Raises StoreError for a dry run, OSError.
     """

@@ -6,7 +6,10 @@ from reput.store_format.names import index_name, next_index_time, parse_index_na
 
 
 def names_after(kept: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The wanted names, each moved behind the one before it; kept: those there are before."""
+    """The wanted names, each raised where it would not be above the name before it.
+
+    kept: names of files that stay; all names of the result are above the last of them.
+    """
     before = parse_index_name(kept[-1]) if kept else None
     names = []
     for name in wanted:

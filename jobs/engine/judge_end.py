@@ -10,6 +10,7 @@ from reput.jobs.engine.survey import first_live_record
 from reput.store_format.derived.after_crash import was_durable
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.faults import REASONS, REFUSE, DamageFound, Fault
+from reput.store_format.log.record_rules import record_rules
 
 
 class Crash(NamedTuple):
@@ -21,9 +22,10 @@ class Crash(NamedTuple):
 def judge_end(
     job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None = None
 ) -> tuple[str, list[str]]:
-    """(why the log ends where it does, warnings); DamageFound where live records follow.
+    """(why the log ends where it does, warnings). Raises DamageFound where live records follow.
 
-    crash: of a recovery: what follows a fault and was not durable is what a crash leaves.
+    crash: given by a recovery only. Records behind a fault that were not durable before the crash
+    are then no live ones, but what the crash left.
     """
     linked.firsts = on_damage
     blanks = _judge_blanks(job, linked, on_damage, crash)
@@ -35,8 +37,10 @@ def _lost_by_crash(job: Pipeline, live: int, crash: Crash | None) -> bool:
     """Whether the record at offset `live`, behind a fault, was not durable before the crash."""
     if crash is None:
         return False
-    segment = next(s for s in job.plan.segments if s.start <= live < s.end)
-    return not was_durable(stored_at(job.plan.storage, segment, live), crash.checkpoint)
+    plan = job.plan
+    segment = next(s for s in plan.segments if s.start <= live < s.end)
+    stored = stored_at(plan.storage, segment, live, record_rules(plan.profile))
+    return not was_durable(stored, crash.checkpoint)
 
 
 def _judge_blanks(job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None) -> list[str]:

@@ -36,8 +36,9 @@ class Linked:
     accepted: list[Scanned] = field(default_factory=list)
     end: int = 0
     broke: Break | None = None
-    lost: Lost | None = None  # where damage was passed over: positions are kept for what it took
-    firsts: str = REFUSE  # of a queue's first queueOffset that cannot be one, see reput.udfs.queues
+    lost: Lost | None = None  # what damage took, if it was passed over
+    # What to do where a queue's first queueOffset is impossible, see reput.udfs.queues.
+    firsts: str = REFUSE
     strays: frozenset[int] = frozenset()  # records that are in no queue, by their offsets
 
 
@@ -89,7 +90,8 @@ def link_segment(
     expected = segment.start
     after = min((number + 1) * splits.in_segment, splits.total)
     for split in range(number * splits.in_segment, after):
-        if expected >= splits.stretch(split).end:  # one record, or a BLANK, reaches over all of it
+        # A record or a BLANK that began before this split ends after it: nothing starts in it.
+        if expected >= splits.stretch(split).end:
             continue
         row = scanned[split]
         if row["first"] != expected:
@@ -110,8 +112,10 @@ def _break(splits: Splits, scanned: Mapping[int, Scanned], row: Scanned) -> Brea
 
 
 def _is_zero(row: Scanned) -> bool:
-    """Whether a split has nothing but zeros. Where it begins a segment, which is where a record
-    must stand, its walk began there and found them; elsewhere it found no record at all.
+    """Whether a split has nothing but zeros.
+
+    The walk of a segment's first split begins at the segment's start, whatever stands there, and
+    stops at the zeros. The walk of any other split looks for a first record and finds none.
     """
     begun = row["first"] >= 0 and (row["records"] > 0 or Fault(row["fault"]) != Fault.ZEROS)
     return bool(row["rest_is_zero"] and not begun)

@@ -44,7 +44,10 @@ def log_end_now(storage: Storage, segments: list[Segment], rules: ScanRules) -> 
 
 
 def may_grow(segments: list[Segment], end: int) -> list[Segment]:
-    """The segments, with the times forgotten of those that are written to from `end` on."""
+    """The segments; one that ends after `end` may from now on have any time of change.
+
+    A broker may still write to it, and the job must not take that for another file.
+    """
     return [
         s._replace(state=s.state._replace(mtime=ANY_TIME)) if s.end > end else s for s in segments
     ]

@@ -81,7 +81,7 @@ def past_the_end(
 def _derived(
     storage: Storage, store: str, end: int, differences: list[Difference]
 ) -> Iterator[tuple[str, str]]:
-    """The first queue, and the last index file, that do."""
+    """(path, what is said) of the first queue and the last index file that point past the end."""
     told = [d for d in differences if d.field.endswith(PAST_END)]
     whole = [d for d in differences if d.field == NO_SUCH_FILE]
     for each in told[:1] or whole[:_SHOWN]:

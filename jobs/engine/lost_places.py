@@ -16,7 +16,7 @@ from reput.udfs.staging import Staging
 def place_lost(
     staging: Staging, found: DamageMap, summary: RepairSummary, crc_property: bool, spare_crc: bool
 ) -> dict[int, list[Position]]:
-    """Which lost positions which range keeps: range's offset -> positions, in order of queues.
+    """The lost positions that each range keeps: its offset -> positions, in the order of queues.
 
     spare_crc: where room is short, fillers may do without the `__CRC32#` that others have.
 

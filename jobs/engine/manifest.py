@@ -1,14 +1,15 @@
 """What the manifest beside derived files says of them."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reput.jobs.engine.damage import DamageMap
-from reput.jobs.engine.plan import names_in
-from reput.jobs.engine.verdict import Difference
 from reput.store_format.faults import StoreError
 from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.storage.protocol import Storage
+
+if TYPE_CHECKING:
+    from reput.jobs.engine.damage import DamageMap
+    from reput.jobs.engine.verdict import Difference
 
 
 def read_manifest(storage: Storage, folder: str) -> dict[str, Any]:
@@ -23,9 +24,14 @@ def read_manifest(storage: Storage, folder: str) -> dict[str, Any]:
 
 
 def manifest_differences(
-    against: str, manifest: dict[str, Any], damage: DamageMap | None
-) -> list[Difference]:
-    """Which positions a salvage filled is part of the set: the manifest must say the same."""
+    against: str, manifest: dict[str, Any], damage: "DamageMap | None"
+) -> "list[Difference]":
+    """A difference where a salvaged set's manifest names other lost messages than the log shows.
+
+    The set's queues keep positions for lost messages, so that the two must agree.
+    """
+    from reput.jobs.engine.verdict import Difference  # asks for numba, which a look does not want
+
     told = manifest.get("damage")
     if not told or damage is None:
         return []
@@ -36,6 +42,8 @@ def manifest_differences(
 
 def refuse_unfinished(storage: Storage, against: str) -> None:
     """Raise StoreError where a killed rebuild left files without their manifest."""
+    from reput.jobs.engine.plan import names_in
+
     names = names_in(storage, against)
     if UNFINISHED in names and MANIFEST not in names:
         raise StoreError(f"{against}: holds no whole set: a rebuild began to publish it, no more")

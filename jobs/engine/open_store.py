@@ -1,6 +1,6 @@
 """`open_store`: a store opened for questions, from its files alone: no broker and no Spark."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reput.store_format.fate.answers import DelayedRow, TransactionRow
     from reput.store_format.fate.trace import Event
     from reput.store_format.filter.filters import Filter
+    from reput.store_format.query.counts import Count
     from reput.store_format.query.listing import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.storage.protocol import Storage
 
@@ -60,6 +61,21 @@ class Messages:
 
         rows = (each.row() | ({"body": each.body()} if body else {}) for each in self)
         return messages_table(rows, body)
+
+
+class KeyMessages(Messages):
+    """The messages that were found by many keys."""
+
+    def __init__(
+        self, messages: Iterable[StoredMessage], told: Told, missing: Callable[[], list[str]]
+    ) -> None:
+        super().__init__(messages, told)
+        self._missing = missing
+
+    @property
+    def missing(self) -> list[str]:
+        """The keys that no message has, once the messages are read."""
+        return self._missing()
 
 
 class Rows(list[Row], Generic[Row]):
@@ -127,6 +143,28 @@ class Store:
             begin, end, scan, told,
         )  # fmt: skip
         return Messages(found if most is None else newest(found, most, told), told)
+
+    def query_keys(
+        self,
+        topic: str,
+        keys: Iterable[str],
+        *,
+        begin: int | None = None,
+        end: int | None = None,
+        where: "Filter | None" = None,
+        scan: bool = False,
+    ) -> KeyMessages:
+        """The messages of a topic that have one of these keys, in the log's order, once each.
+
+        It finds what `query` finds key after key, but reads each part of index and log once.
+        """
+        from reput.store_format.query.by_keys import by_keys
+        from reput.store_format.query.wanted_keys import WantedKeys
+
+        told, wanted = self._new_told(), WantedKeys(topic, keys)
+        found = by_keys(self._opened, wanted, begin, end, scan, told)
+        chosen = (each for each in found if where is None or each.wanted_by(where))
+        return KeyMessages(chosen, told, lambda: wanted.missing)
 
     def by_unique_key(
         self,
@@ -283,6 +321,30 @@ class Store:
         told = self._new_told()
         return Rows(delayed_rows(self._opened, everything, told), told)
 
+    def stats(self, by: Sequence[str]) -> "Rows[Count]":
+        """What was put into the log: records, messages, bytes, by topic, hour, group or size, or
+        by several of these. The log is read once.
+        """
+        from reput.store_format.query.config import configured_topics
+        from reput.store_format.query.counts import count
+
+        told, opened = self._new_told(), self._opened
+        batch = [
+            name
+            for name, about in (configured_topics(opened.storage, opened.path, told) or {}).items()
+            if isinstance(about, dict)
+            and (about.get("attributes") or {}).get("queue.type") == "BatchCQ"
+        ]
+        start = opened.log.start
+        told.to_scan = opened.log.end - start
+
+        def watch(at: int) -> None:
+            told.scanned = at - start
+
+        with told.watching():
+            rows = count(opened.log, by, opened.profile.split_properties, batch, watch, told.note)
+        return Rows(rows, told)
+
     def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":
         """The steps of one message's life, by the client's id or the broker's.
 
@@ -329,17 +391,23 @@ def open_store(
     comes. Raises StoreError, SettingError, UnknownRelease, OSError.
     """
     storage = storage or storage_for(path)
+
+    def new_told() -> Told:
+        return told_with(progress, tell)
+
+    told = new_told()
+    opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, told)
+    return Store(opened, told.notes, new_told)
+
+
+def told_with(progress: Progress | None, tell: Callable[[str], Any] | None) -> Told:
+    """What is told of one question: progress of reading the log, and notes as they come."""
     shown = progress or Progress()
 
     def watch(told: Told) -> AbstractContextManager[None]:
         return shown.stage("log", lambda: _done(told))
 
-    def new_told() -> Told:
-        return Told(tell or (lambda _: None), watch)
-
-    told = new_told()
-    opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, told)
-    return Store(opened, told.notes, new_told)
+    return Told(tell or (lambda _: None), watch)
 
 
 def _done(told: Told) -> Done:

@@ -22,7 +22,7 @@ def local_store(path: str) -> str:
     """The path of a store that can be appended to. Raises StoreError where it is not local."""
     storage = storage_for(path)
     if not isinstance(storage, LocalStorage):
-        raise StoreError(f"{path}: append writes to a local store")
+        raise StoreError(f"{path}: only a local store can be written to")
     return storage.resolve(path)
 
 
@@ -32,19 +32,21 @@ def open_writer(
     rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
     dispatches: bool = True,
+    prepare_ahead: bool = False,
     warnings: list[str] | None = None,
 ) -> CommitLogWriter:
     """Open a local store for appending; `with` closes it as a clean stop does.
 
     rocketmq: None where the store's files are to tell it. settings: by RocketMQ's names, as text;
     what they do not say is told by the store's files, or by a broker's configuration with them.
-    dispatches: also write ConsumeQueue and Index; warnings: gets what a broker would do and the
-    writer does not. Recovers the store first where it was not closed. Raises SettingError,
-    UnknownRelease, StoreError (StoreInUse where a broker has it), OSError.
+    dispatches: also write ConsumeQueue and Index; prepare_ahead: make each segment while the one
+    before it is filled; warnings: gets what a broker would do and the writer does not. Recovers the
+    store first where it was not closed. Raises SettingError, UnknownRelease, StoreError (StoreInUse
+    where a broker has it), OSError.
     """
     told = [] if warnings is None else warnings
     path = local_store(store)
-    rules = profile(rocketmq or _told_release(path, settings or {}))
+    rules = profile(rocketmq or told_release(path, settings or {}))
     given = {**_found(path, told), **(settings or {})} if os.path.isdir(path) else settings or {}
     parsed = writer_settings_from(given, release=rules.release)
     told += setting_warnings(given, rules.release, "append")
@@ -56,10 +58,11 @@ def open_writer(
         host=parsed.store_host,
         batch_topics=_batch_topics(path, told),
         dispatches=dispatches,
+        prepare_ahead=prepare_ahead,
     )
 
 
-def _told_release(store: str, settings: Mapping[str, str]) -> str:
+def told_release(store: str, settings: Mapping[str, str]) -> str:
     """The release whose records stand in a store. Raises UnknownRelease where it does not tell."""
     return tell(LocalStorage(), store, None, settings, writes=True).release
 

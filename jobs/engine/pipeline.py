@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.link import Linked, Rescan, Scanned, SegmentWalk, link, link_segment
 from reput.jobs.engine.plan import Plan
-from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.publish import Built
+from reput.jobs.engine.stages import Stages
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
+from reput.store_format.derived.index_shape import file_bytes
+from reput.store_format.derived.queue_entries import is_batch
 from reput.udfs.damage import MAPPED, MapSegments
 from reput.udfs.gaps import GAP, FindGaps, queue_gaps
 from reput.udfs.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
@@ -34,7 +37,7 @@ from reput.udfs.queues import (
 )
 from reput.udfs.scan import ScanSplits
 from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED
-from reput.udfs.staging import RUNS, Staging, is_derived_file, past_of, records_in, split_of
+from reput.udfs.staging import Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,8 +75,8 @@ class Pipeline:
         progress: Progress,
     ) -> None:
         self.spark, self.plan, self.staging = spark, plan, staging
-        self.cores, self.cut, self.progress = cores, cut, progress
-        self._finished: dict[str, int] = {}  # .runs files seen, with their records
+        self.cores, self.cut = cores, cut
+        self.stages = Stages(spark, plan, staging, progress)
         self.rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
 
     def check_every_crc(self) -> None:
@@ -140,14 +143,13 @@ class Pipeline:
             self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, firsts
         )
         rows = run_in_tasks(self._ids(len(numbers)), task, SCANNED)
-        with self.progress.stage("scanned", self._scanned):
+        with self.stages.scanned():
             scanned.update((row["split"], row) for row in collect(rows))
 
     def map_segments(self, task: MapSegments) -> list[Scanned]:
         """Scan damaged segments past their damage; one MAPPED row each."""
         frame = run_in_tasks(self._ids(len(task.segments)), task, MAPPED)
-        total = len(task.segments) * self.plan.splits.segment_bytes
-        with self.progress.stage("looked past damage", lambda: self._past_damage(total)):
+        with self.stages.past_damage(len(task.segments)):
             return collect(frame)
 
     def find_gaps(self, linked: Linked, most: int, lines: bool) -> list[dict[str, Any]]:
@@ -155,13 +157,14 @@ class Pipeline:
         old = OldQueues(self.plan.storage, self.plan.store) if self.plan.has_queues else None
         files, lost = self._queue_files(linked), linked.lost or NOTHING_LOST
         task = FindGaps(files, lost, most, lines, old)
-        with self.progress.stage("asked what is missing", lambda: Done(None, "queues")):
+        messages = sum(row["records"] for row in linked.accepted)
+        with self.stages.by_tasks("asked what is missing", messages, "messages"):
             return collect(run_in_tasks(self._runs_by_queue(linked), task, GAP))
 
     def find_kept_out(self, task: FindKeptOut) -> list[dict[str, Any]]:
         """KEPT_OUT rows: records that no queue takes though one misses them."""
         frame = run_in_tasks(self._ids(len(task.segments)), task, KEPT_OUT)
-        with self.progress.stage("asked what is missing", lambda: Done(None, "segments")):
+        with self.stages.by_tasks("asked what is missing", len(task.segments), "segments"):
             return collect(frame)
 
     def build(self, linked: Linked, before: PutsBefore = NO_PUTS) -> list[Built]:
@@ -170,13 +173,16 @@ class Pipeline:
         before: puts of expired messages with which the first index file begins.
         """
         frames = [self.queue_frame(linked)]
+        index_bytes = 0
         if self.plan.settings.builds_index:
             index = index_files(self.plan, self.staging, linked, self._ranges(linked), before)
             files = index_file_count(self.plan, linked, before.puts)
             if files:
                 frames.insert(0, self._index_frame(index, files))
+                settings = self.plan.settings
+                index_bytes = files * file_bytes(settings.max_hash_slot_num, settings.max_index_num)
         frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        with self.progress.stage("built", self._built):
+        with self.stages.built(linked, index_bytes):
             return collect(frame)
 
     def runs_frame(self, linked: Linked) -> "DataFrame":
@@ -215,7 +221,7 @@ class Pipeline:
 
     def queue_bytes(self, folder: str) -> int:
         """Bytes of a file in this queue's folder."""
-        batch = folder.startswith("batch")
+        batch = is_batch(folder)
         settings = self.plan.settings
         configured = (
             settings.mapper_file_size_batch_consume_queue
@@ -234,7 +240,7 @@ class Pipeline:
         return run_in_tasks(chained, MergeRanges(index), BUILT)
 
     def _ranges(self, linked: Linked) -> int:
-        """Slot ranges a file: one where there are files enough for all cores."""
+        """In how many slot ranges each index file is built: in one if every core has a file."""
         if self.cut.index_ranges:
             return self.cut.index_ranges
         files = index_file_count(self.plan, linked)
@@ -248,36 +254,6 @@ class Pipeline:
     def _ids(self, count: int, partitions: int | None = None) -> "DataFrame":
         """Rows 0 .. count - 1 in the column `id`, each in a partition of its own if it can be."""
         return self.spark.range(0, count, 1, max(1, min(count, partitions or count)))
-
-    def _staged(self) -> list[str]:
-        """What is there now; a look must not fail the job, and S3 has no empty folders."""
-        try:
-            return [listed.name for listed in self.staging.storage.list(self.staging.folder)]
-        except OSError:
-            return []
-
-    def _scanned(self) -> Done:
-        """How much of the log has been scanned, told by the run files that are finished."""
-        for name in self._staged():
-            if name.endswith(RUNS) and name not in self._finished:
-                records = records_in(self.staging, name)
-                if records is not None:
-                    self._finished[name] = records
-        splits = {split_of(name) for name in self._finished}
-        total = self.plan.log_bytes
-        done = min(len(splits) * self.plan.splits.split_bytes, total)
-        messages = sum(self._finished.values())
-        return Done(done / total, f"{done:,} of {total:,} bytes, {messages:,} messages")
-
-    def _past_damage(self, total: int) -> Done:
-        """How much of the damaged segments has been looked at; it moves within each of them."""
-        done, ranges = past_of(self._staged())
-        text = f"{done:,} of {total:,} bytes of damaged segments, {ranges:,} ranges"
-        return Done(min(done / total, 1.0), text)
-
-    def _built(self) -> Done:
-        files = sum(is_derived_file(name) for name in self._staged())
-        return Done(None, f"{files:,} files written")
 
 
 def index_files(
@@ -301,9 +277,10 @@ def index_files(
 
 
 def index_file_count(plan: Plan, linked: Linked, before: int = 0) -> int:
-    """Index files of the log. Opening is lazy and by message, with or without keys.
+    """How many index files the log makes.
 
-    (IndexService.retryGetAndCreateIndexFile, called before a message's keys are looked at.)
+    RocketMQ makes the next file when a message comes and the last file is full, before it looks
+    whether the message has keys (IndexService.retryGetAndCreateIndexFile).
     """
     puts: int = before + sum(row["index_puts"] for row in linked.accepted)
     last_record = max((row["last_record"] for row in linked.accepted), default=-1)

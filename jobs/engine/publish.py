@@ -64,13 +64,13 @@ def unnamed(built: Iterable[Built], queue_bytes: Any) -> list[str]:
 
 
 def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:
-    """Names for index files of these begin times; a clock may have said anything."""
+    """Names for index files with these begin times, which may be any numbers: clocks go wrong."""
     times: list[int] = []
     for begin in begins:
         if start_name is not None:
             begin = times[-1] + 1 if times else parse_index_name(start_name)
         times.append(next_index_time(begin, times[-1] if times else None))
-    # One time at the end of what a name can say must leave room for the files after it.
+    # A time near the last one that a name can say must leave times for the files after it.
     for after, place in enumerate(reversed(range(len(times)))):
         times[place] = min(times[place], LAST_INDEX_TIME - after)
     return [index_name(time) for time in times]
@@ -85,7 +85,8 @@ def publish(
     for below in dict.fromkeys(row["folder"] for row in built):
         storage.make_folders(f"{target}/{below}")
     storage.move_all((staging.path(row["name"]), f"{target}/{row['path']}") for row in built)
-    if not isinstance(storage, ManifestLast):  # or it would be made durable with the set
+    # What is left in staging is removed first; else it would be made durable with the set.
+    if not isinstance(storage, ManifestLast):
         for listed in storage.list(staging.folder):
             if listed.state is not None:
                 storage.remove(staging.path(listed.name))

@@ -87,7 +87,7 @@ def _flushed(old: Checkpoint | None, log_end: int) -> int:
 
 
 def change(held: HeldStore, recovery: Recovery) -> None:
-    """Change the store; nothing has been before. Raises StoreInUse, StoreChanged, OSError."""
+    """Make the change, the first one to the store. Raises StoreInUse, StoreChanged, OSError."""
     plan, files = recovery.plan, held.files
     held.changed = True
     if held.lock_at_last():

@@ -73,8 +73,10 @@ def _queues(compared: _Compared) -> Renewal:
 
 
 def _refuse_expired(compared: _Compared, path: str) -> None:
-    """What is wrong with entries of expired messages no log can mend; their queue's next
-    positions may stand in them alone.
+    """Raise StoreError where a file that has to go holds entries of expired messages.
+
+    The log does not have these messages any more, and perhaps nothing but these entries says what
+    their queue's next position is.
     """
     if not path.startswith(f"{CONSUME_QUEUE}/"):
         return
@@ -87,7 +89,10 @@ def _refuse_expired(compared: _Compared, path: str) -> None:
 
 
 def _renewed(compared: _Compared, queues: dict[str, Built]) -> set[str]:
-    """Batch queues to be written as a whole: after expiry ours stand at other places."""
+    """The batch queues that must be written whole.
+
+    Where messages have expired, the entries that we derive stand at other places in the files.
+    """
     if not compared.log_start:
         return set()
     folders = {row["folder"] for row in queues.values()}
@@ -96,9 +101,9 @@ def _renewed(compared: _Compared, queues: dict[str, Built]) -> set[str]:
 
 
 def _index(compared: _Compared) -> Renewal:
-    """Index files from the first wrong one on: each file's numbers go on from the one before.
+    """The index files from the first wrong one on, since each depends on the one before it.
 
-    Those that hold expired messages only stay.
+    Files that only hold expired messages stay.
     """
     verdict = compared.verdict
     rows = [row for row in verdict.named if row["folder"] == INDEX]

@@ -9,7 +9,6 @@ from reput.jobs.engine.damage import DamageMap, segment_of
 from reput.jobs.engine.lost_places import place_lost
 from reput.jobs.engine.pipeline import Pipeline
 from reput.jobs.engine.plan import Plan
-from reput.jobs.engine.progress import Done
 from reput.jobs.engine.repair_summary import DAMAGED, RepairSummary
 from reput.jobs.engine.summary import OutputFile
 from reput.store_format.damage.filler import Position
@@ -34,7 +33,7 @@ def repair_segments(
     lost = place_lost(job.staging, found, summary, crc_property, spare_crc)
     task = _task(job, found, lost, crc_property)
     ids = job.spark.range(0, len(task.segments), 1, len(task.segments))
-    with job.progress.stage("copied", lambda: Done(None, "segments")):
+    with job.stages.by_tasks("copied", job.plan.log_bytes, "bytes"):
         rows = collect(run_in_tasks(ids, task, REPAIRED))
     return sorted(rows, key=lambda row: row["start"])
 

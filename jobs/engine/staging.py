@@ -54,8 +54,10 @@ def beside(storage: Storage, output: str) -> tuple[str, str]:
 
 
 def places(storage: Storage, output: str) -> list[tuple[str, str]]:
-    """(folder, prefix of names in it) of all staging for an output: also beside the folders above
-    it, from when they were missing. Where a job would begin its own now is the first.
+    """(folder, prefix of names in it) of all places where jobs for this output may have staged.
+
+    The first one is where a job would stage now. The others are beside the folders above: jobs
+    staged there while those folders were missing (see `beside`).
     """
     found = [beside(storage, output)]
     if isinstance(storage, ManifestLast):
@@ -78,7 +80,7 @@ def leftovers(storage: Storage, output: str) -> list[str]:
 
 
 def remove_leftovers(storage: Storage, output: str, inputs: Iterable[Input] = ()) -> list[str]:
-    """Remove them; says which. Raises OverlapsInput where one of them holds an input."""
+    """Remove the leftovers; returns their paths. Raises OverlapsInput where one holds an input."""
     removed = leftovers(storage, output)
     for folder in removed:
         refuse_overlap(storage, folder, inputs)

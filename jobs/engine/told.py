@@ -243,7 +243,7 @@ class _Telling:
             self._size(name, value, "by their length and first entry")
 
     def _doubt(self, index_end: int) -> None:
-        """One segment alone may be a part of a larger one, where the index knows messages after."""
+        """Warn if the log's only segment is a part of one: the index has messages after its end."""
         if len(self.segments) == 1 and SEGMENT in self.said and index_end >= self.segments[0].end:
             only = self.segments[0]
             self.torn = (
@@ -253,7 +253,7 @@ class _Telling:
             self.warnings.append(self.torn)
 
     def _index_without_entries(self, length: int, pair: dict[str, int]) -> None:
-        """No entry tells slots and entries: the defaults or what is given, if that fits."""
+        """Take the given or default sizes for index files without any entry, if they fit."""
         if SLOTS in self.given and ENTRIES in self.given:
             return
         if file_bytes(pair[SLOTS], pair[ENTRIES]) == length:

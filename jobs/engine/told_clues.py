@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from reput.store_format.derive.rules import record_rules
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.derived.index_reader import IndexEntry, IndexFileReader, key_hash
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
 from reput.store_format.layouts import MAGIC_V2, SYS_TRANSACTION_ROLLBACK
 from reput.store_format.log.reader import LogReader, Record
+from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG, INDEX
@@ -26,7 +26,8 @@ from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
 _TOPICS = f"{CONFIG}/topics.json"
-_ENTRIES_MOST = 256  # of an index file, from its end: what the releases differ in is in each
+# So many entries at the end of an index file are read: any few show how the releases differ.
+_ENTRIES_MOST = 256
 _FOLDERS = (  # in a store's root, and the first release that makes them
     ("timerwheel", "5.0.0"),
     ("timerlog", "5.0.0"),
@@ -137,13 +138,14 @@ def _of_the_count(file: IndexFileReader, entries: Sequence[IndexEntry]) -> Itera
 def _of_the_keys(
     log: LogReader, entries: Sequence[IndexEntry], whole_first: bool
 ) -> Iterator[Clue]:
-    """Whether the keys of a message with tags have one for them (IndexService.buildIndex)."""
+    """Clues by whether a message with tags has an index key for them (IndexService.buildIndex)."""
     messages = [
         (place, [entry.key_hash for entry in group])
         for place, group in groupby(entries, lambda entry: entry.physical_offset)
     ]
     long_topic = tags = None
-    # of the first one some keys may be left out here, of the last one in the file
+    # `entries` may begin in the middle of a message's keys, and the file may end in the middle of
+    # another's: neither of the two messages tells anything.
     for place, hashes in messages[0 if whole_first else 1 : -1] or messages:
         try:
             record = log.record_at(place)
@@ -161,7 +163,7 @@ def _of_the_keys(
 
 
 def _has_tags(record: Record, hashes: list[int]) -> bool | None:
-    """Whether these keys of a message end with that of its tags; None where that is not plain."""
+    """Whether the last of a message's key hashes is that of its tags; None if that is unclear."""
     properties = parse_properties(record.properties)
     tags = properties.get("TAGS")
     if not tags or record.transaction == SYS_TRANSACTION_ROLLBACK:

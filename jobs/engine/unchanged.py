@@ -7,7 +7,7 @@ from reput.store_format.faults import StoreChanged
 def check_unchanged(plan: Plan) -> None:
     """Raise StoreChanged where a segment is not what it was when the plan was made.
 
-    By listing its folder again: one request for many, where a file system is asked by requests.
+    Their folders are listed again: on a remote file system one request then tells of many files.
     """
     folders = dict.fromkeys(segment.path.rpartition("/")[0] for segment in plan.segments)
     now = {f"{folder}/{name}": state

@@ -195,7 +195,10 @@ class _Judging:
             self.again_from, self.growing, self.job.plan.profile.count_every_put,
         )  # fmt: skip
         frame = self.spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
-        for row in collect(run_in_tasks(frame.repartition(self.job.cores * 4), task, DIFFERENCE)):
+        used = sum(pair["used"] for pair in pairs)
+        with self.job.stages.by_tasks("compared", used, "bytes"):
+            rows = collect(run_in_tasks(frame.repartition(self.job.cores * 4), task, DIFFERENCE))
+        for row in rows:
             found = verdict.behind if row.pop("behind") else verdict.differences
             found.append(Difference(**row))
 

@@ -52,8 +52,8 @@ _OPENED = (
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )
-FLAGS = (
-    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+_GONE_IN_25 = "java.base/sun.security.action"  # to open what is not there is warned of
+_FLAGS = (
     "-XX:+IgnoreUnrecognizedVMOptions",  # the next two are newer than Java 17
     "--enable-native-access=ALL-UNNAMED",
     "--sun-misc-unsafe-memory-access=allow",
@@ -67,10 +67,17 @@ FLAGS = (
     "-XX:MetaspaceSize=256m",
     "-XX:-UsePerfData",
 )
+
 # Spark's machine learning registers its functions with each session, by Scala's reflection: 0.6 s.
 _UNUSED_JAR = "spark-mllib_"
 _END_SECONDS = 5.0  # for a killed process to be gone
 _DEATH_SECONDS = 1.0  # between a broken connection and the end of the process that had it
+
+
+def jvm_flags(version: int) -> tuple[str, ...]:
+    """What a session's JVM of a Java version is started with, besides its memory and archive."""
+    opened = [each for each in _OPENED if version < 25 or each != _GONE_IN_25]
+    return (*(f"--add-opens={package}=ALL-UNNAMED" for package in opened), *_FLAGS)
 
 
 class SparkFailed(Exception):
@@ -87,7 +94,8 @@ class LocalJvm:
         self.folder = Path(folder)
         self._has_log = conf.get("spark.eventLog.enabled") == "true"
         self._connection = self.folder / "connection"
-        command = [str(java.home / "bin" / "java"), "-cp", class_path(spark), *FLAGS, *flags]
+        command = [str(java.home / "bin" / "java"), "-cp", class_path(spark)]
+        command += [*jvm_flags(java.version), *flags]
         command += [
             f"-Xmx{memory}",
             f"-Djava.io.tmpdir={self.folder}",

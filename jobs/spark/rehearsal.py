@@ -1,6 +1,7 @@
 """Makes the class-data archive from a session that runs what the jobs run.
 
-`python -m reput.jobs.spark.rehearsal` prints where it is (`make env` calls it).
+`python -m reput.jobs.spark.rehearsal` prints where it is (`make env` calls it). With
+`--background` it gives way to all other work, and to another that makes it already.
 """
 
 import os
@@ -15,11 +16,14 @@ from reput.jobs.spark.archive import (
     archive_path,
     forget,
     is_impossible,
-    is_whole,
+    is_unharmed,
     keep,
+    making,
     note_impossible,
 )
 from reput.jobs.spark.java import Java, find_java_home
+from reput.jobs.spark.jvm import class_path, jvm_flags, pyspark_folder
+from reput.jobs.spark.prepare import BACKGROUND
 from reput.jobs.spark.session import local_jvm_session
 
 if TYPE_CHECKING:
@@ -27,35 +31,54 @@ if TYPE_CHECKING:
 
 # Archives of other Java or PySpark versions, and of folders that are gone.
 _KEEP_ARCHIVES = 4
+_NICE = 15
 
 
-def make_archive() -> Path | None:
+def make_archive(wait: bool = True) -> Path | None:
     """Make the class-data archive from a session's run, if it is not there; None if it can't be.
 
-    One that was cut is made anew.
+    One that was cut, or whose bytes are others by now, is made anew. wait: for another process that
+    makes it; else that is left to do so.
     """
     java = find_java_home()
     archive = archive_path(java)
-    if archive is None:
+    if archive is None or is_impossible(archive):
         return None
-    if is_whole(archive):
-        return archive
-    if is_impossible(archive):
-        return None
+    with making(archive, wait) as ours:
+        if not ours:
+            return None
+        if not is_unharmed(archive):
+            _make(java, archive)
+    return None if is_impossible(archive) else archive
+
+
+def _make(java: Java, archive: Path) -> None:
+    sys.stderr.write("reput: preparing quick starts (some 20 s)\n")
     _make_base_archive(java)
-    # Two makers may run at once, or be killed: each writes its own file, complete ones only
-    # take the name.
+    # It may be killed: only what is complete, and what Java takes, takes the name.
     unfinished = archive.with_name(f"{archive.stem}.{os.getpid()}.tmp")
     flags = (f"-XX:ArchiveClassesAtExit={unfinished}", "-Xlog:disable")
     with local_jvm_session("local[2]", flags=flags) as (spark, jvm):
         rehearse(spark)
         jvm.finish()
-    if not unfinished.exists():
+    if unfinished.exists() and _is_taken(java, unfinished):
+        keep(unfinished, archive)
+        _forget_old_archives(archive.parent)
+    else:
+        unfinished.unlink(missing_ok=True)
         note_impossible(archive)
-        return None
-    keep(unfinished, archive)
-    _forget_old_archives(archive.parent)
-    return archive
+
+
+def _is_taken(java: Java, archive: Path) -> bool:
+    """Whether a JVM that is as a session's maps the archive: -Xshare:on fails where it does not."""
+    command = [str(java.home / "bin" / "java"), "-cp", class_path(pyspark_folder())]
+    command += [
+        *jvm_flags(java.version),
+        f"-XX:SharedArchiveFile={archive}",
+        "-Xshare:on",
+        "-version",
+    ]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def rehearse(spark: "SparkSession") -> None:
@@ -102,7 +125,10 @@ def _hours_old(path: Path) -> float:
 
 
 if __name__ == "__main__":
-    made = make_archive()
+    background = sys.argv[1:] == [BACKGROUND]
+    if background:
+        os.nice(_NICE)
+    made = make_archive(wait=not background)
     if made is None:
         sys.exit("no class-data archive was made here")
     sys.stdout.write(f"{made}\n")

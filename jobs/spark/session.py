@@ -13,6 +13,7 @@ from reput.jobs.spark.archive import archive_flags, archive_path, is_impossible
 from reput.jobs.spark.java import find_java_home
 from reput.jobs.spark.jvm import LocalJvm, SparkFailed, python_environment
 from reput.jobs.spark.masters import check_reachable
+from reput.jobs.spark.prepare import prepare_next_start, tell_of_first_run
 from reput.jobs.spark.session_folder import make_session_folder, remove_session_folder
 from reput.jobs.spark.signals import ended_first, handlers_kept
 
@@ -89,17 +90,21 @@ def _failures_in_words() -> Iterator[None]:
 def local_session(
     master: str = "local[*]", memory: str = "1g", settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Yield a session on this machine, quick to start and silent; `settings` go over ours."""
+    """Yield a session on this machine, quick to start and silent; `settings` go over ours.
+
+    One that started slowly, for lack of a class-data archive, has it made when all went well.
+    """
     if os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR"):
         with _plain_session(master, memory, settings) as spark:
             yield spark
         return
     archive = archive_path(find_java_home())
     flags = archive_flags(archive)
-    if archive is not None and not flags and sys.stderr.isatty() and not is_impossible(archive):
-        sys.stderr.write("reput: `reput warm` would make each start take half as long\n")
+    tell_of_first_run()
     with local_jvm_session(master, memory, settings, flags) as (spark, _):
         yield spark
+    if archive is not None and not flags and not is_impossible(archive):
+        prepare_next_start()
 
 
 @contextmanager

@@ -120,7 +120,10 @@ def check_no_links(files: Files, path: str) -> None:
 
 
 def check_kept(files: Files, store: str) -> None:
-    """Raise StoreError where what has the kept set's name, and would go, is no kept set of ours."""
+    """Raise StoreError if something else than a kept set of ours has the kept set's name.
+
+    What has that name is removed when an install replaces the kept set.
+    """
     kept = kept_name(store)
     if not files.exists(kept):
         return

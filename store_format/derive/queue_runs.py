@@ -24,7 +24,7 @@ from reput.store_format.layouts import (
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
-# Values in place of a position. No queue reaches them, although `begin` may give others below zero.
+# They stand where a position would. No position has these values; some are below zero (`begin`).
 NO_POSITION = -(1 << 63)  # the entry is skipped: its queueOffset is below the next position
 REPEATED = NO_POSITION + 1  # the entry is skipped: the queue has its message already
 

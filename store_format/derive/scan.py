@@ -138,7 +138,8 @@ class Buffers:
             np.zeros(3, np.int64),
         )
         self.places = np.empty((len(NAMES), 2), np.int64)
-        self.emptied = 0  # how often; whoever reads the buffers sees by it that they were emptied
+        # How often the buffers were emptied: whoever reads them sees by it that they were.
+        self.emptied = 0
 
     def empty(self) -> None:
         """Forget what was put in, also by a scan that was given up."""

@@ -6,7 +6,7 @@ so a hit may belong to another key with the same hash; only the message's record
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.names import INDEX, parse_index_name
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.protocol import FileState, Reader, Storage
+from reput.store_format.storage.protocol import Bytes, FileState, Reader, Storage
 
 MOST_HITS = 64  # maxMsgsNumBatch: a broker returns no more for a query
 
@@ -43,8 +43,8 @@ class IndexHeader(NamedTuple):
     end_timestamp: int
     begin_offset: int
     end_offset: int
-    slots_used: int  # up to 4.7.0: puts
-    next_entry: int  # indexCount: its number; a file without entries may have 0 or 1
+    slots_used: int  # hashSlotCount: slots in use; up to 4.7.0 the number of all entries
+    next_entry: int  # indexCount: the next entry's number; 0 or 1 in a file without entries
 
     @property
     def entries(self) -> int:
@@ -89,6 +89,17 @@ def key_hash(topic: str, key: str) -> int:
     return 0 if hashed == -(1 << 31) else abs(hashed)
 
 
+def may_lie_within(number: Any, time: Any, begin: int | None, end: int | None) -> Any:
+    """Whether the message of an entry may be stored in [begin, end], milliseconds.
+
+    number, time: the entry's, or arrays for many. It counts if the second of its message may lie
+    within. A file's first entry always counts: its time is measured against the file before.
+    """
+    late_enough = begin is None or time + 999 >= begin
+    early_enough = end is None or time <= end
+    return (number == 1) | (late_enough & early_enough)
+
+
 class IndexFileReader:
     """One index file of `slots` slots and room for `most` entries, with the unused first one."""
 
@@ -128,6 +139,14 @@ class IndexFileReader:
             raise BadIndex(self.path, at, "entry", number, f"not in 1..{self.most - 1}")
         raw = self._bytes(self._entry_at(number), INDEX_ENTRY_BYTES)
         return IndexEntry(number, *np.frombuffer(raw, INDEX_ENTRY)[0].item())
+
+    def read_slots(self, number: int, buffer: Bytes) -> None:
+        """Fill the buffer with the slots from `number` on (INDEX_SLOT)."""
+        self._reader.read_into(self._slot_at(number), buffer)
+
+    def read_entries(self, number: int, buffer: Bytes) -> None:
+        """Fill the buffer with the entries from `number` on (INDEX_ENTRY)."""
+        self._reader.read_into(self._entry_at(number), buffer)
 
     def chain(self, hashed: int) -> Iterator[IndexEntry]:
         """The entries in the slot of a keyHash, newest to oldest, with those of other keys.
@@ -240,8 +259,7 @@ class IndexReader:
     ) -> Iterator[Hit]:
         """Every hit in all files, newest to oldest, without a broker's limits.
 
-        begin, end: milliseconds. An entry counts if the second of its message may lie within. A
-        file's first entry always counts, because its time is measured against the file before.
+        begin, end: milliseconds; see `may_lie_within`.
         """
         hashed = key_hash(topic, key)
         for number in range(len(self.files)):
@@ -250,7 +268,5 @@ class IndexReader:
                     if entry.key_hash != hashed:
                         continue
                     time = file.timestamp(entry)
-                    early = begin is not None and time + 999 < begin
-                    late = end is not None and time > end
-                    if entry.number == 1 or not (early or late):
+                    if may_lie_within(entry.number, time, begin, end):
                         yield Hit(entry.physical_offset, time, file.path)

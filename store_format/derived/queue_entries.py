@@ -54,7 +54,7 @@ def is_used(entries: Any) -> Any:
 
 
 def is_message(entries: Any) -> Any:
-    """Bool an entry: RocketMQ's readers take it; they end at the first that is none."""
+    """One bool for each entry: RocketMQ's readers take it. They stop at the first other one."""
     return entries["size"] > 0
 
 

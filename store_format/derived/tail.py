@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from reput.store_format.derived.index_reader import IndexHeader, IndexReader
 from reput.store_format.derived.queue_reader import QueueReader
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_folder
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.protocol import Storage
 
@@ -19,6 +19,8 @@ class QueueTail(NamedTuple):
     next_position: int  # of the next entry
     greatest_offset: int  # where its last entry's record starts
     end: int  # and where that record ends
+    tags_code: int = 0  # of the last entry
+    entries_end: int = 0  # where its next entry goes, in entries; of a batch queue no position
 
 
 class IndexTail(NamedTuple):
@@ -34,6 +36,11 @@ class Tail(NamedTuple):
 
     queues: list[QueueTail]
     newest_index: IndexTail | None
+
+    @property
+    def end(self) -> int:
+        """Where the last record ends that any queue has; -1 where there is no entry."""
+        return max((queue.end for queue in self.queues), default=-1)
 
     @property
     def greatest_offset(self) -> int:
@@ -54,14 +61,17 @@ def queue_tails(storage: Storage, store: str) -> Iterator[QueueTail]:
     for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
         for topic in _folders(storage, f"{store}/{folder}"):
             for queue_id in _folders(storage, f"{store}/{folder}/{topic}"):
-                if queue_id.isdigit():
+                if is_queue_folder(queue_id):
                     queue = QueueReader(storage, f"{store}/{folder}/{topic}/{queue_id}", batch)
-                    last, end = queue.last(), queue.maximum()
+                    last = queue.last()
                     if last is None:
-                        yield QueueTail(topic, int(queue_id), batch, end, -1, -1)
+                        yield QueueTail(topic, int(queue_id), batch, 0, -1, -1)
                         continue
                     place = last.physical_offset
-                    yield QueueTail(topic, int(queue_id), batch, end, place, place + last.size)
+                    yield QueueTail(
+                        topic, int(queue_id), batch, last.position + last.messages, place,
+                        place + last.size, last.tags_code, queue.entries_end(),
+                    )  # fmt: skip
 
 
 def index_tail(storage: Storage, store: str, settings: Settings) -> IndexTail | None:

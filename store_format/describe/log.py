@@ -209,7 +209,7 @@ class _Segment:
 
 
 def _by_place(queue_puts: Any, index_puts: Any) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Of each record by its place: the tagsCode, and the key hashes in order."""
+    """Two mappings from a record's physical offset: to its tagsCode, and to its key hashes."""
     tags: dict[int, int] = {}
     for place, code in queue_puts[["physicalOffset", "tagsCode"]].tolist():
         tags.setdefault(place, code)

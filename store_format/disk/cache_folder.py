@@ -6,6 +6,7 @@ command can say which it is before it begins.
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -14,6 +15,11 @@ from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 from reput.store_format.disk.private import private_folder
+
+_PACKAGE = "reput.store_format"
+# Wherever in a module it stands, over several lines too; in a comment it does no harm.
+_IMPORT = re.compile(rb"reput\.store_format([.\w]*)(?: import (\([^)]*\)|[^\n]*))?")
+_NAME = re.compile(rb"\w+")
 
 
 class CacheFolder(NamedTuple):
@@ -34,7 +40,7 @@ def cache_folder() -> CacheFolder:
     refused = []
     for root in filter(None, roots):
         try:
-            path = private_folder(os.path.join(root, "kernels", sources_hash()))
+            path = private_folder(os.path.join(root, "kernels"))
         except OSError as error:
             refused.append(str(error))
         else:
@@ -42,19 +48,50 @@ def cache_folder() -> CacheFolder:
     return CacheFolder(None, tuple(refused))
 
 
-def sources_hash() -> str:
-    """A hash of the package's modules, in all its folders; works from a zip as well."""
+def source_key(module: str) -> str:
+    """A hash of a module of `store_format` and of all modules there that it imports, at whatever
+    distance: what its kernels are compiled from. Raises KeyError for another module.
+    """
+    seen, left = {module}, [module]
+    while left:
+        more = _imports(left.pop()) - seen
+        seen |= more
+        left.extend(more)
     digest = hashlib.sha256()
-    for name, source in sorted(_modules(resources.files("reput.store_format"), "")):
-        digest.update(f"{name} {len(source)}\n".encode() + source)
+    for name in sorted(seen):
+        digest.update(f"{name} {len(_source(name))}\n".encode() + _source(name))
     return digest.hexdigest()[:16]
 
 
-def _modules(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
-    """Each module below a folder: its path from there, and its source."""
+@cache
+def _imports(module: str) -> frozenset[str]:
+    """The modules of the package that a module names."""
+    known, found = _modules().keys(), set()
+    for below, names in _IMPORT.findall(_source(module)):
+        imported = _PACKAGE + below.decode()
+        inner = {f"{imported}.{name.decode()}" for name in _NAME.findall(names)}
+        found |= inner & known
+        if not inner <= known or not inner:
+            found.add(imported)
+    return frozenset(found & known)
+
+
+@cache
+def _source(module: str) -> bytes:
+    return _modules()[module].read_bytes()
+
+
+@cache
+def _modules() -> dict[str, Traversable]:
+    """The file of each module of the package by its full name; works from a zip as well."""
+    return dict(_below(resources.files(_PACKAGE), _PACKAGE))
+
+
+def _below(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
     for found in folder.iterdir():
-        name = f"{above}{found.name}"
-        if found.name.endswith(".py"):
-            yield name, found.read_bytes()
+        if found.name == "__init__.py":
+            yield name, found
+        elif found.name.endswith(".py"):
+            yield f"{name}.{found.name.removesuffix('.py')}", found
         elif found.name != "__pycache__" and found.is_dir():
-            yield from _modules(found, f"{name}/")
+            yield from _below(found, f"{name}.{found.name}")

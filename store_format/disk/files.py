@@ -16,6 +16,7 @@ What they assume of a disk (docs/writer.md has more):
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import stat
 from collections.abc import Callable
@@ -58,6 +59,9 @@ class OpenFile(Protocol):
 
     def length(self) -> int: ...
 
+    def lock_pages(self, length: int) -> Callable[[], None]:
+        """Keep so many bytes in memory, where this process may; returns what lets go of them."""
+
     def close(self) -> None: ...
 
 
@@ -88,6 +92,9 @@ class Files(Protocol):
 
     def inode(self, path: str) -> int:
         """The inode number, by which one sees whether another file has taken the name."""
+
+    def names_of_file(self, path: str) -> int:
+        """How many names a file has (hard links)."""
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted; empty where there is no such folder."""
@@ -122,6 +129,9 @@ class Files(Protocol):
 
     def sync_folder(self, path: str) -> None: ...
 
+    def used_share(self) -> float:
+        """How much of the disk is used: 0 to 1; 0 where that is not known."""
+
     def sync_all(self, path: str) -> None:
         """Return when all bytes and names of the file system that holds `path` are durable."""
 
@@ -131,8 +141,10 @@ class Files(Protocol):
 
 def fill_from(descriptor: int, path: str, at: int, buffer: Bytes) -> None:
     """Fill the buffer from a place in an open file. Raises StoreChanged where it is too short."""
+    done = os.preadv(descriptor, [buffer], at)
+    if done == buffer.nbytes:
+        return  # nearly always, and for many small reads the rest would take as long as the read
     view = memoryview(buffer).cast("B")
-    done = 0
     while done < len(view):
         count = os.preadv(descriptor, [view[done:]], at + done)
         if count == 0:
@@ -164,6 +176,17 @@ class DiskFile:
 
     def length(self) -> int:
         return os.fstat(self._descriptor).st_size
+
+    def lock_pages(self, length: int) -> Callable[[], None]:
+        """DefaultMappedFile.mlock, which takes no notice of a refusal either (RLIMIT_MEMLOCK)."""
+        try:
+            pages = mmap.mmap(self._descriptor, length)
+        except (OSError, ValueError):  # a file system that maps no files
+            return lambda: None
+        place = ctypes.c_char.from_buffer(pages)
+        ctypes.CDLL(None).mlock(ctypes.byref(place), ctypes.c_size_t(length))
+        del place  # else the pages could not be let go of
+        return pages.close
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -242,6 +265,9 @@ class DiskFiles:
     def inode(self, path: str) -> int:
         return os.lstat(self._at(path)).st_ino
 
+    def names_of_file(self, path: str) -> int:
+        return os.lstat(self._at(path)).st_nlink
+
     def names(self, folder: str) -> list[str]:
         try:
             return sorted(os.listdir(self._at(folder)))
@@ -303,6 +329,16 @@ class DiskFiles:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def used_share(self) -> float:
+        """UtilAll.getDiskPartitionSpaceUsedPercent: whole percents, rounded up."""
+        try:
+            disk = os.statvfs(self._at(""))
+        except OSError:
+            return 0.0
+        used = disk.f_blocks - disk.f_bfree
+        whole = used + disk.f_bavail  # without what is kept for root
+        return -(-used * 100 // whole) / 100 if whole else 0.0
 
     def sync_all(self, path: str) -> None:
         """Linux's syncfs; it tells of write errors since Linux 5.8."""

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from reput.store_format.derive.queue_table import SCHEDULE_NAME
 from reput.store_format.derived.index_reader import BadIndex
-from reput.store_format.derived.queue_reader import BadQueue, QueueReader
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Keep, Skipped, gather
@@ -80,9 +81,9 @@ def transaction_rows(store: OpenedStore, everything: bool, told: Told) -> list[T
 
     Raises StoreError where the store's files cannot be read.
     """
-    gathered = _gathered(store, transactions.concerns, told)
+    gathered, position = gathered_transactions(store, told)
     rows, left = [], _Counts()
-    for found in transactions.resolve(gathered, half_position(store.storage, store.path, told)):
+    for found in transactions.resolve(gathered, position):
         if everything or found.state in _OPEN:
             rows.append(_transaction_row(store, found, gathered.last_timestamp))
         else:
@@ -96,10 +97,7 @@ def delayed_rows(store: OpenedStore, everything: bool, told: Told) -> list[Delay
 
     Raises StoreError where the store's files cannot be read.
     """
-    read = read_progress(store.storage, store.path, told)
-    levels = level_delays(store, told)
-    gathered = _gathered(store, delays.concerns, told)
-    _tell_skipped(delays.unread(gathered, levels), None, told)
+    gathered, levels, read = gathered_delays(store, told)
     rows, left = [], _Counts()
     for found in delays.resolve(gathered, levels, read):
         if everything or found.state not in (delays.State.DELIVERED, delays.State.DELETED):
@@ -112,6 +110,23 @@ def delayed_rows(store: OpenedStore, everything: bool, told: Told) -> list[Delay
         )
     left.tell(told)
     return rows
+
+
+def gathered_transactions(store: OpenedStore, told: Told) -> tuple[Gathered, int]:
+    """What `transactions.resolve` is given: marks, and how far the broker has checked."""
+    gathered = gather_told(store, transactions.concerns, told)
+    return gathered, half_position(store.storage, store.path, told)
+
+
+def gathered_delays(
+    store: OpenedStore, told: Told
+) -> tuple[Gathered, Mapping[int, int], delays.Read]:
+    """What `delays.resolve` is given: marks, each level's milliseconds, how far the broker was."""
+    read = read_progress(store.storage, store.path, told)
+    levels = level_delays(store, told)
+    gathered = gather_told(store, delays.concerns, told)
+    _tell_skipped(delays.unread(gathered, levels), None, told)
+    return gathered, levels, read
 
 
 def message_events(
@@ -132,7 +147,7 @@ def message_events(
     )
     gathered = None if places is None else _gathered_few(store, places, told)
     if gathered is None:
-        gathered = _gathered(store, follows, told, every=True)
+        gathered = gather_told(store, follows, told, every=True)
     return events(store.log, gathered, follows, known)
 
 
@@ -201,7 +216,8 @@ def _shown_delay(store: OpenedStore, level: int) -> int | None:
     return last.tags_code - record.store_timestamp
 
 
-def _gathered(store: OpenedStore, keep: Keep, told: Told, every: bool = False) -> Gathered:
+def gather_told(store: OpenedStore, keep: Keep, told: Told, every: bool = False) -> Gathered:
+    """`gather`, with progress, and with notes of what was skipped or not read."""
     log = store.log
     told.to_scan += log.end - log.start
     before = told.scanned

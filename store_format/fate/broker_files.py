@@ -3,6 +3,7 @@
 import numpy as np
 
 from reput.store_format.fate.delays import Read
+from reput.store_format.fate.timer_units import Places, waiting_units
 from reput.store_format.layouts import TIMER_CHECK
 from reput.store_format.message.message import HALF_TOPIC
 from reput.store_format.names import ABORT, CONFIG
@@ -28,7 +29,22 @@ def read_progress(storage: Storage, store: str, told: Told) -> Read:
     if check is not None and len(check) == TIMER_CHECK.itemsize:
         fields = np.frombuffer(check, TIMER_CHECK)[0]
         position, read = int(fields["lastTimerQueueOffset"]), int(fields["lastReadTimeMs"])
-    return Read(levels, position, read, _head(storage, f"{store}/{ABORT}", 0) is None)
+    stopped = _head(storage, f"{store}/{ABORT}", 0) is None
+    return Read(levels, position, read, stopped, _InWheel(storage, store, read))
+
+
+class _InWheel:
+    """Which messages wait in the wheel, by timerlog; it is read when the first is asked for."""
+
+    def __init__(self, storage: Storage, store: str, read_time: int) -> None:
+        self._storage, self._store, self._read_time = storage, store, read_time
+        self._places: Places | None = None
+
+    def __call__(self, place: int) -> bool:
+        if self._places is None:
+            self._places = waiting_units(self._storage, self._store, self._read_time)
+        at = int(np.searchsorted(self._places, place))
+        return at < len(self._places) and int(self._places[at]) == place
 
 
 def half_position(storage: Storage, store: str, told: Told) -> int:

@@ -15,7 +15,7 @@ be (a mark's `home`). Several messages may have the same ones; then the oldest i
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -61,6 +61,7 @@ class Delayed(NamedTuple):
     queue_offset: int
     due: int  # milliseconds
     delivery: int  # physical offset of the delivered record, NONE without one
+    recalled: bool = False  # a timer that a producer has recalled, due or not
 
 
 class Read(NamedTuple):
@@ -70,6 +71,9 @@ class Read(NamedTuple):
     timer_position: int | None  # timercheck's lastTimerQueueOffset
     timer_read: int  # and its lastReadTimeMs
     stopped: bool  # there is no file `abort`: what is in these files belongs to this log's end
+    # Whether the message at a physical offset stands in a slot of the wheel that is still to be
+    # read; None: that is not known, and it does where it is due later.
+    in_wheel: Callable[[int], bool] | None = None
 
 
 def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
@@ -95,8 +99,7 @@ def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterat
         place, offset = int(mark["physicalOffset"]), int(mark["queueOffset"])
         if mark["kind"] == WHEEL:
             level, due = 0, int(mark["out"])
-            told = read.timer_position
-            passed = told is not None and offset < told and due < read.timer_read
+            passed = _wheel_passed(read, place, offset, due, int(deliveries[i]) != NONE)
         else:
             level = int(mark["queueId"]) + 1
             if level not in delays:
@@ -106,9 +109,22 @@ def resolve(gathered: Gathered, delays: Mapping[int, int], read: Read) -> Iterat
         delivery = int(deliveries[i])
         sure = (read.stopped or due + _ON_ITS_WAY_MS < last) and place >= gathered.unread_to
         state = _state(delivery != NONE, passed, due < last, sure)
-        if level == 0 and delivery == NONE and passed and _deleted(mark, asks):
+        recalled = level == 0 and delivery == NONE and _deleted(mark, asks)
+        if recalled and passed:
             state = State.DELETED
-        yield Delayed(state, place, level, offset, due, delivery)
+        yield Delayed(state, place, level, offset, due, delivery, recalled)
+
+
+def _wheel_passed(read: Read, place: int, offset: int, due: int, delivered: bool) -> bool:
+    """Whether the wheel has nothing more to do with a message of it.
+
+    What is delivered before its time is taken out of the wheel (`reput deliver-delayed`).
+    """
+    if read.timer_position is None or offset >= read.timer_position:
+        return False
+    if read.in_wheel is None:
+        return due < read.timer_read
+    return (delivered or due < read.timer_read) and not read.in_wheel(place)
 
 
 def unread(gathered: Gathered, delays: Mapping[int, int]) -> list[Skipped]:

@@ -22,12 +22,11 @@ from reput.store_format.layouts import (
     SYS_TRANSACTION_MASK,
 )
 from reput.store_format.log.properties import find_named
-from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC
+from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
 
 Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[Any]
 
-CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"  # TopicValidator
 # A mark's kind: the topic that the record stands in. OTHER is any other topic.
 OTHER, HALF, OP, DISCARDED, SCHEDULE, WHEEL = range(6)
 _TOPICS = (

@@ -57,6 +57,10 @@ class Transaction(NamedTuple):
     checks: int  # TRANSACTION_CHECK_TIMES: it counts during the immunity time too (#8311)
     end: int  # physical offset of the record that ended it, NONE without one
     op: int  # of the op message that names it, NONE without one
+    key: int = 0  # hash of UNIQ_KEY (marks.hash_text), 0 without one
+    # Queue offsets in RMQ_SYS_TRANS_HALF_TOPIC, of it and its copies, that no op names.
+    open_offsets: tuple[int, ...] = ()
+    own_topic: bool = False  # before 4.3.0: it stands in its own topic, where no service ends it
 
 
 def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
@@ -107,7 +111,8 @@ def _transaction(
         state, end = State.ABANDONED if gone else State.PENDING, NONE
     return Transaction(
         state, int(halves["physicalOffset"][chain[0]]), int(last["physicalOffset"]), offset,
-        len(chain) - 1, max(int(halves["checks"][i]) for i in chain), end, op,
+        len(chain) - 1, max(int(halves["checks"][i]) for i in chain), end, op, int(last["key"]),
+        tuple(int(halves["queueOffset"][i]) for i in chain if own and ops[i] == NONE), not own,
     )  # fmt: skip
 
 

@@ -5,8 +5,8 @@ arrays (`_nrt=False`): the counting took more than half of the time of a dispatc
 must make arrays, and are called once for thousands of records, are `allocating`.
 
 numba's own cache notices a change in a kernel's file, but not in another file whose kernel it
-calls, and would go on with the old rule. So the name of the cache folder is a hash of all sources
-of this package (docs/decisions/0005).
+calls, and would go on with the old rule. So a compiled kernel's file is named by a hash of its
+module and of all that this imports (docs/decisions/0005).
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from numba.core import config
 from numba.core.caching import FunctionCache, _CacheLocator
 from numba.core.dispatcher import Dispatcher
 
-from reput.store_format.disk.cache_folder import cache_folder
+from reput.store_format.disk.cache_folder import cache_folder, source_key
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -64,13 +64,14 @@ class SourcesLocator(_CacheLocator):
 
     def __init__(self, function: Any, file: str) -> None:
         self._py_file = file  # numba's messages name it
-        self._name = f"{function.__module__}-{function.__code__.co_firstlineno}"
+        line, key = function.__code__.co_firstlineno, source_key(function.__module__)
+        self._name = f"{function.__module__}-{line}-{key}"
 
     def get_cache_path(self) -> str:
         return str(_CACHE_FOLDER)
 
     def get_source_stamp(self) -> str:
-        return ""  # the folder's name has a hash of all sources
+        return ""  # the file's name has a hash of the sources
 
     def get_disambiguator(self) -> str:
         return self._name
@@ -103,8 +104,8 @@ def _compiled(function: Function, **options: Any) -> Function:
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that allocates nothing."""
-    return _compiled(function, _nrt=False)
+    """Compile a function that allocates nothing. Other threads run while it does."""
+    return _compiled(function, _nrt=False, nogil=True)
 
 
 def inlined(function: Function) -> Function:

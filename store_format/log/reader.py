@@ -7,10 +7,10 @@ numba, which takes longer to load than a whole query may take; the walk is loade
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,12 +24,12 @@ from reput.store_format.layouts import (
 from reput.store_format.log.checks import NO_CHECKS, Checks
 from reput.store_format.log.one_record import Record as Record
 from reput.store_format.log.one_record import read_body, read_one, record_from
-from reput.store_format.log.record_rules import RecordRules, Row, store_timestamp_at
+from reput.store_format.log.record_rules import RecordRules, store_timestamp_at
 from reput.store_format.log.segments import Segment
 from reput.store_format.storage.protocol import Bytes, Reader, Storage
 
 if TYPE_CHECKING:
-    from reput.store_format.log.walk import Step, Walk
+    from reput.store_format.log.walk import Buffers, Step, Walk
 
 _OPEN_FILES = 8
 _ONE_SHARE = 256  # of a window: so much is read at first for one record,
@@ -59,10 +59,31 @@ class NotInLog(StoreError):
 
 def record_of(step: "Step", number: int, rules: RecordRules) -> Record:
     """Row `number` of a step as a value."""
-    row = Row()
-    for name, value in zip(row.__slots__, step.rows[number].item(), strict=True):
-        setattr(row, name, value)
-    return record_from(step.window.data, row, rules)
+    return record_from(step.window.data, step.rows[number].item(), rules)
+
+
+def records_of(step: "Step", numbers: Any, rules: RecordRules) -> Iterator[Record]:
+    """The rows of these numbers as values, much faster than one by one."""
+    window = step.window.data
+    for row in step.rows[numbers].tolist():
+        yield record_from(window, row, rules)
+
+
+def late_records_of(window: Bytes, rows: Any, rules: RecordRules) -> Iterator[Callable[[], Record]]:
+    """As `records_of`, but the bytes of each are only kept, and taken apart where it is called for.
+
+    rows: RECORD_ROWs of records that are whole in the window.
+    """
+    held, rows = window.data, rows.copy()
+    ats, ends = rows["at"].copy(), rows["at"] + rows["size"]
+    for name in ("at", "bodyAt", "topicAt", "propertiesAt"):
+        rows[name] -= ats
+    for number, (at, end) in enumerate(zip(ats.tolist(), ends.tolist(), strict=True)):
+        yield partial(_late_record, bytes(held[at:end]), rows, number, rules)
+
+
+def _late_record(raw: bytes, rows: Any, number: int, rules: RecordRules) -> Record:
+    return record_from(raw, rows[number].item(), rules)
 
 
 class LogReader:
@@ -131,11 +152,14 @@ class LogReader:
     def records(self, place: int, stop: int | None = None) -> Iterator[Record]:
         """The records from the one at `place` on that start before `stop`; see `steps`."""
         for step in self.steps(place, stop):
-            for number in range(len(step.rows)):
-                yield record_of(step, number, self.rules)
+            yield from records_of(step, slice(None), self.rules)
 
-    def steps(self, place: int, stop: int | None = None) -> Iterator["Step"]:
+    def steps(
+        self, place: int, stop: int | None = None, another: "Callable[[], Buffers] | None" = None
+    ) -> Iterator["Step"]:
         """As `records`, but a window at a time, with the records' fields in `Step.rows`.
+
+        A step is valid until the next one; or longer, if each is read into `another` buffers.
 
         Ends at `stop` or at the log's end, which is where zeros begin and all later segments are
         zeros. Raises NoRecord where the records break off in another way, and NotInLog where no
@@ -143,15 +167,21 @@ class LogReader:
         """
         stop = self.end if stop is None else stop
         segment = self.segment_at(place)
+        buffers = None if another is None else another()
         for number in range(self.segments.index(segment), len(self.segments)):
             segment = self.segments[number]
             fault, at = Fault.NONE, max(place, segment.start)
             if at >= stop:
                 return
             walk = self._walk(segment, self.storage.window_bytes)
+            if buffers is not None:
+                walk.use(buffers)
             for step in walk.steps(at, min(stop, segment.end)):
                 if len(step.rows):
                     yield step
+                    if another is not None:
+                        buffers = another()
+                        walk.use(buffers)
                 at, fault = step.next, step.fault
             if fault == Fault.ZEROS and self.is_zero_from(segment.end):
                 return
@@ -193,9 +223,10 @@ class LogReader:
         return Walk(read, segment.end, self.rules, self.checks, buffer)
 
     def _read(self, segment: Segment, place: int, buffer: Bytes) -> None:
-        self._reader(segment).read_into(place - segment.start, buffer)
+        self.reader(segment).read_into(place - segment.start, buffer)
 
-    def _reader(self, segment: Segment) -> Reader:
+    def reader(self, segment: Segment) -> Reader:
+        """The segment's file, open until some others were asked for."""
         reader = self._open.get(segment.start)
         if reader is None:
             reader = self.storage.open(segment.path, segment.state)

@@ -31,6 +31,7 @@ from reput.store_format.layouts import (
     SYS_STORE_HOST_V6,
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_MASK,
+    SYS_TRANSACTION_ROLLBACK,
     TIMESTAMP_BYTES,
     TOPIC_LENGTH_V1,
     TOPIC_LENGTH_V2,
@@ -47,6 +48,13 @@ def reaches_queue(sys_flag: int) -> bool:
     and a rolled back one do not.
     """
     return sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT)
+
+
+def reaches_index(sys_flag: int) -> bool:
+    """Whether the message's keys go to the index (IndexService.buildIndex): those of a rolled back
+    one do not.
+    """
+    return sys_flag & SYS_TRANSACTION_MASK != SYS_TRANSACTION_ROLLBACK
 
 
 # Where the parts of one checked record are, as indices into the buffer that was walked.

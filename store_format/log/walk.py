@@ -36,6 +36,7 @@ from reput.store_format.log.records import (
 )
 
 Marks = npt.NDArray[np.uint8]
+Buffers = tuple[Bytes, Rows]  # room for a window, and for the RECORD_ROWs of its records
 
 
 class Step(NamedTuple):
@@ -87,6 +88,11 @@ class Walk:
         self._neighbours = Neighbours(rules) if checks.neighbours else None
         self._window = buffer[:0]
         self._window_at = 0
+
+    def use(self, buffers: Buffers) -> None:
+        """Read into these from now on: the last step stays valid."""
+        self._buffer, self._rows = buffers
+        self._window = self._buffer[:0]
 
     def steps(self, at: int, stop: int) -> Iterator[Step]:
         """Sound records from the record at `at` until one starts at or after `stop`.

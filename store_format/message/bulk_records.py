@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from reput.store_format.kernels.crc32 import crc32
 from reput.store_format.kernels.ints import put_i32, put_i64
-from reput.store_format.kernels.jit import allocating, unlocked
+from reput.store_format.kernels.jit import allocating, inlined, unlocked
 from reput.store_format.layouts import (
     MAGIC_V1,
     MAGIC_V2,
@@ -19,12 +19,14 @@ from reput.store_format.layouts import (
     RECORD_HEAD_BYTES,
     RECORD_MIDDLE_BYTES,
     TIMESTAMP_BYTES,
-    V1_TOPIC_MAX,
 )
+from reput.store_format.log import record_rules
 
 Bytes = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+
+_needs_v2 = inlined(record_rules.needs_v2)
 
 _UNIQ, _KEYS, _TAGS = range(3)
 NAMES = (b"UNIQ_KEY", b"KEYS", b"TAGS")
@@ -125,7 +127,7 @@ def encode_rows(
         start = at
         size = rows.size[i]
         topic_at, topic_end = topics.ends[rows.topic[i]], topics.ends[rows.topic[i] + 1]
-        two = topic_end - topic_at > V1_TOPIC_MAX
+        two = _needs_v2(topic_end - topic_at)
         body_at, body_end = rows.body.ends[i], rows.body.ends[i + 1]
         queue = rows.queue[i]
         put_i32(out, at + RECORD_AT.totalSize, size)

@@ -31,10 +31,16 @@ from reput.store_format.layouts import (
     TOPIC_LENGTH_V2,
 )
 from reput.store_format.log.records import needs_v2
-from reput.store_format.message.hooks import check_multi_dispatch, delay_level, place_delayed
+from reput.store_format.message.hooks import (
+    DELAY,
+    TIMERS,
+    DelayRules,
+    check_multi_dispatch,
+    delay_level,
+    place_delayed,
+)
 from reput.store_format.message.message import (
     NAME_END,
-    SCHEDULE_TOPIC,
     VALUE_END,
     Message,
     check_body,
@@ -149,8 +155,13 @@ class Encoder:
     host: str  # the writer's own, where a message names none
 
     def __post_init__(self) -> None:
-        self._delay_levels = len(self.settings.delays)
-        self._crc = self.profile.property_crc and self.settings.enabled_append_prop_crc
+        self._delays = DelayRules(
+            len(self.settings.delays), self.profile.timer_messages,
+            self.settings.timer_wheel_enable, self.settings.timer_precision_ms,
+            self.settings.timer_max_delay_sec * 1000,
+        )  # fmt: skip
+        self._waits = {DELAY, *TIMERS} if self._delays.timers else {DELAY}
+        self.adds_crc = self.profile.property_crc and self.settings.enabled_append_prop_crc
         self._body_max = self.settings.max_message_size
         self._topic_max = self.settings.max_topic_length
         self._capacity = self.profile.property_map_capacity
@@ -183,12 +194,19 @@ class Encoder:
         properties = self.properties(message)
         topic, queue_id = message.topic, message.queue_id
         if message.transaction in (0, SYS_TRANSACTION_COMMIT):
-            check_topic(topic, self._topic_max)
-            level = place_delayed(topic, queue_id, properties, self.profile, self._delay_levels)
-            if level > 0:
-                topic, queue_id = SCHEDULE_TOPIC, level - 1
+            topic, queue_id = self.place(topic, queue_id, properties)
         raw = encode_properties(properties, self._capacity, self._text_ends)
         return self._draft(message, topic, queue_id, raw, hosts)
+
+    def place(self, topic: str, queue_id: int, properties: dict[str, str]) -> tuple[str, int]:
+        """Where a message is put, which may be where it waits; changes its properties then.
+
+        Raises Refused.
+        """
+        check_topic(topic, self._topic_max)
+        if self._waits.isdisjoint(properties):
+            return topic, queue_id
+        return place_delayed(topic, queue_id, properties, self._delays, self.clock())
 
     def is_delayed(self, message: Message) -> bool:
         """Whether a message goes through the schedule topic. Raises DelayInvalid."""
@@ -236,7 +254,7 @@ class Encoder:
             raise wrong_type("properties", "a mapping or bytes", given)
         else:
             properties = dict(given)
-            if self._crc:
+            if self.adds_crc:
                 properties.pop("__CRC32#", None)  # CommitLog.asyncPutMessage: it is made anew
             for name, value in properties.items():
                 check_property(name, value)
@@ -271,9 +289,9 @@ class Encoder:
             if not (self.profile.long_topics and self.settings.auto_message_version_on_topic_len):
                 raise TopicTooLong(f"topic {topic[:40]!r}...: over 127 characters needs V2 (5.1.0)")
             magic = MAGIC_V2
-        if self._crc and properties and properties[-1] != 2:
+        if self.adds_crc and properties and properties[-1] != 2:
             properties += VALUE_END.encode()
-        reserved = CRC_PROPERTY_BYTES if self._crc else 0
+        reserved = CRC_PROPERTY_BYTES if self.adds_crc else 0
         if len(properties) + reserved > _PROPERTIES_MAX:
             raise PropertiesTooLarge(
                 f"{len(properties) + reserved} bytes of properties; at most {_PROPERTIES_MAX}"
@@ -300,7 +318,7 @@ class Encoder:
             topic, queue_id, size,
             START.pack(size, magic, zlib.crc32(body) & 0x7FFFFFFF, queue_id, message.flag),
             BORN.pack(sys_flag, self.clock() if born is None else born) + born_host,
-            tail, store_host, self._crc, message.wait,
+            tail, store_host, self.adds_crc, message.wait,
             sys_flag & SYS_TRANSACTION_MASK in (0, SYS_TRANSACTION_COMMIT),
         )  # fmt: skip
         if size > min(self._record_max, self._body_max + _SPARE_BYTES):

@@ -4,17 +4,34 @@ HookUtils.handleScheduleMessage; up to 4.9.x the part about delays is in CommitL
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from reput.store_format.java.strings import parse_integer
-from reput.store_format.message.refusals import DelayInvalid, MultiDispatch, TimerMessage
-from reput.store_format.release.profiles import Profile
+from reput.store_format.message.message import SCHEDULE_TOPIC, TIMER_TOPIC
+from reput.store_format.message.refusals import (
+    DelayInvalid,
+    MultiDispatch,
+    TimerDisabled,
+    TimerIllegal,
+)
 
 DELAY = "DELAY"
-TIMERS = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
-_TIMER_OUT = "TIMER_OUT_MS"  # the broker's own: the message has been through the timer wheel
-_TIMER_TOPIC = "rmq_sys_wheel_timer"  # TimerMessageStore.TIMER_TOPIC
+_SECONDS, _MILLISECONDS, _DELIVER = "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"
+TIMERS = (_DELIVER, _SECONDS, _MILLISECONDS)
+_TIMER_OUT = "TIMER_OUT_MS"  # the broker's own: the message is in the timer wheel, or was
+_RECALLS = "TIMER_DEL_UNIQKEY"
+
+
+class DelayRules(NamedTuple):
+    """What decides whether and until when a message waits. Times in milliseconds."""
+
+    levels: int  # how many messageDelayLevel has
+    timers: bool  # Profile.timer_messages: there is a timer wheel, from 5.0.0 on
+    wheel: bool  # timerWheelEnable
+    precision: int  # timerPrecisionMs
+    longest: int  # timerMaxDelaySec
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
@@ -30,34 +47,74 @@ def delay_level(properties: Mapping[str, str]) -> int:
 
 
 def place_delayed(
-    topic: str, queue_id: int, properties: dict[str, str], profile: Profile, levels: int
-) -> int:
-    """The delay level that a message goes through the schedule topic by, 0 for none.
+    topic: str, queue_id: int, properties: dict[str, str], rules: DelayRules, now: int
+) -> tuple[str, int]:
+    """The topic and queue that a message is put into: its own, or those in which it waits.
 
     Changes its properties as the broker does: REAL_TOPIC and REAL_QID, a DELAY above the highest
-    level is that one, and beside a delay level timers do not count (HookUtils.checkIfTimerMessage).
-    levels: how many messageDelayLevel has.
+    level is that one, a timer's TIMER_OUT_MS. Beside a delay level timers do not count
+    (HookUtils.checkIfTimerMessage). now: milliseconds.
 
-    Raises DelayInvalid; TimerMessage for a message of the timer wheel, which is not written here.
+    Raises DelayInvalid, TimerIllegal, TimerDisabled.
     """
     level = delay_level(properties) if DELAY in properties else 0
-    if profile.timer_messages and topic != _TIMER_TOPIC:
-        given = [name for name in TIMERS if name in properties]
+    given = [name for name in TIMERS if name in properties] if rules.timers else []
+    if given and topic != TIMER_TOPIC:
         if level > 0:
             for name in given:
                 del properties[name]
-        elif given and _TIMER_OUT not in properties:
-            raise TimerMessage(
-                f"property {given[0]}: a timer message; a broker keeps those in its timer wheel, "
-                "which this writer has not"
-            )
+        elif _TIMER_OUT not in properties:
+            out = _timer_out(properties, rules, now)
+            if out is None:
+                return topic, queue_id
+            properties[_TIMER_OUT] = str(out)
+            properties |= {"REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
+            return TIMER_TOPIC, 0
     if level <= 0:
-        return 0
-    if level > levels:
-        level = levels
+        return topic, queue_id
+    if level > rules.levels:
+        level = rules.levels
         properties[DELAY] = str(level)
     properties |= {"REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
-    return level
+    return SCHEDULE_TOPIC, level - 1
+
+
+def _timer_out(properties: Mapping[str, str], rules: DelayRules, now: int) -> int | None:
+    """The tick of the timer wheel at which a message is due; None where it is due already.
+
+    HookUtils.transformTimerMessage: a time that is a tick exactly counts as the tick before.
+    """
+    if not rules.wheel:
+        raise TimerDisabled("a timer message, and timerWheelEnable is false")
+    if _SECONDS in properties:
+        due = _java_long(now + _java_long(_number(properties, _SECONDS) * 1000))
+    elif _MILLISECONDS in properties:
+        due = _java_long(now + _number(properties, _MILLISECONDS))
+    else:
+        due = _number(properties, _DELIVER)
+    if due <= now:
+        if _RECALLS in properties:
+            raise TimerIllegal(f"property {_RECALLS}: what is to be recalled is due already")
+        return None
+    if _java_long(due - now) > rules.longest:
+        raise TimerIllegal(
+            f"a timer message due in more than timerMaxDelaySec ({rules.longest // 1000} s)"
+        )
+    return due - (due % rules.precision or rules.precision)
+
+
+def _number(properties: Mapping[str, str], name: str) -> int:
+    """Long.parseLong of a property. Raises TimerIllegal."""
+    raw = np.frombuffer(properties[name].encode("utf-8", "replace"), np.uint8)
+    well_formed, number = parse_integer(raw, 0, len(raw), 64)
+    if not well_formed:
+        raise TimerIllegal(f"property {name} is no number")
+    return int(number)
+
+
+def _java_long(value: int) -> int:
+    """The value in Java's 64 bits."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def check_multi_dispatch(properties: bytes) -> None:

@@ -23,13 +23,15 @@ from reput.store_format.message.refusals import (
 # TopicValidator; MixAll.RETRY_GROUP_TOPIC_PREFIX
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC = "rmq_sys_wheel_timer"  # TimerMessageStore.TIMER_TOPIC
 _FORBIDDEN = frozenset(
     {
         SCHEDULE_TOPIC,
         HALF_TOPIC,
         OP_TOPIC,
-        "TRANS_CHECK_MAX_TIME_TOPIC",
+        CHECK_MAX_TOPIC,
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
     }

@@ -11,6 +11,10 @@ MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
 PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
 SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
 UNKNOWN_ERROR = "UNKNOWN_ERROR"
+OS_PAGE_CACHE_BUSY = "OS_PAGE_CACHE_BUSY"
+CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
+WHEEL_TIMER_MSG_ILLEGAL = "WHEEL_TIMER_MSG_ILLEGAL"
+WHEEL_TIMER_NOT_ENABLE = "WHEEL_TIMER_NOT_ENABLE"
 
 
 class Refused(ValueError):
@@ -82,8 +86,18 @@ class DelayInvalid(Refused):
     """Message.getDelayTimeLevel: the property DELAY is no number, on which a broker fails."""
 
 
-class TimerMessage(Refused):
-    """HookUtils.transformTimerMessage, 5.0.0 on: a message for the timer wheel."""
+class TimerIllegal(Refused):
+    """HookUtils.transformTimerMessage, 5.0.0 on: its time is no number, or too far away; or it
+    recalls what is due already.
+    """
+
+    status = WHEEL_TIMER_MSG_ILLEGAL
+
+
+class TimerDisabled(Refused):
+    """HookUtils.handleScheduleMessage, 5.0.0 on: a timer message where timerWheelEnable is off."""
+
+    status = WHEEL_TIMER_NOT_ENABLE
 
 
 class BatchIllegal(Refused):
@@ -103,6 +117,28 @@ class MultiDispatch(Refused):
 
 class NotPrepared(Refused):
     """There is no half message at that offset (EndTransactionProcessor)."""
+
+
+class Unavailable(Refused):
+    """The store takes no message at this moment, whatever the message; later it may."""
+
+    status = SERVICE_NOT_AVAILABLE
+
+
+class DiskFull(Unavailable):
+    """The disk is fuller than diskSpaceWarningLevelRatio (RunningFlags.isWriteable)."""
+
+
+class PageCacheBusy(Unavailable):
+    """Another message has been on its way to the file for osPageCacheBusyTimeOutMills."""
+
+    status = OS_PAGE_CACHE_BUSY
+
+
+class CreateFileFailed(Unavailable):
+    """No segment can be made: all buffers wait to be written (fastFailIfNoBufferInStorePool)."""
+
+    status = CREATE_MAPPED_FILE_FAILED
 
 
 class WriterClosed(StoreError):

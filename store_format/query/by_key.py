@@ -1,15 +1,16 @@
 """Messages by key, by unique key and by message id, through the index."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from heapq import merge
 
-from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.derived.index_reader import BadIndex, key_hash
 from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.log.record_rules import reaches_index
 from reput.store_format.query.gaps import Gap, index_gaps
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.scan import needle_of, scan
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.stored import TAGS_KEY, StoredMessage, keys_of
 from reput.store_format.query.told import Told
 
 UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes so many for a unique key, whatever is asked for
@@ -19,7 +20,7 @@ Wanted = Callable[[StoredMessage], bool]
 
 
 def by_key(
-    store: OpenedStore, topics: Iterable[str], key: str, wanted: Wanted, begin: int | None,
+    store: OpenedStore, topics: Collection[str], key: str, wanted: Wanted, begin: int | None,
     end: int | None, from_log: bool, told: Told,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages of these topics that have a key, in the log's order, once each.
@@ -28,7 +29,7 @@ def by_key(
     storeTimestamps, both within; from_log: the index is not asked.
     """
     gaps: list[Gap] = [(store.log.start, store.log.end)] if from_log else index_gaps(store, told)
-    places: list[int] = []
+    places, found = list[int](), set[int]()
     if not from_log:
         try:
             index = store.index()
@@ -40,11 +41,15 @@ def by_key(
         except BadIndex as error:
             told.note(f"{error}; the log is read instead")
             gaps, places = [(store.log.start, store.log.end)], []
-    needle = needle_of(key)
+    needle = needle_of(key.removeprefix(TAGS_KEY))  # of tags a record does not hold the prefix
     scans = [scan(store, start, stop, needle, told) for start, stop in gaps]
-    for message in merge(_read(store, places, told), *scans, key=_place):
-        if within(message, begin, end) and wanted(message):
+    hashes = {key_hash(topic, key) for topic in topics}
+    for message in merge(read(store, places, told), *scans, key=place_of):
+        indexed = reaches_index(message.record.sys_flag)
+        if indexed and within(message, begin, end) and wanted(message):
             yield message
+        elif message.physical_offset in found:
+            tell_if_wrong(message, hashes, told)
 
 
 def as_broker(
@@ -60,7 +65,7 @@ def as_broker(
     told.cut = found.cut
     if found.cut:
         told.note(f"cut as a broker does: the newest {len(found.hits)}; a lower --to finds older")
-    yield from _read(store, sorted(hit.physical_offset for hit in found.hits), told)
+    yield from read(store, sorted(hit.physical_offset for hit in found.hits), told)
 
 
 def newest(messages: Iterable[StoredMessage], most: int, told: Told) -> Iterator[StoredMessage]:
@@ -75,7 +80,16 @@ def newest(messages: Iterable[StoredMessage], most: int, told: Told) -> Iterator
     yield from kept
 
 
-def _read(store: OpenedStore, places: list[int], told: Told) -> Iterator[StoredMessage]:
+def tell_if_wrong(message: StoredMessage, hashes: Container[int], told: Told) -> None:
+    """Tell of a message to which the index led by one of these keyHashes, if none of its keys has
+    such a hash. If one has, it is another key with the same hash, of which there are always some.
+    """
+    if not any(key_hash(message.topic, key) in hashes for key in keys_of(message.properties)):
+        told.skip(f"the index has a key at {message.physical_offset}, but that message has not")
+
+
+def read(store: OpenedStore, places: list[int], told: Told) -> Iterator[StoredMessage]:
+    """The messages that stand where the index says; where there is none, that is told."""
     for place in places:
         try:
             yield store.message(store.log.record_at(place))
@@ -83,9 +97,9 @@ def _read(store: OpenedStore, places: list[int], told: Told) -> Iterator[StoredM
             if place < store.log.start:
                 told.note("some messages that the index still has have expired from the log")
             else:
-                told.note(f"the index has a message at {place}, where the log has none: left out")
+                told.skip(f"the index has a message at {place}, where the log has none: left out")
         except NoRecord as error:
-            told.note(f"the index has a message there, and the log has none: left out: {error}")
+            told.skip(f"the index has a message there, and the log has none: left out: {error}")
 
 
 def within(message: StoredMessage, begin: int | None, end: int | None) -> bool:
@@ -94,7 +108,7 @@ def within(message: StoredMessage, begin: int | None, end: int | None) -> bool:
     return (begin is None or time >= begin) and (end is None or time <= end)
 
 
-def _place(message: StoredMessage) -> int:
+def place_of(message: StoredMessage) -> int:
     return message.physical_offset
 
 

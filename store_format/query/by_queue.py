@@ -5,7 +5,9 @@ from heapq import merge
 from typing import TYPE_CHECKING
 
 from reput.store_format.derived.consume_queue import entry_bytes
-from reput.store_format.derived.queue_reader import BadQueue, Boundary, QueueReader
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.derived.queue_times import Boundary
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.query.by_key import within
@@ -195,16 +197,16 @@ def _entries(
             if entry.physical_offset < store.log.start:
                 told.note(f"{queue.folder}: its first messages have expired from the log")
             else:
-                told.note(f"{queue.folder}: position {entry.position}: the log has no such place")
+                told.skip(f"{queue.folder}: position {entry.position}: the log has no such place")
             continue
         except NoRecord as error:
-            told.note(f"{queue.folder}: position {entry.position}: no message there: {error}")
+            told.skip(f"{queue.folder}: position {entry.position}: no message there: {error}")
             continue
         message = store.message(record)
         if (message.topic, message.queue_id) == (topic, queue_id) or _dispatched(message, topic):
             yield message
         else:
-            told.note(f"{queue.folder}: position {entry.position}: a message of another queue")
+            told.skip(f"{queue.folder}: position {entry.position}: a message of another queue")
 
 
 def _dispatched(message: StoredMessage, queue: str) -> bool:

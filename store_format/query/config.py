@@ -51,7 +51,7 @@ def config_table(
         except (FileNotFoundError, NotADirectoryError):
             continue
         try:
-            table = json.loads(_TEXT_OR_KEY.sub(_quoted, raw))[name]
+            table = json.loads(quoted_keys(raw))[name]
         except (ValueError, KeyError, TypeError, RecursionError):
             told.note(f"{path}: is no JSON with {name}; it is left out")
             continue
@@ -60,7 +60,12 @@ def config_table(
     return None
 
 
-def _quoted(found: re.Match[bytes]) -> bytes:
-    if found[2] is None:
-        return found[0]
-    return b'%b"%b"%b' % (found[1], found[2], found[3])
+def quoted_keys(raw: bytes, mark: bytes = b"") -> bytes:
+    """The JSON with its integer keys as texts, each with a mark before it."""
+
+    def quoted(found: re.Match[bytes]) -> bytes:
+        if found[2] is None:
+            return found[0]
+        return b'%b"%b%b"%b' % (found[1], mark, found[2], found[3])
+
+    return _TEXT_OR_KEY.sub(quoted, raw)

@@ -6,9 +6,9 @@ from contextlib import suppress
 from reput.store_format.derived.index_reader import BadIndex, IndexHeader
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import Fault
-from reput.store_format.layouts import QUEUE_ENTRY_BYTES, SYS_TRANSACTION_ROLLBACK
+from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.reader import NoRecord, NotInLog
-from reput.store_format.log.record_rules import reaches_queue
+from reput.store_format.log.record_rules import reaches_index, reaches_queue
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.query.told import Told
@@ -90,8 +90,7 @@ def _next(store: OpenedStore, at: int, told: Told) -> tuple[int | None, StoredMe
 
 
 def _is_indexed(message: StoredMessage) -> bool:
-    rolled_back = message.record.transaction == SYS_TRANSACTION_ROLLBACK
-    return not rolled_back and bool(message.unique_key or message.keys)
+    return reaches_index(message.record.sys_flag) and bool(message.unique_key or message.keys)
 
 
 def queue_gap(store: OpenedStore, queues: list[QueueReader], told: Told) -> int | None:

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.queue_reader import BadQueue, Boundary, QueueReader
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.derived.queue_times import Boundary
 from reput.store_format.query.by_queue import BY_STORE_TIMES, refuse_cut
 from reput.store_format.query.config import configured_topics, consumer_offsets
 from reput.store_format.query.gaps import in_queue, log_behind

@@ -1,11 +1,12 @@
 """`OpenedStore`: the readers of one store, opened once for many questions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import cast
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
-from reput.store_format.derived.queue_reader import QueueReader, queue_folder
+from reput.store_format.derived.queue_files import queue_folder
+from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.derived.told_files import queue_size, queues_in
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
@@ -84,7 +85,7 @@ class OpenedStore:
     ) -> None:  # fmt: skip
         self.log.close()
 
-    def message(self, record: Record) -> StoredMessage:
+    def message(self, record: Record | Callable[[], Record]) -> StoredMessage:
         return StoredMessage(record, self.profile.split_properties, self.log.body)
 
     def index(self) -> IndexReader:

@@ -1,17 +1,19 @@
 """Reads the log itself, where queues and index do not answer."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.store_format.log.reader import NoRecord, NotInLog, record_of
+from reput.store_format.log.reader import NoRecord, NotInLog, record_of, records_of
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.query.told import Told
 
 if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter
+    from reput.store_format.filter.rows import Verdicts
     from reput.store_format.log.walk import Step
 
 _REPLACED = "\ufffd"  # what Java makes of malformed bytes: the text does not tell the bytes
@@ -36,8 +38,8 @@ def scan(
         at = start
         while at < stop:
             try:
-                for step in store.log.steps(at, stop):
-                    yield from _messages(store, step, needle, chosen)
+                for step, verdicts in _steps(store, at, stop, chosen):
+                    yield from _messages(store, step, verdicts, needle, chosen)
                     told.scanned += step.next - at
                     at = step.next
                 return
@@ -50,23 +52,38 @@ def scan(
                 return
 
 
-def _messages(
-    store: OpenedStore, step: "Step", needle: bytes, chosen: "Filter | None"
-) -> Iterator[StoredMessage]:
-    rules = store.log.rules
+def _steps(
+    store: OpenedStore, at: int, stop: int, chosen: "Filter | None"
+) -> Iterator[tuple["Step", "Verdicts | None"]]:
+    """The log's steps, with what the filter says of their rows."""
     if chosen is None:
+        for step in store.log.steps(at, stop):
+            yield step, None
+        return
+    from reput.store_format.query.ahead import judged_steps
+
+    judge = partial(chosen.judge, split_properties=store.profile.split_properties)
+    yield from judged_steps(store.log, at, stop, judge)
+
+
+def _messages(
+    store: OpenedStore, step: "Step", verdicts: "Verdicts | None", needle: bytes,
+    chosen: "Filter | None",
+) -> Iterator[StoredMessage]:  # fmt: skip
+    if verdicts is None or chosen is None:
         for number in _rows_with(step, needle):
-            yield store.message(record_of(step, number, rules))
+            yield store.message(record_of(step, number, store.log.rules))
         return
     from reput.store_format.filter.rows import Verdict
 
-    verdicts = chosen.judge(step, store.profile.split_properties)
-    numbers = _rows_with(step, needle) if needle else np.flatnonzero(verdicts).tolist()
-    for number in numbers:
-        if verdicts[number] != Verdict.NO:
-            message = store.message(record_of(step, number, rules))
-            if verdicts[number] == Verdict.YES or message.wanted_by(chosen):
-                yield message
+    numbers = np.flatnonzero(verdicts != Verdict.NO)
+    if needle:
+        numbers = np.intersect1d(numbers, np.array(list(_rows_with(step, needle)), np.int64))
+    sure = (verdicts[numbers] == Verdict.YES).tolist()
+    messages = map(store.message, records_of(step, numbers, store.log.rules))
+    for message, yes in zip(messages, sure, strict=True):
+        if yes or message.wanted_by(chosen):
+            yield message
 
 
 def _rows_with(step: "Step", needle: bytes) -> Iterator[int]:

@@ -1,6 +1,6 @@
 """`StoredMessage`: one message of a log as it is shown to whoever asked for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reput.store_format.log.one_record import Record
@@ -12,7 +12,19 @@ if TYPE_CHECKING:
 
 UNIQUE_KEY, KEYS, TAGS = "UNIQ_KEY", "KEYS", "TAGS"
 _KEY_SEPARATOR = " "  # MessageConst.KEY_SEPARATOR
-_TAGS_KEY = "T#"  # what IndexService puts before the tags, from 5.4.0 on
+TAGS_KEY = "T#"  # what IndexService puts before the tags, from 5.4.0 on
+
+
+def key_words(properties: Mapping[str, str]) -> list[str]:
+    """The words of KEYS, in order (IndexService.buildIndex)."""
+    return [key for key in properties.get(KEYS, "").split(_KEY_SEPARATOR) if key]
+
+
+def keys_of(properties: Mapping[str, str]) -> list[str]:
+    """All under which the index has a message with these properties, in one release or another."""
+    unique, tags = properties.get(UNIQUE_KEY), properties.get(TAGS)
+    of_client = [] if unique is None else [unique]
+    return [*of_client, *key_words(properties), *([f"{TAGS_KEY}{tags}"] if tags else [])]
 
 
 class StoredMessage:
@@ -21,17 +33,30 @@ class StoredMessage:
     The body is read when it is asked for, so it must be while the store is open.
     """
 
-    __slots__ = ("_properties", "_read_body", "_split", "record")
+    __slots__ = ("_properties", "_read_body", "_record", "_split")
 
-    def __init__(self, record: Record, split: bool, read_body: Callable[[Record], bytes]) -> None:
-        """split: properties are separated as up to 4.9.0 (Profile.split_properties)."""
-        self.record = record
+    def __init__(
+        self,
+        record: Record | Callable[[], Record],
+        split: bool,
+        read_body: Callable[[Record], bytes],
+    ) -> None:
+        """record: it, or what gives it where it is asked for; split: properties are separated as
+        up to 4.9.0 (Profile.split_properties).
+        """
+        self._record = record
         self._split, self._read_body = split, read_body
         self._properties: dict[str, str] | None = None
 
     def __repr__(self) -> str:
         record = self.record
         return f"StoredMessage({record.topic!r}, {record.queue_id}, {record.queue_offset})"
+
+    @property
+    def record(self) -> Record:
+        if not isinstance(self._record, Record):
+            self._record = self._record()
+        return self._record
 
     @property
     def topic(self) -> str:
@@ -65,8 +90,7 @@ class StoredMessage:
 
     @property
     def keys(self) -> list[str]:
-        """The words of KEYS, in order (IndexService.buildIndex)."""
-        return [key for key in self.properties.get(KEYS, "").split(_KEY_SEPARATOR) if key]
+        return key_words(self.properties)
 
     @property
     def unique_key(self) -> str | None:
@@ -74,11 +98,7 @@ class StoredMessage:
 
     def has_key(self, key: str) -> bool:
         """Whether the index has this message under that key, in one release or another."""
-        return (
-            key == self.unique_key
-            or key in self.keys
-            or (bool(self.tags) and key == f"{_TAGS_KEY}{self.tags}")
-        )
+        return key in keys_of(self.properties)
 
     def wanted_by(self, chosen: "Filter") -> bool:
         """Whether a filter wants this message."""

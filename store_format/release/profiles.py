@@ -60,7 +60,10 @@ class Profile:
     # (getConsumeQueueMappedFileByTime; before, by the files' times of change, for the nearest)
     batch_time_boundaries: bool  # 5.1.4: a batch queue too
     queue_time_within: bool  # 5.2.0: what is found is kept within the queue (ConsumeQueueStore)
+    half_topic: bool  # 4.3.0: half messages stand in a topic of their own, and are checked back
     op_message_lists: bool  # 5.1.0: an op message's offsets end with a comma each
+    config_entry_lines: bool  # 5.4.0: files of config/ have each entry on a line of its own
+    # (RemotingSerializable: fastjson2)
     sql_text_words: bool  # 5.1.3: CONTAINS, STARTSWITH, ENDSWITH (SelectorParser)
 
 
@@ -129,7 +132,9 @@ def profile(version: str) -> Profile:
         queue_time_boundaries=since("5.1.1"),
         batch_time_boundaries=since("5.1.4"),
         queue_time_within=since("5.2.0"),
+        half_topic=since("4.3.0"),
         op_message_lists=since("5.1.0"),
+        config_entry_lines=since("5.4.0"),
         sql_text_words=since("5.1.3"),
     )
 

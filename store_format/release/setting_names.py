@@ -58,7 +58,25 @@ commitIntervalCommitLog int 4.1.0 = 200
 commitCommitLogLeastPages int 4.1.0 = 4
 commitCommitLogThoroughInterval int 4.1.0 = 200
 flushConsumeQueueThoroughInterval int 4.1.0 = 60000
+flushIntervalConsumeQueue int 4.1.0 = 1000
+flushConsumeQueueLeastPages int 4.1.0 = 2
 warmMapedFileEnable boolean 4.1.0 = false
+[harmless obeyed] how much may wait in the write buffer, and what happens where it is full
+transientStorePoolSize int 4.1.0 = 5
+fastFailIfNoBufferInStorePool boolean 4.1.0 = false
+[harmless obeyed] when no message is taken
+osPageCacheBusyTimeOutMills long 4.1.0 = 1000
+cleanResourceInterval int 4.1.0 = 10000
+diskSpaceWarningLevelRatio int 5.0.0 = 90
+[harmless obeyed] whether and how timer messages are put
+timerWheelEnable boolean 5.0.0 = true
+timerPrecisionMs int 5.0.0 = 1000
+timerMaxDelaySec int 5.0.0 = 259200
+[harmless obeyed] when resolve-transactions discards, and how many offsets an op message of it has
+transactionCheckMax int 4.3.0 = 15
+transactionOpMsgMaxSize int 5.1.0 = 4096
+[harmless obeyed] size of timerlog/ files, where deliver-delayed finds none
+mappedFileSizeTimerLog int 5.0.0 = 104857600
 [refused refused] any but file queues only (storeType=default)
 storeType text 5.1.4 = default
 [refused refused] an index in RocksDB
@@ -91,9 +109,6 @@ allAckInSyncStateSet boolean 5.0.0 = false
 enableAutoInSyncReplicas boolean 5.0.0 = false
 [harmless warned] no epoch is written, nothing is replicated: PUT_OK speaks of this disk alone
 enableControllerMode boolean 5.0.0 = false
-[harmless warned] there is one buffer, as large as what waits; none is refused for want of one
-transientStorePoolSize int 4.1.0 = 5
-fastFailIfNoBufferInStorePool boolean 4.1.0 = false
 [harmless warned] the log is flushed at its intervals, not by each message
 flushCommitLogTimed boolean 4.1.0 = true
 wakeFlushWhenPutMessage boolean 5.0.0 = false
@@ -101,10 +116,6 @@ wakeFlushWhenPutMessage boolean 5.0.0 = false
 putMessageTimeout int 5.0.0 = 8000
 [harmless warned] delayed messages go to the levels of messageDelayLevel
 timerInterceptDelayLevel boolean 5.0.0 = false
-[harmless warned] timer messages are not written
-timerWheelEnable boolean 5.0.0 = true
-timerPrecisionMs int 5.0.0 = 1000
-timerMaxDelaySec int 5.0.0 = 259200
 [harmless warned] LMQ queues are not numbered by append
 maxLmqConsumeQueueNum int 4.9.3 = 20000
 enableLmqQuota boolean 5.5.0 = false
@@ -160,7 +171,6 @@ enableCompaction boolean 5.1.0 = true
 enableScheduleAsyncDeliver boolean 4.9.3 = false
 enableScheduleMessageStats boolean 4.9.0 = true
 flushDelayOffsetInterval long 4.1.0 = 10000
-mappedFileSizeTimerLog int 5.0.0 = 104857600
 maxOffsetMapSize int 5.1.0 = 104857600
 scheduleAsyncDeliverMaxPendingLimit int 4.9.3 = 2000
 scheduleAsyncDeliverMaxResendNum2Blocked int 4.9.3 = 3
@@ -208,16 +218,14 @@ maxTransferBytesOnMessageInDisk int 4.1.0 = 65536
 maxTransferBytesOnMessageInMemory int 4.1.0 = 262144
 maxTransferCountOnMessageInDisk int 4.1.0 = 8
 maxTransferCountOnMessageInMemory int 4.1.0 = 32
-osPageCacheBusyTimeOutMills long 4.1.0 = 1000
 pullBatchMaxMessageCount int 5.0.0 = 160
 sampleCountThreshold int 5.1.0 = 5000
 sampleSteps int 5.1.3 = 32
 searchBcqByCacheEnable boolean 5.0.0 = true
 sharedByteBufferNum int 5.4.0 = *
 travelCqFileNumWhenGetMessage int 5.0.0 = 1
-[harmless harmless] how a broker cleans; nothing is deleted here
+[harmless harmless] how a broker cleans; of the commands only expire deletes
 cleanFileForciblyEnable boolean 4.1.0 = true
-cleanResourceInterval int 4.1.0 = 10000
 deleteCommitLogFilesInterval int 4.1.0 = 100
 deleteConsumeQueueFilesInterval int 4.1.0 = 100
 deleteFileBatchMax int 5.0.0 = 10
@@ -226,7 +234,6 @@ destroyMapedFileIntervalForcibly int 4.1.0 = 120000
 diskFallRecorded boolean 4.1.0 = true
 diskMaxUsedSpaceRatio int 4.1.0 = 75
 diskSpaceCleanForciblyRatio int 5.0.0 = 85
-diskSpaceWarningLevelRatio int 5.0.0 = 90
 enableCleanExpiredOffset boolean 5.0.0 = false
 fileReservedTime int 4.1.0 = 72
 logicalDiskSpaceCleanForciblyThreshold double 5.0.0 = 0.8
@@ -264,8 +271,6 @@ enableAsyncReput boolean 5.0.0 = true
 enableBuildConsumeQueueConcurrently boolean 5.1.0 = false
 enableLogConsumeQueueRepeatedlyBuildWhenRecover boolean 5.4.0 = false
 enableRunningFlagsInFlush boolean 5.4.0 = false
-flushConsumeQueueLeastPages int 4.1.0 = 2
-flushIntervalConsumeQueue int 4.1.0 = 1000
 flushLeastPagesWhenWarmMapedFile int 4.1.0 = 4096
 maxAsyncPutMessageRequests int 5.0.0 = 5000
 maxRecoveryCommitlogFiles int 5.0.0 = 30
@@ -501,13 +506,11 @@ syncControllerMetadataPeriod long 5.0.0 = 10000
 traceOn boolean 4.1.0 = true
 traceTopicEnable boolean 4.4.0 = false
 transactionCheckInterval long 4.3.0 = 30000
-transactionCheckMax int 4.3.0 = 15
 transactionCheckRocksdbCoreThreads int 5.5.0 = 2
 transactionCheckRocksdbMaxThreads int 5.5.0 = 5
 transactionCheckRocksdbQueueCapacity int 5.5.0 = 2000
 transactionMetricFlushInterval long 5.2.0 = 10000
 transactionOpBatchInterval int 5.1.0 = 3000
-transactionOpMsgMaxSize int 5.1.0 = 4096
 transactionTimeOut long 4.3.0 = 6000
 transferMsgByHeap boolean 4.1.0 = true
 updateNameServerAddrPeriod int 5.3.1 = 120000

@@ -38,7 +38,20 @@ class WriterSettings(Settings):
     flush_consume_queue_thorough_interval: int = setting(
         "flushConsumeQueueThoroughInterval", least=0
     )
+    flush_interval_consume_queue: int = setting("flushIntervalConsumeQueue", least=1)
+    flush_consume_queue_least_pages: int = setting("flushConsumeQueueLeastPages", least=0)
+    transient_store_pool_size: int = setting("transientStorePoolSize", least=1)
+    fast_fail_if_no_buffer_in_store_pool: bool = setting("fastFailIfNoBufferInStorePool")
+    os_page_cache_busy_timeout_mills: int = setting("osPageCacheBusyTimeOutMills", least=1)
+    disk_space_warning_level_ratio: int = setting("diskSpaceWarningLevelRatio", least=1)
+    clean_resource_interval: int = setting("cleanResourceInterval", least=1)
     warm_mapped_file_enable: bool = setting("warmMapedFileEnable")
+    timer_wheel_enable: bool = setting("timerWheelEnable")
+    timer_precision_ms: int = setting("timerPrecisionMs", least=1)
+    timer_max_delay_sec: int = setting("timerMaxDelaySec", least=0)
+    mapped_file_size_timer_log: int = setting("mappedFileSizeTimerLog", least=128)
+    transaction_check_max: int = setting("transactionCheckMax", least=1)
+    transaction_op_msg_max_size: int = setting("transactionOpMsgMaxSize", least=1)
     broker_ip1: str = setting("brokerIP1", "127.0.0.1")
     listen_port: int = setting("listenPort", 10911, 1)
 

@@ -1,4 +1,4 @@
-"""What is in a folder, for who only asks."""
+"""Listing a folder that may be missing."""
 
 from reput.store_format.storage.protocol import Listed, Storage
 

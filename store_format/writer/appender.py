@@ -7,7 +7,12 @@ from contextlib import contextmanager
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import BLANK_BYTES
 from reput.store_format.message.encode import Draft, finish
-from reput.store_format.message.refusals import BatchQueueTopic, MessageTooLarge, Refused
+from reput.store_format.message.refusals import (
+    BatchQueueTopic,
+    CreateFileFailed,
+    MessageTooLarge,
+    Refused,
+)
 from reput.store_format.message.unique_ids import Clock
 from reput.store_format.writer.store import OpenStore
 
@@ -48,6 +53,7 @@ class Appender:
         """check_usable: called under the lock; raises where nothing may be written any more."""
         self.lock = threading.Lock()
         self.last_timestamp = store.last_timestamp
+        self.began = 0  # when the append under way began (milliseconds), 0 without one
         self._store, self._log, self._clock = store, store.log, clock
         self._batch_topics = batch_topics
         self._check_usable = check_usable
@@ -64,48 +70,63 @@ class Appender:
             now = self._clock()
             if now < self.last_timestamp:
                 now = self.last_timestamp
-            self.last_timestamp = now
-            log = self._log
-            records: list[bytes] = []
-            held, room = 0, log.room - BLANK_BYTES
-            for request in requests:
-                drafts, size = request.drafts, request.size
-                first = drafts[0]
-                key = (first.topic, first.queue_id)
-                queue_offset = self._next.get(key)
-                if queue_offset is None:
-                    try:
-                        queue_offset = self.next_offset(key)
-                    except (Refused, StoreError) as error:
-                        request.error = error
-                        continue
-                if held + size > room:
-                    if records:
-                        log.write(b"".join(records))
-                        records, held = [], 0
+            self.last_timestamp = self.began = now
+            try:
+                self._write(requests, now)
+            finally:
+                self.began = 0
+
+    def _write(self, requests: Sequence[Request], now: int) -> None:
+        """Under the lock: place the records of all requests, and write them."""
+        log = self._log
+        records: list[bytes] = []
+        held, room = 0, log.room - BLANK_BYTES
+        for request in requests:
+            drafts, size = request.drafts, request.size
+            first = drafts[0]
+            key = (first.topic, first.queue_id)
+            queue_offset = self._next.get(key)
+            if queue_offset is None:
+                try:
+                    queue_offset = self.next_offset(key)
+                except (Refused, StoreError) as error:
+                    request.error = error
+                    continue
+            if held + size > room:
+                if records:
+                    log.write(b"".join(records))
+                    records, held = [], 0
+                try:
                     log.make_room(size)
+                except CreateFileFailed as error:
+                    request.error = error
+                    continue
+                finally:
                     room = log.room - BLANK_BYTES
-                at = log.end + held
-                if len(drafts) == 1:
-                    queue_offset = queue_offset if first.counted else 0
-                    records.append(finish(first, queue_offset, at, now))
-                else:
-                    records += _records(drafts, queue_offset, at, now)
-                held += size
-                if first.counted:
-                    self._next[key] = queue_offset + len(drafts)
-                request.physical_offset, request.end = at, at + size
-                request.queue_offset, request.store_timestamp = queue_offset, now
-            if records:
-                log.write(records[0] if len(records) == 1 else b"".join(records))
+            at = log.end + held
+            if len(drafts) == 1:
+                queue_offset = queue_offset if first.counted else 0
+                records.append(finish(first, queue_offset, at, now))
+            else:
+                records += _records(drafts, queue_offset, at, now)
+            held += size
+            if first.counted:
+                self._next[key] = queue_offset + len(drafts)
+            request.physical_offset, request.end = at, at + size
+            request.queue_offset, request.store_timestamp = queue_offset, now
+        if records:
+            log.write(records[0] if len(records) == 1 else b"".join(records))
 
     @contextmanager
     def appending(self) -> Iterator[int]:
         """Hold the log for one append made elsewhere; yields its storeTimestamp."""
         with self.lock:
             self._check_usable()
-            self.last_timestamp = max(self._clock(), self.last_timestamp)
-            yield self.last_timestamp
+            self.last_timestamp = self.began = max(self._clock(), self.last_timestamp)
+            try:
+                yield self.last_timestamp
+            finally:
+                self.began = 0
 
     def next_offset(self, key: tuple[str, int]) -> int:
         """The queueOffset of the next message for a queue; under the lock.

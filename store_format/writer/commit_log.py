@@ -7,6 +7,7 @@ are apart depends on the flush mode (see flush).
 
 import errno
 import threading
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -14,11 +15,23 @@ import numpy as np
 from reput.store_format.disk.files import Bytes, Data, Files, OpenFile
 from reput.store_format.layouts import BLANK_BYTES
 from reput.store_format.message.encode import blank
+from reput.store_format.message.refusals import CreateFileFailed
 from reput.store_format.names import COMMIT_LOG, segment_name
 
 ZEROS_AHEAD_BYTES = 256 << 10
 _WARM_BYTES = 1 << 20
 _WARM_SYNC_BYTES = 16 << 20  # flushLeastPagesWhenWarmMapedFile: 4,096 pages
+
+
+class _Waiting:
+    """The bytes of a segment that wait in memory."""
+
+    __slots__ = ("buffer", "counts", "file", "segment")
+
+    def __init__(self, segment: int, file: OpenFile) -> None:
+        self.segment, self.file = segment, file
+        self.buffer = bytearray()
+        self.counts = 0  # by how much the log grows with them: a BLANK counts its segment's rest
 
 
 class CommitLog:
@@ -30,7 +43,8 @@ class CommitLog:
         segment_bytes: int,
         start: int,
         end: int,
-        buffered: bool = False,
+        buffers: int = 0,
+        fast_fail: bool = False,
         prepare_ahead: bool = False,
         warm: bool = False,
         zeros_ahead: int = 0,
@@ -38,7 +52,9 @@ class CommitLog:
     ) -> None:
         """A log from `start` to `end`, which recovery has found; all of it is durable.
 
-        buffered: bytes wait in memory until `commit` (transientStorePoolEnable).
+        buffers: how many segments may wait in memory until `commit` (transientStorePoolEnable), 0
+        for none. fast_fail: where all of them wait no further segment is begun (CreateFileFailed);
+        else they are committed first.
         zeros_ahead: how many zeros to write at once ahead of the records. The file system then has
         allocated the blocks before records come, and a sync of records writes no metadata.
         spawn: runs a function in the background; returns a function that waits for it.
@@ -49,8 +65,8 @@ class CommitLog:
         self._prepare_ahead, self._warm, self._spawn = prepare_ahead, warm, spawn
         self._zeros = bytes(zeros_ahead)
         self._zeroed = end  # up to here the file has been written to, with records or zeros
-        self._buffer: bytearray | None = bytearray() if buffered else None
-        self._buffer_counts = 0
+        self._buffers, self._fast_fail = buffers, fast_fail
+        self._waiting: deque[_Waiting] = deque()  # the segments that have a buffer, oldest first
         # `committed` and `_dirty` change together under this lock, so that a sync which sees a new
         # `committed` also knows which files it has to sync.
         self._guard = threading.Lock()
@@ -61,6 +77,8 @@ class CommitLog:
         self._dirty: dict[int, OpenFile] = {}
         self._open_guard = threading.Lock()  # keeps a file from being closed while it is read
         self._open: dict[int, OpenFile] = {}
+        # of warmed segments what lets go of their pages, which the kernel keeps in memory
+        self._locked: dict[int, Callable[[], None]] = {}
         self.needed_from = 1 << 63  # segments below it are not read from again soon
         self._segment = end - end % segment_bytes
         self._file: OpenFile | None = None
@@ -79,13 +97,31 @@ class CommitLog:
         (CommitLog.DefaultAppendMessageCallback.doAppend).
         """
         if self._file is None:
-            self._file = self._segment_file(self._segment)
+            self._begin_segment()
         if size + BLANK_BYTES > self._segment + self.segment_bytes - self.end:
             left = self._segment + self.segment_bytes - self.end
             if left > 0:
                 self._write(blank(left), left)
-            self.commit()
-            self._segment = self.end
+            self._segment, self._file = self.end, None
+            self._begin_segment()
+
+    def _begin_segment(self) -> None:
+        """Open the segment at the log's end, with a buffer if it is to have one.
+
+        AllocateMappedFileService.putRequestAndReturnMappedFile: a buffer is free again once its
+        segment is in the file as a whole. Raises CreateFileFailed.
+        """
+        if self._buffers:
+            if len(self._waiting) >= self._buffers:
+                if self._fast_fail:
+                    raise CreateFileFailed(
+                        f"{COMMIT_LOG}/{segment_name(self._segment)}: all {self._buffers} buffers "
+                        "of transientStorePoolSize wait to be written"
+                    )
+                self.commit()
+            self._file = self._segment_file(self._segment)
+            self._waiting.append(_Waiting(self._segment, self._file))
+        else:
             self._file = self._segment_file(self._segment)
 
     def write(self, data: Data) -> None:
@@ -97,9 +133,10 @@ class CommitLog:
         rest.
         """
         assert self._file is not None
-        if self._buffer is not None:
-            self._buffer += data
-            self._buffer_counts += counts
+        if self._buffers:
+            last = self._waiting[-1]
+            last.buffer += data
+            last.counts += counts
             self.end += counts
             return
         if self._zeros:
@@ -128,16 +165,20 @@ class CommitLog:
         """Write the buffered bytes to the file (MappedFile.commit). Returns whether
         there were any.
         """
-        if not self._buffer:
-            return False
-        assert self._file is not None
-        self._file.write_at(self.committed - self._segment, self._buffer)
-        with self._guard:
-            self._dirty[self._segment] = self._file
-            self.committed += self._buffer_counts
-        self._buffer.clear()
-        self._buffer_counts = 0
-        return True
+        any_bytes = False
+        while self._waiting:
+            first = self._waiting[0]
+            if first.counts:
+                first.file.write_at(self.committed - first.segment, first.buffer)
+                with self._guard:
+                    self._dirty[first.segment] = first.file
+                    self.committed += first.counts
+                first.buffer.clear()
+                first.counts, any_bytes = 0, True
+            if first.segment + self.segment_bytes > self.committed:
+                break  # it is not full, and keeps its buffer
+            self._waiting.popleft()
+        return any_bytes
 
     def sync(self) -> int:
         """Make durable what is in the files by now; returns the offset up to which it is. Raises
@@ -181,14 +222,17 @@ class CommitLog:
         with self._open_guard:
             for segment in [s for s in self._open if s + self.segment_bytes <= below]:
                 if segment != self._segment and segment not in self._dirty:
-                    self._open.pop(segment).close()
+                    self._let_go(segment)
+
+    def _let_go(self, segment: int) -> None:
+        self._locked.pop(segment, lambda: None)()
+        self._open.pop(segment).close()
 
     def close(self) -> None:
         """Close the files; nothing is synced."""
         self._wait_for_ahead()
-        for file in self._open.values():
-            file.close()
-        self._open.clear()
+        for segment in list(self._open):
+            self._let_go(segment)
         self._file = None
 
     def _segment_file(self, segment: int) -> OpenFile:
@@ -198,6 +242,8 @@ class CommitLog:
         file = self.files.open(_path(segment))
         with self._open_guard:
             self._open[segment] = file
+            if self._warm:
+                self._locked[segment] = file.lock_pages(self.segment_bytes)
         if self._prepare_ahead:
             following = segment + self.segment_bytes
             if not self.files.exists(_path(following)):

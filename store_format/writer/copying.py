@@ -8,17 +8,12 @@ import numpy.typing as npt
 
 from reput.store_format.faults import Fault
 from reput.store_format.kernels.jit import allocating
-from reput.store_format.layouts import (
-    CRC_PROPERTY_BYTES,
-    SYS_BORN_HOST_V6,
-    SYS_STORE_HOST_V6,
-    SYS_TRANSACTION_MASK,
-)
+from reput.store_format.layouts import CRC_PROPERTY_BYTES
 from reput.store_format.log.one_record import Record, read_body
 from reput.store_format.log.reader import record_of
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.walk import Checks, Read, Step, Walk
-from reput.store_format.message.message import Message
+from reput.store_format.writer.put_again import put_again
 from reput.store_format.writer.stored import Stored, with_body
 from reput.store_format.writer.writer import CommitLogWriter
 
@@ -124,18 +119,8 @@ def _append(writer: CommitLogWriter, record: Stored) -> None:
     properties = record.properties
     if properties[-CRC_PROPERTY_BYTES:].startswith(_CRC_NAME):
         properties = properties[:-CRC_PROPERTY_BYTES]  # it is of the old offsets; a new one is made
-    flags = record.sys_flag & ~(SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
-    message = Message(
-        topic=record.topic.decode("utf-8", "replace"),
-        queue_id=record.queue_id,
-        body=record.body,
-        properties=properties,
-        flag=record.flag,
-        transaction=record.transaction,
-        sys_flag=flags,
-        prepared_offset=record.prepared_offset,
-        wait=False,
-        born_timestamp=record.born_timestamp,
-        reconsume_times=record.reconsume_times,
-    )
-    writer.put(writer.encoder.draft(message, record.born_host, record.store_host))
+    topic = record.topic.decode("utf-8", "replace")
+    put_again(
+        writer, record, topic, record.queue_id, properties, record.transaction,
+        record.prepared_offset,
+    )  # fmt: skip

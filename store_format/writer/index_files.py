@@ -69,6 +69,7 @@ class IndexFiles:
         self._wanted = True  # a message needs it; else it is only there to hold the mark
         self._file: OpenFile | None = None  # beside `index/`; None until something is written
         self._newest = np.empty(0, np.int32)
+        self._counted = 0  # hashSlotCount of the last file as it was found, less the slots in use
         self._entries = 0
         self._before = NO_MESSAGE
         self._first: IndexedMessage | None = None
@@ -102,9 +103,10 @@ class IndexFiles:
         self._highest = max((h.end.timestamp for h in headers), default=0)
         if headers:
             self._kept = [h.name for h in headers[:-1]]
-            self._take_up(headers[-1], headers[-2] if len(headers) > 1 else None)
+            self._take_up(headers)
 
-    def _take_up(self, last: Header, previous: Header | None) -> None:
+    def _take_up(self, headers: list[Header]) -> None:
+        last, previous = headers[-1], headers[-2] if len(headers) > 1 else None
         self._name = last.name
         self._entries = max(last.next_entry - 1, 0)
         self._before = previous.end if previous else NO_MESSAGE
@@ -118,26 +120,35 @@ class IndexFiles:
         self.whole = last.marked and not self._unpublished
         file = self.files.open_read(f"{INDEX}/{last.name}")
         try:
-            self._held = None if last.marked else self._count_held(file)
+            self._held = None if last.marked else self._count_held(headers)
             if not self.is_full:
                 slots = np.empty(self.slots * INDEX_SLOT_BYTES, np.uint8)
                 file.read_at(INDEX_HEADER_BYTES, slots)
                 newest = np.frombuffer(slots, INDEX_SLOT).astype(np.int32)
                 newest[(newest <= 0) | (newest > self._entries)] = 0  # IndexFile.putKey
                 self._newest = newest
+                self._counted = last.slots_used - self._slots_used()
         finally:
             file.close()
 
-    def _count_held(self, file: OpenFile) -> int:
+    def _count_held(self, headers: list[Header]) -> int:
         """How many of the last entries belong to the last message, whose keys a crash may have
-        written in part.
+        written in part. They may begin in a file before the last.
         """
+        held = 0
         entry = np.empty(INDEX_ENTRY_BYTES, np.uint8)
-        for number in range(self._entries, 0, -1):
-            file.read_at(self.folder.entry_at(number), entry)
-            if int(np.frombuffer(entry, INDEX_ENTRY, 1)[0]["physicalOffset"]) != self.indexed_to:
-                return self._entries - number
-        return self._entries
+        for about in reversed(headers):
+            file = self.files.open_read(f"{INDEX}/{about.name}")
+            try:
+                for number in range(about.next_entry - 1, 0, -1):
+                    file.read_at(self.folder.entry_at(number), entry)
+                    offset = int(np.frombuffer(entry, INDEX_ENTRY, 1)[0]["physicalOffset"])
+                    if offset != self.indexed_to:
+                        return held
+                    held += 1
+            finally:
+                file.close()
+        return held
 
     def protect(self) -> None:
         """Put the mark on the last file; called before `abort` is written.
@@ -168,6 +179,11 @@ class IndexFiles:
         self.append(puts[wanted])
 
     @property
+    def needs_file(self) -> bool:
+        """Whether the next message that is dispatched opens a file."""
+        return self._name is None or self.is_full
+
+    @property
     def is_full(self) -> bool:
         return self._entries >= self.capacity
 
@@ -184,7 +200,7 @@ class IndexFiles:
         """Open a new file if there is none or the last one is full. Called for each message that
         is dispatched, with or without keys (IndexService.retryGetAndCreateIndexFile).
         """
-        if self._name is None or self.is_full:
+        if self.needs_file:
             self._open_next()
         if not self._wanted:
             self._wanted = self._unpublished = True
@@ -260,7 +276,7 @@ class IndexFiles:
             self._before = self._last or self._before
         self._name = index_name(next_index_time(self.clock(), previous))
         self._newest = np.zeros(self.slots, np.int32)
-        self._entries = 0
+        self._entries = self._counted = 0
         self._first = self._last = None
         self._unpublished = True
 
@@ -293,8 +309,11 @@ class IndexFiles:
         count = self._entries + 1 if self._entries else self._empty_count
         if not self._wanted:
             count = 1 - self._empty_count  # the next open knows the mark by it; RocketMQ takes both
-        slots_used = self._entries if self._count_every_put else np.count_nonzero(self._newest)
-        return header(first, last, self._before, int(slots_used), count)
+        slots_used = self._counted + self._slots_used()
+        return header(first, last, self._before, slots_used, count)
+
+    def _slots_used(self) -> int:
+        return self._entries if self._count_every_put else int(np.count_nonzero(self._newest))
 
     # --- publishing ------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from reput.store_format.derive.queue_runs import (
     NO_POSITION,
+    REPEATED,
     PositionRules,
     QueueRuns,
     number_run,
@@ -23,10 +24,12 @@ from reput.store_format.names import (
     CONSUME_QUEUE,
     QueuePath,
     check_topic,
+    is_queue_folder,
     parse_segment_name,
     segment_name,
 )
 from reput.store_format.release.settings import Settings
+from reput.store_format.release.writer_settings import OS_PAGE_BYTES
 
 _OPEN_FILES = 256
 _NO_OFFSETS = np.empty(0, np.int64)
@@ -54,7 +57,7 @@ class QueueFiles:
             True: segment_bytes(settings.mapper_file_size_batch_consume_queue, True),
         }
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
-        self._dirty: set[str] = set()
+        self._dirty: dict[str, tuple[int, int]] = {}  # from where to where a file is not durable
         self._new_folders: set[str] = set()
 
     # --- as the store is opened -----------------------------------------------------------
@@ -67,7 +70,7 @@ class QueueFiles:
         for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
             for topic in self.files.names(folder):
                 for queue_id in self.files.names(f"{folder}/{topic}"):
-                    if queue_id.isdigit():
+                    if is_queue_folder(queue_id):
                         self._load_queue(QueueKey(topic, int(queue_id), batch), cut)
 
     def _load_queue(self, key: QueueKey, cut: int) -> None:
@@ -149,6 +152,12 @@ class QueueFiles:
             file.write_at(at, data)
             file.sync()
 
+    def take_up(self, key: QueueKey, entries_end: int, end: int) -> None:
+        """Go on with a queue whose next entry goes to `entries_end` (in entries), and whose last
+        entry's record ends at physical offset `end`.
+        """
+        self.states[key] = QueueState(entries_end, end)
+
     # --- as records are dispatched ---------------------------------------------------------
 
     def append(self, keys: list[QueueKey], runs: QueueRuns) -> None:
@@ -182,6 +191,7 @@ class QueueFiles:
             self.states[key] = state
             if self.writes and not key.batch:
                 self._fill_before(key, state.position)
+        skipped_last = False
         if key.batch:
             position, taken = state.position + count, rows
         else:
@@ -190,12 +200,27 @@ class QueueFiles:
             position = number_run(
                 flat, offsets, first, count, state.position, self.rules, positions
             )
-            taken = rows if position - state.position == count else rows[positions != NO_POSITION]
+            taken = rows
+            if position - state.position != count:
+                placed = positions > REPEATED
+                taken = rows[placed]
+                after = int(np.flatnonzero(placed)[-1]) + 1 if len(taken) else 0
+                skipped_last = bool((positions[after:] == NO_POSITION).any())
         if len(taken):
             if self.writes:
                 self._write(key, state.position, taken.reshape(-1))
             state.end = _end_of(taken[-1])
         state.position = position
+        if skipped_last and self.writes:
+            self._open_for_skipped(key, position)
+
+    def _open_for_skipped(self, key: QueueKey, position: int) -> None:
+        """RocketMQ looks the file up before it skips an entry: where the last file is full, the
+        next one is there then (ConsumeQueue.putMessagePositionInfo).
+        """
+        at, file_size = position * entry_bytes(False), self._sizes[False]
+        if at % file_size == 0:
+            self._file(f"{self._folder(key)}/{segment_name(at)}", file_size)
 
     def _fill_before(self, key: QueueKey, position: int) -> None:
         """ConsumeQueue.fillPreBlank: a first file has no zeros before its first entry."""
@@ -214,7 +239,8 @@ class QueueFiles:
             part = data[: start + file_size - at]
             path = f"{self._folder(key)}/{segment_name(start)}"
             self._file(path, file_size).write_at(at - start, part)
-            self._dirty.add(path)
+            low, high = self._dirty.get(path, (at - start, at - start))
+            self._dirty[path] = min(low, at - start), max(high, at - start + len(part))
             at += len(part)
             data = data[len(part) :]
 
@@ -237,16 +263,20 @@ class QueueFiles:
             oldest, old = self._open.popitem(last=False)
             if oldest in self._dirty:
                 old.sync()
-                self._dirty.discard(oldest)
+                del self._dirty[oldest]
             old.close()
         self._open[path] = file
         return file
 
-    def sync(self) -> None:
-        """Make all entries written so far durable."""
-        dirty, self._dirty = self._dirty, set()
-        for path in dirty:
-            self._open[path].sync()
+    def sync(self, least_pages: int = 0) -> None:
+        """Make entries durable: of each file that has so many new pages of them, by default of all.
+
+        A page counts once its last byte is written (ConsumeQueue.flush).
+        """
+        for path, (low, high) in list(self._dirty.items()):
+            if high // OS_PAGE_BYTES - low // OS_PAGE_BYTES >= least_pages:
+                self._open[path].sync()
+                del self._dirty[path]
         folders, self._new_folders = self._new_folders, set()
         for folder in folders:
             self.files.sync_folder(folder)

@@ -67,9 +67,13 @@ class LogRecovery:
     def find(self) -> LogEnd:
         """Find the end. Raises DamageFound where live records follow a fault."""
         end = self.find_end()
+        self.refuse_damage(end)
+        return end
+
+    def refuse_damage(self, end: LogEnd) -> None:
+        """Raise DamageFound where live records follow the end that a walk has found."""
         if end.fault not in (Fault.BLANK, Fault.ZEROS) or end.end < max(self.segments, default=0):
             self._refuse_damage(self._number_of(end), end)
-        return end
 
     def _number_of(self, end: LogEnd) -> int:
         """The number of the segment in which a walk stopped."""
@@ -136,6 +140,10 @@ class LogRecovery:
             if timestamp > 0 and (safe is None or timestamp <= safe):
                 return number
         return 0
+
+    def first_timestamps(self, after: int) -> list[int]:
+        """Of each segment that begins after an offset the storeTimestamp of its first record."""
+        return [self._first_timestamp(segment) for segment in self.segments if segment > after]
 
     def _first_timestamp(self, segment: int) -> int:
         """StoreTimestamp of a segment's first record, 0 if there is none that is whole."""

@@ -34,11 +34,11 @@ class Reput:
         read: Read,
         segment_bytes: int,
         rules: ScanRules,
-        queues: QueueFiles,
+        queues: QueueFiles | None,
         index: IndexFiles | None,
         at: int,
     ) -> None:
-        """read: fills a buffer from the log; index: None where none is kept."""
+        """read: fills a buffer from the log; queues, index: None where they are not kept."""
         self.read, self.segment_bytes = read, segment_bytes
         self.rules = rules
         self.queues, self.index = queues, index
@@ -75,7 +75,8 @@ class Reput:
         end = End()
         for out in scan(self.read, stretch, rules, self._buffers):
             if isinstance(out, Runs):
-                self.queues.append(out.queues, out.runs)
+                if self.queues is not None:
+                    self.queues.append(out.queues, out.runs)
             elif isinstance(out, IndexPuts):
                 if index is not None:
                     index.append_new(unpacked(out.hashes, out.messages))

@@ -76,7 +76,9 @@ class OpenStore:
         zeros_ahead = settings.sync_flush and not settings.warm_mapped_file_enable
         self.log = CommitLog(
             files, settings.mapped_file_size_commit_log, end.start, end.end,
-            settings.transient_store_pool_enable, prepare_ahead, settings.warm_mapped_file_enable,
+            settings.transient_store_pool_size if settings.transient_store_pool_enable else 0,
+            settings.fast_fail_if_no_buffer_in_store_pool, prepare_ahead,
+            settings.warm_mapped_file_enable,
             ZEROS_AHEAD_BYTES if zeros_ahead else 0, spawn,
         )  # fmt: skip
         self.index = IndexFiles(files, self.profile, settings, self.clock, self._vouch_for_index)
@@ -227,6 +229,11 @@ class OpenStore:
             if rules.checkpoint_logics_offset and self.dispatches:
                 kept = kept._replace(logics_physical_offset=logics.physical_offset)
             self._write_checkpoint(kept)
+
+    def flush_queues(self) -> None:
+        """Make queues durable that have flushConsumeQueueLeastPages new pages."""
+        with self._lock:
+            self.queues.sync(self.settings.flush_consume_queue_least_pages)
 
     def _read_checkpoint(self) -> Checkpoint:
         if not self.files.exists(CHECKPOINT_FILE):

@@ -5,13 +5,10 @@ TransactionalMessageServiceImpl.deletePrepareMessage. A half message that is not
 broker's to check back.
 """
 
+from collections.abc import Mapping, Sequence
+
 from reput.store_format.derive.rules import record_rules
-from reput.store_format.layouts import (
-    SYS_BORN_HOST_V6,
-    SYS_STORE_HOST_V6,
-    SYS_TRANSACTION_COMMIT,
-    SYS_TRANSACTION_MASK,
-)
+from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.message.message import (
     HALF_TOPIC,
     OP_TOPIC,
@@ -19,8 +16,9 @@ from reput.store_format.message.message import (
     check_sendable,
     check_topic,
 )
-from reput.store_format.message.property_text import encode_properties, parse_properties
+from reput.store_format.message.property_text import encode_properties
 from reput.store_format.message.refusals import NotPrepared
+from reput.store_format.writer.put_again import properties_of, put_again, text_of
 from reput.store_format.writer.stored import Stored, read_stored
 from reput.store_format.writer.writer import AppendResult, CommitLogWriter
 
@@ -73,30 +71,26 @@ class Transactions:
         As in the broker neither waits for the disk. Raises NotPrepared, Refused, WriterFailed.
         """
         half, properties = self._half(physical_offset)
-        raw = encode_properties(properties, self._capacity, self._text_ends)
-        level = int(properties.get("DELAY", "0"))
-        # The broker makes the text before it removes REAL_TOPIC, so that a committed message
-        # keeps it; only a delayed one has its text made anew.
-        message = Message(
-            topic=properties["REAL_TOPIC"],
-            queue_id=int(properties["REAL_QID"]),
-            body=half.body,
-            properties=raw,
-            flag=half.flag,
-            transaction=SYS_TRANSACTION_COMMIT,
-            sys_flag=half.sys_flag & ~(SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6),
-            prepared_offset=physical_offset,
-            wait=False,
-            born_timestamp=half.born_timestamp,
-            reconsume_times=half.reconsume_times,
-        )
-        if level > 0:
-            kept = {n: v for n, v in properties.items() if n not in _NO_REAL_PLACE}
-            message.properties, message.delay_level = kept, level
-        draft = self.writer.encoder.draft(message, half.born_host, half.store_host)
-        result = self.writer.put(draft)
+        result = self.put_committed(half, properties)
         self._end(half)
         return result
+
+    def put_committed(self, half: Stored, properties: Mapping[str, str]) -> AppendResult:
+        """Append a half message to its real queue (EndTransactionProcessor.endMessageTransaction).
+
+        properties: `put_again.properties_of` it. Raises Refused, WriterFailed.
+        """
+        # The broker makes the text before it removes REAL_TOPIC, so that a committed message keeps
+        # it; only of one that has to wait the text is made anew.
+        text = text_of(self.writer, properties)
+        place = properties["REAL_TOPIC"], int(properties["REAL_QID"])
+        kept = {n: v for n, v in properties.items() if n not in _NO_REAL_PLACE}
+        topic, queue_id = self.writer.encoder.place(*place, kept)
+        if (topic, queue_id) != place:
+            text = text_of(self.writer, kept)
+        return put_again(
+            self.writer, half, topic, queue_id, text, SYS_TRANSACTION_COMMIT, half.physical_offset
+        )
 
     def rollback(self, physical_offset: int) -> AppendResult:
         """Note the half message at an offset as ended; the result is that note's."""
@@ -111,19 +105,25 @@ class Transactions:
             record = read_stored(log.read, at, segment_end, self._records)
         if record is None or record.topic != HALF_TOPIC.encode():
             raise NotPrepared(f"there is no half message at offset {at}")
-        properties = parse_properties(record.properties, self.writer.profile.split_properties)
+        properties = properties_of(self.writer, record)
         if "REAL_TOPIC" not in properties or "REAL_QID" not in properties:
             raise NotPrepared(f"the half message at offset {at} lacks its real topic or queue")
         return record, properties
 
     def _end(self, half: Stored) -> AppendResult:
-        """Append the op message: the half message's queue offset, as text."""
+        return self.end(half.queue_id, [half.queue_offset])
+
+    def end(self, queue_id: int, half_offsets: Sequence[int]) -> AppendResult:
+        """Append the op message that ends half messages of a queue, by their queue offsets.
+
+        Up to 5.0.0 one offset alone. Raises WriterFailed.
+        """
         writer = self.writer
-        text = str(half.queue_offset) + ("," if writer.profile.op_message_lists else "")
+        comma = "," if writer.profile.op_message_lists else ""
         op = Message(
             topic=OP_TOPIC,
-            queue_id=half.queue_id,
-            body=text.encode(),
+            queue_id=queue_id,
+            body="".join(f"{offset}{comma}" for offset in half_offsets).encode(),
             properties=encode_properties(
                 {"TAGS": _REMOVE_TAG, "WAIT": "true"}, _OP_MAP_CAPACITY, self._text_ends
             ),

@@ -24,6 +24,7 @@ from reput.store_format.release.writer_settings import (
     WriterSettings,
     refuse_other_folders,
 )
+from reput.store_format.writer.admission import Admission
 from reput.store_format.writer.appender import Appender, Request, check_fits
 from reput.store_format.writer.commit_log import in_background
 from reput.store_format.writer.durability import Durability, Service
@@ -74,10 +75,21 @@ class CommitLogWriter:
         self._durability = Durability(
             store.log, self.settings, self.clock, self.appender, self._check_sound, self._fail
         )
+        self.admission = Admission(store.files, self.settings, self.clock, self.appender)
+        self.admission.look()
+        self._queues_flushed = 0
         self._pace: Pace | None = None
         if background:
-            seconds = self.settings.flush_consume_queue_thorough_interval / 1000
-            services: list[Service] = [("Checkpoint", seconds, self.keep_checkpoint)]
+            services: list[Service] = [
+                (
+                    "FlushConsumeQueue", self.settings.flush_interval_consume_queue / 1000,
+                    self.flush_queues_if_due,
+                ),
+                (
+                    "CleanCommitLog", self.settings.clean_resource_interval / 1000,
+                    self.admission.look,
+                ),
+            ]  # fmt: skip
             if store.dispatches:
                 self._pace = Pace(store.log, store.reput, self.dispatch, self._fail)
                 services.append(("Reput", LOOK_SECONDS, self._pace.look))
@@ -173,6 +185,8 @@ class CommitLogWriter:
             check_fits(request, self.settings.mapped_file_size_commit_log)
         if self._error is not None or self._closing or self._process != os.getpid():
             self.check_usable()
+        if self.appender.began or self.admission.is_full:
+            self.admission.check()
         try:
             status = self._durability.append(request)
         except OSError as error:
@@ -190,9 +204,10 @@ class CommitLogWriter:
     def appending(self) -> Iterator[int]:
         """Hold the log for one append; yields its storeTimestamp.
 
-        A failed write ends the writer.
+        A failed write ends the writer. Raises Unavailable.
         """
         self.check_process()
+        self.admission.check()
         try:
             with self.appender.appending() as now:
                 yield now
@@ -238,6 +253,18 @@ class CommitLogWriter:
         self.check_process()
         log = self.log
         self.store.dispatch(log.flushed if self._durability.synchronous else log.committed, alone)
+
+    def flush_queues_if_due(self) -> None:
+        """Make durable the queues that have grown by enough pages, and now and then all of them,
+        with the checkpoint (FlushConsumeQueueService).
+        """
+        self.check_process()
+        now = self.clock()
+        if now >= self._queues_flushed + self.settings.flush_consume_queue_thorough_interval:
+            self._queues_flushed = now
+            self.keep_checkpoint()
+        else:
+            self.store.flush_queues()
 
     def keep_checkpoint(self) -> None:
         """Make queues durable, and note in the checkpoint what is."""

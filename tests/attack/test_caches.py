@@ -160,9 +160,12 @@ def test_kernels_in_a_new_folder_of_the_package_are_part_of_the_key(tmp_path: Pa
     copy = tmp_path / "copy"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "reput", copy / "reput", ignore=ignored)
-    deep = copy / "reput" / "store_format" / "log" / "deep"
-    deep.mkdir(parents=True)
-    program = "import reput.store_format.disk.cache_folder as c; print(c.sources_hash())"
+    package = copy / "reput" / "store_format"
+    (package / "log" / "deep").mkdir()
+    program = (
+        "import reput.store_format.disk.cache_folder as c;"
+        "print(c.source_key('reput.store_format.log.records'))"
+    )
 
     def key(place: Path) -> str:
         done = subprocess.run(
@@ -172,12 +175,17 @@ def test_kernels_in_a_new_folder_of_the_package_are_part_of_the_key(tmp_path: Pa
         return done.stdout.strip()
 
     keys = [key(copy)]
-    for content in ("one = 1\n", "one = 2\n"):
-        (deep / "rule.py").write_text(content)
-        keys.append(key(copy))
-    (deep / "rule.py").rename(deep.parent / "rule.py")
+    records = package / "log" / "records.py"
+    text = "from reput.store_format.log.deep.rule import one\n" + records.read_text()
+    (package / "log" / "deep" / "rule.py").write_text("one = 0\n")
+    records.write_text(text)
     keys.append(key(copy))
-    assert len(set(keys)) == 4
+    for content in ("one = 1\n", "from reput.store_format.log import other as one\n"):
+        (package / "log" / "deep" / "rule.py").write_text(content)
+        keys.append(key(copy))
+    (package / "log" / "other.py").write_text("there = True\n")
+    keys.append(key(copy))
+    assert len(set(keys)) == 5
     archive = shutil.make_archive(str(tmp_path / "zip"), "zip", copy)
     assert key(Path(archive)) == keys[-1]
 

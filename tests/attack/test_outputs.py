@@ -19,11 +19,13 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
+from reput.jobs.catch_up import catch_up
 from reput.jobs.check import check
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
 from reput.jobs.engine.outputs import NewFile, OutputInUse, OverlapsInput, inputs_of
 from reput.jobs.engine.staging import staging_folder
+from reput.jobs.expire import expire
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.recover import recover
 from reput.jobs.repair import repair
@@ -174,6 +176,22 @@ def test_repair(world: World, replace: bool) -> None:
     refused(world, lambda output: in_process(
         repair, str(world.store), output, settings=world.settings, replace_output=replace,
     ))  # fmt: skip
+
+
+@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
+def test_catch_up(world: World, replace: bool) -> None:
+    refused(world, lambda output: catch_up(
+        str(world.store), rocketmq="5.3.3", settings=world.settings, output=output, replace=replace,
+    ))  # fmt: skip
+
+
+def test_an_archive_of_what_expires(world: World) -> None:
+    def work(output: str) -> None:
+        with pytest.raises(OverlapsInput):
+            expire(str(world.store), rocketmq="5.3.3", settings=world.settings, archive=output)
+        raise StoreError("refused")
+
+    refused(world, work)
 
 
 HOLDS = (

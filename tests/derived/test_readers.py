@@ -17,7 +17,8 @@ from reput.store_format.derived.index_reader import (
     IndexReader,
     key_hash,
 )
-from reput.store_format.derived.queue_reader import BadQueue, NoEntry, QueueReader, queue_folder
+from reput.store_format.derived.queue_files import BadQueue, queue_folder
+from reput.store_format.derived.queue_reader import NoEntry, QueueReader
 from reput.store_format.derived.tail import tail
 from reput.store_format.faults import Fault
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog

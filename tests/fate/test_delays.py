@@ -216,13 +216,13 @@ def test_a_broker_s_files() -> None:
         "store/abort": b"",
     }
     storage = MemoryStorage(files)
-    found = read_progress(storage, "store", Told())
+    found = read_progress(storage, "store", Told())._replace(in_wheel=None)
     assert found == Read({3: 12, 4: 5, 18: 7}, 9, 7, False)
     assert half_position(storage, "store", Told()) == 4
     files[f"{config}/delayOffset.json.bak"] = files.pop(f"{config}/delayOffset.json")
     assert read_progress(MemoryStorage(files), "store", Told()).levels == found.levels
     empty = MemoryStorage({})
-    assert read_progress(empty, "store", Told()) == NOTHING
+    assert read_progress(empty, "store", Told())._replace(in_wheel=None) == NOTHING
     assert half_position(empty, "store", Told()) == 0
 
 

@@ -65,6 +65,9 @@ class MemoryFile:
     def length(self) -> int:
         return len(self.bytes)
 
+    def lock_pages(self, length: int) -> Callable[[], None]:
+        return lambda: None
+
     def close(self) -> None:
         pass
 
@@ -85,6 +88,7 @@ class MemoryFiles:
     folder_ids: dict[str, int] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
     locked: bool = False
+    used: float = 0.0
 
     def __post_init__(self) -> None:
         for number, folder in enumerate(sorted(self.folders - self.folder_ids.keys()), 1):
@@ -145,6 +149,9 @@ class MemoryFiles:
     def inode(self, path: str) -> int:
         return self.folder_ids[path] if path in self.folders else self.names_of[path]
 
+    def names_of_file(self, path: str) -> int:
+        return sum(inode == self.names_of[path] for inode in self.names_of.values())
+
     def names(self, folder: str) -> list[str]:
         inside = [p for p in (*self.names_of, *self.folders) if p and _folder(p) == folder]
         return sorted(p.rpartition("/")[2] for p in inside)
@@ -203,6 +210,9 @@ class MemoryFiles:
 
     def sync_folder(self, path: str) -> None:
         self.note(Op("sync folder", path))
+
+    def used_share(self) -> float:
+        return self.used
 
     def sync_all(self, path: str) -> None:
         self.note(Op("sync all", path))

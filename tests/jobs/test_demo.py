@@ -16,4 +16,5 @@ def test_the_demo_proves_a_bundled_store() -> None:
         cwd=CLONE, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("demo: the store of a live RocketMQ 5.3.3 broker")
     assert "proved: 20 files, 534,000,040 bytes" in done.stdout

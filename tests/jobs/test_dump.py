@@ -18,6 +18,7 @@ from reput.jobs.console.options import USAGE
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.describe import log as describe_log
+from reput.store_format.describe.files import FileKind
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.release.profiles import RELEASES
 from tests import golden_stores
@@ -518,6 +519,19 @@ def test_nothing_wants_a_release(tmp_path: Path) -> None:
     assert cli.main(["dump", str(path)]) == dump.DONE
     assert cli.main(["dump", str(path), "--rocketmq", "5.3"]) == dump.DONE
     assert cli.main(["dump", str(written(tmp_path, "checkpoint", bytes(4096)))]) == dump.DONE
+
+
+@pytest.mark.parametrize("kind", FileKind)
+def test_each_kind_of_file_is_shown(
+    kind: FileKind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Zeros are no sound file of most kinds, and are shown as what they are."""
+    path = written(tmp_path, "zeros", bytes(4096))
+    sizes = ["--set", "maxHashSlotNum=7", "--set", "maxIndexNum=20"]
+    for words in ([], ["--json"]):
+        code = cli.main(["dump", str(path), "--kind", kind, "--rocketmq", "5.3.3", *sizes, *words])
+        assert code in (dump.DONE, dump.DAMAGE, USAGE)
+    assert "should not happen" not in capsys.readouterr().err
 
 
 def test_a_file_that_changed_meanwhile_ends_with_three(

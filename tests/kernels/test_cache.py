@@ -1,5 +1,6 @@
 """Compiled kernels are kept by what they were compiled from, wherever that lies."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from reput.store_format.disk import cache_folder
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -67,8 +70,34 @@ def test_other_sources_are_compiled_anew(copies: list[Path], tmp_path: Path) -> 
     changed = copies[1] / "reput" / "store_format" / "kernels" / "ints.py"
     changed.write_text(changed.read_text() + "\n# changed\n")
     run_at(copies[1], cache)
-    assert len(list((cache / "kernels").iterdir())) == 2
     assert len(list(cache.rglob("*.nbi"))) == 2 * sum(name.endswith(".nbi") for name in compiled)
+
+
+def test_sources_that_a_kernel_does_not_import_change_nothing(
+    copies: list[Path], tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    run_at(copies[0], cache)
+    compiled = kept(cache)
+    changed = copies[1] / "reput" / "store_format" / "log" / "walk.py"
+    changed.write_text(changed.read_text() + "\n# changed\n")
+    run_at(copies[1], cache)
+    assert kept(cache) == compiled
+
+
+def test_every_import_of_a_module_is_part_of_its_key() -> None:
+    """As Python's own parser reads them; more than those would do no harm."""
+    for name, file in cache_folder._modules().items():
+        wanted = set()
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.Import):
+                wanted |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{name}: an import that has no full name"
+                assert node.module
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                wanted |= inner & cache_folder._modules().keys() or {node.module}
+        assert wanted & cache_folder._modules().keys() <= cache_folder._imports(name), name
 
 
 def test_what_is_loaded_ahead_is_what_tasks_call() -> None:

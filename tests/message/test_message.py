@@ -38,9 +38,6 @@ REFUSALS = [
     (Message("T", b"", flag=-(1 << 31) - 1), errors.FieldRange),
     (Message("T", b"", queue_id=-1), errors.FieldRange),
     (Message("T", b"", properties={"DELAY": "soon"}), errors.DelayInvalid),
-    (Message("T", b"", properties={"TIMER_DELAY_SEC": "5"}), errors.TimerMessage),
-    (Message("T", b"", properties={"TIMER_DELAY_MS": "5"}), errors.TimerMessage),
-    (Message("T", b"", properties={"TIMER_DELIVER_MS": "5"}), errors.TimerMessage),
 ]
 # A field, and a value of a type that it cannot have.
 WRONG_TYPES = [

@@ -15,6 +15,12 @@ def bad(part: str) -> tuple[str, ...]:
     return ("tests/query/test_bad_files.py", "-k", part)
 
 
+def many(part: str) -> tuple[str, ...]:
+    return ("tests/query/test_many_keys.py", "-k", part)
+
+
+_SWEEP, _WANTED = "store_format/derived/index_sweep.py", "store_format/query/wanted_keys.py"
+
 BUGS = (
     Bug("a hit's key is compared as text", _OPEN,
         "each.topic == topic and each.has_key(key) and (", "(", bad("point_elsewhere")),
@@ -54,8 +60,47 @@ BUGS = (
     Bug("rows that hold a text are found after each other", "store_format/query/scan.py",
         "found = raw.find(needle, int(starts[number + 1]))", "found = -1", messages("logs_order")),
     Bug("a fastjson file may have keys without quotes", "store_format/query/config.py",
-        "_TEXT_OR_KEY.sub(_quoted, raw)", "raw", ("tests/query/test_listing.py", "-k", "lag")),
+        "json.loads(quoted_keys(raw))", "json.loads(raw)", ("tests/query/test_listing.py", "-k", "lag")),
     Bug("numbers of a single record are signed", "store_format/log/record_rules.py",
         'return int.from_bytes(buf[at : at + 2], "big", signed=True)', 'return int.from_bytes(buf[at : at + 2], "big")',
         ("tests/log/test_one_record.py",)),
+    Bug("an index entry for a message without the key is told", _KEY,
+        "    if not any(key_hash(", "    if False and any(key_hash(", bad("point_elsewhere")),
+    Bug("of millions of skipped places only the first are told", "store_format/query/told.py",
+        "if self._skipped < _SKIPPED_MOST:", "if True:", bad("very_many")),
+    Bug("an option that is not obeyed is refused", "jobs/console/query_words.py",
+        "    if unheeded:", "    if False:", bad("wrong_usage")),
+    Bug("queue 0 is a queue", "jobs/console/query_words.py",
+        "if value is not None and value is not False}", "if value}", bad("wrong_usage")),
+    Bug("a rolled back message has no keys", _KEY, "if indexed and within(", "if within(", messages("rolled_back")),
+    Bug("nor has it one of many keys", _WANTED, "if not _reaches_index(row.sysFlag):", "if False:",
+        messages("rolled_back")),
+    Bug("a filter is asked where the log answers too", "store_format/query/scan.py",
+        "np.intersect1d(numbers, np.array(", "(np.array(", messages("filters_hold")),
+    Bug("a window that is judged meanwhile is not written over", "store_format/log/reader.py",
+        "                        walk.use(buffers)", "                        pass", ("tests/query/test_ahead.py",)),
+    Bug("what is raised while windows are judged comes behind them", "store_format/query/ahead.py",
+        "                    raise judged", "                    return", ("tests/query/test_ahead.py",)),
+    Bug("a chain that leaves a block waits at the block it leads to", _SWEEP,
+        "waiting[number // size] = chain", "waiting[here - 1] = chain", many("small_blocks")),
+    Bug("hits that do not fit are handed over, and the chain goes on", _SWEEP,
+        "heads[chain] = number\n                    return _FULL, count", "return _FULL, count",
+        many("small_blocks")),
+    Bug("a chain that leads forward is told", _SWEEP, "return _BAD, chain", "number = 0", many("chains_of_any")),
+    Bug("of many keys too a hit's key is compared as text", _WANTED,
+        "length == end - at and same_bytes(buf, at, tables.keys, start + skipped, length)", "True",
+        many("strange_bytes")),
+    Bug("a message of another topic does not have the key", _WANTED,
+        "if row.topicLength != len(topic) or not same_bytes(\n            window, row.topicAt, topic, 0, len(topic)\n        ):",
+        "if False:", many("strange_bytes or finds_alone")),
+    Bug("a message's tags are one of many keys only behind T#", _WANTED,
+        "if skipped and not tables.tagged[number]:", "if False:", many("strange_bytes")),
+    Bug("bytes that are not UTF-8 are left to Java's decoder", _WANTED, "verdict = _ASK", "pass", many("strange_bytes")),
+    Bug("records longer than what is read of them are read alone", "store_format/log/many_records.py",
+        "others = np.concatenate([places[some][~inside[some]], asked[~whole]])",
+        "others = places[some][~inside[some]]", many("strange_bytes")),
+    Bug("of many keys those without a message are named", "jobs/query.py", "    if found.missing:", "    if False:",
+        many("file_of_keys")),
+    Bug("a scan finds tags that are asked for as the index has them", _KEY,
+        "key.removeprefix(TAGS_KEY)", "key", many("strange_bytes")),
 )  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 
 import reput
 from reput.jobs.cli import main
+from reput.store_format.query.told import Told
 from tests.logs import Message, build_log, properties
 from tests.query.stores import asked
 from tests.query.test_messages import Asked, places
@@ -70,6 +71,19 @@ def test_entries_that_point_elsewhere_give_no_wrong_message(small: Asked) -> Non
             assert set(places(answer)) <= set(wanted)
             told |= {note.split(":")[0] for note in answer.notes}
     assert any("where the log has none" in note or "log has none" in note for note in told)
+    assert any("but that message has not" in note for note in told)
+
+
+def test_of_very_many_skipped_places_only_the_first_are_told() -> None:
+    """A hostile index or queue has millions of entries that point into nothing."""
+    heard: list[str] = []
+    told = Told(heard.append)
+    for n in range(100_000):
+        told.skip(f"place {n // 2}")
+    told.note("cut")
+    assert told.notes == heard
+    assert len(heard) == 102
+    assert heard[-2:] == ["more was skipped; only the first 100 places are told", "cut"]
 
 
 def test_queue_entries_that_point_elsewhere_are_named(small: Asked) -> None:
@@ -229,6 +243,21 @@ def test_a_body_is_decompressed_or_what_is_wrong_with_it_is_told(
         (["--topic", "T", "--key", "k", "--as-rocketmq"], "--rocketmq"),
         (["--topic", "T", "--sql", "a >"], "column"),
         (["--message-id", "12"], "no message id"),
+        (
+            ["--offset", "0", "--tags", "x"],
+            "--tags: not obeyed where a place in the log is asked for",
+        ),
+        (["--topic", "T", "--queue", "0", "--offset", "0", "--to", "9"], "--to: not obeyed"),
+        (["--topic", "T", "--key", "k", "--queue", "0"], "--queue: not obeyed where --key"),
+        (["--unique-key", "k", "--from", "0"], "--from: not obeyed where --unique-key"),
+        (["--message-id", "0" * 32, "--sql", "a = 1"], "--sql: not obeyed"),
+        (["--topic", "T", "--count", "1"], "--count: not obeyed where a topic is asked for"),
+        (["--topic", "T", "--keys-file", "k", "--as-rocketmq"], "--as-rocketmq: not obeyed"),
+        (
+            ["--topic", "T", "--scan", "--as-rocketmq", "--rocketmq", "5.3.3"],
+            "never answers by --scan",
+        ),
+        (["--topic", "T", "--keys-file", "no such file"], "--keys-file no such file: No such file"),
     ],
 )
 def test_wrong_usage_is_one_line(
@@ -240,7 +269,13 @@ def test_wrong_usage_is_one_line(
 
 
 def test_what_is_no_store_is_named(tmp_path: Path, capsys: Any) -> None:
-    for command in ("query", "topics", "queues", "groups"):
+    (tmp_path / "empty" / "commitlog").mkdir(parents=True)
+    near = tmp_path / "near"
+    near.mkdir()
+    store = hostile_store(near)
+    for command in ("query", "topics", "queues", "groups", "transactions"):
         words = ["--topic", "T"] if command == "query" else []
-        assert main([command, str(tmp_path), *words]) == 2
+        assert main([command, str(tmp_path / "empty"), *words]) == 2
         assert "no segments" in capsys.readouterr().err
+        assert main([command, str(near), *words]) == 2
+        assert f"no such folder; did you mean {store}?" in capsys.readouterr().err

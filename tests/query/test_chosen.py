@@ -76,7 +76,7 @@ def test_messages_are_chosen(store: Path, capsys: Any, words: list[str], prices:
         (["--grep", "("], "regular expression: missing )"),
         (["--tags", "||"], "no tag stands"),
         (["--decompress"], "--body"),
-        (["--grep", "x", "--message-id", "x"], "one message's"),
+        (["--grep", "x", "--message-id", "x"], "--grep: not obeyed"),
     ],
 )
 def test_what_cannot_be_asked(store: Path, capsys: Any, words: list[str], says: str) -> None:

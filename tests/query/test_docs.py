@@ -9,6 +9,7 @@ import pytest
 
 from reput.jobs.cli import main
 from tests import golden_stores
+from tests.logs import Message, build_log, properties
 from tests.planting import ROOT
 from tests.query.stores import DERIVED
 
@@ -49,3 +50,25 @@ def test_the_python_example_runs_as_it_stands(store: Path, capsys: Any) -> None:
         "722 292",
         "[('Live0', 1420), ('Live1', 993), ('Live2', 920)]",
     ]
+
+
+def test_a_new_user_finds_a_message_and_its_life_from_the_readme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    pairs = {"KEYS": "o-17", "UNIQ_KEY": "0" * 32, "price": "11", "region": "eu"}
+    message = Message(
+        topic="Orders", body=b"the body", properties=properties(*pairs.items()),
+        store_host=bytes.fromhex("7F00000100002A9F"), store_timestamp=1_795_300_000_000,
+    )  # fmt: skip
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    for start, raw in build_log([message], 4096, 0).items():
+        (tmp_path / "store" / "commitlog" / f"{start:020d}").write_bytes(raw)
+    (tmp_path / "keys.txt").write_text("o-17\nnone\n")
+    monkeypatch.chdir(tmp_path)
+    section = (ROOT / "README.md").read_text().partition("## Find a message")[2]
+    asked = re.findall(r"^\$ reput (.*)$", section.partition("\n## ")[0], re.MULTILINE)
+    assert len(asked) == 5
+    for words in asked:
+        assert main(shlex.split(words, comments=True)) == 0
+        shown = capsys.readouterr().out
+        assert "o-17" in shown or "put    Orders/0" in shown, words

@@ -8,14 +8,19 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reput
+from reput.jobs.engine.progress import Done, Progress
 from reput.store_format.log.reader import LogReader
 from reput.store_format.query.stored import StoredMessage
+from tests.logs import Message as Written
+from tests.logs import build_log, properties
 from tests.memory_storage import MemoryStorage
 from tests.planting import ROOT
 from tests.query.stores import asked, keys_of, reference_messages, whole_store
@@ -183,6 +188,32 @@ def test_an_arrow_table_has_the_rows(small: Asked) -> None:
     assert len(rows) == len(small.messages)
 
 
+def test_a_scan_tells_how_far_it_is(small: Asked) -> None:
+    stages: list[tuple[str, Callable[[], Done]]] = []
+
+    class Heard(Progress):
+        @contextmanager
+        def stage(self, name: str, done: Callable[[], Done]) -> Iterator[None]:
+            stages.append((name, done))
+            yield
+
+    with reput.open_store(str(small.path), progress=Heard()) as opened:
+        list(opened.query(*next(iter(small.by_key))))
+        assert stages == []  # the index answers
+        for where in (None, opened.filter(sql="TAGS IS NOT NULL")):
+            answer = opened.messages(scan=True, where=where)
+            next(iter(answer))
+            name, done = stages[-1]
+            assert (name, done().share) == ("log", 0)
+            list(answer)
+            scanned, to_scan = answer.scanned
+            last = small.messages[-1]
+            assert scanned >= last.physical_offset + last.size - small.messages[0].physical_offset
+            assert done().share == scanned / to_scan
+            assert done().text == f"{scanned:,} of {to_scan:,} bytes read"
+    assert len(stages) == 2
+
+
 def test_a_store_on_another_storage_answers_the_same(small: Asked) -> None:
     files = {
         f"s/{path.relative_to(small.path)}": path.read_bytes()
@@ -280,6 +311,44 @@ def test_the_log_answers_where_files_are_missing(
     queued = small.queued(topic, message.queue_id)
     assert [row["physicalOffset"] for row in rows] == [each.physical_offset for each in queued]
     assert ("log" in said) == ("consumequeue" in missing)
+
+
+def test_filters_hold_where_the_log_answers(small: Asked) -> None:
+    shutil.rmtree(small.path / "consumequeue")
+    topic, tags = next(
+        (each.topic, tags) for each in small.messages
+        if each.transaction == 0 and (tags := each.property("TAGS")) and "||" not in tags
+    )  # fmt: skip
+    other = next(each.topic for each in small.messages if each.topic != topic)
+    with small.open() as opened:
+        for asked_topic in (topic, other):
+            found = opened.messages(asked_topic, where=opened.filter(tags=tags))
+            assert places(found) == [
+                each.physical_offset for each in small.messages
+                if (each.topic, each.property("TAGS")) == (asked_topic, tags)
+                and each.transaction in (0, 8)
+            ]  # fmt: skip
+        assert places(opened.messages("no such topic", where=opened.filter(tags=tags))) == []
+
+
+def test_a_rolled_back_message_is_found_by_no_key(tmp_path: Path) -> None:
+    """IndexService.buildIndex leaves it out, so the log must not tell otherwise."""
+    words = properties(("KEYS", "k"), ("UNIQ_KEY", "u"))
+    messages = [
+        Written(topic="T", queue_offset=n, properties=words, sys_flag=kind)
+        for n, kind in enumerate((0x0, 0x4, 0x8, 0xC))
+    ]
+    (tmp_path / "commitlog").mkdir()
+    for start, raw in build_log(messages, 4096, 0).items():
+        (tmp_path / "commitlog" / f"{start:020d}").write_bytes(raw)
+    with reput.open_store(str(tmp_path)) as opened:
+        everything = places(opened.messages(scan=True))
+        assert len(everything) == 4
+        for found in (
+            opened.query("T", "k"), opened.query("T", "u", scan=True), opened.by_unique_key("u"),
+            opened.query_keys("T", ["k"]), opened.query_keys("T", ["u", "x"], scan=True),
+        ):  # fmt: skip
+            assert places(found) == everything[:3]
 
 
 def test_an_index_behind_the_log_is_told_and_the_rest_is_read(small: Asked) -> None:

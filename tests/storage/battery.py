@@ -211,53 +211,56 @@ def kill(where: str, store: str, output: str) -> None:
 def check_kills(store: str, output: str, tmp_path: Path) -> None:
     """Killed before it publishes, and just before its manifest: no set; the next run is."""
     storage = storage_for(output)
-    parent, _, name = storage.resolve(output).rpartition("/")
+    folder = storage.resolve(output)
+    parent, _, name = folder.rpartition("/")
 
     def beside() -> list[str]:
         return [other for other, _ in storage.list(parent) if other.startswith(f".{name}.reput-")]
 
     kill("begin_set", store, output)
     assert len(beside()) == 1
-    assert not _is(storage, output)
+    assert not _is(storage, folder)
     kill("publish", store, output)
     assert len(beside()) == 1  # of the second; the first is gone
-    names = {name for name, _ in storage.list(output)}
+    names = {name for name, _ in storage.list(folder)}
     assert UNFINISHED in names
     assert MANIFEST not in names
     assert len(names) > 2  # files have got their names
     rebuild(store, output)  # without --replace: it is no set
     check_output(output, tmp_path)
-    before = set(walk(storage, output))
+    before = set(walk(storage, folder))
     with pytest.raises(Exception, match="is not empty; --replace"):
         rebuild(store, output)
     rebuild(store, output, replace=True)
-    assert set(walk(storage, output)) == before
+    assert set(walk(storage, folder)) == before
 
 
 def check_replaces_only_its_own(store: str, output: str, **more: Any) -> None:
     """A set with anything besides stays as it is, and so does what is no set."""
     storage = storage_for(output)
-    other = f"{output}/consumequeue/Old/0/00000000000000000000"
+    folder = storage.resolve(output)
+    other = f"{folder}/consumequeue/Old/0/00000000000000000000"
     write(storage, other, b"not ours")
-    before = {path: storage.read_bytes(f"{output}/{path}") for path in walk(storage, output)}
+    before = {path: storage.read_bytes(f"{folder}/{path}") for path in walk(storage, folder)}
     with pytest.raises(StoreError, match=r"consumequeue/Old/.*: is not in its manifest"):
         rebuild(store, output, replace=True, **more)
-    storage.remove(f"{output}/{MANIFEST}")
+    storage.remove(f"{folder}/{MANIFEST}")
     for marker in (None, b"a note"):
         with pytest.raises(StoreError, match=r"and stays|is not empty, and has no manifest"):
             rebuild(store, output, replace=True, **more)
         if marker is None:
-            write(storage, f"{output}/{UNFINISHED}", marker or b"a note")
-    after = {path: storage.read_bytes(f"{output}/{path}") for path in walk(storage, output)}
+            write(storage, f"{folder}/{UNFINISHED}", marker or b"a note")
+    after = {path: storage.read_bytes(f"{folder}/{path}") for path in walk(storage, folder)}
     assert after == {**{p: c for p, c in before.items() if p != MANIFEST}, UNFINISHED: b"a note"}
 
 
 def check_overlaps(store: str, outputs: list[str], **more: Any) -> None:
     """Each of these spellings is, holds or lies inside the store, which stays as it was."""
     storage = storage_for(store)
-    before = {path: storage.read_bytes(f"{store}/{path}") for path in walk(storage, store)}
+    root = storage.resolve(store)
+    before = {path: storage.read_bytes(f"{root}/{path}") for path in walk(storage, root)}
     for output in outputs:
         for replace in (False, True):
             with pytest.raises(StoreError):
                 rebuild(store, output, replace=replace, **more)
-    assert {path: storage.read_bytes(f"{store}/{path}") for path in walk(storage, store)} == before
+    assert {path: storage.read_bytes(f"{root}/{path}") for path in walk(storage, root)} == before

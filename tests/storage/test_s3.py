@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import reput
 from reput.jobs import cli
 from reput.jobs.engine.progress import Done, Progress
 from reput.store_format.faults import StoreChanged, StoreError
@@ -19,6 +20,7 @@ from reput.store_format.storage import s3
 from reput.store_format.storage.protocol import FileState, MayGo
 from reput.store_format.storage.s3 import S3Storage
 from tests.in_process import as_text
+from tests.query.stores import whole_store
 from tests.storage import battery, cutting_proxy, s3_server
 from tests.storage.s3_server import BUCKET
 
@@ -93,6 +95,31 @@ def test_from_s3_to_s3(output: str, tmp_path: Path) -> None:
     report = battery.look(f"{URL}/store", output, staging_folder=f"{URL}/staging")
     assert report.same, report.text()
     assert s3_server.object_keys("staging") == []
+
+
+def test_a_store_is_asked_by_its_url(tmp_path: Path) -> None:
+    store, _ = whole_store("small_all_5.3.3", tmp_path)
+    battery.upload(store, S3Storage(), f"{URL}/asked")
+    with (
+        reput.open_store(str(store)) as here,
+        reput.open_store(f"file://{store}") as by_name,
+        reput.open_store(f"{URL}/asked") as there,
+    ):
+        plain = (each for each in here.messages(scan=True) if not each.record.sys_flag)
+        topic, tags = next((each.topic, each.tags) for each in plain if each.tags)
+        keys = [key for each in here.messages(topic) for key in each.keys]
+        answers = [
+            (
+                [[each.row() for each in one.query(topic, key)] for key in keys[:3]],
+                one.query_keys(topic, keys).to_arrow(body=True),
+                one.messages(scan=True, where=one.filter(sql="TAGS IS NOT NULL")).to_arrow(),
+                one.messages(topic, begin=0, where=one.filter(tags=tags)).to_arrow(),
+                one.topics(), one.queues(),
+            )
+            for one in (here, by_name, there)
+        ]  # fmt: skip
+    assert answers[0] == answers[1] == answers[2]
+    assert min(len(some) for some in answers[0]) > 0
 
 
 def test_an_output_that_overlaps_the_store_is_refused(output: str) -> None:

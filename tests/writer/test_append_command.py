@@ -41,7 +41,7 @@ def bodies(store: Path) -> list[int]:
         ({"properties": {"a": "b"}}, "properties", {"a": "\x01"}, 80),
         ({"properties": {"a": "b", "DELAY": "0"}}, "properties", {"DELAY": "x"}, 97),
         ({"properties": {"a": "b", "TIMER_DELAY_MS": None}}, "properties",
-         {"TIMER_DELAY_MS": "1"}, 97),
+         {"TIMER_DELAY_MS": "x"}, 97),
         ({"keys": ["a", "b"]}, "keys", [None], 80),
         ({"born_timestamp": 5}, "born_timestamp", -5, 200),  # nothing is wrong with it
     ],

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from reput.jobs import cli
+from tests import golden_stores
 from tests.jobs.console.test_endings import ROOT, reput
 
 
@@ -112,17 +114,41 @@ def test_a_wrong_path_is_answered_at_once() -> None:
     assert min(took, time.monotonic() - started) < 0.6
 
 
-def loaded(*words: str) -> set[str]:
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [(("check",), "--rocketmq VERSION is missing"),
+     (("verify",), "--rocketmq VERSION is missing"),
+     (("rebuild", "--output", "out"), "--rocketmq VERSION is missing"),
+     (("verify", "--set", "mappedFileSizeCommitLog=4096"), "segments have 8192 bytes")],
+)  # fmt: skip
+def test_what_the_store_does_not_tell_is_asked_before_spark_starts(
+    words: tuple[str, ...], says: str
+) -> None:
+    log = golden_stores.unpack("small_all_5.3.3").input
+    out = loaded(words[0], str(log), *words[1:])
+    assert says in out.said
+    assert out.modules & {"numba", "pyspark", "pandas", "reput.jobs.spark.session"} <= {
+        "reput.jobs.spark.session"  # what starts one, not yet asked to
+    }
+
+
+class Loaded(NamedTuple):
+    modules: set[str]
+    said: str
+
+
+def loaded(*words: str, without: str = "-s") -> Loaded:
     program = (
         "import sys; from reput.jobs.cli import main\n"
         "try: main(sys.argv[1:])\n"
-        "except SystemExit: print(*sys.modules)"
+        "except SystemExit: pass\n"
+        "print(*sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-S", "-c", program, *words], cwd=ROOT, capture_output=True, text=True,
+        [sys.executable, without, "-c", program, *words], cwd=ROOT, capture_output=True, text=True,
         timeout=60, check=True,
     )  # fmt: skip
-    return set(done.stdout.split())
+    return Loaded(set(done.stdout.split()), done.stderr)
 
 
 @pytest.mark.parametrize("word", ["--help", "--version"])
@@ -130,7 +156,7 @@ def test_help_imports_nothing_that_it_does_not_show(word: str) -> None:
     heavy = {"numpy", "numba", "pyspark", "subprocess", "secrets", "dataclasses", "logging",
              "reput.store_format.release.settings", "reput.store_format.release.profiles",
              "reput.jobs.console.ending", "reput.jobs.console.options"}  # fmt: skip
-    assert loaded(word) & heavy == set()
+    assert loaded(word, without="-S").modules & heavy == set()
 
 
 # --- completion, doctor ---------------------------------------------------------------------------

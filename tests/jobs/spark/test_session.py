@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.spark.archive import archive_flags, archive_path, keep
-from reput.jobs.spark.java import find_java_home
+from reput.jobs.spark import archive as archives
+from reput.jobs.spark import prepare
+from reput.jobs.spark.archive import archive_flags, archive_path, is_unharmed, keep, making
+from reput.jobs.spark.java import Java, find_java_home
+from reput.jobs.spark.jvm import jvm_flags
 from reput.jobs.spark.session import local_cores, local_settings, retrying
 
 ROOT = Path(__file__).parents[3]
@@ -125,6 +128,60 @@ def test_a_cut_archive_means_no_flags(tmp_path: Path) -> None:
     for length in (3500, 0):
         os.truncate(archive, length)
         assert archive_flags(archive) == ()
+
+
+def test_a_changed_archive_is_not_what_was_made(tmp_path: Path) -> None:
+    made, archive = tmp_path / "made.tmp", tmp_path / "key.jsa"
+    made.write_bytes(b"classes" * 1000)
+    keep(made, archive)
+    assert is_unharmed(archive)
+    archive.write_bytes(b"classe5" + b"classes" * 999)
+    assert archive_flags(archive)  # as long as before: found where it is made, not at each start
+    assert not is_unharmed(archive)
+
+
+def test_one_process_at_a_time_makes_an_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "key.jsa"
+    with making(archive, wait=False) as first, making(archive, wait=False) as second:
+        assert (first, second) == (True, False)
+    with making(archive, wait=True) as third:
+        assert third
+
+
+def test_another_java_or_pyspark_wants_another_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPUT_CACHE", str(tmp_path / "cache"))
+    jars, java = tmp_path / "spark" / "jars", Java(tmp_path / "java", 17)
+    for folder in (jars, java.home):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(archives, "pyspark_folder", lambda: tmp_path / "spark")
+    paths = set()
+    core = jars / "spark-core.jar"
+    for change in (core, java.home / "release", jars / "spark-sql.jar", core):
+        with change.open("a") as file:
+            file.write("more")
+        paths |= {archive_path(java)}
+    assert len(paths) == 4
+
+
+def test_no_java_is_told_to_open_what_it_has_not() -> None:
+    """Java 25 would warn of it at each start."""
+    gone = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+    assert [gone in jvm_flags(version) for version in (17, 21, 25)] == [True, True, False]
+
+
+def test_the_next_start_is_prepared_in_the_background(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(prepare.subprocess, "Popen", lambda words, **_: started.append(words))
+    prepare.prepare_next_start()
+    assert started == [[sys.executable, "-m", "reput.jobs.spark.rehearsal", "--background"]]
+    assert capsys.readouterr().err.count("\n") == 1
+    monkeypatch.setenv("REPUT_WARM", "never")
+    prepare.prepare_next_start()
+    assert (len(started), capsys.readouterr().err) == (1, "")
 
 
 PLAIN = """

@@ -197,18 +197,24 @@ final class Consumers {
         return result;
     }
 
-    /** keys: [[topic, key]], ids: [[topic, id]], times: [[topic, queue, timestamp]]. */
+    /**
+     * keys: [[topic, key]], ids: [[topic, id]], times: [[topic, queue, timestamp]]. The result has
+     * the seconds that all keys took together, too.
+     */
     @SuppressWarnings("unchecked")
     static Map<String, Object> find(Job job) throws Exception {
         DefaultMQPullConsumer consumer = started(job);
         List<Object> byKey = new ArrayList<>();
         List<Object> byId = new ArrayList<>();
         List<Object> byTime = new ArrayList<>();
+        double keySeconds;
         try {
+            long begin = System.nanoTime();
             for (Object each : job.list("keys")) {
                 List<Object> key = (List<Object>) each;
                 byKey.add(byKey(consumer, key.get(0).toString(), key.get(1).toString()));
             }
+            keySeconds = (System.nanoTime() - begin) / 1e9;
             for (Object each : job.list("ids")) {
                 List<Object> id = (List<Object>) each;
                 byId.add(told(consumer.viewMessage(id.get(0).toString(), id.get(1).toString())));
@@ -226,6 +232,7 @@ final class Consumers {
         result.put("by_key", byKey);
         result.put("by_id", byId);
         result.put("by_time", byTime);
+        result.put("key_seconds", keySeconds);
         return result;
     }
 

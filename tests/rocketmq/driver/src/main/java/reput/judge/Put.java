@@ -53,8 +53,20 @@ final class Put {
         result.put("offsets", put.offsets);
         result.put("statuses", put.statuses);
         result.put("max_offset", stores.store.getMaxPhyOffset());
+        result.put("times", counted(stores, "putMessageTopicTimesTotal"));
+        result.put("sizes", counted(stores, "putMessageTopicSizeTotal"));
         stores.stop(true);
         return result;
+    }
+
+    /** What StoreStatsService has counted since the store was opened, by topic. */
+    private static Map<String, Object> counted(Stores stores, String name) throws Exception {
+        Object statistics = Reflect.call(stores.store, "getStoreStatsService");
+        Map<String, Object> found = new TreeMap<>();
+        for (Map.Entry<?, ?> entry : ((Map<?, ?>) Reflect.get(statistics, name)).entrySet()) {
+            found.put(entry.getKey().toString(), ((Number) entry.getValue()).longValue());
+        }
+        return found;
     }
 
     private static void haltAfter(long milliseconds) {

@@ -1,0 +1,230 @@
+"""`reput catch-up`: go on from what a store's derived files hold, up to its log's end."""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    add_consent,
+    add_store,
+    consent,
+    show,
+    told_to_jobs,
+)
+from reput.jobs.engine.progress import Progress
+from reput.store_format.faults import StoreError
+from reput.store_format.names import ABORT
+from reput.store_format.release.settings import SettingError
+
+if TYPE_CHECKING:
+    from reput.jobs.engine.catch_up_report import CaughtUp
+    from reput.jobs.engine.held_store import HeldStore
+    from reput.store_format.storage.protocol import Storage
+
+_HELP = """\
+A broker that starts goes on where its queues end, as ReputMessageService does; so does this,
+without a broker. The queues' last entries and the newest index file's must be of this log. What is
+there already is not read: a small growth of a large store takes a moment, and no Spark. After a log
+has grown by many gigabytes, `reput rebuild` and `reput install` use all cores.
+
+  reput catch-up /data/store --dry-run      what is new
+  reput catch-up /data/store --yes          write it, in place; can be killed at any step
+  reput catch-up s3://bucket/store --output /data/set --rocketmq 5.3.3
+  reput catch-up /data/store --yes --follow --idle 600      while the log is copied in
+"""
+
+
+def catch_up(
+    store: str,
+    *,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    output: str | None = None,
+    replace: bool = False,
+    dry_run: bool = False,
+    storage: "Storage | None" = None,
+    output_storage: "Storage | None" = None,
+    progress: Progress | None = None,
+    confirm: Callable[[str], None] = lambda _: None,
+) -> "CaughtUp":
+    """Write what a store's queues and index lack of its log.
+
+    output: None: in place, in a local store. Else a folder or URL, absent or empty, or with
+    `replace` a set that was rebuilt before: it gets all derived files, and the store is only read,
+    by `storage` and `output_storage` instead of what the paths or URLs say, where these are given.
+    confirm: asked before the first change in place; raises StoreError to stop. Raises StoreError
+    (StoreInUse, DamageFound, BadQueue, BadIndex), SettingError, UnknownRelease, OSError.
+    """
+    started = time.monotonic()
+    shown = progress or Progress()
+    if output is not None:
+        from reput.store_format.storage import storage_for
+
+        read, write = storage or storage_for(store), output_storage or storage_for(output)
+        about = _to_output(
+            (read, read.resolve(store)), (write, write.resolve(output)), replace, rocketmq,
+            settings or {}, shown,
+        )  # fmt: skip
+    else:
+        about = _in_place(store, rocketmq, settings or {}, dry_run, shown, confirm)
+    about.seconds = time.monotonic() - started
+    return about
+
+
+def _to_output(
+    source: "tuple[Storage, str]", target: "tuple[Storage, str]", replace: bool,
+    rocketmq: str | None, settings: Mapping[str, str], progress: Progress,
+) -> "CaughtUp":  # fmt: skip
+    from reput.jobs.engine.catch_up_set import catch_up_set
+    from reput.jobs.engine.outputs import Output, inputs_of
+    from reput.jobs.engine.plan import make_plan
+    from reput.jobs.engine.sets import REBUILT
+    from reput.jobs.engine.told import tell
+    from reput.store_format.disk.files import StoreInUse
+    from reput.store_format.storage.listing import listed
+
+    storage, store = source
+    plan = make_plan(storage, store, tell(storage, store, rocketmq, settings), 1, None)
+    if plan.in_use:
+        raise StoreInUse(f"{store}: is in use, so that its queues change; `reput rebuild` reads it")
+    if any(name == ABORT for name, _ in listed(storage, store)):
+        raise StoreError(f"{store}/{ABORT}: was not stopped cleanly; `reput rebuild` reads it")
+    inputs = tuple(inputs_of(storage, store, settings))
+    return catch_up_set(plan, Output(*target, REBUILT, replace, inputs), progress)
+
+
+@contextmanager
+def _held(store: str, dry_run: bool) -> "Iterator[HeldStore]":
+    from reput.jobs.engine.held_store import held_store
+    from reput.jobs.engine.in_place import refuse_what_is_no_store
+    from reput.store_format.storage.local import LocalStorage
+
+    store = LocalStorage().resolve(store)
+    if not os.path.isdir(store):
+        raise StoreError(
+            f"{store}: no such folder; only a local store is changed in place: --output"
+        )
+    refuse_what_is_no_store(store)
+    with held_store(store, dry_run) as held:
+        yield held
+
+
+def _in_place(
+    store: str, rocketmq: str | None, settings: Mapping[str, str], dry_run: bool,
+    progress: Progress, confirm: Callable[[str], None],
+) -> "CaughtUp":  # fmt: skip
+    from reput.jobs.engine.catching_up import catch_up_in_place, refuse_other_log
+    from reput.jobs.engine.plan import make_plan
+    from reput.jobs.engine.told import tell
+
+    with _held(store, dry_run) as held:
+        told = tell(held.storage, held.path, rocketmq, settings)
+        if told.torn:
+            raise StoreError(told.torn)
+        plan = make_plan(held.storage, held.path, told, 1, None)
+        refuse_other_log(plan)
+        return catch_up_in_place(held, plan, progress, confirm)
+
+
+def follow(
+    store: str,
+    *,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    every: float = 5.0,
+    idle: float | None = None,
+    progress: Progress | None = None,
+    confirm: Callable[[str], None] = lambda _: None,
+    said: Callable[["CaughtUp"], None] = lambda _: None,
+) -> "CaughtUp | None":
+    """Catch up with a local store's log while it is copied in, `every` so many seconds.
+
+    It ends when nothing new has come for `idle` seconds (None: never), and may be killed at any
+    point. said: is given each round's report. The last one is returned. Raises as catch_up does.
+    """
+    from reput.jobs.engine.following import follow as going_on
+
+    with _held(store, False) as held:
+        return going_on(
+            held, rocketmq, settings or {}, progress or Progress(), confirm, every=every,
+            idle=idle, said=said,
+        )  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput catch-up` understands."""
+    parser.epilog = _HELP
+    add_store(parser, on_damage=())
+    add_consent(parser)
+    parser.add_argument(
+        "--output", metavar="DIR", help="write all derived files there, path or URL, as a new set"
+    )
+    parser.add_argument(
+        "--replace", action="store_true", help="replace the set in DIR, if it is a rebuilt one"
+    )
+    parser.add_argument(
+        "--follow", action="store_true", help="go on while the log is copied in, until it ends"
+    )
+    parser.add_argument(
+        "--every", type=float, default=5.0, metavar="SECONDS", help="with --follow: how often (5)"
+    )
+    parser.add_argument(
+        "--idle", type=float, metavar="SECONDS",
+        help="with --follow: end when nothing new has come for so long",
+    )  # fmt: skip
+    parser.add_argument(
+        "--checkpoint", metavar="DIR",
+        help="with --follow: as a Structured Streaming query with this checkpoint",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Catch up, and say what was done: 0 done, or nothing new; 1 with --dry-run where there is."""
+    told = told_to_jobs(arguments)
+    agree = consent(arguments.yes)
+    _check_words(arguments)
+
+    def say(about: "CaughtUp") -> None:
+        show(arguments, asdict(about), about.text())
+
+    if arguments.follow:
+        if arguments.checkpoint:
+            from reput.jobs.engine.follow_stream import follow_stream
+            from reput.jobs.spark.session import command_session
+
+            with _held(arguments.store, False) as held, command_session(arguments.master) as spark:
+                follow_stream(
+                    spark, held, told["rocketmq"], told["settings"], told["progress"], agree,
+                    checkpoint=arguments.checkpoint, every=arguments.every, idle=arguments.idle,
+                    said=say,
+                )  # fmt: skip
+        else:
+            follow(
+                arguments.store, every=arguments.every, idle=arguments.idle, confirm=agree,
+                said=say, **told,
+            )  # fmt: skip
+        return DONE
+    about = catch_up(
+        arguments.store, output=arguments.output, replace=arguments.replace,
+        dry_run=arguments.dry_run, confirm=agree, **told,
+    )  # fmt: skip
+    say(about)
+    return DAMAGE if about.left_out or (about.needed and not about.done) else DONE
+
+
+def _check_words(arguments: argparse.Namespace) -> None:
+    """Raise SettingError for options that say nothing together."""
+    if arguments.output and (arguments.follow or arguments.dry_run):
+        raise SettingError("--output writes a set once: not with --follow or --dry-run")
+    if arguments.dry_run and arguments.follow:
+        raise SettingError("--dry-run says what is new now: not with --follow")
+    if arguments.checkpoint and not arguments.follow:
+        raise SettingError("--checkpoint is that of --follow")
+    if arguments.every <= 0 or (arguments.idle is not None and arguments.idle < 0):
+        raise SettingError("--every and --idle are seconds, above 0")

@@ -1,0 +1,211 @@
+"""`reput deliver-delayed STORE --until TIME`: what is due goes to its real topic, once."""
+
+import argparse
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from reput.jobs.console.asking import milliseconds, remark
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    add_broker,
+    add_consent,
+    consent,
+    progress_of,
+    setting_layers,
+    show,
+)
+from reput.jobs.console.texts import time_text
+from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.spark.signals import Stopped, StopSignals
+from reput.store_format.faults import StoreError
+from reput.store_format.release.profiles import RELEASES, release_named
+from reput.store_format.release.settings import merge_layers
+
+if TYPE_CHECKING:
+    from reput.jobs.engine.service import Look
+    from reput.store_format.query.opened import OpenedStore
+    from reput.store_format.services.due import Plan, Until
+    from reput.store_format.writer.writer import CommitLogWriter
+
+_NOW = "now"
+_EPILOG = """\
+What waits in SCHEDULE_TOPIC_XXXX (delay levels) and rmq_sys_wheel_timer (timers) and is due at
+TIME is appended to its real topic and queue, as the broker would, in the order in which it is due.
+What was delivered before is found in the log: nothing is delivered twice, however often this is
+run, or killed. The broker's own files (config/delayOffset.json, timerlog, config/timercheck) then
+say so too.
+docs/deliver.md has the rules.
+
+Exit codes: 0 done, or nothing was due; 1 a message could not be put, or --dry-run found some that
+are due; 2 nobody said yes, or wrong usage.
+
+examples:
+  reput deliver-delayed /data/store --until now --dry-run
+  reput deliver-delayed /data/store --until 2026-01-31T12:00:00Z --yes
+  reput deliver-delayed /data/store --until now --missed --rocketmq 5.2.0 --yes
+
+"""
+
+
+@dataclass
+class DeliverReport:
+    """What was due, and what was delivered. Counts are of messages."""
+
+    store: str
+    until: int  # milliseconds since 1970
+    due: int = 0  # to be delivered
+    delivered: int = 0
+    levels: int = 0  # delivered, of delay levels
+    timers: int = 0  # delivered, of the timer wheel
+    missed: int = 0  # delivered, of those that a broker had skipped
+    waiting: int = 0  # not due yet
+    skipped: int = 0  # a broker has gone past them, and they were not delivered here either
+    unsure: int = 0  # of the skipped: whether they were delivered the log does not tell
+    refused: list[str] = field(default_factory=list)  # could not be put: where, and why
+    stopped: int = 0  # the exit code of a signal that ended it before all was delivered
+
+    def text(self) -> str:
+        """What a person reads at the end."""
+        verb = f"delivered {self.delivered}" if self.delivered else "nothing was delivered"
+        lines = [f"{self.due} due at {time_text(self.until)}: {verb}"]
+        if self.delivered:
+            lines[0] += f" ({self.levels} by level, {self.timers} by timer, {self.missed} missed)"
+        lines.append(f"{self.waiting} wait")
+        if self.skipped:
+            lines.append(
+                f"{self.skipped} were skipped by a broker and stay so ({self.unsure} of them may "
+                "have been delivered; --missed delivers the others)"
+            )
+        return "\n".join([*lines, *(f"refused: {each}" for each in self.refused)])
+
+
+def deliver_delayed(
+    store: str,
+    *,
+    until: int | None = None,
+    missed: bool = False,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+    confirm: Callable[[str], None] = lambda _: None,
+    progress: Progress | None = None,
+    tell: Callable[[str], Any] = lambda _: None,
+) -> DeliverReport:
+    """Deliver what is due in a local store that nobody has open.
+
+    until: milliseconds since 1970, by default now; missed: also what a broker has skipped. confirm:
+    asked before the first change, raises StoreError to stop; tell: is called with each note. A
+    signal ends it between two messages. Raises StoreError (StoreInUse, DamageFound), SettingError,
+    UnknownRelease, OSError.
+    """
+    from reput.jobs.engine.service import Service, refuse_damage, run_service
+    from reput.store_format.fate import delays
+    from reput.store_format.fate.answers import gathered_delays
+    from reput.store_format.release.writer_settings import writer_settings_from
+    from reput.store_format.services.deliver import deliver
+    from reput.store_format.services.due import Until, plan_delivery
+
+    now = time.time_ns() // 1_000_000
+    given = settings or {}
+    if merge_layers(given).get("timerRocksDBEnable", "false").strip().lower() == "true":
+        raise StoreError("timerRocksDBEnable=true: timers in RocksDB cannot be delivered")
+    precision = writer_settings_from(given, release=rocketmq).timer_precision_ms
+    wanted = Until(now if until is None else until, now, missed, precision)
+    shown = progress or Progress()
+
+    def plan(look: "Look") -> "tuple[Plan, Until, int]":
+        gathered, levels, read = gathered_delays(look.store, look.told)
+        refuse_damage(gathered, look.store.path)
+        if look.stopped is not None:
+            read = read._replace(stopped=look.stopped)
+        found = delays.resolve(gathered, levels, read)
+        return plan_delivery(gathered, found, levels, read, wanted), wanted, read.timer_read
+
+    def question(planned: "tuple[Plan, Until, int]") -> str:
+        made = planned[0]
+        if made.due:
+            return f"deliver {len(made.due)} messages"
+        return "note what was delivered before" if made.levels or made.wheel is not None else ""
+
+    report = DeliverReport(store, wanted.time)
+
+    def act(
+        writer: "CommitLogWriter", opened: "OpenedStore", planned: "tuple[Plan, Until, int]"
+    ) -> None:
+        many = len(planned[0].due)
+        count = 0
+
+        def go_on() -> bool:
+            nonlocal count
+            count += 1
+            try:
+                stop.check()
+            except Stopped as error:
+                report.stopped = error.exit_code if count < many else 0
+            return not report.stopped
+
+        def done() -> Done:
+            return Done(count / many if many else None, f"{count:,} of {many:,} messages")
+
+        with StopSignals() as stop, shown.stage("deliver", done):
+            made = deliver(writer, opened, *planned, go_on)
+        report.levels, report.timers, report.missed, report.refused = made
+        report.delivered = made.levels + made.timers + made.missed
+
+    planned, _ = run_service(
+        Service(plan, question, act), store, rocketmq=rocketmq, settings=given, dry_run=dry_run,
+        confirm=confirm, progress=shown, tell=tell,
+    )  # fmt: skip
+    made = planned[0]
+    return replace(
+        report, due=len(made.due), waiting=made.waiting, skipped=made.skipped, unsure=made.unsure
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput deliver-delayed` understands."""
+    parser.epilog = _EPILOG
+    parser.add_argument("store", metavar="STORE", help="a local store's root")
+    parser.add_argument(
+        "--until", required=True, type=_time, metavar="TIME",
+        help="what is due then: now, 2026-01-31T12:00:00Z, or milliseconds since 1970",
+    )  # fmt: skip
+    parser.add_argument(
+        "--missed", action="store_true",
+        help="also what a broker has skipped, as those of 5.0.0 to 5.3.2 do (reput delayed: never "
+        "delivered)",
+    )  # fmt: skip
+    add_broker(
+        parser,
+        f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the "
+        "store, where its files tell them",
+    )
+    add_consent(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
+
+
+def _time(text: str) -> int | None:
+    return None if text == _NOW else milliseconds(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Deliver, and say what was. Raises as deliver_delayed does."""
+    if arguments.rocketmq:
+        release_named(arguments.rocketmq)
+    report = deliver_delayed(
+        arguments.store, until=arguments.until, missed=arguments.missed,
+        rocketmq=arguments.rocketmq, settings=merge_layers(*setting_layers(arguments)),
+        dry_run=arguments.dry_run, confirm=consent(arguments.yes),
+        progress=progress_of(arguments), tell=remark,
+    )  # fmt: skip
+    show(arguments, asdict(report), report.text())
+    if report.stopped:
+        return report.stopped
+    if report.refused or (arguments.dry_run and report.due):
+        return DAMAGE
+    return DONE

@@ -1,0 +1,89 @@
+"""A plan's segments as `Files`, wherever they are: for what reads a log as a writer does."""
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from reput.store_format.disk.files import Bytes, Files, OpenFile
+from reput.store_format.log.oversize import Read
+from reput.store_format.log.segments import Segment
+from reput.store_format.names import COMMIT_LOG, segment_name
+from reput.store_format.storage.protocol import Storage
+
+
+class LogBytes:
+    """Reads a log's segments by physical offset; one file is open at a time."""
+
+    def __init__(self, files: "Files | LogFiles", segment_bytes: int) -> None:
+        self._files, self._segment_bytes = files, segment_bytes
+        self._segment = -1
+        self._file: OpenFile | None = None
+
+    def read(self, at: int, buffer: Bytes) -> None:
+        """Fill the buffer from an offset; all of it lies in one segment."""
+        segment = at - at % self._segment_bytes
+        if self._file is None or segment != self._segment:
+            self.close()
+            self._file = self._files.open_read(f"{COMMIT_LOG}/{segment_name(segment)}")
+            self._segment = segment
+        self._file.read_at(at - segment, buffer)
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class LogFiles:
+    """Segments on any storage, which are only read.
+
+    A last one that is not all there yet, as one that is being copied, reads as if zeros followed.
+    """
+
+    def __init__(
+        self, storage: Storage, segments: list[Segment], segment_bytes: int,
+        growing: Files | None = None,
+    ) -> None:  # fmt: skip
+        """growing: the store's files, where segments may grow while they are read."""
+        self._storage, self._segment_bytes, self._growing = storage, segment_bytes, growing
+        self._segments = {f"{COMMIT_LOG}/{segment_name(s.start)}": s for s in segments}
+
+    def names(self, folder: str) -> list[str]:
+        """The segments' names, in order."""
+        return [path.rpartition("/")[2] for path in self._segments] if folder == COMMIT_LOG else []
+
+    def open_read(self, path: str) -> "_LogFile":
+        segment = self._segments[path]
+        if self._growing is not None:
+            file = self._growing.open_read(path)
+            return _LogFile(file.read_at, file.close, segment.state.size, self._segment_bytes)
+        reader = self._storage.open(segment.path, segment.state)
+        return _LogFile(reader.read_into, reader.close, segment.state.size, self._segment_bytes)
+
+
+class _LogFile:
+    """One segment, as an OpenFile."""
+
+    def __init__(
+        self, read: Read, close: Callable[[], None], size: int, segment_bytes: int
+    ) -> None:
+        """size: how much of it is there."""
+        self._read, self.close = read, close
+        self._size, self._segment_bytes = size, segment_bytes
+
+    def read_at(self, at: int, buffer: Bytes) -> None:
+        there = max(min(self._size - at, len(buffer)), 0)
+        if there:
+            self._read(at, buffer[:there])
+        buffer[there:] = 0
+
+    def length(self) -> int:
+        return self._segment_bytes
+
+    def _never(self, *_: object) -> NoReturn:
+        raise AssertionError("a log is only read")
+
+    write_at = set_length = _never
+
+    def sync(self) -> None:
+        raise AssertionError("a log is only read")

@@ -1,0 +1,66 @@
+"""A streaming source that says how far a log's files have grown: a row for each growth.
+
+Its offsets are what Structured Streaming keeps in the checkpoint: how many bytes the log's files
+have, and when the newest of them changed. Records are not read here: whoever gets a row goes on
+from what the derived files hold.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.listing import listed
+
+NAME = "reput_log_growth"
+_NONE = {"bytes": 0, "changed": 0}
+
+
+class LogGrowth(DataSource):
+    """The source; option `folders`: where segments are, a path or URL a line."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return "bytes BIGINT, changed BIGINT, seen BIGINT"
+
+    def streamReader(self, schema: Any) -> "GrowthReader":  # noqa: N802 (Spark's name)
+        return GrowthReader(self.options["folders"].splitlines())
+
+
+def _end_quietly(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """Spark ends the process that runs the reader by closing its pipe, which is no error."""
+    if not issubclass(kind, (BrokenPipeError, EOFError)):
+        sys.__excepthook__(kind, error, trace)
+
+
+class GrowthReader(DataSourceStreamReader):
+    """Asks the folders how large their files are."""
+
+    def __init__(self, folders: list[str]) -> None:
+        self.folders = folders
+        sys.excepthook = _end_quietly
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
+        return dict(_NONE)
+
+    def latestOffset(self, *_: Any) -> dict[str, int]:  # noqa: N802 (Spark's name)
+        found = dict(_NONE)
+        for folder in self.folders:
+            for _name, state in listed(storage_for(folder), folder):
+                if state is not None:
+                    found["bytes"] += state.size
+                    found["changed"] = max(found["changed"], state.mtime)
+        return found
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [InputPartition((end["bytes"], end["changed"]))]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int, int, int]]:
+        size, changed = partition.value
+        yield size, changed, time.time_ns()

@@ -1,0 +1,127 @@
+"""A broker's service done as a job: looked at first, agreed to, then done by a writer."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from reput.jobs.engine.in_place import refuse_shared_segments, refuse_what_is_no_store
+from reput.jobs.engine.open_store import told_with
+from reput.jobs.engine.open_writer import local_store, open_writer, told_release
+from reput.jobs.engine.progress import Progress
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.locks import holder_text
+from reput.store_format.fate.gather import Gathered
+from reput.store_format.faults import StoreError
+from reput.store_format.names import COMMIT_LOG, CONFIG
+from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.told import Told
+from reput.store_format.release.profiles import profile
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.writer.writer import CommitLogWriter
+
+Planned = TypeVar("Planned")
+
+
+class Look(NamedTuple):
+    """A store as a service looks at it."""
+
+    store: OpenedStore
+    told: Told
+    # Whether it was stopped cleanly, where the file `abort` does not tell: this job has it open.
+    stopped: bool | None
+
+
+class Service(NamedTuple, Generic[Planned]):
+    """One service. plan: reads only; question: what to ask before the change, "" where there is
+    nothing to do; act: does it.
+    """
+
+    plan: Callable[[Look], Planned]
+    question: Callable[[Planned], str]
+    act: Callable[[CommitLogWriter, OpenedStore, Planned], Any]
+
+
+def run_service(
+    service: Service[Planned],
+    path: str,
+    *,
+    rocketmq: str | None,
+    settings: Mapping[str, str],
+    dry_run: bool,
+    confirm: Callable[[str], None],
+    progress: Progress,
+    tell: Callable[[str], Any],
+) -> tuple[Planned, Any]:
+    """What was planned, and what `act` gave; None for a dry run, or where nothing was to be done.
+
+    The store is looked at without its lock, so that nothing is changed before the answer. It is
+    looked at again where it changed until the lock was held, as by the recovery after a crash.
+    Raises StoreError (StoreInUse), SettingError, UnknownRelease, OSError.
+    """
+    store = local_store(path)
+    _refuse(store)
+    release = profile(rocketmq or told_release(store, settings)).release
+
+    def look(stopped: bool | None) -> tuple[OpenedStore, Planned]:
+        told = told_with(progress, tell)
+        opened = OpenedStore(LocalStorage(), store, release, settings, told)
+        try:
+            return opened, service.plan(Look(opened, told, stopped))
+        except BaseException:
+            opened.log.close()
+            raise
+
+    before = _states(store)
+    opened, planned = look(None)
+    try:
+        question = service.question(planned)
+        if not question or dry_run:
+            return planned, None
+        confirm(f"{question} in {store}")
+        warnings: list[str] = []
+        writer = open_writer(store, rocketmq=release, settings=settings, warnings=warnings)
+        for warning in warnings:
+            tell(warning)
+        with writer:
+            if _states(store) != before:
+                opened.log.close()
+                opened, planned = look(writer.recovered is None)
+            return planned, service.act(writer, opened, planned)
+    finally:
+        opened.log.close()
+
+
+def refuse_damage(gathered: Gathered, store: str) -> None:
+    """Raise StoreError where a part of the log was not read: it might hold what was done before."""
+    for error in gathered.breaks:
+        raise StoreError(
+            f"{error}; what follows it may tell what was done already: mend {store} first "
+            "(reput check, reput repair)"
+        )
+
+
+def _refuse(store: str) -> None:
+    if not os.path.isdir(f"{store}/{COMMIT_LOG}"):
+        raise StoreError(f"{store}: no such store: there is no folder {COMMIT_LOG} in it")
+    refuse_what_is_no_store(store)
+    refuse_shared_segments(store)
+    holder = LocalStorage().lock_holder(store)
+    if holder is not None:
+        raise StoreInUse(f"{store}: {holder_text(holder)} holds its lock; stop the broker")
+
+
+def _states(store: str) -> dict[str, tuple[int, int, int]]:
+    """Size, time and inode of all that a plan is made of, by name."""
+    return {
+        path: (about.st_size, about.st_mtime_ns, about.st_ino)
+        for folder in (COMMIT_LOG, CONFIG)
+        for path in _files(f"{store}/{folder}")
+        if (about := os.lstat(path))
+    }
+
+
+def _files(folder: str) -> Iterable[str]:
+    try:
+        return [f"{folder}/{name}" for name in os.listdir(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []

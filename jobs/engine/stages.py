@@ -1,0 +1,117 @@
+"""The stages of a job as a person sees them: bytes and messages done of how many.
+
+Told by what is in staging, as tasks finish or write their files; where nothing is written, by how
+many of a query's tasks are done.
+"""
+
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from reput.jobs.engine.link import Linked
+from reput.jobs.engine.plan import Plan
+from reput.jobs.engine.progress import Done, Progress
+from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.storage.protocol import Listed
+from reput.udfs.staging import (
+    RUNS,
+    Staging,
+    is_derived_file,
+    is_index_file,
+    past_of,
+    records_in,
+    split_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUEUE_ENTRY_BYTES = entry_bytes(False)
+
+
+class Stages:
+    """Shows each stage of one job while it runs."""
+
+    def __init__(
+        self, spark: "SparkSession", plan: Plan, staging: Staging, progress: Progress
+    ) -> None:
+        self._spark, self._plan, self._staging = spark, plan, staging
+        self._progress = progress
+        self._finished: dict[str, int] = {}  # .runs files seen, with their records
+
+    def scanned(self) -> AbstractContextManager[None]:
+        """The log, told by the run files that are finished."""
+        return self._progress.stage("scanned", self._scanned)
+
+    def past_damage(self, segments: int) -> AbstractContextManager[None]:
+        """So many damaged segments; it moves within each of them."""
+        total = segments * self._plan.splits.segment_bytes
+        return self._progress.stage("looked past damage", lambda: self._past_damage(total))
+
+    def built(self, linked: Linked, index_bytes: int) -> AbstractContextManager[None]:
+        """Queue and index files. index_bytes: of all index files together."""
+        records = sum(row["records"] for row in linked.accepted)
+        entries = records * _QUEUE_ENTRY_BYTES
+        return self._progress.stage("built", lambda: self._built(records, entries, index_bytes))
+
+    def by_tasks(self, name: str, total: int, what: str) -> AbstractContextManager[None]:
+        """A query that writes nothing: its tasks share `total` of `what` about evenly."""
+        return self._progress.stage(name, partial(self._by_tasks, total, what))
+
+    def _staged(self) -> list[Listed]:
+        """What is there now; a look must not fail the job, and S3 has no empty folders."""
+        try:
+            return self._staging.storage.list(self._staging.folder)
+        except OSError:
+            return []
+
+    def _scanned(self) -> Done:
+        for name, _ in self._staged():
+            if name.endswith(RUNS) and name not in self._finished:
+                records = records_in(self._staging, name)
+                if records is not None:
+                    self._finished[name] = records
+        splits = {split_of(name) for name in self._finished}
+        total = self._plan.log_bytes
+        done = min(len(splits) * self._plan.splits.split_bytes, total)
+        messages = sum(self._finished.values())
+        return Done(done / total, f"{done:,} of {total:,} bytes, {messages:,} messages")
+
+    def _past_damage(self, total: int) -> Done:
+        done, ranges = past_of([name for name, _ in self._staged()])
+        text = f"{done:,} of {total:,} bytes of damaged segments, {ranges:,} ranges"
+        return Done(min(done / total, 1.0), text)
+
+    def _built(self, records: int, entries: int, index_bytes: int) -> Done:
+        """A queue's last file is as long as the others: what is written of queues counts at most
+        as much as their entries take.
+        """
+        sizes = [(name, state.size) for name, state in self._staged() if state is not None]
+        index = sum(size for name, size in sizes if is_index_file(name))
+        queues = sum(size for name, size in sizes if is_derived_file(name)) - index
+        done, total = min(queues, entries) + min(index, index_bytes), entries + index_bytes
+        text = f"{done:,} of {total:,} bytes, of {records:,} messages"
+        return Done(done / total if total else None, text)
+
+    def _by_tasks(self, total: int, what: str) -> Done:
+        share = tasks_done(self._spark)
+        if share is None:
+            return Done(None, f"{total:,} {what}")
+        return Done(share, f"about {int(share * total):,} of {total:,} {what}")
+
+
+def tasks_done(spark: "SparkSession") -> float | None:
+    """How many of the tasks of the stages that run are done, as a share of 1.
+
+    None where that is not told: by Spark Connect, and between two stages.
+    """
+    context = getattr(spark, "_sc", None)
+    if context is None:
+        return None
+    with suppress(Exception):  # the JVM may be gone: whoever waits for the query says so
+        tracker = context.statusTracker()
+        stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+        tasks = sum(stage.numTasks for stage in stages if stage)
+        done = sum(stage.numCompletedTasks for stage in stages if stage)
+        return done / tasks if tasks else None
+    return None

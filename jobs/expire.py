@@ -1,0 +1,139 @@
+"""`reput expire`: delete what a broker would, but nothing that somebody still needs."""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    add_consent,
+    add_store,
+    consent,
+    show,
+    told_to_jobs,
+)
+from reput.jobs.engine.progress import Progress
+from reput.store_format.faults import StoreError
+from reput.store_format.names import ABORT
+
+if TYPE_CHECKING:
+    from reput.jobs.engine.expiring import Expired
+
+_HELP = """\
+A broker deletes segments that were not written to for fileReservedTime hours (72), at the hour of
+deleteWhen (04), or at any hour where over diskMaxUsedSpaceRatio (75%) of the disk is used, and of
+any age over 85%: ten a run, never the last; then queue and index files of which no message is left.
+So does this, without a broker, and says first what and why. It keeps what a broker would delete in
+silence: what a consumer group has not read, what is delayed, half messages without a decision.
+
+  reput expire /data/store --dry-run
+  reput expire /data/store --any-hour --set fileReservedTime=48 --archive s3://bucket/old --yes
+"""
+
+
+def expire(
+    store: str,
+    *,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    any_hour: bool = False,
+    even_unread: bool = False,
+    even_delayed: bool = False,
+    even_pending: bool = False,
+    ignored_groups: Iterable[str] = (),
+    archive: str | None = None,
+    dry_run: bool = False,
+    now: int | None = None,
+    used: Callable[[str], float] | None = None,
+    progress: Progress | None = None,
+    confirm: Callable[[str], None] = lambda _: None,
+) -> "Expired":
+    """Delete from a local store what has expired, by RocketMQ's rules and settings.
+
+    archive: a folder or URL where all that goes is copied to first, and compared. now:
+    milliseconds; used: the share of a path's disk that is used; both by default the machine's.
+    confirm: asked first; raises StoreError to stop. Raises StoreError (StoreInUse, OverlapsInput),
+    SettingError, UnknownRelease, OSError.
+    """
+    from reput.jobs.engine.archive import Archive
+    from reput.jobs.engine.expiring import disk_used, expire_store
+    from reput.jobs.engine.held_store import held_store
+    from reput.jobs.engine.in_place import refuse_what_is_no_store
+    from reput.jobs.engine.outputs import inputs_of, refuse_overlap
+    from reput.jobs.engine.plan import make_plan
+    from reput.jobs.engine.still_needed import Even
+    from reput.jobs.engine.told import tell
+    from reput.store_format.change.install import check_no_links
+    from reput.store_format.release.expiry_settings import ExpirySettings
+    from reput.store_format.release.settings import parse_settings
+    from reput.store_format.storage import storage_for
+    from reput.store_format.storage.local import LocalStorage
+
+    local = LocalStorage()
+    store = local.resolve(store)
+    if not os.path.isdir(store):
+        raise StoreError(f"{store}: no such folder")
+    refuse_what_is_no_store(store)
+    kept_in = None
+    if archive is not None:
+        storage = storage_for(archive, True)
+        kept_in = Archive(storage, storage.resolve(archive))
+        refuse_overlap(storage, kept_in.folder, inputs_of(local, store, settings or {}))
+    with held_store(store, dry_run) as held:
+        check_no_links(held.files, "")
+        if held.crashed:
+            raise StoreError(
+                f"{store}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
+            )
+        told = tell(held.storage, store, rocketmq, settings or {})
+        plan = make_plan(held.storage, store, told, 1, None)
+        if any(os.path.dirname(s.path) != f"{store}/commitlog" for s in plan.segments):
+            raise StoreError("expire works on a log in STORE/commitlog only")
+        return expire_store(
+            held, plan, parse_settings(ExpirySettings, told.settings, release=told.release),
+            Even(even_unread, even_delayed, even_pending, frozenset(ignored_groups)), kept_in,
+            manual=any_hour, now=time.time_ns() // 1_000_000 if now is None else now,
+            used=used or disk_used, progress=progress or Progress(), confirm=confirm,
+        )  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput expire` understands."""
+    parser.epilog = _HELP
+    add_store(parser, on_damage=())
+    add_consent(parser)
+    parser.add_argument(
+        "--any-hour", action="store_true", help="not only at the hour of deleteWhen"
+    )
+    parser.add_argument(
+        "--archive", metavar="DIR", help="copy all that goes there first, path or URL, and compare"
+    )
+    parser.add_argument(
+        "--even-unread", action="store_true", help="also what a consumer group has not read"
+    )
+    parser.add_argument(
+        "--ignore-group", action="append", default=[], metavar="GROUP", dest="ignored_groups",
+        help="a consumer group whose unread messages may go; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--even-delayed", action="store_true", help="also delayed messages that are not delivered"
+    )
+    parser.add_argument(
+        "--even-pending", action="store_true", help="also half messages without a decision"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Delete, and say what: 0 done, or nothing to delete; 1 with --dry-run where there is."""
+    told = told_to_jobs(arguments)
+    about = expire(
+        arguments.store, any_hour=arguments.any_hour, even_unread=arguments.even_unread,
+        even_delayed=arguments.even_delayed, even_pending=arguments.even_pending,
+        ignored_groups=arguments.ignored_groups, archive=arguments.archive,
+        dry_run=arguments.dry_run, confirm=consent(arguments.yes), **told,
+    )  # fmt: skip
+    show(arguments, about.as_json(), about.text())
+    return DAMAGE if about.needed and not about.done else DONE

@@ -1,0 +1,247 @@
+"""`reput resolve-transactions STORE --decide WHAT`: pending half messages are committed or not."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from reput.jobs.console.asking import remark
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    add_broker,
+    add_consent,
+    consent,
+    progress_of,
+    setting_layers,
+    show,
+)
+from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.spark.signals import Stopped, StopSignals
+from reput.store_format.faults import StoreError
+from reput.store_format.release.profiles import RELEASES, profile, release_named
+from reput.store_format.release.settings import merge_layers
+
+if TYPE_CHECKING:
+    from reput.jobs.engine.service import Look
+    from reput.store_format.query.opened import OpenedStore
+    from reput.store_format.services.decisions import Decisions
+    from reput.store_format.services.resolve import Plan
+    from reput.store_format.writer.writer import CommitLogWriter
+
+_FILE_BYTES_MAX = 1 << 30
+_EPILOG = """\
+Ends the half messages that `reput transactions` lists as pending: commit puts the message into its
+real topic, rollback drops it; op messages then tell a broker not to ask about it. One that was
+checked transactionCheckMax (15) times goes to TRANS_CHECK_MAX_TIME_TOPIC, as a broker puts it; with
+--discarded it is decided as the others are, and so are those that a broker has discarded or gone
+past.
+
+WHAT: commit, rollback, or a file with lines `UNIQ_KEY commit` (or `PHYSICAL_OFFSET rollback`); what
+it does not name stays pending. Nothing is ended twice, however often this is run, or killed.
+docs/transactions.md has the rules.
+
+Exit codes: 0 done, or nothing to do; 1 a message could not be put, a transaction has ended
+otherwise, or --dry-run found something; 2 nobody said yes, or wrong usage.
+
+examples:
+  reput resolve-transactions /data/store --decide rollback --dry-run
+  reput resolve-transactions /data/store --decide decisions.txt --yes
+  reput resolve-transactions /data/store --decide commit --discarded --rocketmq 4.9.7 --yes
+
+"""
+
+
+@dataclass
+class ResolveReport:
+    """What was to be done, and what was. Counts are of transactions."""
+
+    store: str
+    to_commit: int = 0
+    to_roll_back: int = 0
+    to_discard: int = 0  # checked too often: to TRANS_CHECK_MAX_TIME_TOPIC
+    to_finish: int = 0  # ended before, and an op message is missing
+    committed: int = 0
+    rolled_back: int = 0
+    discarded: int = 0
+    finished: int = 0
+    pending: int = 0  # not decided
+    given_up: int = 0  # discarded or abandoned by a broker, and left so
+    otherwise: list[str] = field(default_factory=list)  # ended before, not as was decided
+    refused: list[str] = field(default_factory=list)  # could not be put: where, and why
+    needed: bool = False
+    done: bool = False
+    stopped: int = 0  # the exit code of a signal that ended it before all was done
+
+    def text(self) -> str:
+        """What a person reads at the end."""
+        if self.done:
+            line = (
+                f"committed {self.committed}, rolled back {self.rolled_back}, discarded "
+                f"{self.discarded}; wrote the missing op messages of {self.finished}"
+            )
+        elif self.needed:
+            line = (
+                f"would commit {self.to_commit}, roll back {self.to_roll_back}, discard "
+                f"{self.to_discard}, and write the missing op messages of {self.to_finish}"
+            )
+        else:
+            line = "nothing to do"
+        lines = [line, f"{self.pending} stay pending"]
+        if self.given_up:
+            lines.append(f"{self.given_up} were given up by a broker: --discarded decides these")
+        lines += [f"ended before: {each}" for each in self.otherwise]
+        return "\n".join([*lines, *(f"refused: {each}" for each in self.refused)])
+
+
+def resolve_transactions(
+    store: str,
+    *,
+    decide: str | Mapping[str | int, str],
+    discarded: bool = False,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+    confirm: Callable[[str], None] = lambda _: None,
+    progress: Progress | None = None,
+    tell: Callable[[str], Any] = lambda _: None,
+) -> ResolveReport:
+    """End the pending transactions of a local store that nobody has open.
+
+    decide: "commit" or "rollback" for all, or a mapping of UNIQ_KEYs or physical offsets to these.
+    discarded: also those that a broker has given up. confirm: asked before the first change, raises
+    StoreError to stop; tell: is called with each note. A signal ends it between two messages.
+    Raises StoreError (StoreInUse, DamageFound), SettingError, UnknownRelease, OSError.
+    """
+    from reput.jobs.engine.service import Service, refuse_damage, run_service
+    from reput.store_format.fate import transactions
+    from reput.store_format.fate.answers import gathered_transactions
+    from reput.store_format.release.writer_settings import writer_settings_from
+    from reput.store_format.services.resolve import plan_resolution, resolve_planned
+
+    given = settings or {}
+    decisions = _decisions(decide)
+    checks_most = writer_settings_from(given, release=rocketmq).transaction_check_max
+    shown = progress or Progress()
+    report = ResolveReport(store)
+
+    def plan(look: "Look") -> "Plan":
+        if not look.store.profile.half_topic:
+            raise StoreError(
+                f"RocketMQ {look.store.profile.release} has no topic of half messages (4.3.0)"
+            )
+        gathered, position = gathered_transactions(look.store, look.told)
+        refuse_damage(gathered, look.store.path)
+        return plan_resolution(
+            look.store.log, transactions.resolve(gathered, position), decisions, discarded,
+            checks_most, position, look.store.profile.split_properties,
+        )  # fmt: skip
+
+    def question(planned: "Plan") -> str:
+        if not planned.needed:
+            return ""
+        return (
+            f"commit {len(planned.commits)}, roll back {len(planned.rollbacks)} and discard "
+            f"{len(planned.discards)} transactions"
+        )
+
+    def act(writer: "CommitLogWriter", opened: "OpenedStore", planned: "Plan") -> None:
+        many = len(planned.commits) + len(planned.rollbacks) + len(planned.discards)
+        count = 0
+
+        def go_on() -> bool:
+            nonlocal count
+            count += 1
+            try:
+                stop.check()
+            except Stopped as error:
+                report.stopped = error.exit_code if count < many else 0
+            return not report.stopped
+
+        def done() -> Done:
+            return Done(count / many if many else None, f"{count:,} of {many:,} transactions")
+
+        with StopSignals() as stop, shown.stage("resolve", done):
+            made = resolve_planned(writer, opened, planned, go_on)
+        report.committed, report.rolled_back, report.discarded, report.finished = made[:4]
+        report.refused, report.done = made.refused, True
+
+    planned, _ = run_service(
+        Service(plan, question, act), store, rocketmq=rocketmq, settings=given, dry_run=dry_run,
+        confirm=confirm, progress=shown, tell=tell,
+    )  # fmt: skip
+    report.to_commit, report.to_roll_back = len(planned.commits), len(planned.rollbacks)
+    report.to_discard, report.to_finish = len(planned.discards), len(planned.unfinished)
+    report.pending, report.given_up = len(planned.undecided), planned.given_up
+    report.otherwise, report.needed = planned.told, planned.needed
+    return report
+
+
+def _decisions(decide: str | Mapping[str | int, str]) -> "Decisions":
+    """Raises StoreError for a word that is no decision."""
+    from reput.store_format.services.decisions import Decision, Decisions
+
+    try:
+        if isinstance(decide, str):
+            return Decisions(Decision(decide), {})
+        return Decisions(None, {name: Decision(word) for name, word in decide.items()})
+    except ValueError as error:
+        raise StoreError(f"decide: {error}: commit or rollback is wanted") from None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput resolve-transactions` understands."""
+    parser.epilog = _EPILOG
+    parser.add_argument("store", metavar="STORE", help="a local store's root")
+    parser.add_argument(
+        "--decide", required=True, metavar="WHAT",
+        help="commit or rollback all that are pending, or a file that says which of them how",
+    )  # fmt: skip
+    parser.add_argument(
+        "--discarded", action="store_true",
+        help="also those that a broker has discarded, would discard, or has gone past",
+    )  # fmt: skip
+    add_broker(
+        parser,
+        f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the "
+        "store, where its files tell them",
+    )
+    add_consent(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Resolve, and say what was done. Raises as resolve_transactions does."""
+    if arguments.rocketmq:
+        profile(release_named(arguments.rocketmq))
+    report = resolve_transactions(
+        arguments.store, decide=_decide(arguments.decide), discarded=arguments.discarded,
+        rocketmq=arguments.rocketmq, settings=merge_layers(*setting_layers(arguments)),
+        dry_run=arguments.dry_run, confirm=consent(arguments.yes),
+        progress=progress_of(arguments), tell=remark,
+    )  # fmt: skip
+    show(arguments, asdict(report), report.text())
+    if report.stopped:
+        return report.stopped
+    if report.refused or report.otherwise or (report.needed and not report.done):
+        return DAMAGE
+    return DONE
+
+
+def _decide(word: str) -> str | Mapping[str | int, str]:
+    """The word, or what the file of that name says. Raises StoreError."""
+    from reput.store_format.services.decisions import Decision, read_decisions
+
+    if word in list(Decision):
+        return word
+    try:
+        with open(word, encoding="utf-8") as file:
+            text = file.read(_FILE_BYTES_MAX)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        raise StoreError(
+            f"--decide {word}: {reason}; commit, rollback or a file is wanted"
+        ) from None
+    return dict(read_decisions(word, text).named)

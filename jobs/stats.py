@@ -1,0 +1,112 @@
+"""`reput stats STORE`: what was put into a log, as a broker counts it while it runs."""
+
+import argparse
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from reput.jobs.console.asking import add_asked_store, asked_store, remark, write_json, write_table
+from reput.jobs.console.listed import at
+from reput.jobs.console.new_files import new_file
+from reput.jobs.console.options import DONE
+from reput.jobs.console.texts import camel_case
+from reput.jobs.engine.outputs import NewFile
+
+_BY = ("topic", "hour", "group", "size")
+_EPILOG = """\
+StoreStatsService and BrokerStatsManager count puts, bytes and rates while a broker runs, and forget
+them when it ends; this counts the log. Each record counts by its own topic, so a delayed message in
+SCHEDULE_TOPIC_XXXX and again when it is delivered; a record that holds several messages counts as
+so many messages. Bytes are those of the records. group: the consumers' of %RETRY% and %DLQ% topics,
+the producers' of half messages. size: a record has so many bytes or more, less than twice as many.
+Rates are over the whole hour, without hour from the first message to the last.
+
+  reput stats /data/store --by topic
+  reput stats s3://bucket/store --by topic,hour --output puts.parquet
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `reput stats`."""
+    parser.epilog = _EPILOG
+    add_asked_store(parser, scan=False)
+    parser.add_argument(
+        "--by", type=_ways, default=("topic",), metavar="topic,hour|group|size",
+        help="what is counted apart, one or several (default: topic)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--output", metavar="FILE.parquet", help="write a new Parquet file, and no table"
+    )
+
+
+def _ways(text: str) -> tuple[str, ...]:
+    ways = tuple(text.split(","))
+    if not set(ways) <= set(_BY) or len(set(ways)) < len(ways):
+        raise argparse.ArgumentTypeError(f"{text!r}: some of {', '.join(_BY)} are wanted")
+    return ways
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Count, and show it; returns the exit code. Raises StoreError, SettingError, OSError."""
+    file = new_file(arguments, "output", {})
+    with asked_store(arguments) as store:
+        rows = store.stats(arguments.by)
+    by: Sequence[str] = arguments.by
+    if file is not None:
+        _write(file, by, rows)
+        remark(f"{arguments.output}: {len(rows):,} rows")
+    elif arguments.json:
+        for row in rows:
+            write_json(camel_case(_plain(by, row)))
+    else:
+        names = [*by, "messages", "records", "bytes", "first (UTC)", "last (UTC)",
+                 "messages/s", "bytes/s"]  # fmt: skip
+        write_table(names, [_cells(by, row) for row in rows], {"topic", "group"})
+    return DONE
+
+
+def _plain(by: Sequence[str], row: Any) -> dict[str, Any]:
+    """A row with the columns that were asked for, and its rates."""
+    whole = row._asdict()
+    return {
+        **{name: whole[name] for name in by},
+        **{name: whole[name] for name in ("records", "messages", "bytes", "first", "last")},
+        "messages_per_second": row.messages_per_second,
+        "bytes_per_second": row.bytes_per_second,
+    }
+
+
+def _cells(by: Sequence[str], row: Any) -> list[Any]:
+    whole = row._asdict()
+    keys = [at(whole[name]) if name == "hour" else whole[name] for name in by]
+    return [
+        *keys, f"{row.messages:,}", f"{row.records:,}", f"{row.bytes:,}", at(row.first),
+        at(row.last), f"{row.messages_per_second:,.1f}", f"{row.bytes_per_second:,.0f}",
+    ]  # fmt: skip
+
+
+def _write(file: NewFile, by: Sequence[str], rows: Sequence[Any]) -> None:
+    """Write the rows as Parquet; times as timestamps, hostile text as UTF-8 can have it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds: dict[str, Any] = {
+        "topic": pa.string(), "group": pa.string(), "hour": pa.timestamp("ms", "UTC"),
+        "first": pa.timestamp("ms", "UTC"), "last": pa.timestamp("ms", "UTC"),
+        "messages_per_second": pa.float64(), "bytes_per_second": pa.float64(),
+    }  # fmt: skip
+    columns = [*by, "records", "messages", "bytes", "first", "last", "messages_per_second",
+               "bytes_per_second"]  # fmt: skip
+    plain = [_plain(by, row) for row in rows]
+    arrays = {
+        name: pa.array([_utf8(each[name]) for each in plain], kinds.get(name, pa.int64()))
+        for name in columns
+    }
+    sink = io.BytesIO()
+    pq.write_table(pa.table(arrays), sink)
+    file.write(sink.getvalue())
+
+
+def _utf8(value: Any) -> Any:
+    """Java's text may hold half of a surrogate pair, which Parquet cannot."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -1,0 +1,271 @@
+"""Where dispatch goes on: what a set of derived files holds of a log, and that it is of this log.
+
+ReputMessageService begins where the queues end (DefaultMessageStore.start), and never asks for
+whom they were derived. Here each queue's last entry, and the newest index file's, must be what the
+record gives to which it points.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from reput.store_format.derive.packed_puts import key_hashes
+from reput.store_format.derive.scan import (
+    Buffers,
+    End,
+    IndexPuts,
+    QueueKey,
+    Read,
+    Runs,
+    ScanRules,
+    scan,
+)
+from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.index_reader import BadIndex, IndexFileReader
+from reput.store_format.derived.queue_entries import Entries, decode_entries
+from reput.store_format.derived.queue_files import BadQueue, queue_folder
+from reput.store_format.derived.tail import IndexTail, QueueTail, tail
+from reput.store_format.faults import Fault
+from reput.store_format.log.segments import Stretch
+from reput.store_format.release.settings import Settings
+from reput.store_format.storage.protocol import Storage
+
+_WINDOW_BYTES = 16 << 10  # most records are shorter; a longer one is read all the same
+_OTHER_LOG = "the derived files are not of this log, or hold more than it does"
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log to be dispatched: how it is read, and where it is. Offsets are physical.
+
+    stop: where its last segment ends, or where a log in use ended. there: what is behind is not
+    there yet, of a log that is being copied.
+    """
+
+    read: Read
+    start: int  # of the first segment
+    stop: int
+    segment_bytes: int
+    there: int = 1 << 63
+
+    def segment_of(self, at: int) -> int:
+        """Where the segment starts that holds an offset."""
+        return at - at % self.segment_bytes
+
+
+class QueueEnd(NamedTuple):
+    """Where one queue ends: its next entry's place in its files, and its last record's end."""
+
+    entries: int
+    offset: int
+
+
+class Position(NamedTuple):
+    """What derived files hold. Offsets are physical."""
+
+    ends: dict[QueueKey, QueueEnd]  # of the queues that have an entry
+    queues: int  # no queue has an entry of a record from here on
+    index_from: int  # the index may lack keys of records behind the one here, or from here on
+    indexed: bool  # whether it has the keys of the record here
+    index_full: bool  # whether the next message opens an index file, as there is none with room
+    timestamp: int  # storeTimestamp of the last record that queues or index have, 0 for none
+
+    @property
+    def first(self) -> int:
+        """The first record to be dispatched, for queues or index."""
+        return min(self.queues, self.index_from)
+
+
+class Dispatched(NamedTuple):
+    """What one record gives: its queues' entries, the hashes of its keys, its store time."""
+
+    entries: dict[QueueKey, Entries]
+    hashes: frozenset[int]
+    timestamp: int
+
+
+def find_position(
+    storage: Storage, store: str, log: Log, settings: Settings, rules: ScanRules
+) -> Position:
+    """Where dispatch goes on for the derived files at `store`.
+
+    Reads the ends of the queues and of the newest index file, and the records they point to.
+    Raises BadQueue and BadIndex (StoreErrors) where one of them is not this log's.
+    """
+    ends = tail(storage, store, settings)
+    asked = _Asked(log, rules)
+    timestamp = 0
+    for queue in ends.queues:
+        timestamp = max(timestamp, _check_queue(store, queue, log, asked))
+    queues = min(max(ends.end, log.start), log.stop)
+    index, indexed, newest = queues, False, ends.newest_index
+    if settings.builds_index:
+        index = log.start
+        if newest is not None:
+            at, time = _check_index(storage, newest, log, settings, asked)
+            index, indexed = max(at, log.start), at >= log.start
+            timestamp = max(timestamp, time)
+    known = {
+        QueueKey(t.topic, t.queue_id, t.batch): QueueEnd(t.entries_end, t.end)
+        for t in ends.queues
+        if t.greatest_offset >= 0
+    }
+    full = settings.builds_index and (newest is None or newest.full)
+    return Position(known, queues, index, indexed, full, timestamp)
+
+
+class _Asked:
+    """Dispatches single records."""
+
+    def __init__(self, log: Log, rules: ScanRules) -> None:
+        self._log, self._rules = log, rules
+        self._buffers = Buffers(1, window_bytes=_WINDOW_BYTES)
+
+    def record(self, at: int) -> Dispatched | None:
+        """What the record at an offset gives; None where no sound one stands there."""
+        log = self._log
+        if not log.start <= at < log.stop:
+            return None
+        segment = log.segment_of(at)
+        stretch = Stretch(segment, segment + log.segment_bytes, at, at + 1, at)
+        entries: dict[QueueKey, Entries] = {}
+        hashes: set[int] = set()
+        end = End()
+        for out in scan(log.read, stretch, self._rules, self._buffers):
+            if isinstance(out, Runs):
+                entries |= _entries(out)
+            elif isinstance(out, IndexPuts):
+                hashes |= set(key_hashes(out.hashes).tolist())
+            else:
+                end = out
+        if not end.records:
+            return None
+        return Dispatched(entries, frozenset(hashes), end.last_timestamp)
+
+
+def _entries(out: Runs) -> dict[QueueKey, Entries]:
+    runs, found = out.runs, {}
+    for number, key in enumerate(out.queues):
+        at, count = int(runs.entries_at[number]), int(runs.count[number])
+        raw = runs.entries[at : at + count * entry_bytes(key.batch)].copy()
+        found[key] = decode_entries(raw, key.batch)
+    return found
+
+
+def _check_queue(store: str, queue: QueueTail, log: Log, asked: _Asked) -> int:
+    """The store time of the record of a queue's last entry; 0 where it has expired or is none."""
+    if queue.greatest_offset < log.start:
+        return 0
+    path = queue_folder(store, queue.topic, queue.queue_id, queue.batch)
+    record = asked.record(queue.greatest_offset)
+
+    def bad(field: str, value: int, reason: str) -> BadQueue:
+        at = (queue.entries_end - 1) * entry_bytes(queue.batch)
+        return BadQueue(path, at, field, value, f"of the last entry: {reason}: {_OTHER_LOG}")
+
+    if record is None:
+        raise bad("physicalOffset", queue.greatest_offset, "no sound record stands there")
+    entries = record.entries.get(QueueKey(queue.topic, queue.queue_id, queue.batch))
+    if entries is None or not len(entries):
+        raise bad("physicalOffset", queue.greatest_offset, "that record is in other queues")
+    size = queue.end - queue.greatest_offset
+    if size != int(entries[0]["size"]):
+        raise bad("size", size, f"that record has {int(entries[0]['size'])} bytes")
+    if queue.tags_code not in entries["tagsCode"].tolist():
+        raise bad("tagsCode", queue.tags_code, f"that record has {int(entries[0]['tagsCode'])}")
+    return record.timestamp
+
+
+def _check_index(
+    storage: Storage, newest: IndexTail, log: Log, settings: Settings, asked: _Asked
+) -> tuple[int, int]:
+    """Where the index has its last message, and its store time; (-1, 0) where it has none."""
+    header = newest.header
+    if not header.entries:  # the header has what the file before ended with
+        return (header.end_offset if header.end_timestamp > 0 else -1), header.end_timestamp
+    slots, most = settings.max_hash_slot_num, settings.max_index_num
+    with IndexFileReader(storage, newest.path, slots, most) as file:
+        last = file.entry(header.entries)
+    if last.physical_offset < log.start:
+        return last.physical_offset, header.end_timestamp
+
+    def bad(field: str, value: int, reason: str) -> BadIndex:
+        return BadIndex(newest.path, 0, field, value, f"{reason}: {_OTHER_LOG}")
+
+    # one more than the place: the mark of a writer that was killed (writer/index_folder)
+    if header.end_offset - last.physical_offset not in (0, 1):
+        raise bad("endPhyOffset", header.end_offset, f"the last entry has {last.physical_offset}")
+    record = asked.record(last.physical_offset)
+    if record is None:
+        raise bad("endPhyOffset", header.end_offset, "no sound record stands there")
+    if last.key_hash not in record.hashes:
+        raise bad("keyHash", last.key_hash, f"no key of the record at {last.physical_offset}")
+    if header.end_timestamp != record.timestamp:
+        raise bad("endTimestamp", header.end_timestamp, f"that record has {record.timestamp}")
+    return last.physical_offset, record.timestamp
+
+
+@dataclass
+class Ahead:
+    """What stands in the log behind a position, up to its end. Offsets are physical."""
+
+    start: int
+    end: int
+    fault: Fault = Fault.NONE  # why it ends there
+    records: int = 0
+    entries: int = 0  # that the queues lack
+    index_puts: int = 0  # that the index lacks
+    opens_index: bool = False  # a message opens an index file, if only for want of room
+    last_record: int = -1
+    last_timestamp: int = 0  # milliseconds
+    last_dispatched: int = -1  # storeTimestamp of the last record with a queue entry
+
+    @property
+    def nothing_new(self) -> bool:
+        """Whether the derived files hold all of the log already."""
+        return not (self.entries or self.index_puts or self.opens_index)
+
+
+def look_ahead(
+    log: Log, position: Position, rules: ScanRules, seen: Callable[[Runs], None], stretch_bytes: int
+) -> Ahead:
+    """Scan the log from a position on to its end, or its first fault; keeps nothing.
+
+    seen: is given the runs of what the queues lack, to refuse one.
+    """
+    buffers = Buffers(min(stretch_bytes, log.segment_bytes))
+    ahead = Ahead(position.first, position.first)
+    while ahead.end < log.stop:
+        at, segment = ahead.end, log.segment_of(ahead.end)
+        # of a segment that is being copied no more is there: a record that goes on is none yet
+        segment_end = min(segment + log.segment_bytes, log.there)
+        of_queues = at >= position.queues
+        of_index = at > position.index_from or (at == position.index_from and not position.indexed)
+        stop = min(at + stretch_bytes, segment_end, log.stop)
+        if not of_index:
+            stop = min(
+                stop, position.index_from + 1
+            )  # the record that the index has already, alone
+        if not of_queues:
+            stop = min(stop, position.queues)
+        for out in scan(log.read, Stretch(segment, segment_end, at, stop, at), rules, buffers):
+            if isinstance(out, Runs) and of_queues:
+                seen(out)
+                ahead.entries += int(out.runs.count.sum())
+            elif isinstance(out, IndexPuts) and of_index:
+                ahead.index_puts += len(out.hashes)
+            elif isinstance(out, End):
+                _count(ahead, out)
+                ahead.opens_index |= of_index and position.index_full and out.records > 0
+        if ahead.fault not in (Fault.NONE, Fault.BLANK):
+            break
+    return ahead
+
+
+def _count(ahead: Ahead, end: End) -> None:
+    ahead.end, ahead.fault = end.next, end.fault
+    ahead.records += end.records
+    if end.records:
+        ahead.last_record, ahead.last_timestamp = end.last_record, end.last_timestamp
+    if end.last_dispatched_timestamp >= 0:
+        ahead.last_dispatched = end.last_dispatched_timestamp

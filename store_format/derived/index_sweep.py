@@ -1,0 +1,144 @@
+"""Looks many keys up in an index file at once, in one sweep from its newest entry to its oldest.
+
+A chain leads only to older entries, so all chains can be followed together, block of entries by
+block: each block that holds an entry of one of them is read once, and none is held. What is found
+is what `IndexFileReader.chain` finds key after key.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.derived.index_reader import IndexFileReader
+from reput.store_format.kernels.ints import get_i32, get_i64
+from reput.store_format.kernels.jit import kernel
+from reput.store_format.layouts import INDEX_AT, INDEX_ENTRY_BYTES, INDEX_SLOT, INDEX_SLOT_BYTES
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+_HITS = 1 << 14  # that are handed over at a time
+_DONE, _FULL, _BAD = range(3)
+
+# One entry with one of the hashes: its number in the file, and what it says of its message.
+FOUND = np.dtype([("number", "<i8"), ("physicalOffset", "<i8"), ("timeDiff", "<i8")])
+
+
+def sweep(
+    file: IndexFileReader, hashes: npt.NDArray[np.int32], block_bytes: int
+) -> Iterator[npt.NDArray[Any]]:
+    """All entries (FOUND) with one of these keyHashes, each once, in no order; an array is valid
+    until the next one.
+
+    hashes: each once; block_bytes: how much is read at a time. Raises BadIndex where a chain does
+    not lead back, as `IndexFileReader.chain` does.
+    """
+    if file.header.next_entry <= 1 or not len(hashes):
+        return
+    last = min(file.header.next_entry, file.most - 1)
+    heads = _heads(file, hashes % np.int32(file.slots), block_bytes)
+    beyond = (heads > last) & (heads <= file.header.next_entry)
+    if beyond.any():
+        _raise_bad(file, int(hashes[int(np.argmax(beyond))]))
+    heads[heads > last] = 0
+    size = max(block_bytes // INDEX_ENTRY_BYTES, 1)  # entries in a block
+    waiting = np.full(last // size + 1, -1, np.int64)  # of each block the first chain that is in it
+    others = np.full(len(hashes), -1, np.int64)  # of each chain the next one in the same block
+    _wait(np.maximum(heads, 0), size, waiting, others)
+    buffer = np.empty(size * INDEX_ENTRY_BYTES, np.uint8)
+    found = np.empty(_HITS, FOUND)
+    for number in range(len(waiting) - 1, -1, -1):
+        if waiting[number] < 0:
+            continue
+        first = number * size
+        block = buffer[: (min(first + size, last + 1) - first) * INDEX_ENTRY_BYTES]
+        file.read_entries(first, block)
+        state = _FULL
+        while state == _FULL:
+            state, count = _follow(
+                block, first, size, file.header.next_entry, hashes, heads, waiting, others, found
+            )
+            if state == _BAD:
+                _raise_bad(file, int(hashes[count]))
+            yield found[:count]
+
+
+def _heads(file: IndexFileReader, slots: npt.NDArray[np.int32], block_bytes: int) -> Numbers:
+    """The newest entry's number in each of these slots."""
+    size = max(block_bytes // INDEX_SLOT_BYTES, 1)
+    heads = np.empty(len(slots), np.int64)
+    order = np.argsort(slots, kind="stable")
+    blocks = slots[order] // size
+    starts = np.flatnonzero(np.diff(blocks, prepend=-1)).tolist()
+    for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
+        chosen, first = order[start:stop], int(blocks[start]) * size
+        raw = np.empty((min(first + size, file.slots) - first) * INDEX_SLOT_BYTES, np.uint8)
+        file.read_slots(first, raw)
+        heads[chosen] = raw.view(INDEX_SLOT)[slots[chosen] - first]
+    return heads
+
+
+def _raise_bad(file: IndexFileReader, hashed: int) -> None:
+    """Have the look-up of one key say what is wrong with its chain."""
+    for _ in file.chain(hashed):
+        pass
+    raise AssertionError("the chain is sound")
+
+
+@kernel
+def _wait(heads: Numbers, size: int, waiting: Numbers, others: Numbers) -> None:
+    """Have each chain wait at the block that its first entry is in."""
+    for chain in range(len(heads)):
+        if heads[chain] > 0:
+            block = heads[chain] // size
+            others[chain] = waiting[block]
+            waiting[block] = chain
+
+
+@kernel
+def _follow(
+    block: Bytes,
+    first: int,
+    size: int,
+    next_entry: int,
+    hashes: npt.NDArray[np.int32],
+    heads: Numbers,
+    waiting: Numbers,
+    others: Numbers,
+    found: npt.NDArray[Any],
+) -> tuple[int, int]:
+    """Follow the chains that wait at a block, which begins with entry `first`, until they leave it.
+
+    Returns (_DONE or _FULL, entries found), or (_BAD, a chain that does not lead back). After _FULL
+    it is to be called again.
+    """
+    here, count = first // size, 0
+    while waiting[here] >= 0:
+        chain = waiting[here]
+        number = heads[chain]
+        while number >= first and number > 0:
+            at = (number - first) * INDEX_ENTRY_BYTES
+            if get_i32(block, at + INDEX_AT.keyHash) == hashes[chain]:
+                if count == len(found):
+                    heads[chain] = number
+                    return _FULL, count
+                row = found[count]
+                row.number = number
+                row.physicalOffset = get_i64(block, at + INDEX_AT.physicalOffset)
+                row.timeDiff = get_i32(block, at + INDEX_AT.timeDiff)
+                count += 1
+            previous = get_i32(block, at + INDEX_AT.previous)
+            if previous == number or previous > next_entry:
+                number = 0
+            elif previous > number:
+                return _BAD, chain
+            else:
+                number = previous
+        waiting[here] = others[chain]
+        heads[chain] = number
+        if number > 0:
+            others[chain] = waiting[number // size]
+            waiting[number // size] = chain
+    return _DONE, count

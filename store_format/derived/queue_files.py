@@ -1,0 +1,152 @@
+"""The files of one queue, and the entries in each by their number."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.queue_entries import Bytes, decode_entries, is_used
+from reput.store_format.faults import StoreError
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    QueuePath,
+    check_topic,
+    parse_segment_name,
+)
+from reput.store_format.storage.protocol import FileState, Reader, Storage
+
+
+class BadQueue(StoreError):
+    """A queue's files hold what cannot be; says file, offset, field, value and reason."""
+
+    def __init__(self, path: str, offset: int, field: str, value: int, reason: str) -> None:
+        self.path, self.offset, self.field = path, offset, field
+        self.value, self.reason = value, reason
+        super().__init__(f"{path}: offset {offset}: {field} {value}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFile:
+    """One file of a queue: its path, the logical byte offset in its name, and its state."""
+
+    path: str
+    start: int
+    state: FileState
+
+
+def queue_folder(store: str, topic: str, queue_id: int, batch: bool = False) -> str:
+    """Where a queue's files are. Raises UnsafeName."""
+    folder = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
+    return f"{store}/{QueuePath(folder, check_topic(topic), queue_id)}"
+
+
+class QueueFiles:
+    """A queue's files, listed once: what is appended later is not seen. Each use of a file opens
+    and closes it.
+    """
+
+    def __init__(self, storage: Storage, folder: str, batch: bool = False) -> None:
+        """Raises BadQueue where the files are not those of a queue. A missing folder is a queue
+        without entries.
+        """
+        self.storage, self.folder, self.batch = storage, folder, batch
+        self.entry_bytes = entry_bytes(batch)
+        try:
+            listed = storage.list(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            listed = []
+        self.all: list[QueueFile] = []
+        for name, state in listed:
+            path = f"{folder}/{name}"
+            try:
+                start = parse_segment_name(name)
+            except ValueError as error:
+                raise BadQueue(path, 0, "name", 0, str(error)) from None
+            if state is None:
+                raise BadQueue(path, 0, "file", 0, "is not a regular file")
+            self.all.append(QueueFile(path, start, state))
+        if self.all and self.all[-1].state.size == 0:
+            self.all.pop()  # MappedFileQueue.load drops it too
+        for before, after in zip(self.all, self.all[1:], strict=False):
+            if before.start + before.state.size != after.start:
+                raise BadQueue(
+                    after.path, 0, "name", after.start,
+                    f"the file before ends at {before.start + before.state.size}: a hole, or a "
+                    f"file of a wrong length",
+                )  # fmt: skip
+        self._ends: dict[str, int] = {}  # of each file by its path: how many entries are used
+
+    def open(self, file: QueueFile) -> "OpenFile":
+        """A file's entries, within a `with`."""
+        return OpenFile(self, file)
+
+    def position(self, file: QueueFile, number: int) -> int:
+        """The position of a file's entry; entries of batch queues say theirs themselves."""
+        return file.start // self.entry_bytes + number
+
+    def used(self) -> list[QueueFile]:
+        """The files without those at the end that have no entry: RocketMQ's recovery
+        removes these.
+        """
+        files = list(self.all)
+        while len(files) > 1:
+            with self.open(files[-1]) as entries:
+                if entries.used():
+                    break
+            files.pop()
+        return files
+
+
+class OpenFile:
+    """One file of a queue while it is read; entries by their number in it."""
+
+    def __init__(self, files: QueueFiles, file: QueueFile) -> None:
+        self.files, self.file = files, file
+        self._size = files.entry_bytes
+        self._reader: Reader | None = None
+
+    def __enter__(self) -> "OpenFile":
+        self._reader = self.files.storage.open(self.file.path, self.file.state)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._reader
+        self._reader.close()
+
+    def range(self, first: int, stop: int) -> Any:
+        """Entries [first, stop), as an array of the layout."""
+        assert self._reader
+        raw: Bytes = np.empty((stop - first) * self._size, np.uint8)
+        self._reader.read_into(first * self._size, raw)
+        return decode_entries(raw, self.files.batch)
+
+    def __getitem__(self, number: int) -> Any:
+        return self.range(number, number + 1)[0]
+
+    def bisect(self, low: int, high: int, before: Callable[[Any], bool]) -> int:
+        """The first entry in [low, high) for which `before` is false; it is true for all earlier
+        ones.
+        """
+        while low < high:
+            middle = (low + high) // 2
+            if before(self[middle]):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def used(self) -> int:
+        """How many entries of the file are used; they are at its start."""
+        ends = self.files._ends
+        if self.file.path not in ends:
+            whole = self.file.state.size // self._size
+            ends[self.file.path] = self.bisect(0, whole, lambda entry: bool(is_used(entry)))
+        return ends[self.file.path]
+
+
+def record_of(entry: Any) -> tuple[int, int]:
+    """Physical offset and size of the record that an entry points to."""
+    return int(entry["physicalOffset"]), int(entry["size"])

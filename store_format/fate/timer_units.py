@@ -1,0 +1,76 @@
+"""The units of timerlog: which timers stand in the wheel, and since when."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.layouts import TIMER_UNIT
+from reput.store_format.names import parse_segment_name
+from reput.store_format.storage.protocol import Storage
+
+TIMER_LOG = "timerlog"
+_READ_UNITS = 1 << 16
+_UNIT = TIMER_UNIT.itemsize
+
+Units = npt.NDArray[np.void]
+Places = npt.NDArray[np.int64]
+
+
+def write_times(storage: Storage, store: str, wanted: Places) -> dict[int, int]:
+    """When messages were put into the wheel (milliseconds), by their physical offsets.
+
+    wanted: physical offsets. Those of which timerlog has no unit are left out.
+    """
+    found: dict[int, int] = {}
+    if len(wanted):
+        for units in _units(storage, store):
+            mine = units[np.isin(units["physicalOffset"], wanted)]
+            offsets, times = mine["physicalOffset"].tolist(), mine["writeTime"].tolist()
+            found |= dict(zip(offsets, times, strict=True))
+    return found
+
+
+def waiting_units(storage: Storage, store: str, read_time: int) -> Places:
+    """The physical offsets, sorted, of messages in slots that are still to be read.
+
+    read_time: lastReadTimeMs. 8 bytes a unit are held.
+    """
+    found = [np.zeros(0, np.int64)]
+    for units in _units(storage, store):
+        late = units["writeTime"] + units["delay"] >= read_time
+        found.append(units["physicalOffset"][late].astype(np.int64))
+    return np.unique(np.concatenate(found))
+
+
+def timer_log_names(storage: Storage, store: str) -> list[tuple[str, int]]:
+    """The files of timerlog, with their lengths in bytes; what is not one of its is left alone."""
+    found = []
+    try:
+        listed = storage.list(f"{store}/{TIMER_LOG}")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    for name, state in listed:
+        try:
+            parse_segment_name(name)
+        except ValueError:
+            continue
+        if state is not None:
+            found.append((name, state.size))
+    return sorted(found)
+
+
+def _units(storage: Storage, store: str) -> Iterator[Units]:
+    """The units of all files, many at a time."""
+    for name, length in timer_log_names(storage, store):
+        reader = storage.open(f"{store}/{TIMER_LOG}/{name}")
+        try:
+            for start in range(0, length // _UNIT, _READ_UNITS):
+                raw = np.zeros(min(_READ_UNITS, length // _UNIT - start) * _UNIT, np.uint8)
+                reader.read_into(start * _UNIT, raw)
+                units = raw.view(TIMER_UNIT)
+                if not units["size"].any():
+                    break  # the zeros behind the last unit
+                yield units[units["size"] == _UNIT]
+        finally:
+            reader.close()

@@ -1,0 +1,234 @@
+"""Counts what was put into a log, as a broker counts its puts while it runs.
+
+StoreStatsService counts every record that the store takes, by its own topic, and the bytes written
+(putMessageTopicTimesTotal, putMessageTopicSizeTotal); BrokerStatsManager the same by name
+(TOPIC_PUT_NUMS, TOPIC_PUT_SIZE). A record with several messages (an inner batch) counts as so many
+(CommitLog.getMessageNum). A process forgets at its end; the log has all that is not deleted.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.derive.queue_table import (
+    BATCH_TOPIC,
+    RETRY_PREFIX,
+    batch_topics,
+    clear,
+    find_queue,
+    new_table,
+    queues,
+    starts_with,
+)
+from reput.store_format.java.strings import decode, parse_integer
+from reput.store_format.kernels.jit import kernel
+from reput.store_format.log.properties import find_named
+from reput.store_format.log.reader import LogReader, NoRecord
+from reput.store_format.log.walk import Step
+
+Bytes = npt.NDArray[np.uint8]
+
+BY = ("topic", "hour", "group", "size")
+_HOUR_MS = 3_600_000
+_INNER_BATCH = 0x80  # MessageSysFlag.INNER_BATCH_FLAG
+_DLQ_PREFIX = np.frombuffer(b"%DLQ%", np.uint8)  # MixAll.DLQ_GROUP_TOPIC_PREFIX
+
+# The properties that are read (MessageConst); each one's index here is its row in `places`.
+_NAMES = (b"REAL_TOPIC", b"PGROUP", b"INNER_NUM")
+_REAL_TOPIC, _GROUP, _INNER_NUM = range(3)
+_NAME_BYTES = np.frombuffer(b"".join(_NAMES), np.uint8)
+_NAME_ENDS = np.cumsum([len(name) for name in _NAMES])
+
+_NAMES_MOST = 1 << 16  # topics, and groups, before the table is emptied
+_NAME_ROOM = 16 << 20  # bytes of them
+
+# Of each record what it counts as; topic and group: numbers in their tables, group -1 for none.
+COUNTED = np.dtype(
+    [("topic", "<i8"), ("group", "<i8"), ("hour", "<i8"), ("size", "<i8"), ("messages", "<i8")]
+)
+
+
+class Count(NamedTuple):
+    """What was put that is alike in the wanted ways; None in those that were not asked for."""
+
+    topic: str | None
+    hour: int | None  # milliseconds: when it began, UTC
+    group: str | None  # consumers' of %RETRY% and %DLQ%, producers' of half messages; '': none
+    size: int | None  # bytes a record has at least: a power of two
+    records: int
+    messages: int
+    bytes: int  # of the records
+    first: int  # storeTimestamps, milliseconds
+    last: int
+
+    @property
+    def seconds(self) -> float:
+        """The time over which rates are taken: of an hour all of it."""
+        if self.hour is not None:
+            return _HOUR_MS / 1000
+        return max(self.last - self.first, 1000) / 1000
+
+    @property
+    def messages_per_second(self) -> float:
+        return self.messages / self.seconds
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self.bytes / self.seconds
+
+
+@kernel
+def _hash(buf: Bytes, at: int, end: int) -> int:
+    found: Any = np.int64(17)
+    for i in range(at, end):
+        found = (found * 31 + buf[i]) & 0x7FFFFFFF
+    return int(found)
+
+
+@kernel
+def _number(table: Any, buf: Bytes, at: int, end: int, batch_names: Bytes, batch_ends: Any) -> int:
+    return find_queue(
+        table.slots, table.rows, table.names, table.used, buf, at, end, _hash(buf, at, end), 0,
+        batch_names, batch_ends,
+    )  # fmt: skip
+
+
+@kernel
+def _count_rows(
+    window: Bytes, rows: Any, split: bool, topics: Any, groups: Any, batch_names: Bytes,
+    batch_ends: Any, places: npt.NDArray[np.int64], out: Any,
+) -> None:  # fmt: skip
+    """Fill out (COUNTED) for each row."""
+    for i in range(len(rows)):
+        row = rows[i]
+        at, end = row.topicAt, row.topicAt + row.topicLength
+        topic = _number(topics, window, at, end, batch_names, batch_ends)
+        first = row.propertiesAt
+        find_named(
+            window, first, first + row.propertiesLength, split, _NAME_BYTES, _NAME_ENDS, places
+        )
+        group = -1
+        real, real_end = places[_REAL_TOPIC, 0], places[_REAL_TOPIC, 1]
+        for begin, stop in ((at, end), (real, real_end)):
+            if group < 0 and begin >= 0:
+                if starts_with(window, begin, stop, RETRY_PREFIX):
+                    group = begin + len(RETRY_PREFIX)
+                elif starts_with(window, begin, stop, _DLQ_PREFIX):
+                    group = begin + len(_DLQ_PREFIX)
+                if group >= 0:
+                    group = _number(groups, window, group, stop, batch_names, batch_ends)
+        if group < 0 and places[_GROUP, 0] >= 0:
+            group = _number(
+                groups, window, places[_GROUP, 0], places[_GROUP, 1], batch_names, batch_ends
+            )
+        messages = 1
+        inner = row.sysFlag & _INNER_BATCH or topics.rows[topic].flags & BATCH_TOPIC
+        if inner and places[_INNER_NUM, 0] >= 0:
+            sound, number = parse_integer(window, places[_INNER_NUM, 0], places[_INNER_NUM, 1], 16)
+            if sound and number > 0:
+                messages = number
+        size = 1
+        while size * 2 <= row.size:
+            size *= 2
+        out[i].topic, out[i].group = topic, group
+        out[i].hour = row.storeTimestamp // _HOUR_MS * _HOUR_MS
+        out[i].size, out[i].messages = size, messages
+
+
+class _Sums:
+    """What is added up so far, by the wanted ways."""
+
+    def __init__(self, by: Sequence[str], split: bool, batch: Sequence[str]) -> None:
+        self.by, self._split = by, split
+        self._batch = batch_topics(list(batch))
+        self._topics = new_table(_NAMES_MOST, _NAME_ROOM)
+        self._groups = new_table(_NAMES_MOST, _NAME_ROOM)
+        self._places = np.empty((len(_NAMES), 2), np.int64)
+        self._room = np.zeros(0, COUNTED)
+        self._names: dict[str, list[str]] = {"topic": [], "group": []}
+        self.found: dict[tuple[Any, ...], list[int]] = {}
+
+    def add(self, step: Step) -> None:
+        rows = step.rows
+        if not len(rows):
+            return
+        self._make_room(len(rows), len(step.window))
+        out = self._room[: len(rows)]
+        _count_rows(
+            step.window, rows, self._split, self._topics, self._groups, self._batch.names,
+            self._batch.ends, self._places, out,
+        )  # fmt: skip
+        wanted = [out[name] for name in self.by]
+        keys, which = np.unique(np.stack(wanted, 1), axis=0, return_inverse=True)
+        which = which.reshape(-1)
+        times, sizes = rows["storeTimestamp"], rows["size"].astype(np.int64)
+        self._learn_names()
+        for number, key in enumerate(keys.tolist()):
+            mine = which == number
+            self._put(
+                tuple(self._value(name, v) for name, v in zip(self.by, key, strict=True)),
+                [
+                    int(mine.sum()), int(out["messages"][mine].sum()), int(sizes[mine].sum()),
+                    int(times[mine].min()), int(times[mine].max()),
+                ],
+            )  # fmt: skip
+
+    def _make_room(self, rows: int, window_bytes: int) -> None:
+        """Forget the names where those of one window more could be too many."""
+        if len(self._room) < rows:
+            self._room = np.zeros(rows, COUNTED)
+        for name, table in (("topic", self._topics), ("group", self._groups)):
+            numbers, taken = table.used.tolist()
+            if numbers + rows > _NAMES_MOST or taken + window_bytes > _NAME_ROOM:
+                clear(table)
+                self._names[name] = []
+
+    def _learn_names(self) -> None:
+        for name, table in (("topic", self._topics), ("group", self._groups)):
+            if len(self._names[name]) < int(table.used[0]):
+                self._names[name] = [decode(queue.raw_name) for queue in queues(table)]
+
+    def _value(self, name: str, value: int) -> Any:
+        if name not in self._names:
+            return value
+        return "" if value < 0 else self._names[name][value]
+
+    def _put(self, key: tuple[Any, ...], more: list[int]) -> None:
+        sums = self.found.get(key)
+        if sums is None:
+            self.found[key] = more
+            return
+        for place in range(3):
+            sums[place] += more[place]
+        sums[3], sums[4] = min(sums[3], more[3]), max(sums[4], more[4])
+
+
+def count(
+    log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
+    told: Callable[[int], None], note: Callable[[str], None],
+) -> list[Count]:  # fmt: skip
+    """What was put, by these ways (of BY), in their order.
+
+    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ; told: is called
+    with how far the walk is, a physical offset; note: with each place where records break off,
+    whose segment is not read any further.
+    """
+    sums, at = _Sums(by, split, batch), log.start
+    while at < log.end:
+        try:
+            for step in log.steps(at):
+                sums.add(step)
+                told(step.next)
+            break
+        except NoRecord as error:
+            note(f"{error}; what follows in this segment is not counted: `reput check` shows it")
+            at = log.segment_at(error.place).end
+    return [_count_of(dict(zip(by, key, strict=True)), values)
+            for key, values in sorted(sums.found.items())]  # fmt: skip
+
+
+def _count_of(ways: dict[str, Any], values: list[int]) -> Count:
+    topic, hour, group, size = (ways.get(name) for name in BY)
+    return Count(topic, hour, group, size, *values)

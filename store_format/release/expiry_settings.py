@@ -1,0 +1,37 @@
+"""The broker's settings that decide what it deletes: what `expire` obeys."""
+
+from dataclasses import dataclass
+
+from reput.store_format.release.settings import SettingError, Settings, setting
+
+_HOURS = 24
+_RATIO_LEAST, _RATIO_MOST = 10, 95  # MessageStoreConfig.getDiskMaxUsedSpaceRatio
+
+
+@dataclass(frozen=True)
+class ExpirySettings(Settings):
+    """Defaults are RocketMQ's; file_reserved_time in hours, ratios in percent of the disk."""
+
+    file_reserved_time: int = setting("fileReservedTime", least=0)
+    delete_when: str = setting("deleteWhen")
+    delete_file_batch_max: int = setting("deleteFileBatchMax", least=1)
+    clean_file_forcibly_enable: bool = setting("cleanFileForciblyEnable")
+    disk_max_used_space_ratio: int = setting("diskMaxUsedSpaceRatio")
+    disk_space_clean_forcibly_ratio: int = setting("diskSpaceCleanForciblyRatio")
+    disk_space_warning_level_ratio: int = setting("diskSpaceWarningLevelRatio")
+
+    @property
+    def hours(self) -> tuple[int, ...]:
+        """At which hours of the day files go (UtilAll.isItTimeToDo). Raises SettingError."""
+        try:
+            found = tuple(int(part) for part in self.delete_when.split(";") if part.strip())
+        except ValueError:
+            found = (_HOURS,)
+        if any(not 0 <= hour < _HOURS for hour in found):
+            raise SettingError(f"deleteWhen={self.delete_when}: hours as 04 or 04;05 are wanted")
+        return found
+
+    @property
+    def used_most(self) -> int:
+        """Percent of the disk from which on expired files go at any hour."""
+        return min(max(self.disk_max_used_space_ratio, _RATIO_LEAST), _RATIO_MOST)

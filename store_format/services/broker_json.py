@@ -1,0 +1,133 @@
+"""Files of config/ as a broker writes them: JSON with unquoted integer keys, and a .bak.
+
+MixAll.string2File keeps what was there as .bak. Here either file appears whole or not at all.
+"""
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from reput.store_format.disk.files import Files
+from reput.store_format.faults import StoreError
+from reput.store_format.query.config import quoted_keys
+from reput.store_format.release.profiles import Profile
+
+_BYTES_MAX = 256 << 20
+_MARK = "#"  # stands before a key that had no quotes; no topic and no group has such a name
+_NEW, _BACKUP = ".tmp", ".bak"
+_MARKED = re.compile(rf"{_MARK}-?[0-9]+")
+
+
+def read_json(files: Files, path: str) -> dict[str, Any]:
+    """What a file holds; {} where there is none. Keys that had no quotes begin with `#`.
+
+    Raises StoreError where it is no JSON object: nothing is written over it.
+    """
+    raw = _read(files, path)
+    if raw is None:
+        return {}
+    try:
+        found = json.loads(quoted_keys(raw, _MARK.encode()))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise StoreError(f"{path}: offset 0: is no JSON object; it is left as it is")
+    return found
+
+
+def read_offsets(files: Files, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file holds, and its `offsetTable`, which is part of that and may be changed.
+
+    Raises StoreError where it is none.
+    """
+    whole = read_json(files, path)
+    table = whole.setdefault("offsetTable", {})
+    if not isinstance(table, dict):
+        raise StoreError(f"{path}: offsetTable: is no JSON object; it is left as it is")
+    return whole, table
+
+
+def integer_key(number: int | str) -> str:
+    """A key without quotes, as `read_json` gives it."""
+    return f"{_MARK}{number}"
+
+
+def write_json(files: Files, path: str, value: dict[str, Any], profile: Profile) -> None:
+    """Replace a file durably, and keep what it held as .bak. Raises OSError."""
+    before = _read(files, path)
+    text = pretty(value, profile.config_entry_lines).encode()
+    if before == text:
+        return
+    folder = path.rpartition("/")[0]
+    files.make_folder(folder)
+    for name, content in ((path + _BACKUP, before), (path, text)):
+        if content is not None:
+            replace_file(files, name, content)
+    files.sync_folder(folder)
+
+
+def replace_file(files: Files, path: str, content: bytes, length: int | None = None) -> None:
+    """Give a file this content in one step; its name is not durable yet.
+
+    length: bytes of the file, zeros after the content; by default it ends there.
+    """
+    new = path + _NEW
+    if files.exists(new):
+        files.remove(new)
+    file = files.create(new)
+    try:
+        file.write_at(0, content)
+        if length is not None:
+            file.set_length(length)
+        file.sync()
+    finally:
+        file.close()
+    files.rename(new, path)
+
+
+def pretty(value: Any, entry_lines: bool, depth: int = 0) -> str:
+    """RemotingSerializable.toJson(value, true).
+
+    entry_lines: each entry and element stands on a line of its own (fastjson2, from 5.4.0 on);
+    before, those with unquoted keys and those of lists stand one behind the other (fastjson).
+    """
+    if isinstance(value, dict):
+        parts = [
+            f"{key[len(_MARK) :] if _MARKED.fullmatch(key) else json.dumps(key)}:"
+            f"{pretty(each, entry_lines, depth + 1)}"
+            for key, each in value.items()
+        ]
+        inline = not entry_lines and bool(value) and all(map(_MARKED.fullmatch, value))
+        return _block("{", parts, "}", inline, depth)
+    if isinstance(value, list):
+        parts = [pretty(each, entry_lines, depth + 1) for each in value]
+        return f"[{','.join(parts)}]" if not entry_lines else _block("[", parts, "]", False, depth)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _block(opens: str, parts: list[str], closes: str, inline: bool, depth: int) -> str:
+    if not parts:
+        return opens + closes
+    line = "\n" + "\t" * (depth + 1)
+    begin, between = ("", ",") if inline else (line, f",{line}")
+    end = "\n" + "\t" * depth
+    return f"{opens}{begin}{between.join(parts)}{end}{closes}"
+
+
+def _read(files: Files, path: str) -> bytes | None:
+    """A file's bytes; None where there is none. Raises StoreError, OSError."""
+    try:
+        file = files.open_read(path)
+    except FileNotFoundError:
+        return None
+    try:
+        length = file.length()
+        if length > _BYTES_MAX:
+            raise StoreError(f"{path}: {length} bytes are too many: {_BYTES_MAX} at most")
+        raw = np.empty(length, np.uint8)
+        file.read_at(0, raw)
+        return raw.tobytes()
+    finally:
+        file.close()

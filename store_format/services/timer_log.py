@@ -1,0 +1,171 @@
+"""The timer's files after a delivery: timerlog, timerwheel and config/timercheck.
+
+A broker that starts takes the wheel from its file and from the units of timerlog, reads it from
+lastReadTimeMs on, and takes up rmq_sys_wheel_timer behind the message of the last unit
+(TimerMessageStore.recover, reviseQueueOffset). After a delivery timerlog is written anew with one
+unit for each message that still waits; the wheel is left to the broker, which makes it of them.
+
+Each step can be killed. Until timerlog changes its name a broker would deliver again what was
+delivered; from then on nothing. It loses no message at any step: the wheel goes only once the
+whole of timerlog is what it is made of.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.store_format.disk.files import Files
+from reput.store_format.fate.timer_units import TIMER_LOG, Units
+from reput.store_format.layouts import (
+    MAGIC_TIMER_BLANK,
+    TIMER_BLANK_BYTES,
+    TIMER_CHECK,
+    TIMER_CHECK_FILE_BYTES,
+    TIMER_DEFAULT,
+    TIMER_DELETE,
+    TIMER_ROLL,
+    TIMER_UNIT,
+)
+from reput.store_format.names import CONFIG, segment_name
+from reput.store_format.services.broker_json import replace_file
+
+TIMER_WHEEL = "timerwheel"
+TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
+STAGED = ".reput-timerlog"
+# timerRollWindowSlot: what is due later than in so many ticks is put back into the topic meanwhile.
+_ROLL_SLOTS = 2 * 24 * 3600
+UNIT_FILE_LEAST = TIMER_UNIT.itemsize + TIMER_BLANK_BYTES  # bytes of a file with one unit
+_DELAY_MAX = 0x7FFFFFFF  # a unit's delay is an int
+_UNIT = TIMER_UNIT.itemsize
+
+
+class InWheel(NamedTuple):
+    """One message that waits. Times in milliseconds."""
+
+    physical_offset: int
+    size: int  # bytes
+    out: int  # TIMER_OUT_MS
+    recalls: bool
+    topic_hash: int  # of its REAL_TOPIC
+    written: int | None  # when it was put into the wheel; None: it never was
+
+
+class Turned(NamedTuple):
+    """How far the wheel was read: what a broker goes on from."""
+
+    read_time: int  # lastReadTimeMs, in milliseconds
+    before: int  # what it was before
+    queue_offset: int  # of the next message of rmq_sys_wheel_timer
+    now: int
+    precision: int  # timerPrecisionMs
+
+
+def units_of(waiting: Sequence[InWheel], last: InWheel, turned: Turned) -> Units:
+    """The units of all that waits, in the order given, without their `previous`.
+
+    last: the topic's last message. It is the last unit, by which a broker knows where to go on; if
+    it does not wait itself, it stands in a slot that has been read.
+    """
+    units = np.zeros(len(waiting) + 1, TIMER_UNIT)
+    ticks = turned.now - turned.now % turned.precision
+    for unit, each in zip(units, waiting, strict=False):
+        slot, magic = _slot(each.out, ticks, turned.precision)
+        magic |= TIMER_DELETE if each.recalls else 0
+        slot = max(slot, turned.read_time)
+        write = ticks if each.written is None else each.written
+        _fill(unit, each, write if 0 <= slot - write <= _DELAY_MAX else ticks, slot, magic)
+    if waiting and waiting[-1].physical_offset == last.physical_offset:
+        return units[:-1]
+    read = max(min(turned.read_time, turned.before), turned.precision) - turned.precision
+    _fill(units[-1], last, read, read, TIMER_DEFAULT)
+    return units
+
+
+def _slot(out: int, ticks: int, precision: int) -> tuple[int, int]:
+    """The slot and the magic of a message (TimerMessageStore.doEnqueue)."""
+    window = _ROLL_SLOTS * precision
+    ahead = out - ticks
+    if ahead < window:
+        return out, TIMER_DEFAULT
+    # enough time is left for the next roll
+    slot = ticks + (_ROLL_SLOTS // 2 * precision if ahead - window < window // 3 else window)
+    return slot, TIMER_DEFAULT | TIMER_ROLL
+
+
+def _fill(unit: np.void, each: InWheel, write: int, slot: int, magic: int) -> None:
+    unit["size"], unit["magic"], unit["writeTime"] = _UNIT, magic, write
+    unit["delay"], unit["physicalOffset"] = slot - write, each.physical_offset
+    unit["messageSize"], unit["topicHash"] = each.size, each.topic_hash
+
+
+def timer_log_files(units: Units, file_bytes: int, precision: int) -> Iterator[tuple[str, bytes]]:
+    """The files of a timerlog by name, each without the zeros that follow (TimerLog.append)."""
+    each = (file_bytes - TIMER_BLANK_BYTES) // _UNIT
+    positions = np.arange(len(units)) // each * file_bytes + np.arange(len(units)) % each * _UNIT
+    slots = (units["writeTime"] + units["delay"]) // precision
+    latest: dict[int, int] = {}
+    for unit, slot, position in zip(units, slots.tolist(), positions.tolist(), strict=True):
+        unit["previous"] = latest.get(slot, -1)
+        latest[slot] = position
+    for number, start in enumerate(range(0, len(units), each)):
+        part = units[start : start + each].tobytes()
+        if start + each < len(units):
+            blank = (file_bytes - len(part)).to_bytes(4, "big") + bytes(8)
+            part += blank + MAGIC_TIMER_BLANK.to_bytes(4, "big", signed=True)
+        yield segment_name(number * file_bytes), part
+
+
+def replace_timer_files(files: Files, units: Units, file_bytes: int, turned: Turned) -> None:
+    """Put a timerlog of these units in place of the one there, step by step. Raises OSError."""
+    remove_folder(files, STAGED)
+    files.add_folder(STAGED)
+    for name, content in timer_log_files(units, file_bytes, turned.precision):
+        file = files.create(f"{STAGED}/{name}")
+        try:
+            file.set_length(file_bytes)
+            file.write_at(0, content)
+            file.sync()
+        finally:
+            file.close()
+    files.sync_folder(STAGED)
+    files.make_folder(CONFIG)
+    # From here on a broker makes the wheel of the whole timerlog, of either.
+    _write_check(files, lastTimerLogFlushPos=0)
+    for name in files.names(""):
+        if name.startswith(TIMER_WHEEL):
+            files.remove(name)
+    files.sync_folder("")
+    if files.exists(TIMER_LOG):
+        files.exchange(STAGED, TIMER_LOG)
+    else:
+        files.rename(STAGED, TIMER_LOG)
+    files.sync_folder("")
+    _write_check(
+        files, lastReadTimeMs=turned.read_time, lastTimerLogFlushPos=0,
+        lastTimerQueueOffset=turned.queue_offset, masterTimerQueueOffset=turned.queue_offset,
+    )  # fmt: skip
+    remove_folder(files, STAGED)
+
+
+def _write_check(files: Files, **fields: int) -> None:
+    """Change fields of timercheck; the data version behind them stays. They are in one sector."""
+    raw = np.zeros(TIMER_CHECK_FILE_BYTES, np.uint8)
+    if files.exists(TIMER_CHECK_PATH):
+        file = files.open_read(TIMER_CHECK_PATH)
+        have = min(file.length(), len(raw))
+        file.read_at(0, raw[:have])
+        file.close()
+    check = raw[: TIMER_CHECK.itemsize].view(TIMER_CHECK)
+    for name, value in fields.items():
+        check[name] = value
+    replace_file(files, TIMER_CHECK_PATH, raw.tobytes())
+    files.sync_folder(CONFIG)
+
+
+def remove_folder(files: Files, folder: str) -> None:
+    """Remove a folder of files of ours, if it is there."""
+    for name in files.names(folder):
+        files.remove(f"{folder}/{name}")
+    if files.exists(folder):
+        files.remove(folder)

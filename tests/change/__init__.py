@@ -1,0 +1,1 @@
+"""Steps that change a store: catch-up, expiry."""

@@ -1,0 +1,93 @@
+# ruff: noqa: E501 - a line of source is quoted whole
+"""One planted bug for each rule of catch-up, expiry and statistics (tests/mutants.py plants them)."""
+
+from tests.planting import Bug
+
+_CATCH, _POSITION = "store_format/change/catch_up.py", "store_format/change/position.py"
+_QUEUES, _INDEX = "store_format/writer/queue_files.py", "store_format/writer/index_files.py"
+_EXPIRE, _NEEDED = "store_format/change/expire.py", "jobs/engine/still_needed.py"
+_ENGINE, _COUNTS = "jobs/engine/catching_up.py", "store_format/query/counts.py"
+
+KILLS = ("tests/change/test_catch_up.py", "-m", "not long", "-k", "kill")
+INDEX = ("tests/change/test_catch_up.py", "-k", "index or skipped")
+REFUSED = ("tests/change/test_catch_up.py", "-k", "refused")
+GOLDEN = ("tests/jobs/test_catch_up.py", "-m", "not long", "-k", "golden")
+JOB = ("tests/jobs/test_catch_up.py", "-m", "not long", "-k", "not golden")
+
+
+def expiry(part: str) -> tuple[str, ...]:
+    return ("tests/change/test_expire.py", "-k", part)
+
+
+COUNTED = ("tests/query/test_counts.py",)
+
+BUGS = (
+    # catch-up: the bytes
+    Bug("keys of the last message may lie in two index files", _INDEX,
+        "                    held += 1", "                    held += about is headers[-1]", GOLDEN),
+    Bug("a queue goes on at its next place in the files", "store_format/derived/queue_reader.py",
+        "return self._files.position(file, used)", "return self._files.position(file, used - 1)", GOLDEN),
+    Bug("a skipped entry opens the file after a full one", _QUEUES,
+        "        if skipped_last and self.writes:", "        if False:", INDEX),
+    Bug("the index goes on from its own end, if it is before the queues'", _CATCH,
+        "        if position.index_from < position.queues:", "        if False:", INDEX),
+    Bug("a queue that is gone stays gone", _CATCH,
+        "rules, None, index, position.index_from).run(", "rules, self.queues, index, position.index_from).run(", INDEX),
+    # catch-up: that it belongs to this log
+    Bug("the record of a queue's last entry stands in this log", _POSITION,
+        '        raise bad("physicalOffset", queue.greatest_offset, "no sound record stands there")',
+        "        return 0", REFUSED),
+    Bug("the index ends at the time of its last message", _POSITION,
+        "    if header.end_timestamp != record.timestamp:", "    if False:", REFUSED),
+    Bug("live records behind a fault are refused before a change", _CATCH,
+        "    if not growing and not _ends_in_zeros(log, new.ahead):", "    if False:", REFUSED),
+    Bug("segments behind zeros are looked at", _CATCH,
+        "        if head.any():\n            return False", "        if False:\n            return False", REFUSED),
+    # catch-up: killed
+    Bug("a note says where the queues ended", _CATCH,
+        '            "queues": new.position.queues,', '            "queues": new.ahead.end,', KILLS),
+    Bug("the index has its mark before abort is there", _CATCH,
+        "            self.index.protect()", "            pass", KILLS),
+    Bug("a catch-up removes its note last", _CATCH,
+        '        self.files.remove(ABORT)\n        self.files.sync_folder("")\n        if self._indexes:',
+        "        if self._indexes:", KILLS),
+    Bug("a killed catch-up is known by both checkpoints", _CATCH,
+        "for known in (now, after)", "for known in (now, now)", KILLS),
+    # catch-up: in a store
+    Bug("a queue file with a second name is not written to", _ENGINE,
+        "            if files.names_of_file(path) > 1:", "            if False:", JOB),
+    Bug("what a killed run prepared is no second name", _ENGINE,
+        "        catching.index.folder.remove_staged()", "        pass", JOB),
+    Bug("no queue is written through a link", _ENGINE,
+        "        if files.exists(folder) and not files.is_folder(folder):", "        if False:", JOB),
+    Bug("a record that is copied in part waits", _CATCH,
+        "    if not settled and ahead.fault", "    if False and ahead.fault", JOB),
+    # expiry
+    Bug("the last segment never expires", _EXPIRE,
+        "    for segment in segments[:-1]:", "    for segment in segments:", expiry("ten_segments")),
+    Bug("ten segments a run", _EXPIRE,
+        "        if len(going) == settings.delete_file_batch_max or not", "        if not", expiry("ten_segments")),
+    Bug("over 85% segments of any age go", _EXPIRE,
+        "not (expired or at.of_any_age)", "not expired", expiry("ten_segments")),
+    Bug("the queues' disk counts too", _EXPIRE,
+        "    for used in (log_used, queues_used):\n        if used > forced:",
+        "    for used in (log_used,):\n        if used > forced:", expiry("when_a_broker")),
+    Bug("what a group has not read stays", _NEEDED,
+        "            if entry is not None and entry.physical_offset >= opened.log.start:",
+        "            if False:", expiry("not_read")),
+    Bug("who knows not what is unread deletes nothing", _NEEDED,
+        "        if told.notes:", "        if False:", expiry("not_read")),
+    Bug("delayed messages stay", _NEEDED, "        if rows:", "        if False:", expiry("delayed")),
+    Bug("a queue file goes only with its last message", _EXPIRE,
+        "        if last is None or last >= log_start:", "        if last is None:", expiry("dry_run")),
+    Bug("a copy is compared before anything goes", "jobs/engine/archive.py",
+        "            if there != wanted:\n                raise StoreChanged", "            if False:\n                raise StoreChanged",
+        expiry("wrong_copy")),
+    # statistics
+    Bug("a record of several messages counts as so many", _COUNTS,
+        "                messages = number", "                messages = 1", COUNTED),
+    Bug("a retried message counts for its consumers", _COUNTS,
+        "for begin, stop in ((at, end), (real, real_end)):", "for begin, stop in ((real, real_end),):", COUNTED),
+    Bug("an hour begins on the hour", _COUNTS,
+        "row.storeTimestamp // _HOUR_MS * _HOUR_MS", "row.storeTimestamp", COUNTED),
+)  # fmt: skip

@@ -1,0 +1,227 @@
+"""What expires, by RocketMQ's rules, and what is kept because somebody needs it."""
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.engine.expiring import Expired
+from reput.jobs.expire import expire
+from reput.store_format.change.expire import AgedSegment, Occasion, expired_segments, occasion
+from reput.store_format.disk.files import DiskFiles, StoreInUse
+from reput.store_format.faults import StoreError
+from reput.store_format.release.expiry_settings import ExpirySettings
+from tests import golden_stores
+from tests.in_process import as_text
+
+HOUR = 3_600_000
+NOW = 1_800_000_000_000
+TEN = [AgedSegment(f"commitlog/{n}", n * 100, 100, NOW - (100 - n) * HOUR) for n in range(30)]
+
+
+def names(going: Any) -> list[str]:
+    return [each.path.rpartition("/")[2] for each in going]
+
+
+@pytest.mark.parametrize(
+    ("hour", "log", "queues", "manual", "why", "any_age"),
+    [
+        (4, 0.1, 0.1, False, "it is 04h", False),
+        (5, 0.75, 0.75, False, "", False),
+        (5, 0.76, 0.1, False, "76% of the disk is used, more than 75%", False),
+        (5, 0.1, 0.76, False, "76% of the disk is used, more than 75%", False),
+        (5, 0.85, 0.1, False, "more than 75%", False),
+        (5, 0.86, 0.1, False, "more than 85%", True),
+        (5, 0.1, 0.91, False, "more than 85%", True),
+        (5, 0.1, 0.1, True, "asked for at any hour", False),
+    ],
+)  # fmt: skip
+def test_when_a_broker_deletes(
+    hour: int, log: float, queues: float, manual: bool, why: str, any_age: bool
+) -> None:
+    at = occasion(ExpirySettings(), hour, log, queues, manual)
+    assert why in at.why
+    assert bool(at.why) == bool(why)
+    assert at.of_any_age == any_age
+
+
+def test_ten_segments_a_run_and_never_one_behind_one_that_stays() -> None:
+    at = Occasion("now", False)
+    settings = ExpirySettings(file_reserved_time=72)
+    assert names(expired_segments(TEN, settings, NOW, at)) == [str(n) for n in range(10)]
+    settings = ExpirySettings(file_reserved_time=95)
+    assert names(expired_segments(TEN, settings, NOW, at)) == [str(n) for n in range(6)]
+    assert names(expired_segments(TEN, settings, NOW - 1, at)) == [str(n) for n in range(5)]
+    touched = [TEN[0], TEN[1]._replace(modified=NOW), *TEN[2:]]
+    assert names(expired_segments(touched, settings, NOW, at)) == ["0"]
+    assert expired_segments(TEN, settings, NOW, Occasion("", False)) == []
+    assert names(expired_segments(TEN[:3], settings, NOW, at)) == ["0", "1"]
+    fresh = [each._replace(modified=NOW) for each in TEN]
+    assert len(expired_segments(fresh, settings, NOW, Occasion("full", True))) == 10
+
+
+def a_store(to: Path) -> Path:
+    """A store of nine segments with its queues and index, all of it a week old."""
+    golden = golden_stores.unpack("mixed_5.3.3")
+    store = golden_stores.copy_input(golden, to)
+    for name in ("consumequeue", "index"):
+        shutil.copytree(golden.expect / name, store / name)
+    for path in (store / "commitlog").iterdir():
+        os.utime(path, ns=((NOW - 200 * HOUR) * 1_000_000,) * 2)
+    return store
+
+
+def run(store: Path, **options: Any) -> Expired:
+    golden = golden_stores.unpack("mixed_5.3.3")
+    given = {"any_hour": True, "now": NOW, "used": lambda path: 0.1, "even_pending": True,
+             "even_delayed": True} | options  # fmt: skip
+    return expire(str(store), rocketmq="5.3.3", settings=as_text(golden.settings), **given)
+
+
+def tree(store: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(store)): path.read_bytes()
+        for path in sorted(store.rglob("*")) if path.is_file() and path.name != "lock"
+    }  # fmt: skip
+
+
+def test_a_dry_run_says_all_and_changes_nothing(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    told = run(store, dry_run=True)
+    assert tree(store) == before
+    assert told.segments
+    assert told.files
+    done = run(store)
+    assert done.done
+    gone = {each.path: each.length for each in (*told.segments, *told.files)}
+    assert before.keys() - tree(store).keys() == gone.keys()
+    assert done.bytes == told.bytes == sum(gone.values())
+    assert not run(store).needed
+    segments = sorted((store / "commitlog").iterdir())
+    assert int(segments[0].name) == done.log_start
+
+
+def offsets(store: Path, topic: str, queue: int, offset: int) -> None:
+    (store / "config").mkdir(exist_ok=True)
+    table = {"offsetTable": {f"{topic}@readers": {str(queue): offset}}}
+    (store / "config" / "consumerOffset.json").write_text(json.dumps(table))
+
+
+def test_what_a_group_has_not_read_stays(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    whole = run(store, dry_run=True)
+    queue = next(path for path in sorted((store / "consumequeue").glob("*/*/*")))
+    topic, queue_id = queue.parts[-3], int(queue.parts[-2])
+    first = int.from_bytes(queue.read_bytes()[:8])
+    offsets(store, topic, queue_id, int(queue.name) // 20)
+    kept = run(store, dry_run=True)
+    assert kept.kept[0].offset == first
+    assert "group 'readers' has read" in kept.kept[0].who
+    assert len(kept.segments) == first // 262144 < len(whole.segments)
+    assert kept.kept_segments == len(whole.segments) - len(kept.segments)
+    for way in ({"even_unread": True}, {"ignored_groups": ["readers"]}):
+        assert run(store, dry_run=True, **way).segments == whole.segments
+    offsets(store, topic, queue_id, 1 << 40)
+    assert run(store, dry_run=True).segments == whole.segments
+    (store / "config" / "consumerOffset.json").write_text("{")
+    with pytest.raises(StoreError, match="what is unread is not known"):
+        run(store, dry_run=True)
+
+
+def test_delayed_and_half_messages_stay(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    whole = run(store, dry_run=True)
+    delayed = run(store, dry_run=True, even_delayed=False)
+    assert len(delayed.segments) < len(whole.segments)
+    assert "delayed messages are not delivered yet" in delayed.kept[0].who
+
+
+def test_an_archive_has_all_that_went(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    done = run(store, archive=str(tmp_path / "old"))
+    kept = tree(tmp_path / "old")
+    assert kept == {each.path: before[each.path] for each in (*done.segments, *done.files)}
+    assert tree(store) == {name: raw for name, raw in before.items() if name not in kept}
+
+
+def test_a_wrong_copy_is_found_before_anything_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    there = tmp_path / "old" / "commitlog" / "00000000000000000000"
+    there.parent.mkdir(parents=True)
+    there.write_bytes(b"of another store")
+    with pytest.raises(StoreError, match="is there already, and is no copy"):
+        run(store, archive=str(tmp_path / "old"))
+    assert tree(store) == before
+    there.unlink()
+
+    from reput.jobs.engine.archive import Archive
+
+    copy = Archive._copy
+
+    def torn(self: Archive, files: Any, path: str, target: str, done: Any) -> None:
+        copy(self, files, path, target, done)
+        os.truncate(target, 100)
+
+    monkeypatch.setattr(Archive, "_copy", torn)
+    with pytest.raises(StoreError, match="reads otherwise than"):
+        run(store, archive=str(tmp_path / "old"))
+    assert tree(store) == before
+
+
+def test_nothing_goes_without_consent_or_from_a_store_in_use(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+
+    def no(what: str) -> None:
+        raise StoreError(f"no: {what}")
+
+    with pytest.raises(StoreError, match="no: delete"):
+        run(store, confirm=no)
+    from reput.jobs.engine.held_store import held_store
+
+    with held_store(str(store), False) as held:
+        held.lock_at_last()
+        with pytest.raises(StoreInUse):
+            run(store)
+    (store / "abort").write_bytes(b"")
+    with pytest.raises(StoreError, match="not stopped cleanly"):
+        run(store)
+    (store / "abort").unlink()
+    with pytest.raises(StoreError, match=r"lies in|is what"):
+        run(store, archive=str(store / "commitlog" / "old"))
+    assert tree(store) == before
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 9, 20])
+def test_a_deletion_that_stops_anywhere_is_gone_on_with(
+    after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files go the oldest first; what is left is a store, and the next run ends with the same."""
+    whole = a_store(tmp_path / "whole")
+    run(whole)
+    store = a_store(tmp_path / "store")
+    remove, done = DiskFiles.remove, []
+
+    def stops(self: DiskFiles, path: str) -> None:
+        if len(done) == after:
+            raise OSError(errno.EIO, "killed")
+        done.append(path)
+        remove(self, path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(DiskFiles, "remove", stops)
+        with pytest.raises(OSError, match="killed"):
+            run(store)
+    starts = sorted(int(path.name) for path in (store / "commitlog").iterdir())
+    assert starts == list(range(starts[0], starts[-1] + 1, 262144))
+    run(store)
+    assert tree(store) == tree(whole)

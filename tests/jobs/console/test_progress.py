@@ -1,0 +1,85 @@
+"""Progress is true: bytes, messages and an end for each stage, on a terminal and without one."""
+
+import io
+import re
+import time
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from reput.jobs.console import progress
+from reput.jobs.console.progress import ShownProgress
+from reput.jobs.engine.link import Linked
+from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.engine.stages import Stages, tasks_done
+from reput.store_format.storage.protocol import FileState, Listed
+
+
+def staged(*files: tuple[str, int]) -> Any:
+    listed = [Listed(name, FileState(size, 0, 0)) for name, size in files]
+    return SimpleNamespace(folder="s", storage=SimpleNamespace(list=lambda _: listed))
+
+
+def session(*stages: tuple[int, int]) -> Any:
+    """A session whose stages have so many tasks, and so many of them done."""
+    infos = [SimpleNamespace(numTasks=tasks, numCompletedTasks=done) for tasks, done in stages]
+    tracker = SimpleNamespace(
+        getActiveStageIds=lambda: range(len(infos)), getStageInfo=infos.__getitem__
+    )
+    return SimpleNamespace(_sc=SimpleNamespace(statusTracker=lambda: tracker))
+
+
+class Asked(Progress):
+    """Remembers what a stage says of itself."""
+
+    def stage(self, name: str, done: Any) -> Any:
+        self.name, self.done = name, done
+        return mock.MagicMock()
+
+
+@pytest.mark.parametrize(
+    ("files", "share", "text"),
+    [((), 0.0, "0 of 3,000 bytes, of 100 messages"),
+     ((("queue-a", 500), ("index-a", 400), ("scan-a.runs", 9999)), 0.3, "900 of 3,000"),
+     # queue files end with zeros, which are no entries
+     ((("queue-a", 6_000_000), ("index-a", 500)), 2500 / 3000, "2,500 of 3,000"),
+     ((("queue-a", 6_000_000), ("index-a", 1000)), 1.0, "3,000 of 3,000")],
+)  # fmt: skip
+def test_built_counts_bytes_of_queues_and_index(
+    files: tuple[tuple[str, int], ...], share: float, text: str
+) -> None:
+    asked = Asked()
+    stages = Stages(session(), mock.MagicMock(), staged(*files), asked)
+    stages.built(Linked([{"records": 60}, {"records": 40}]), 1000)  # type: ignore[list-item]
+    done = asked.done()
+    assert (asked.name, done.share) == ("built", share)
+    assert done.text.startswith(text)
+
+
+def test_what_writes_nothing_is_told_by_tasks() -> None:
+    asked = Asked()
+    Stages(session((8, 6), (2, 0)), mock.MagicMock(), staged(), asked).by_tasks("c", 1000, "bytes")
+    assert asked.done() == Done(0.6, "about 600 of 1,000 bytes")
+    assert tasks_done(session()) is None  # between two stages
+    assert tasks_done(SimpleNamespace()) is None  # type: ignore[arg-type]  # Spark Connect
+    Stages(session(), mock.MagicMock(), staged(), asked).by_tasks("c", 1000, "bytes")
+    assert asked.done() == Done(None, "1,000 bytes")
+
+
+def test_a_line_now_and_then_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert progress._LINE_SECONDS == 10
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.05)
+    stream = io.StringIO()
+    with ShownProgress(stream).stage("scanned", lambda: Done(0.25, "1 of 4 bytes, 7 messages")):
+        time.sleep(0.2)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) > 1
+    assert progress._end(0.25, 10.0).startswith(", 30 s left (until ")
+    assert progress._end(1.0, 10.0) == progress._end(None, 10.0) == ""
+    assert re.fullmatch(
+        r"reput: scanned  1 of 4 bytes, 7 messages, 0 s, \d+ s left \(until \d\d:\d\d:\d\d\)",
+        lines[0],
+    )
+    assert lines[-1] == "reput: scanned  1 of 4 bytes, 7 messages, 0 s"

@@ -1,0 +1,36 @@
+"""One planted bug for each promise of the first five minutes: what is told, warmed and shown."""
+
+from tests.planting import Bug
+
+_ARCHIVE = "jobs/spark/archive.py"
+_SESSION_TEST = (
+    "tests/jobs/spark/test_session.py",
+    "-m",
+    "not spark",
+    "-k",
+    "archive or background",
+)
+_PROGRESS_TEST = ("tests/jobs/console/test_progress.py",)
+
+BUGS = (
+    Bug("an archive whose bytes changed is made anew", _ARCHIVE,
+        "is_whole(archive) and _note(archive).read_text().split()[1:] == [_digest(archive)]",
+        "is_whole(archive)", _SESSION_TEST),
+    Bug("one process at a time makes an archive", _ARCHIVE,
+        "fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))", "pass", _SESSION_TEST),
+    Bug("another Java wants another archive", _ARCHIVE,
+        'release.read_text() if release.is_file() else ""', '""', _SESSION_TEST),
+    Bug("another PySpark wants another archive", _ARCHIVE,
+        "{jar} {status.st_size} {status.st_mtime_ns}", "jar", _SESSION_TEST),
+    Bug("nothing is prepared where that is forbidden", "jobs/spark/prepare.py",
+        'if os.environ.get("REPUT_WARM") == _NEVER:', "if False:", _SESSION_TEST),
+    Bug("what is written of queues counts as their entries at most", "jobs/engine/stages.py",
+        "min(queues, entries)", "queues", _PROGRESS_TEST),
+    Bug("an end is estimated from what is done", "jobs/console/progress.py",
+        "left = seconds / share - seconds", "left = seconds", _PROGRESS_TEST),
+    Bug("a stage counts the tasks of all its parts", "jobs/engine/stages.py",
+        "return done / tasks if tasks", "return done if tasks", _PROGRESS_TEST),
+    Bug("a release is asked for before Spark starts", "jobs/console/options.py",
+        "    check_told(arguments.store, arguments.rocketmq, settings, compared)\n", "",
+        ("tests/jobs/console/test_first_words.py", "-k", "before_spark")),
+)  # fmt: skip

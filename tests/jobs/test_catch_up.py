@@ -1,0 +1,259 @@
+"""A catch-up, whatever the steps, writes the bytes that a full rebuild and RocketMQ write."""
+
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from reput.jobs.catch_up import catch_up, follow
+from reput.jobs.engine.catch_up_report import CaughtUp
+from reput.jobs.engine.follow_stream import follow_stream
+from reput.jobs.engine.following import one_round
+from reput.jobs.engine.held_store import held_store
+from reput.jobs.engine.outputs import OutputInUse, OverlapsInput
+from reput.jobs.engine.progress import Progress
+from reput.jobs.install import install_set
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.faults import StoreError
+from tests import golden_stores
+from tests.golden_stores import GoldenStore
+from tests.in_process import as_text
+from tests.memory_storage import MemoryStorage
+from tests.rocketmq.judge import difference
+from tests.writer.stores import stored_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUICK = ("small_all_4.1.0", "small_lmq_batch_5.5.0", "small_odd_4.9.7", "small_expired_5.3.3")
+STORES = [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.long)
+    for name in golden_stores.names()
+    if not name.startswith(("default_", "broker_", "middle_", "many_"))
+]
+
+
+def record_ends(store: GoldenStore) -> list[int]:
+    return [r.physical_offset + r.size for r in stored_records(store.input / "commitlog")]
+
+
+def grown(store: GoldenStore, to: Path, end: int) -> None:
+    """The store's log as it was when it ended at `end`."""
+    (to / "commitlog").mkdir(parents=True, exist_ok=True)
+    for path in sorted((store.input / "commitlog").iterdir()):
+        start, data = int(path.name), path.read_bytes()
+        kept = max(0, min(end - start, len(data)))
+        if kept or start <= end:
+            (to / "commitlog" / path.name).write_bytes(data[:kept].ljust(len(data), b"\0"))
+    if (store.input / "config").is_dir():
+        shutil.copytree(store.input / "config", to / "config", dirs_exist_ok=True)
+
+
+def caught_up(store: GoldenStore, to: Path) -> CaughtUp:
+    return catch_up(str(to), rocketmq=store.version, settings=as_text(store.settings))
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_golden_store_in_steps(name: str, tmp_path: Path) -> None:
+    store = golden_stores.unpack(name)
+    ends = record_ends(store)
+    rng = random.Random(name)
+    to = tmp_path / "store"
+    for end in sorted(rng.sample(ends, min(4, len(ends)))):
+        grown(store, to, end)
+        about = caught_up(store, to)
+        assert about.done
+        again = caught_up(store, to)
+        assert not again.needed
+    shutil.rmtree(to / "commitlog")
+    shutil.copytree(store.input / "commitlog", to / "commitlog")
+    caught_up(store, to)
+    assert difference(to, store.expect) is None
+
+
+# --- elsewhere, and again and again --------------------------------------------------------------
+
+SMALL = "small_all_5.3.3"
+
+
+def half(to: Path) -> tuple[GoldenStore, Path, list[int]]:
+    """A store whose derived files hold half of its log."""
+    store = golden_stores.unpack(SMALL)
+    ends = record_ends(store)
+    grown(store, to, ends[len(ends) // 2])
+    caught_up(store, to)
+    return store, to, ends
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def test_a_set_of_its_own_is_the_whole_one_and_can_be_installed(tmp_path: Path) -> None:
+    store, to, ends = half(tmp_path / "store")
+    grown(store, to, ends[-1])
+    before = tree(to)
+    about = catch_up(
+        str(to), output=str(tmp_path / "set"), rocketmq=store.version,
+        settings=as_text(store.settings),
+    )  # fmt: skip
+    assert about.done
+    assert tree(to) == before
+    assert difference(tmp_path / "set", store.expect) is None
+    with pytest.raises(OutputInUse):
+        catch_up(str(to), output=str(tmp_path / "set"), rocketmq=store.version)
+    with pytest.raises(OverlapsInput):
+        catch_up(str(to), output=str(to / "consumequeue" / "set"), rocketmq=store.version)
+    install_set(str(to), str(tmp_path / "set"))
+    assert difference(to, store.expect) is None
+    assert not caught_up(store, to).needed
+
+
+def test_a_set_by_a_storage_of_another_kind(tmp_path: Path) -> None:
+    """As by a URL: nothing but what a Storage can do is done to store and output."""
+    store, to, ends = half(tmp_path / "store")
+    grown(store, to, ends[-1])
+    storage = MemoryStorage({f"store/{name}": content for name, content in tree(to).items()})
+    before = dict(storage.files)
+    catch_up(
+        "store", output="set", rocketmq=store.version, settings=as_text(store.settings),
+        storage=storage, output_storage=storage,
+    )  # fmt: skip
+    assert {n: c for n, c in storage.files.items() if n.startswith("store/")} == before
+    for name, content in storage.files.items():
+        if name.startswith("set/"):
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    assert difference(tmp_path / "set", store.expect) is None
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_log_is_followed_as_it_is_copied_in(in_place: bool, tmp_path: Path) -> None:
+    """Piece by piece, cut anywhere, also within a record and before a segment has its length."""
+    store = golden_stores.unpack(SMALL)
+    to = tmp_path / "store"
+    (to / "commitlog").mkdir(parents=True)
+    pieces = [
+        (path.name, at, path.read_bytes()[at : at + 1500])
+        for path in sorted((store.input / "commitlog").iterdir())
+        for at in range(0, path.stat().st_size, 1500)
+    ]
+    done, ends = 0, record_ends(store)
+    settings = as_text(store.settings)
+    with held_store(str(to), False) as held:
+        about, seen = one_round(held, store.version, settings, Progress(), lambda _: None)
+        assert about is None
+        for name, at, piece in pieces:
+            with (to / "commitlog" / name).open("r+b" if at else "wb") as file:
+                if in_place and not at:
+                    file.truncate(8192)
+                os.pwrite(file.fileno(), piece, at)
+            about, seen = one_round(held, store.version, settings, Progress(), lambda _: None, seen)
+            done += about is not None and about.done
+            assert not (to / "abort").exists()
+    assert done > len(pieces) // 3
+    last = follow(str(to), rocketmq=store.version, settings=settings, every=0.01, idle=0)
+    assert last is not None
+    assert difference(to, store.expect) is None
+    assert last.log_end == ends[-1]
+
+
+@pytest.mark.long
+def test_a_log_is_followed_by_a_streaming_query(spark: "SparkSession", tmp_path: Path) -> None:
+    """Stopped in the middle and begun again with its checkpoint; a batch that is repeated adds
+    nothing."""
+    store = golden_stores.unpack(SMALL)
+    to, ends = tmp_path / "store", record_ends(store)
+    rounds = []
+    for end in (ends[len(ends) // 3], ends[-1]):
+        grown(store, to, end)
+        with held_store(str(to), False) as held:
+            follow_stream(
+                spark, held, store.version, as_text(store.settings), Progress(), lambda _: None,
+                checkpoint=str(tmp_path / "checkpoint"), every=0.1, idle=3.0, said=rounds.append,
+            )  # fmt: skip
+    assert difference(to, store.expect) is None
+    assert len(rounds) >= 2
+    assert sum(about.entries for about in rounds) < 2 * len(ends)
+    assert (tmp_path / "checkpoint" / "offsets").is_dir()
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_nothing_is_written_where_it_may_not(tmp_path: Path) -> None:
+    store, to, ends = half(tmp_path / "store")
+    grown(store, to, ends[-1])
+    before = tree(to)
+    dry = catch_up(
+        str(to), rocketmq=store.version, settings=as_text(store.settings), dry_run=True
+    )  # fmt: skip
+    assert dry.needed
+    assert not dry.done
+
+    def no(what: str) -> None:
+        raise StoreError(f"no: {what}")
+
+    with pytest.raises(StoreError, match="no: write"):
+        catch_up(
+            str(to), rocketmq=store.version, settings=as_text(store.settings), confirm=no
+        )  # fmt: skip
+    with held_store(str(to), False) as held:
+        held.lock_at_last()
+        with pytest.raises(StoreInUse):
+            caught_up(store, to)
+    queue = next((to / "consumequeue").glob("*/*"))
+    last = sorted(queue.iterdir())[-1]
+    os.link(last, tmp_path / "backup")
+    refused = pytest.raises(StoreError, match="has a second name elsewhere")
+    if f"{queue.parent.name}/{queue.name}" in growing(store, to):
+        with refused:
+            caught_up(store, to)
+    (tmp_path / "backup").unlink()
+    (to / "abort").write_bytes(b"")
+    with pytest.raises(StoreError, match="not stopped cleanly"):
+        caught_up(store, to)
+    (to / "abort").unlink()
+    assert {n: c for n, c in tree(to).items() if n != "lock"} == {
+        n: c for n, c in before.items() if n != "lock"
+    }
+
+
+def growing(store: GoldenStore, to: Path) -> set[str]:
+    """The queues whose files the rest of the log changes, as TOPIC/QUEUE."""
+    return {
+        "/".join(path.parent.parts[-2:])
+        for path in (to / "consumequeue").glob("*/*/*")
+        if (store.expect / path.relative_to(to)).read_bytes() != path.read_bytes()
+    }
+
+
+def test_a_linked_queue_is_not_written_through(tmp_path: Path) -> None:
+    store, to, ends = half(tmp_path / "store")
+    grown(store, to, ends[-1])
+    name = sorted(growing(store, to))[0]
+    folder = to / "consumequeue" / name
+    elsewhere = tmp_path / "elsewhere"
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+    before = tree(elsewhere)
+    with pytest.raises(StoreError, match="is a link"):
+        caught_up(store, to)
+    assert tree(elsewhere) == before
+    assert not (to / "abort").exists()
+
+
+def test_what_a_killed_run_prepared_is_no_second_name(tmp_path: Path) -> None:
+    """Killed as it changed index/: its files have second names in the folder beside."""
+    store, to, ends = half(tmp_path / "store")
+    grown(store, to, ends[-1])
+    (to / ".reput-index").mkdir()
+    for path in (to / "index").iterdir():
+        os.link(path, to / ".reput-index" / path.name)
+    assert caught_up(store, to).done
+    assert difference(to, store.expect) is None
+    assert not (to / ".reput-index").exists()

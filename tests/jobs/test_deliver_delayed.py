@@ -1,0 +1,107 @@
+"""`reput deliver-delayed`: consent, a dry run, JSON, a store in use, damage, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import reput
+from reput.jobs.cli import main
+from tests.services.stores import LEVELS, T0, Clock, bodies, delayed, disk, timer, writing
+
+WORDS = ["--rocketmq", "5.3.3", "--set", f"messageDelayLevel={LEVELS}"]
+SETTINGS = {"messageDelayLevel": LEVELS}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    root, clock = tmp_path / "store", Clock(T0)
+    with writing(disk(root), clock) as writer:
+        for message in (delayed("a", 1), timer("t", 1500), delayed("b", 3)):
+            writer.append(message)
+            clock.now += 10
+    return root
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_dry_run_tells_and_changes_nothing(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = tree(store)
+    words = ["deliver-delayed", str(store), "--until", str(T0 + 5000), *WORDS]
+    assert main([*words, "--dry-run"]) == 1
+    assert "2 due at 2023-11-14T22:13:25.000Z: nothing was delivered" in capsys.readouterr().out
+    assert main(words) == 2  # nobody says yes
+    assert "would deliver 2 messages in " in capsys.readouterr().err
+    assert tree(store) == before
+
+
+def test_it_delivers_once_and_says_so(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["deliver-delayed", str(store), "--until", "2023-11-14T22:13:25Z", *WORDS, "--json"]
+    assert main([*words, "--yes"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {name: told[name] for name in ("due", "delivered", "levels", "timers", "waiting")} == {
+        "due": 2, "delivered": 2, "levels": 1, "timers": 1, "waiting": 1,
+    }  # fmt: skip
+    before = tree(store)
+    assert main(words) == 0  # nothing to ask about
+    assert json.loads(capsys.readouterr().out)["due"] == 0
+    assert tree(store) == before
+    assert bodies(disk(store)) == ["a", "t"]
+    report = reput.deliver_delayed(str(store), settings=SETTINGS, rocketmq="5.3.3")
+    assert (report.due, report.delivered, report.stopped) == (1, 1, 0)
+    assert bodies(disk(store)) == ["a", "t", "b"]
+
+
+def test_a_store_in_use_is_refused(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["deliver-delayed", str(store), "--until", "now", *WORDS]
+    with writing(disk(store), Clock(T0)):
+        assert main([*words, "--yes"]) == 2
+        assert main([*words, "--dry-run"]) == 2
+    assert "holds its lock; stop the broker" in capsys.readouterr().err
+
+
+def test_damage_in_the_log_is_refused(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    segment = store / "commitlog" / ("0" * 20)
+    raw = bytearray(segment.read_bytes())
+    raw[4:8] = b"evil"  # the first record's magic
+    segment.write_bytes(raw)
+    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) != 0
+    error = capsys.readouterr().err
+    assert "offset 0 (physical 0): magic: " in error
+    assert bodies_of(store) == []
+
+
+def bodies_of(store: Path) -> list[str]:
+    return [path.name for path in store.glob("consumequeue/Orders/*")]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--until", "soon"], "is no time"),
+        ([], "--until"),
+        (["--until", "now", "--set", "timerRocksDBEnable=true"], "timers in RocksDB"),
+        (["--until", "now", "--set", "timerPrecisionMs=0"], "timerPrecisionMs"),
+    ],
+)
+def test_wrong_words(
+    store: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    try:
+        code = main(["deliver-delayed", str(store), *WORDS, *words])
+    except SystemExit as error:
+        code = int(str(error.code))
+    assert code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["deliver-delayed", str(tmp_path), "--until", "now", *WORDS, "--yes"]) == 2
+    assert "there is no folder commitlog in it" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

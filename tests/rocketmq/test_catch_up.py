@@ -1,0 +1,125 @@
+"""RocketMQ goes on after a catch-up, and a catch-up after RocketMQ, three rounds: the same bytes.
+
+The log grows under RocketMQ; queues, index and checkpoint stay those of before, as if the log had
+been copied in. What reput makes of it is what RocketMQ itself made.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.catch_up import catch_up
+from tests.in_process import as_text
+from tests.rocketmq import build
+from tests.rocketmq.driver import Driver
+from tests.writer.stores import stored_records
+from tests.writer.test_rocketmq import SIZES, assert_same, derived, put
+
+pytestmark = [pytest.mark.rocketmq]
+VERSIONS = [
+    pytest.param("4.9.7", marks=pytest.mark.long),
+    "5.3.3",
+    pytest.param("5.5.0", marks=pytest.mark.long),
+]
+DERIVED = ("consumequeue", "index", "checkpoint")
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
+    if reason := build.missing(request.param):
+        pytest.skip(reason)
+    with Driver(request.param) as running:
+        yield running
+
+
+def with_derived_of(store: Path, older: Path, to: Path) -> Path:
+    """A store with the log of `store` and the derived files of `older`."""
+    shutil.copytree(store, to)
+    for name in DERIVED:
+        path = to / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        if (older / name).is_dir():
+            shutil.copytree(older / name, path)
+        elif (older / name).exists():
+            shutil.copy2(older / name, path)
+    return to
+
+
+def test_three_rounds_of_rocketmq_and_catch_up(driver: Driver, tmp_path: Path) -> None:
+    store, settings = tmp_path / "0", as_text(SIZES)
+    put(driver, store, 60)
+    for number in range(1, 4):
+        before = tmp_path / f"before-{number}"
+        shutil.copytree(store, before)
+        put(driver, store, 90 + 37 * number)
+        ours = with_derived_of(store, before, tmp_path / str(number))
+        about = catch_up(str(ours), rocketmq=driver.version, settings=settings)
+        assert about.done
+        assert about.entries >= 90 + 37 * number
+        assert_same(derived(ours), derived(store))
+
+        caught_up = derived(ours)
+        answer = driver.open_check(ours, SIZES)
+        assert answer["dispatched"] == 0
+        assert_same(derived(ours), caught_up)
+        store = ours
+    records = list(stored_records(store / "commitlog"))
+    assert len(records) == 60 + sum(90 + 37 * n for n in range(1, 4))
+
+
+@pytest.mark.long
+def test_rocketmq_goes_on_after_a_killed_catch_up(driver: Driver, tmp_path: Path) -> None:
+    """Whatever a kill leaves: RocketMQ's recovery, and the next catch-up, make the same files."""
+    store, settings = tmp_path / "store", as_text(SIZES)
+    put(driver, store, 60)
+    before = tmp_path / "before"
+    shutil.copytree(store, before)
+    put(driver, store, 300)
+    wanted = derived(store)
+    crashed = 0
+    for number in range(12):
+        ours = with_derived_of(store, before, tmp_path / f"killed-{number}")
+        _kill(ours, driver.version, settings, 0.004 * number)
+        crashed += (ours / "abort").exists()
+        again = tmp_path / f"again-{number}"
+        shutil.copytree(ours, again)
+        driver.open_check(ours, SIZES)
+        assert_same(derived(ours), wanted)
+        catch_up(str(again), rocketmq=driver.version, settings=settings)
+        assert_same(derived(again), wanted)
+    assert crashed
+
+
+_JOB = """
+import sys, os
+from reput.jobs.catch_up import catch_up
+from reput.store_format.writer import queue_files
+import json
+def ready(what):
+    os.write(1, b"ready\\n")
+catch_up(sys.argv[1], rocketmq=sys.argv[2], settings=json.loads(sys.argv[3]), confirm=ready)
+"""
+
+
+def _kill(store: Path, version: str, settings: dict[str, str], after: float) -> None:
+    """Kill a catch-up so many seconds after it began to write."""
+    import json
+
+    job = subprocess.Popen(
+        [sys.executable, "-c", _JOB, str(store), version, json.dumps(settings)],
+        stdout=subprocess.PIPE, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert job.stdout is not None
+    assert job.stdout.readline() == b"ready\n"
+    time.sleep(after)
+    os.kill(job.pid, signal.SIGKILL)
+    job.wait()

@@ -1,0 +1,230 @@
+"""What a real broker does with messages that wait, the jobs do to a copy of its store."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reput
+from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
+from reput.store_format.message.message import HALF_TOPIC
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.writer.stored import Stored
+from tests.rocketmq import build
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.fates import FIVE
+from tests.rocketmq.fates import SETTINGS as FATES
+from tests.rocketmq.live import TOPICS, Broker, Client, messages
+from tests.writer.stores import stored_records
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
+
+VERSIONS = ["4.9.7", "5.3.3", "5.5.0"]
+WAIT = 20  # seconds of level 2 and of timers: longer than a broker takes to stop
+LEVELS = f"1s {WAIT}s 30s 1h"
+OURS = {"messageDelayLevel": LEVELS}
+# Half messages are asked about at once, and never given up.
+_CHECKS = {"transactionTimeOut": 500, "transactionCheckInterval": 500, "transactionCheckMax": 1000}
+_NO_CHECKS = {"transactionTimeOut": 3_600_000, "transactionCheckInterval": 3_600_000}
+_TIMES = ("TIMER_DEQUEUE_MS", "TRANSACTION_CHECK_TIMES")
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    if reason := build.missing(request.param):
+        pytest.skip(reason)
+    return str(request.param)
+
+
+def settings(version: str, **more: object) -> dict[str, object]:
+    five = FIVE if version[0] == "5" else {}
+    return {**FATES, **five, "messageDelayLevel": LEVELS, **more}
+
+
+def waiting(version: str, first: int) -> list[dict[str, Any]]:
+    """Messages that wait for WAIT seconds, and some that wait for an hour."""
+    made = [{**each, "delay": 2} for each in messages(6, first)]
+    made += [{**each, "delay": 4} for each in messages(3, first + 10)]
+    if version[0] == "5":
+        for count, seconds, more in ((5, WAIT, 20), (2, 3600, 30)):
+            timers = messages(count, first + more)
+            for each in timers:
+                each["p"]["TIMER_DELAY_SEC"] = str(seconds)
+            made += timers
+    return made
+
+
+def halves(client: Client, count: int, first: int) -> list[str]:
+    made = [{**each, "outcome": "UNKNOW"} for each in messages(count, first)]
+    return [each[1] for each in client.ask("transactions", messages=made)["sent"]]
+
+
+def caught_up(broker: Broker) -> None:
+    while broker.status()["behind"]:
+        time.sleep(0.05)
+
+
+def delivered(store: Path, after: int) -> dict[str, Stored]:
+    """What stands in the clients' topics behind a physical offset, by UNIQ_KEY, but for places and
+    times."""
+    found = {}
+    for record in stored_records(store / "commitlog"):
+        if record.physical_offset < after or record.topic.decode() not in TOPICS:
+            continue
+        properties = parse_properties(record.properties)
+        text = record.properties
+        for name in _TIMES:
+            if name in properties:
+                pair = f"{name}\x01{properties[name]}\x02".encode()
+                # what a check added changes the order of a HashMap not at all: it is left out
+                text = (text + b"\x02").replace(pair, b"").rstrip(b"\x02")
+        found[properties["UNIQ_KEY"]] = record._replace(
+            properties=text.rstrip(b"\x02"), queue_offset=0, physical_offset=0, store_timestamp=0,
+            prepared_offset=0, size=0,
+        )  # fmt: skip
+    return found
+
+
+def log_end(store: Path) -> int:
+    last = list(stored_records(store / "commitlog"))[-1]
+    return last.physical_offset + last.size
+
+
+def keys_in(client: Client, group: str) -> Counter[str]:
+    read = client.read(TOPICS, group=group)
+    return Counter(message[3] for message in read)
+
+
+def test_what_a_broker_delivers_is_delivered(version: str, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with Driver(version) as driver:
+        with Broker(version, store, **settings(version, **_NO_CHECKS)) as broker:
+            client = Client(driver, broker.namesrv)
+            plain = [each[3] for each in client.send(messages(6, 0))]
+            sent = client.send(waiting(version, 100))
+            caught_up(broker)
+            broker.stop()
+        due = {each[3] for each in sent[:6] + sent[9:14]}
+        theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+        for copy in (theirs, ours):
+            shutil.copytree(store, copy)
+        end = log_end(store)
+        assert not set(delivered(store, 0)) & due
+        time.sleep(WAIT + 3)
+        with Broker(version, theirs, **settings(version, **_NO_CHECKS)) as broker:
+            client = Client(driver, broker.namesrv)
+            until(client, due)
+            caught_up(broker)
+            broker.stop()
+        report = reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS)
+        assert (report.delivered, report.refused) == (len(due), [])
+        made, wanted = delivered(ours, end), delivered(theirs, end)
+        assert set(made) == due
+        assert made == wanted
+        # the same release goes on with what the job has left
+        before = log_end(ours)
+        with Broker(version, ours, **settings(version, **_NO_CHECKS)) as broker:
+            client = Client(driver, broker.namesrv)
+            assert keys_in(client, "one") == Counter([*plain, *due])
+            more = client.send([{**each, "delay": 1} for each in messages(3, 300)])
+            until(client, {each[3] for each in more})
+            time.sleep(8)
+            assert keys_in(client, "two") == Counter([*plain, *due, *(each[3] for each in more)])
+            caught_up(broker)
+            broker.stop()
+        assert not set(delivered(ours, before)) & due
+        assert reput.deliver_delayed(str(ours), rocketmq=version, settings=OURS).due == 0
+
+
+def until(client: Client, keys: set[str], seconds: float = 90) -> None:
+    """Wait until messages with all these UNIQ_KEYs can be read."""
+    end = time.monotonic() + seconds
+    while missing := keys - set(keys_in(client, "awaiting")):
+        assert time.monotonic() < end, f"{len(missing)} of {len(keys)} did not come"
+        time.sleep(1)
+
+
+def test_what_a_broker_commits_is_committed(version: str, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with Driver(version) as driver:
+        with Broker(version, store, **settings(version, **_NO_CHECKS)) as broker:
+            client = Client(driver, broker.namesrv)
+            client.send(messages(6, 0))
+            keys = halves(client, 5, 100)
+            caught_up(broker)
+            broker.stop()
+        theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+        for copy in (theirs, ours):
+            shutil.copytree(store, copy)
+        end = log_end(store)
+        with Broker(version, theirs, **settings(version, **_CHECKS)) as broker:
+            client = Client(driver, broker.namesrv)
+            client.ask("await_checks", topic="Live0", checks=len(keys), seconds=60)
+            time.sleep(4)  # ops are gathered
+            caught_up(broker)
+            broker.stop()
+        report = reput.resolve_transactions(
+            str(ours), decide="commit", rocketmq=version, settings=OURS
+        )
+        assert (report.committed, report.refused) == (len(keys), [])
+        made = delivered(ours, end)
+        wanted = {key: each for key, each in delivered(theirs, end).items() if key in keys}
+        assert set(made) == set(keys)
+        assert made == wanted
+        assert {each.transaction for each in made.values()} == {SYS_TRANSACTION_COMMIT}
+        # a broker agrees: it asks about none of them
+        with Broker(version, ours, **settings(version, **_CHECKS)) as broker:
+            client = Client(driver, broker.namesrv)
+            told = client.ask("await_checks", topic="Live0", checks=1, seconds=8)
+            assert told["checked"] == []
+            assert {key: keys_in(client, "one")[key] for key in keys} == dict.fromkeys(keys, 1)
+            pending = halves(client, 1, 200)
+            told = client.ask("await_checks", topic="Live0", checks=1, seconds=60)
+            assert set(told["checked"]) == set(pending)
+            broker.stop()
+        count = Counter(r.topic.decode() for r in stored_records(ours / "commitlog"))
+        assert count["TRANS_CHECK_MAX_TIME_TOPIC"] == 0
+        assert count[HALF_TOPIC] > len(keys)
+
+
+def test_three_rounds_of_broker_job_broker(version: str, tmp_path: Path) -> None:
+    store, wanted = tmp_path / "store", Counter[str]()
+    hour: set[str] = set()
+    with Driver(version) as driver:
+        for round_ in range(3):
+            first = 1000 * round_
+            with Broker(version, store, **settings(version, **_CHECKS)) as broker:
+                client = Client(driver, broker.namesrv)
+                wanted += Counter(each[3] for each in client.send(messages(6, first)))
+                sent = client.send(waiting(version, first + 100))
+                wanted += Counter(each[3] for each in sent[:6] + sent[9:14])
+                hour |= {each[3] for each in sent[6:9] + sent[14:]}
+                keys = halves(client, 2, first + 200)
+                caught_up(broker)
+                broker.stop()
+            decisions = dict(zip(keys, ("commit", "rollback"), strict=True))
+            wanted[keys[0]] = 1
+            # delivered before their time: the next broker finds that done
+            soon = time.time_ns() // 1_000_000 + 60_000
+            made = reput.deliver_delayed(str(store), until=soon, rocketmq=version, settings=OURS)
+            ended = reput.resolve_transactions(
+                str(store), decide=decisions, rocketmq=version, settings=OURS
+            )
+            assert (made.refused, ended.refused, ended.pending) == ([], [], 0)
+            again = reput.deliver_delayed(str(store), until=soon, rocketmq=version, settings=OURS)
+            assert again.due == 0
+        with Broker(version, store, **settings(version, **_CHECKS)) as broker:
+            client = Client(driver, broker.namesrv)
+            told = client.ask("await_checks", topic="Other", checks=1, seconds=WAIT + 8)
+            assert told["checked"] == []
+            assert keys_in(client, "all") == wanted
+            broker.stop()
+    # what waits for an hour still does
+    with reput.open_store(str(store), settings=OURS) as opened:
+        rows = opened.delayed()
+        assert {row.unique_key for row in rows if row.state == "waiting"} == hour

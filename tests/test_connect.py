@@ -1,0 +1,83 @@
+"""A real Spark Connect server, whose Python has nothing of reput: the code is shipped to it.
+
+docs/clusters/connect.md is the recipe. Needs a package index, or pip's cache, for grpcio.
+"""
+
+import site
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import golden_stores
+from tests.rocketmq.judge import difference
+from tests.test_cluster import daemon, environment
+
+ROOT = Path(__file__).parent.parent
+_NEEDS = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")  # pyspark[connect]
+_CLIENT = """
+import sys
+from pyspark.sql import SparkSession
+import reput
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+spark.addArtifacts(sys.argv[2], pyfile=True)
+settings = dict(word.split("=") for word in sys.argv[5:])
+print(reput.rebuild(spark, sys.argv[3], sys.argv[4], rocketmq="5.3.3", settings=settings).text())
+print(reput.verify(spark, sys.argv[3], against=sys.argv[4]).same)
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python with all that workers and clients need, and without reput."""
+    venv = tmp_path_factory.mktemp("connect") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    subprocess.run([f"{venv}/bin/pip", "install", "--quiet", *_NEEDS], check=True)
+    # a folder that a .pth names is searched, but what .pth files are in it is not read
+    (packages,) = venv.glob("lib/python*/site-packages")
+    (packages / "ours.pth").write_text("\n".join(site.getsitepackages()))
+    there = subprocess.run([f"{venv}/bin/python", "-c", "import reput"], cwd=venv, check=False)
+    assert there.returncode == 1
+    return f"{venv}/bin/python"
+
+
+@pytest.mark.long
+def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> None:
+    golden = golden_stores.unpack("tiny_5.3.3")
+    archive = tmp_path / "reput.zip"
+    subprocess.run([sys.executable, "scripts/make_zip.py", str(archive)], cwd=ROOT, check=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    conf = {
+        "spark.connect.grpc.binding.port": port, "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.ui.enabled": "false",
+    }  # fmt: skip
+    words = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]"]
+    for name, value in conf.items():
+        words += ["--conf", f"{name}={value}"]
+    words += [
+        "--class",
+        "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "spark-internal",
+    ]
+    out = tmp_path / "out"
+    settings = [f"{name}={str(value).lower()}" for name, value in golden.settings.items()]
+    with daemon(
+        tmp_path / "server",
+        "(Spark Connect server started)",
+        *words,
+        PYSPARK_PYTHON=python,
+        PYTHONSAFEPATH="1",
+    ):
+        done = subprocess.run(
+            [python, "-c", _CLIENT, f"sc://127.0.0.1:{port}", str(archive), str(golden.input),
+             str(out), *settings],
+            cwd=tmp_path, env=environment(PYTHONPATH=str(ROOT)), capture_output=True,
+            text=True, timeout=600, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "True"
+    assert difference(golden.expect, out) is None

@@ -1,22 +1,36 @@
 """A plan's segments as `Files`, wherever they are: for what reads a log as a writer does."""
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Protocol
 
-from reput.store_format.disk.files import Bytes, Files, OpenFile
+from reput.store_format.disk.files import Bytes, Files
 from reput.store_format.log.oversize import Read
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.storage.protocol import Storage
 
 
+class LogFile(Protocol):
+    """One segment, of which only this is asked."""
+
+    def read_at(self, at: int, buffer: Bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class LogFolder(Protocol):
+    """Where segments are opened."""
+
+    def open_read(self, path: str) -> LogFile: ...
+
+
 class LogBytes:
     """Reads a log's segments by physical offset; one file is open at a time."""
 
-    def __init__(self, files: "Files | LogFiles", segment_bytes: int) -> None:
+    def __init__(self, files: LogFolder, segment_bytes: int) -> None:
         self._files, self._segment_bytes = files, segment_bytes
         self._segment = -1
-        self._file: OpenFile | _LogFile | None = None
+        self._file: LogFile | None = None
 
     def read(self, at: int, buffer: Bytes) -> None:
         """Fill the buffer from an offset; all of it lies in one segment."""
@@ -63,13 +77,13 @@ class LogFiles:
 
 
 class _LogFile:
-    """One segment, as an OpenFile."""
+    """One segment, as an OpenFile that is only read."""
 
     def __init__(
         self, read: Read, close: Callable[[], None], size: int, segment_bytes: int
     ) -> None:
         """size: how much of it is there."""
-        self._read, self.close = read, close
+        self._read, self._close = read, close
         self._size, self._segment_bytes = size, segment_bytes
 
     def read_at(self, at: int, buffer: Bytes) -> None:
@@ -81,10 +95,5 @@ class _LogFile:
     def length(self) -> int:
         return self._segment_bytes
 
-    def _never(self, *_: object) -> NoReturn:
-        raise AssertionError("a log is only read")
-
-    write_at = set_length = _never
-
-    def sync(self) -> None:
-        raise AssertionError("a log is only read")
+    def close(self) -> None:
+        self._close()

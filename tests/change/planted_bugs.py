@@ -79,7 +79,7 @@ BUGS = (
         "        if told.notes:", "        if False:", expiry("not_read")),
     Bug("delayed messages stay", _NEEDED, "        if rows:", "        if False:", expiry("delayed")),
     Bug("a queue file goes only with its last message", _EXPIRE,
-        "        if last is None or last >= log_start:", "        if last is None:", expiry("dry_run")),
+        "        if last is None or last >= log_start:", "        if last is None:", expiry("not_before")),
     Bug("a copy is compared before anything goes", "jobs/engine/archive.py",
         "            if there != wanted:\n                raise StoreChanged", "            if False:\n                raise StoreChanged",
         expiry("wrong_copy")),

@@ -106,6 +106,27 @@ def test_a_dry_run_says_all_and_changes_nothing(tmp_path: Path) -> None:
     assert int(segments[0].name) == done.log_start
 
 
+def test_a_queue_file_goes_with_its_last_message_and_not_before(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    few = as_text(golden_stores.unpack("mixed_5.3.3").settings) | {"deleteFileBatchMax": "3"}
+    done = expire(
+        str(store), rocketmq="5.3.3", settings=few, any_hour=True, now=NOW, used=lambda path: 0.1,
+        even_pending=True, even_delayed=True,
+    )  # fmt: skip
+    gone = [each.path for each in done.files if each.path.startswith("consumequeue/")]
+    assert len(done.segments) == 3
+    assert gone
+    assert all(int.from_bytes(before[path][-20:-12]) < done.log_start for path in gone)
+    stays = [
+        path
+        for queue in (store / "consumequeue").glob("*/*")
+        for path in sorted(queue.iterdir())[:-1]
+    ]
+    assert stays
+    assert all(int.from_bytes(p.read_bytes()[-20:-12]) >= done.log_start for p in stays)
+
+
 def offsets(store: Path, topic: str, queue: int, offset: int) -> None:
     (store / "config").mkdir(exist_ok=True)
     table = {"offsetTable": {f"{topic}@readers": {str(queue): offset}}}

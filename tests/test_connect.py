@@ -71,6 +71,7 @@ def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> Non
         *words,
         PYSPARK_PYTHON=python,
         PYTHONSAFEPATH="1",
+        SPARK_DAEMON_MEMORY="1g",
     ):
         done = subprocess.run(
             [python, "-c", _CLIENT, f"sc://127.0.0.1:{port}", str(archive), str(golden.input),

@@ -104,24 +104,32 @@ class ArrowStorage(ManifestLast):
 
     def list(self, folder: str) -> list[Listed]:
         """The names in a folder. Raises FileNotFoundError, NotADirectoryError."""
+        # Of Google's folders pyarrow lists only those that have a marker, unless all is listed.
+        below = self._below(folder, recursive=_place(folder).kind == "gs")
+        listed = {}
+        for name, state in below:
+            first, _, rest = name.partition("/")
+            listed[first] = Listed(first, None if rest else state)
+        return sorted(listed.values(), key=lambda one: one.name)
+
+    def walk(self, folder: str) -> Iterator[Listed]:
+        """All below a folder, in one listing. Raises as list does."""
+        for name, state in self._below(folder, recursive=True):
+            yield Listed(name if state else f"{name}/", state)
+
+    def _below(self, folder: str, recursive: bool) -> Iterator[Listed]:
         place = _place(folder)
-        about = self._about(folder)
+        with _in_words(folder):
+            about = _of(place).get_file_info(place.path)
         if about.type == fs.FileType.File:
             raise NotADirectoryError(errno.ENOTDIR, "is a file", folder)
         if about.type == fs.FileType.NotFound:
             raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
         with _in_words(folder):
-            found = _of(place).get_file_info(fs.FileSelector(place.path))
-        listed = [
-            Listed(each.base_name, _state(each) if each.type == fs.FileType.File else None)
-            for each in found
-        ]
-        return sorted(listed, key=lambda one: one.name)
-
-    def _about(self, path: str) -> Any:
-        place = _place(path)
-        with _in_words(path):
-            return _of(place).get_file_info(place.path)
+            found = _of(place).get_file_info(fs.FileSelector(place.path, recursive=recursive))
+        for each in found:
+            name = each.path[len(place.path) :].strip("/")
+            yield Listed(name, _state(each) if each.type == fs.FileType.File else None)
 
     def whereabouts(self, path: str) -> Whereabouts:
         """By bucket, container and account, or host; and by key."""

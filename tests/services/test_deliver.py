@@ -107,6 +107,15 @@ def test_a_level_is_read_in_order_up_to_the_first_that_is_not_due(tmp_path: Path
     assert [each.due for each in plan.due] == [T0 + 1000] * 3
 
 
+def test_what_is_due_behind_one_that_is_not_waits_for_it(tmp_path: Path) -> None:
+    """The second was stored by a clock that was ahead: to a broker it is due at once."""
+    files = filled(tmp_path / "s", [delayed("a", 3), delayed("b", 3)], apart=20_000)
+    plan, _ = planned(files, Until(T0 + 5000, T0 + 5000, False, 1000))
+    assert (plan.due, plan.levels, plan.waiting) == ([], {}, 2)
+    plan, _ = planned(files, Until(T0 + 10_000, T0 + 10_000, False, 1000))
+    assert [each.due for each in plan.due] == [T0 + 10_000, T0 + 30_000]
+
+
 def test_what_was_delivered_before_a_kill_is_not_again(tmp_path: Path) -> None:
     files = filled(tmp_path / "s", [delayed("a", 1), timer("t", 2000), delayed("b", 1)])
     root = Path(files.root)

@@ -52,7 +52,7 @@ TELLS_NOTHING = {
     "zero_property_crc", "checkpoint_confirm_offset", "checkpoint_logics_offset",
     "abort_process_id", "property_map_capacity", "property_text_ends", "timer_messages",
     "bisects_queue_min", "queue_time_boundaries", "batch_time_boundaries", "queue_time_within",
-    "op_message_lists", "sql_text_words",
+    "op_message_lists", "sql_text_words", "half_topic", "config_entry_lines",
 }  # fmt: skip
 
 

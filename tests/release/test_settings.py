@@ -233,8 +233,8 @@ def test_either_switch_ends_the_index() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "derive", "append"),
     [
-        ("transientStorePoolSize", "2", False, True),
-        ("fastFailIfNoBufferInStorePool", "true", False, True),
+        ("transientStorePoolSize", "2", False, False),
+        ("fastFailIfNoBufferInStorePool", "true", False, False),
         ("inSyncReplicas", "2", False, True),
         ("brokerRole", "SYNC_MASTER", False, True),
         ("brokerRole", "ASYNC_MASTER", False, False),

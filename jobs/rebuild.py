@@ -5,15 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from reput.jobs.console.new_files import add_ranges, new_ranges
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    VERSIONS,
-    add_assume_names,
-    add_store,
-    show,
-    told_to_jobs,
-)
+from reput.jobs.console.options import DAMAGE, DONE, VERSIONS, add_store, show, told_to_jobs
 from reput.jobs.engine.progress import Progress
 from reput.store_format import faults
 
@@ -51,7 +43,6 @@ def rebuild(
     storage: "Storage | None" = None,
     output_storage: "Storage | None" = None,
     progress: Progress | None = None,
-    assume_names: bool = False,
 ) -> "Summary":
     """Derive ConsumeQueue and Index files from a store's CommitLog, as RocketMQ would.
 
@@ -64,8 +55,7 @@ def rebuild(
     live records follow damage, `truncate` ends the log there as RocketMQ's recovery does (but also
     at a record whose physicalOffset is not its place, where RocketMQ goes on), `salvage` goes on at
     the next intact record (docs/damage.md); ranges: with `salvage`, gets every range
-    and every gap as JSON lines, however many; assume_names: with `salvage`, segments count as what
-    their records say that they are, not by their names.
+    and every gap as JSON lines, however many.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
     left behind in `output` then.
@@ -73,13 +63,10 @@ def rebuild(
     from reput.jobs.engine.derive_set import derive_set
     from reput.jobs.engine.job import find_store
     from reput.jobs.engine.sets import REBUILT
-    from reput.store_format.release.settings import SettingError
 
-    if assume_names and on_damage != SALVAGE:
-        raise SettingError("--assume-names: only with --on-damage salvage")
     found = find_store(
         spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=on_damage == SALVAGE, assume_names=assume_names,
+        progress=progress, tolerant=on_damage == SALVAGE,
     )  # fmt: skip
     target = found.output(output, REBUILT, replace, output_storage or storage)
     return derive_set(
@@ -103,7 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="name of the first index file (default: its first message's store time, in UTC)",
     )
     add_ranges(parser, " (with --on-damage salvage)")
-    add_assume_names(parser, " (with --on-damage salvage)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -123,7 +109,6 @@ def run(arguments: argparse.Namespace) -> int:
             replace=arguments.replace,
             index_start_name=arguments.index_start_name,
             ranges=ranges,
-            assume_names=arguments.assume_names,
             **told,
         )
     show(arguments, summary.as_json(), summary.text())

@@ -25,9 +25,7 @@ class Damage(NamedTuple):
     kind: Kind
     fault: Fault
     size: int  # what totalSize says at `offset`
-    # what the field at fault says, where it is one of the record's first; of stale records: who
-    # said so (witnesses.packed)
-    value: int | None
+    value: int | None  # what the field at fault says, where it is one of the record's first
     follows: str  # what stands at `end`: record, stale record, BLANK, zeros, segment's end
 
     @property

@@ -12,7 +12,9 @@ CHECKS = "TRANSACTION_CHECK_TIMES"
 
 
 def resolved(log: SmallLog, half_position: int = 0) -> list[Transaction]:
-    return list(resolve(log.gather(concerns), half_position))
+    """What became of them; what only `services/` asks for is looked at there."""
+    found = resolve(log.gather(concerns), half_position)
+    return [each._replace(key=0, open_offsets=()) for each in found]
 
 
 def states(log: SmallLog, half_position: int = 0) -> list[str]:

@@ -106,7 +106,8 @@ def test_a_broken_archive_is_ignored_in_silence(tmp_path: Path) -> None:
     archive.write_bytes(b"not an archive" * 1000)
     archive.with_suffix(".size").write_text("14000")
     done = run(tmp_path, REPUT_CACHE=str(cache))
-    assert done.stderr == ""
+    said = [line for line in done.stderr.splitlines() if "compiling kernels" not in line]
+    assert said == []  # the cache is new, so that kernels are compiled, which is said
     assert str({sys.executable}) in done.stdout
 
 

@@ -7,7 +7,7 @@ SOURCES = $(wildcard store_format udfs jobs reput tests notebooks benchmarks)
 # Tests wait a good deal, for brokers above all: two processes that run them take half the time.
 # A file's tests stay in one of them, for their fixtures' sake. PYTEST_ARGS="-n0" has one process.
 PYTEST_ARGS ?=
-PYTEST := $(PY) -m pytest -n 2 --dist loadfile
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help

@@ -110,7 +110,7 @@ ANY = settings(
 )
 
 
-@settings(ANY, max_examples=150)
+@settings(ANY, max_examples=80)
 @given(packed(logs()), cuts(), st.integers(0, 1000))
 def test_any_log(log: PackedLog, cut: Cut, seed: int) -> None:
     tell(log, check(log, cut, seed))

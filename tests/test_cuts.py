@@ -44,7 +44,7 @@ def split_bytes(log: Log, splits: int) -> int:
     return -(-log.settings["mappedFileSizeCommitLog"] // splits)
 
 
-@settings(MEMORY, max_examples=15)
+@settings(MEMORY, max_examples=8)
 @given(packed(logs(damage=False)), st.randoms(use_true_random=False))
 def test_all_cuts_give_the_same_bytes(log: PackedLog, random: Random) -> None:
     wanted = derive(*log)

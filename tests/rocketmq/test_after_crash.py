@@ -134,6 +134,7 @@ def _assert_never_less(sent: list[list[Any]], theirs: Served, ours: Served) -> N
     assert all(ours.by_key), "a key of an acknowledged message is not found"
 
 
+@pytest.mark.long
 def test_the_newest_index_file_is_whole_again_where_rocketmq_lost_it(
     folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]
 ) -> None:

@@ -61,11 +61,8 @@ def _live(version: str, store: Path, client: Driver) -> dict[str, Any]:
         }
 
 
-def _versions() -> list[Any]:
-    return [v if v == "5.3.3" else pytest.param(v, marks=pytest.mark.long) for v in VERSIONS]
-
-
-@pytest.mark.parametrize("version", _versions())
+@pytest.mark.long
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_broker_lives_on_with_our_files(
     version: str, folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]
 ) -> None:

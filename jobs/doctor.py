@@ -103,7 +103,7 @@ def _classes() -> Looked:
 
 
 def _kernels() -> Looked:
-    from reput.store_format.disk.cache_folder import cache_folder, source_key
+    from reput.store_format.disk.cache_folder import cache_folder, has_kernels
 
     kept = cache_folder()
     if kept.path is None:
@@ -111,11 +111,10 @@ def _kernels() -> Looked:
             "kernels", "slow", "compiled anew at each start: " + "; ".join(kept.refused),
             "set REPUT_CACHE to a folder that only you can change",
         )  # fmt: skip
-    names = [name for name in os.listdir(kept.path) if name.endswith(".nbc")]
-    walk = source_key("reput.store_format.log.records")  # no run without its kernels
-    if not any(walk in name for name in names):
+    if not has_kernels(kept.path):
         return Looked("kernels", "slow", "the first run compiles them (20 s)", "reput warm")
-    return Looked("kernels", "ok", f"{len(names)} compiled, {kept.path}")
+    made = sum(name.endswith(".nbc") for name in os.listdir(kept.path))
+    return Looked("kernels", "ok", f"{made} compiled, {kept.path}")
 
 
 def _disks() -> list[Looked]:

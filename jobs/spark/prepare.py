@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from reput.jobs.spark.jvm import python_environment
-from reput.store_format.disk.cache_folder import cache_folder
+from reput.store_format.disk.cache_folder import cache_folder, has_kernels
 
 BACKGROUND = "--background"
 _MAKER = "reput.jobs.spark.rehearsal"  # not imported: it makes sessions itself
@@ -16,9 +16,9 @@ _NEVER = "never"
 
 
 def tell_of_first_run() -> None:
-    """One line where no kernels have been compiled yet, which takes longer than all the rest."""
+    """One line where this version's kernels are still to be compiled, which takes longest."""
     kept = cache_folder().path
-    if kept is not None and not any(name.endswith(".nbc") for name in os.listdir(kept)):
+    if kept is not None and not has_kernels(kept):
         sys.stderr.write("reput: compiling kernels, once for this version (some 20 s)\n")
 
 

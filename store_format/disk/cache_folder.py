@@ -48,6 +48,12 @@ def cache_folder() -> CacheFolder:
     return CacheFolder(None, tuple(refused))
 
 
+def has_kernels(folder: str) -> bool:
+    """Whether a folder has kernels of these sources, and not of other versions only."""
+    walk = source_key(f"{_PACKAGE}.log.records")  # no run without its kernels
+    return any(walk in name and name.endswith(".nbc") for name in os.listdir(folder))
+
+
 def source_key(module: str) -> str:
     """A hash of a module of `store_format` and of all modules there that it imports, at whatever
     distance: what its kernels are compiled from. Raises KeyError for another module.

@@ -121,3 +121,11 @@ print({name for name, count in loaded().items() if before[name] != count})
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "set()", done.stdout + done.stderr
+
+
+def test_kernels_of_other_sources_are_none_of_ours(tmp_path: Path) -> None:
+    """After an update the first run says again that it compiles."""
+    ours = cache_folder.source_key("reput.store_format.log.records")
+    for key, there in (("0" * 16, False), (ours, True)):
+        (tmp_path / f"walk-reput.store_format.log.records-5-{key}.py311.1.nbc").touch()
+        assert cache_folder.has_kernels(str(tmp_path)) == there

@@ -89,10 +89,7 @@ class Expired:
 
 def disk_used(path: str) -> float:
     """The share of its disk that is used, as UtilAll.getDiskPartitionSpaceUsedPercent has it."""
-    disk = os.statvfs(path)
-    used = disk.f_blocks - disk.f_bfree
-    whole = used + disk.f_bavail
-    return -(-used * 100 // whole) / 100 if whole else 0.0
+    return DiskFiles(path).used_share()
 
 
 def expire_store(

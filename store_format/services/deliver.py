@@ -13,7 +13,6 @@ import numpy as np
 from reput.store_format.fate.timer_units import timer_log_names, write_times
 from reput.store_format.faults import StoreError
 from reput.store_format.java.text import hash_text
-from reput.store_format.log.reader import LogReader
 from reput.store_format.message.message import (
     HALF_TOPIC,
     QUEUE_ID_MAX,
@@ -34,7 +33,7 @@ from reput.store_format.services.timer_log import (
     units_of,
 )
 from reput.store_format.writer.put_again import properties_of, put_again, text_of
-from reput.store_format.writer.stored import Stored, with_body
+from reput.store_format.writer.stored import Stored, stored_at, with_body
 from reput.store_format.writer.writer import CommitLogWriter
 
 DELAY_OFFSETS = f"{CONFIG}/delayOffset.json"
@@ -77,7 +76,7 @@ def deliver(
         if stopped or each.level in held:
             left.append(each)
             continue
-        record = _stored(store.log, each.physical_offset)
+        record = stored_at(store.log, each.physical_offset)
         try:
             _put(writer, record, written.get(each.physical_offset), until, each.level == 0)
         except Unavailable as error:
@@ -118,11 +117,6 @@ def _still_waiting(left: Sequence[Due]) -> list[Waiting]:
         for each in left
         if each.level == 0 and not each.missed
     ]
-
-
-def _stored(log: LogReader, place: int) -> Stored:
-    record = log.record_at(place)
-    return with_body(record, log.body(record))
 
 
 def _put(

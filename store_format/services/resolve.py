@@ -25,7 +25,7 @@ from reput.store_format.query.opened import OpenedStore
 from reput.store_format.services.broker_json import integer_key, read_offsets, write_json
 from reput.store_format.services.decisions import Decision, Decisions
 from reput.store_format.writer.put_again import properties_of, put_again, text_of
-from reput.store_format.writer.stored import Stored, with_body
+from reput.store_format.writer.stored import Stored, stored_at
 from reput.store_format.writer.transactions import Transactions
 from reput.store_format.writer.writer import CommitLogWriter
 
@@ -181,7 +181,7 @@ def resolve_planned(
         if stopped:
             left.append(each)
             continue
-        record = _stored(store.log, each.last)
+        record = stored_at(store.log, each.last)
         try:
             if what == "commit":
                 _commit(ends.transactions, record)
@@ -246,11 +246,6 @@ def _discard(writer: CommitLogWriter, half: Stored) -> None:
     """DefaultTransactionalMessageCheckListener.resolveDiscardMsg; the topic has one queue."""
     text = text_of(writer, properties_of(writer, half))
     put_again(writer, half, CHECK_MAX_TOPIC, 0, text, half.transaction)
-
-
-def _stored(log: LogReader, place: int) -> Stored:
-    record = log.record_at(place)
-    return with_body(record, log.body(record))
 
 
 def _tell_position(writer: CommitLogWriter, left: list[Transaction], before: int) -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from reput.store_format.derive.scan import Read
 from reput.store_format.layouts import RECORD_HEAD_BYTES, SYS_TRANSACTION_MASK
 from reput.store_format.log.one_record import Record, read_body, read_one
+from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import RecordRules
 
 
@@ -41,6 +42,12 @@ def read_stored(read: Read, at: int, segment_end: int, rules: RecordRules) -> St
         return None  # a BLANK at most
     _, record = read_one(read, at, segment_end, rules, RECORD_HEAD_BYTES)
     return None if record is None else with_body(record, read_body(read, record))
+
+
+def stored_at(log: LogReader, place: int) -> Stored:
+    """The record at a physical offset. Raises NoRecord, NotInLog."""
+    record = log.record_at(place)
+    return with_body(record, log.body(record))
 
 
 def with_body(record: Record, body: bytes) -> Stored:

@@ -65,7 +65,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("resolve: a name is that of one transaction", _RESOLVE,
         "self._open.setdefault(key, each.first) != each.first:", "False:", _RESOLVED),
     Bug("resolve: a commit is of the newest copy", _RESOLVE,
-        "        record = _stored(store.log, each.last)", "        record = _stored(store.log, each.first)", _RESOLVED),
+        "        record = stored_at(store.log, each.last)", "        record = stored_at(store.log, each.first)", _RESOLVED),
     Bug("timers: a time that is a tick counts as the one before", _HOOKS,
         "return due - (due % rules.precision or rules.precision)", "return due - due % rules.precision", _TIMERS),
     Bug("timers: what is due already goes to its own topic", _HOOKS,

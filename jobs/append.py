@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from reput.jobs.console.options import DAMAGE, DONE, USAGE, add_broker, setting_layers
+from reput.jobs.console.options import DAMAGE, DONE, USAGE, WRITES_AS, add_broker, setting_layers
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_of
 from reput.jobs.engine.in_place import refuse_shared_segments, refuse_what_is_no_store
@@ -19,7 +19,7 @@ from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.message.refusals import Refused
-from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import merge_layers
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
@@ -75,11 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--until", type=int, metavar="MS", help="with --from-store: stored before (epoch ms)"
     )
-    add_broker(
-        parser,
-        f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the "
-        "store, where its files tell them",
-    )
+    add_broker(parser, WRITES_AS)
     parser.add_argument(
         "--no-dispatch",
         action="store_true",

@@ -1,10 +1,9 @@
 """`reput catch-up`: go on from what a store's derived files hold, up to its log's end."""
 
 import argparse
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -99,27 +98,19 @@ def _to_output(
     return catch_up_set(plan, Output(*target, REBUILT, replace, inputs), progress)
 
 
-@contextmanager
-def _held(store: str, dry_run: bool) -> "Iterator[HeldStore]":
-    from reput.jobs.engine.held_store import held_store
-    from reput.jobs.engine.in_place import refuse_what_is_no_store
-    from reput.store_format.storage.local import LocalStorage
+def _held(store: str, dry_run: bool) -> "AbstractContextManager[HeldStore]":
+    from reput.jobs.engine.held_store import held_local_store
 
-    store = LocalStorage().resolve(store)
-    if not os.path.isdir(store):
-        raise StoreError(
-            f"{store}: no such folder; only a local store is changed in place: --output"
-        )
-    refuse_what_is_no_store(store)
-    with held_store(store, dry_run) as held:
-        yield held
+    instead = "; only a local store is changed in place: --output"
+    return held_local_store(store, dry_run, instead)
 
 
 def _in_place(
     store: str, rocketmq: str | None, settings: Mapping[str, str], dry_run: bool,
     progress: Progress, confirm: Callable[[str], None],
 ) -> "CaughtUp":  # fmt: skip
-    from reput.jobs.engine.catching_up import catch_up_in_place, refuse_other_log
+    from reput.jobs.engine.catching_up import catch_up_in_place
+    from reput.jobs.engine.in_place import refuse_log_elsewhere
     from reput.jobs.engine.plan import make_plan
     from reput.jobs.engine.told import tell
 
@@ -128,7 +119,7 @@ def _in_place(
         if told.torn:
             raise StoreError(told.torn)
         plan = make_plan(held.storage, held.path, told, 1, None)
-        refuse_other_log(plan)
+        refuse_log_elsewhere(plan.store, plan.segments, "catch-up without --output")
         return catch_up_in_place(held, plan, progress, confirm)
 
 

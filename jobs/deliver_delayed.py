@@ -6,22 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.asking import milliseconds, remark
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    add_broker,
-    add_consent,
-    consent,
-    progress_of,
-    setting_layers,
-    show,
-)
+from reput.jobs.console.asking import milliseconds
+from reput.jobs.console.options import DAMAGE, DONE, show
+from reput.jobs.console.service_options import add_service, told_to_services
 from reput.jobs.console.texts import time_text
-from reput.jobs.engine.progress import Done, Progress
-from reput.jobs.spark.signals import Stopped, StopSignals
+from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import StoreError
-from reput.store_format.release.profiles import RELEASES, release_named
 from reput.store_format.release.settings import merge_layers
 
 if TYPE_CHECKING:
@@ -101,7 +91,7 @@ def deliver_delayed(
     signal ends it between two messages. Raises StoreError (StoreInUse, DamageFound), SettingError,
     UnknownRelease, OSError.
     """
-    from reput.jobs.engine.service import Service, refuse_damage, run_service
+    from reput.jobs.engine.service import Service, one_by_one, refuse_damage, run_service
     from reput.store_format.fate import delays
     from reput.store_format.fate.answers import gathered_delays
     from reput.store_format.release.writer_settings import writer_settings_from
@@ -135,23 +125,9 @@ def deliver_delayed(
     def act(
         writer: "CommitLogWriter", opened: "OpenedStore", planned: "tuple[Plan, Until, int]"
     ) -> None:
-        many = len(planned[0].due)
-        count = 0
-
-        def go_on() -> bool:
-            nonlocal count
-            count += 1
-            try:
-                stop.check()
-            except Stopped as error:
-                report.stopped = error.exit_code if count < many else 0
-            return not report.stopped
-
-        def done() -> Done:
-            return Done(count / many if many else None, f"{count:,} of {many:,} messages")
-
-        with StopSignals() as stop, shown.stage("deliver", done):
-            made = deliver(writer, opened, *planned, go_on)
+        with one_by_one(shown, "deliver", len(planned[0].due), "messages") as work:
+            made = deliver(writer, opened, *planned, work.go_on)
+        report.stopped = work.stopped
         report.levels, report.timers, report.missed, report.refused = made
         report.delivered = made.levels + made.timers + made.missed
 
@@ -178,15 +154,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also what a broker has skipped, as those of 5.0.0 to 5.3.2 do (reput delayed: never "
         "delivered)",
     )  # fmt: skip
-    add_broker(
-        parser,
-        f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the "
-        "store, where its files tell them",
-    )
-    add_consent(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, nothing else"
-    )
+    add_service(parser)
 
 
 def _time(text: str) -> int | None:
@@ -195,13 +163,9 @@ def _time(text: str) -> int | None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Deliver, and say what was. Raises as deliver_delayed does."""
-    if arguments.rocketmq:
-        release_named(arguments.rocketmq)
     report = deliver_delayed(
         arguments.store, until=arguments.until, missed=arguments.missed,
-        rocketmq=arguments.rocketmq, settings=merge_layers(*setting_layers(arguments)),
-        dry_run=arguments.dry_run, confirm=consent(arguments.yes),
-        progress=progress_of(arguments), tell=remark,
+        **told_to_services(arguments),
     )  # fmt: skip
     show(arguments, asdict(report), report.text())
     if report.stopped:

@@ -1,7 +1,6 @@
 """`reput expire`: delete what a broker would, but nothing that somebody still needs."""
 
 import argparse
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -60,8 +59,8 @@ def expire(
     """
     from reput.jobs.engine.archive import Archive
     from reput.jobs.engine.expiring import disk_used, expire_store
-    from reput.jobs.engine.held_store import held_store
-    from reput.jobs.engine.in_place import refuse_what_is_no_store
+    from reput.jobs.engine.held_store import held_local_store
+    from reput.jobs.engine.in_place import refuse_log_elsewhere
     from reput.jobs.engine.outputs import inputs_of, refuse_overlap
     from reput.jobs.engine.plan import make_plan
     from reput.jobs.engine.still_needed import Even
@@ -70,28 +69,22 @@ def expire(
     from reput.store_format.release.expiry_settings import ExpirySettings
     from reput.store_format.release.settings import parse_settings
     from reput.store_format.storage import storage_for
-    from reput.store_format.storage.local import LocalStorage
 
-    local = LocalStorage()
-    store = local.resolve(store)
-    if not os.path.isdir(store):
-        raise StoreError(f"{store}: no such folder")
-    refuse_what_is_no_store(store)
-    kept_in = None
-    if archive is not None:
-        storage = storage_for(archive, True)
-        kept_in = Archive(storage, storage.resolve(archive))
-        refuse_overlap(storage, kept_in.folder, inputs_of(local, store, settings or {}))
-    with held_store(store, dry_run) as held:
+    with held_local_store(store, dry_run) as held:
+        kept_in = None
+        if archive is not None:
+            storage = storage_for(archive, True)
+            kept_in = Archive(storage, storage.resolve(archive))
+            read = inputs_of(held.storage, held.path, settings or {})
+            refuse_overlap(storage, kept_in.folder, read)
         check_no_links(held.files, "")
         if held.crashed:
             raise StoreError(
-                f"{store}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
+                f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
             )
-        told = tell(held.storage, store, rocketmq, settings or {})
-        plan = make_plan(held.storage, store, told, 1, None)
-        if any(os.path.dirname(s.path) != f"{store}/commitlog" for s in plan.segments):
-            raise StoreError("expire works on a log in STORE/commitlog only")
+        told = tell(held.storage, held.path, rocketmq, settings or {})
+        plan = make_plan(held.storage, held.path, told, 1, None)
+        refuse_log_elsewhere(plan.store, plan.segments, "expire")
         return expire_store(
             held, plan, parse_settings(ExpirySettings, told.settings, release=told.release),
             Even(even_unread, even_delayed, even_pending, frozenset(ignored_groups)), kept_in,

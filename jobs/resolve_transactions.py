@@ -5,22 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.asking import remark
-from reput.jobs.console.options import (
-    DAMAGE,
-    DONE,
-    add_broker,
-    add_consent,
-    consent,
-    progress_of,
-    setting_layers,
-    show,
-)
-from reput.jobs.engine.progress import Done, Progress
-from reput.jobs.spark.signals import Stopped, StopSignals
+from reput.jobs.console.options import DAMAGE, DONE, show
+from reput.jobs.console.service_options import add_service, told_to_services
+from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import StoreError
-from reput.store_format.release.profiles import RELEASES, profile, release_named
-from reput.store_format.release.settings import merge_layers
 
 if TYPE_CHECKING:
     from reput.jobs.engine.service import Look
@@ -113,7 +101,7 @@ def resolve_transactions(
     StoreError to stop; tell: is called with each note. A signal ends it between two messages.
     Raises StoreError (StoreInUse, DamageFound), SettingError, UnknownRelease, OSError.
     """
-    from reput.jobs.engine.service import Service, refuse_damage, run_service
+    from reput.jobs.engine.service import Service, one_by_one, refuse_damage, run_service
     from reput.store_format.fate import transactions
     from reput.store_format.fate.answers import gathered_transactions
     from reput.store_format.release.writer_settings import writer_settings_from
@@ -147,22 +135,9 @@ def resolve_transactions(
 
     def act(writer: "CommitLogWriter", opened: "OpenedStore", planned: "Plan") -> None:
         many = len(planned.commits) + len(planned.rollbacks) + len(planned.discards)
-        count = 0
-
-        def go_on() -> bool:
-            nonlocal count
-            count += 1
-            try:
-                stop.check()
-            except Stopped as error:
-                report.stopped = error.exit_code if count < many else 0
-            return not report.stopped
-
-        def done() -> Done:
-            return Done(count / many if many else None, f"{count:,} of {many:,} transactions")
-
-        with StopSignals() as stop, shown.stage("resolve", done):
-            made = resolve_planned(writer, opened, planned, go_on)
+        with one_by_one(shown, "resolve", many, "transactions") as work:
+            made = resolve_planned(writer, opened, planned, work.go_on)
+        report.stopped = work.stopped
         report.committed, report.rolled_back, report.discarded, report.finished = made[:4]
         report.refused, report.done = made.refused, True
 
@@ -201,26 +176,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--discarded", action="store_true",
         help="also those that a broker has discarded, would discard, or has gone past",
     )  # fmt: skip
-    add_broker(
-        parser,
-        f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the "
-        "store, where its files tell them",
-    )
-    add_consent(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, nothing else"
-    )
+    add_service(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Resolve, and say what was done. Raises as resolve_transactions does."""
-    if arguments.rocketmq:
-        profile(release_named(arguments.rocketmq))
     report = resolve_transactions(
         arguments.store, decide=_decide(arguments.decide), discarded=arguments.discarded,
-        rocketmq=arguments.rocketmq, settings=merge_layers(*setting_layers(arguments)),
-        dry_run=arguments.dry_run, confirm=consent(arguments.yes),
-        progress=progress_of(arguments), tell=remark,
+        **told_to_services(arguments),
     )  # fmt: skip
     show(arguments, asdict(report), report.text())
     if report.stopped:

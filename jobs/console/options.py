@@ -30,6 +30,11 @@ _ONE_SETTING = (
 )
 
 
+# --rocketmq of a command that writes messages
+WRITES_AS = (
+    f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the store, "
+    "where its files tell them"
+)
 VERSIONS = """\
 --rocketmq (4.1.0 to 5.5.0) selects the rules whose bytes are wanted; without it the store's own
 files tell which release it is of, where they can. The rules changed at

@@ -1,6 +1,5 @@
 """Catch-up of one store: opened, asked what is new, and changed in place or written anew."""
 
-import os
 import time
 from collections.abc import Callable
 from typing import cast
@@ -26,7 +25,6 @@ from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
-    COMMIT_LOG,
     CONSUME_QUEUE,
     INDEX,
     QueuePath,
@@ -152,14 +150,3 @@ def _refuse_links(files: Files, new: New) -> None:
                     f"{path}: has a second name elsewhere (a hard link), which would be changed "
                     f"too; give this store files of its own (cp -a)"
                 )
-
-
-def refuse_other_log(plan: Plan) -> None:
-    """Raise StoreError where the settings put the log elsewhere than into STORE/commitlog."""
-    own = f"{plan.store}/{COMMIT_LOG}"
-    for segment in plan.segments:
-        if os.path.dirname(segment.path) != own:
-            raise StoreError(
-                f"{segment.path}: catch-up in place works on a log in {own} only; --output writes "
-                f"a set of its own"
-            )

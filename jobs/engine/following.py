@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from reput.jobs.engine.catch_up_report import CaughtUp
-from reput.jobs.engine.catching_up import catch_up_in_place, refuse_other_log
+from reput.jobs.engine.catching_up import catch_up_in_place
 from reput.jobs.engine.held_store import HeldStore
+from reput.jobs.engine.in_place import refuse_log_elsewhere
 from reput.jobs.engine.plan import Plan, make_plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.told import tell
@@ -64,7 +65,7 @@ def _plan(held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]) ->
         if number in plan.odd:
             break  # the rest of it is still to come
     plan.segments[:] = kept
-    refuse_other_log(plan)
+    refuse_log_elsewhere(plan.store, plan.segments, "catch-up without --output")
     return plan
 
 

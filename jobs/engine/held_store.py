@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from reput.jobs.engine.in_place import refuse_what_is_no_store
 from reput.store_format.disk.files import DiskFiles, StoreInUse
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.faults import StoreError
@@ -63,6 +64,20 @@ def held_store(path: str, dry_run: bool) -> Iterator[HeldStore]:
             yield held
         finally:
             held.restore_time()
+
+
+@contextmanager
+def held_local_store(path: str, dry_run: bool, instead: str = "") -> Iterator[HeldStore]:
+    """As `held_store`, of a folder that a user names: it must be there, and be a store.
+
+    instead: what is said after "no such folder". Raises StoreError.
+    """
+    store = LocalStorage().resolve(path)
+    if not os.path.isdir(store):
+        raise StoreError(f"{store}: no such folder{instead}")
+    refuse_what_is_no_store(store)
+    with held_store(store, dry_run) as held:
+        yield held
 
 
 def complete_last(held: HeldStore, settings: Settings, confirm: Callable[[str], None]) -> None:

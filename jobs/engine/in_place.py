@@ -7,9 +7,11 @@ store, those may be somebody's own files; and a segment with a second name is an
 import os
 import re
 import stat
+from collections.abc import Iterable
 
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT_FILE_BYTES
+from reput.store_format.log.segments import Segment
 from reput.store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, INDEX, LOCK, parse_index_name
 
 _LOCK = re.compile(rb"(lock)?")  # DefaultMessageStore.start writes it
@@ -52,6 +54,14 @@ def refuse_shared_segments(store: str) -> None:
                 f"{path}: has a second name elsewhere (a hard link), which would be changed too; "
                 f"give this store files of its own (cp -a), or after a killed install: reput clean"
             )
+
+
+def refuse_log_elsewhere(store: str, segments: Iterable[Segment], command: str) -> None:
+    """Raise StoreError where the settings put the log elsewhere than into STORE/commitlog."""
+    own = f"{store}/{COMMIT_LOG}"
+    for segment in segments:
+        if os.path.dirname(segment.path) != own:
+            raise StoreError(f"{segment.path}: {command} works on a log in {own} only")
 
 
 def _beginning(path: str) -> bytes | None:

@@ -1,13 +1,15 @@
 """A broker's service done as a job: looked at first, agreed to, then done by a writer."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from reput.jobs.engine.in_place import refuse_shared_segments, refuse_what_is_no_store
 from reput.jobs.engine.open_store import told_with
 from reput.jobs.engine.open_writer import local_store, open_writer, told_release
-from reput.jobs.engine.progress import Progress
+from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.fate.gather import Gathered
@@ -89,6 +91,39 @@ def run_service(
             return planned, service.act(writer, opened, planned)
     finally:
         opened.log.close()
+
+
+class OneByOne:
+    """Work on many, one after the other; a signal ends it between two of them."""
+
+    def __init__(self, signals: StopSignals, many: int, what: str) -> None:
+        """what: the plural of what is worked on."""
+        self.stopped = 0  # the exit code of the signal that ended it before all were done
+        self._signals, self._many, self._what = signals, many, what
+        self._count = 0
+
+    def go_on(self) -> bool:
+        """Called after each; whether the next one is to be begun."""
+        self._count += 1
+        try:
+            self._signals.check()
+        except Stopped as error:
+            self.stopped = error.exit_code if self._count < self._many else 0
+        return not self.stopped
+
+    def done(self) -> Done:
+        """How far it has come."""
+        share = self._count / self._many if self._many else None
+        return Done(share, f"{self._count:,} of {self._many:,} {self._what}")
+
+
+@contextmanager
+def one_by_one(progress: Progress, stage: str, many: int, what: str) -> Iterator[OneByOne]:
+    """Show the work of a stage, and take signals as a wish to end it."""
+    with StopSignals() as signals:
+        work = OneByOne(signals, many, what)
+        with progress.stage(stage, work.done):
+            yield work
 
 
 def refuse_damage(gathered: Gathered, store: str) -> None:

@@ -1,0 +1,42 @@
+"""What the commands share that do a service of the broker's, once."""
+
+import argparse
+from typing import Any
+
+from reput.jobs.console.asking import remark
+from reput.jobs.console.options import (
+    WRITES_AS,
+    add_broker,
+    add_consent,
+    consent,
+    progress_of,
+    setting_layers,
+)
+from reput.store_format.release.profiles import profile, release_named
+from reput.store_format.release.settings import merge_layers
+
+
+def add_service(parser: argparse.ArgumentParser) -> None:
+    """By whose rules it is done, who agrees to it, and how it is told."""
+    add_broker(parser, WRITES_AS)
+    add_consent(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
+
+
+def told_to_services(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What `add_service` has read, by the names that a service's function gives it.
+
+    Raises SettingError, UnknownRelease.
+    """
+    if arguments.rocketmq:
+        profile(release_named(arguments.rocketmq))
+    return {
+        "rocketmq": arguments.rocketmq,
+        "settings": merge_layers(*setting_layers(arguments)),
+        "dry_run": arguments.dry_run,
+        "confirm": consent(arguments.yes),
+        "progress": progress_of(arguments),
+        "tell": remark,
+    }

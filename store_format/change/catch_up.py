@@ -19,15 +19,17 @@ from typing import Any
 
 import numpy as np
 
+from reput.store_format.change.install import read_note as read_own_note
 from reput.store_format.change.position import Ahead, Log, Position, QueueEnd, look_ahead
 from reput.store_format.derive.queue_runs import PositionRules, start_position
 from reput.store_format.derive.scan import QueueKey, Runs, ScanRules
 from reput.store_format.derived.checkpoint import Checkpoint, after_rebuild, decode, encode
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.disk.files import Files
+from reput.store_format.disk.small_files import read_small, replace_small
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
-from reput.store_format.layouts import RECORD_HEAD_BYTES
+from reput.store_format.layouts import CHECKPOINT_FILE_BYTES, RECORD_HEAD_BYTES
 from reput.store_format.names import (
     ABORT,
     CHECKPOINT,
@@ -344,44 +346,23 @@ def read_note(files: Files) -> dict[str, Any] | None:
 
     What others could have written is not believed.
     """
-    if not (files.exists(NOTE) and files.is_ours(NOTE)):
+    note = read_own_note(files, NOTE)
+    if note is None:
         return None
-    try:
-        note: dict[str, Any] = json.loads(_read(files, NOTE))
-        sound = all(type(note[name]) is int and note[name] >= 0 for name in ("queues", "timestamp"))
-        sound = sound and isinstance(note["checkpoints"], list)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return note if sound else None
+    numbers = [note.get(name) for name in ("queues", "timestamp")]
+    sound = all(type(number) is int and number >= 0 for number in numbers)
+    return note if sound and isinstance(note.get("checkpoints"), list) else None
 
 
 def read_checkpoint(files: Files) -> Checkpoint:
     """What a store's checkpoint says; zeros where there is none, or it is too short."""
     if not files.exists(CHECKPOINT):
         return Checkpoint()
-    raw = _read(files, CHECKPOINT)
+    raw = read_small(files, CHECKPOINT, CHECKPOINT_FILE_BYTES)
     return decode(raw) if len(raw) >= CHECKPOINT_LAYOUT.itemsize else Checkpoint()
 
 
-def _read(files: Files, path: str) -> bytes:
-    file = files.open_read(path)
-    try:
-        raw = np.empty(min(file.length(), 1 << 16), np.uint8)
-        file.read_at(0, raw)
-    finally:
-        file.close()
-    return raw.tobytes()
-
-
 def _put(files: Files, path: str, content: bytes, own: bool = False) -> None:
-    """Write a small file whole, durably; a crash leaves the old one or the new one."""
-    if files.exists(path + _PART):
-        files.remove(path + _PART)
-    file = files.create_own(path + _PART) if own else files.create(path + _PART)
-    try:
-        file.write_at(0, content)
-        file.sync()
-    finally:
-        file.close()
-    files.rename(path + _PART, path)
+    """Write a small file of the store's root durably."""
+    replace_small(files, path, content, own=own, beside=_PART)
     files.sync_folder("")

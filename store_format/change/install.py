@@ -21,6 +21,7 @@ import numpy.typing as npt
 from reput.store_format.derived.queue_entries import decode_entries, is_pre_blank, layout_of
 from reput.store_format.disk.exchange import NotDurable, put_in_place
 from reput.store_format.disk.files import Files
+from reput.store_format.disk.small_files import read_small
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CHECKPOINT, CONSUME_QUEUE, INDEX
 
@@ -30,6 +31,7 @@ NOTE = "reput-install.json"
 _ROOT = "root"
 _OLDER = "older"
 _CHUNK = 1 << 20
+_NOTE_MOST = 256 << 20
 
 
 class SetFile(NamedTuple):
@@ -173,14 +175,8 @@ def read_note(files: Files, path: str) -> dict[str, Any] | None:
     """The note of an installation by this user; None if there is none, or it is incomplete."""
     if not (files.exists(path) and files.is_ours(path)):
         return None
-    file = files.open_read(path)
     try:
-        raw = np.empty(file.length(), np.uint8)
-        file.read_at(0, raw)
-    finally:
-        file.close()
-    try:
-        note: dict[str, Any] = json.loads(raw.tobytes())
+        note: dict[str, Any] = json.loads(read_small(files, path, _NOTE_MOST))
     except (ValueError, RecursionError):
         return None
     return note if isinstance(note, dict) else None

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reput.store_format.disk.files import Files
+from reput.store_format.disk.small_files import replace_small
 from reput.store_format.names import ABORT, CHECKPOINT
 from reput.store_format.writer.recovery import LogEnd, LogRecovery
 
 CUT = "reput-cut"
-_PART = ".part"
 
 
 class Placed(NamedTuple):
@@ -44,10 +44,7 @@ def apply(
         files.remove(path)
     if placed or removed:
         files.sync_all("")
-    if files.exists(CHECKPOINT + _PART):
-        files.remove(CHECKPOINT + _PART)
-    _write(files, CHECKPOINT + _PART, checkpoint)
-    files.rename(CHECKPOINT + _PART, CHECKPOINT)
+    replace_small(files, CHECKPOINT, checkpoint)
     files.sync_folder("")
     files.remove(ABORT)
     files.sync_folder("")

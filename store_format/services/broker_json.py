@@ -7,16 +7,15 @@ import json
 import re
 from typing import Any
 
-import numpy as np
-
 from reput.store_format.disk.files import Files
+from reput.store_format.disk.small_files import read_small, replace_small
 from reput.store_format.faults import StoreError
 from reput.store_format.query.config import quoted_keys
 from reput.store_format.release.profiles import Profile
 
 _BYTES_MAX = 256 << 20
 _MARK = "#"  # stands before a key that had no quotes; no topic and no group has such a name
-_NEW, _BACKUP = ".tmp", ".bak"
+_NEW, _BACKUP = ".tmp", ".bak"  # as MixAll.string2File has them
 _MARKED = re.compile(rf"{_MARK}-?[0-9]+")
 
 
@@ -67,27 +66,8 @@ def write_json(files: Files, path: str, value: dict[str, Any], profile: Profile)
     files.make_folder(folder)
     for name, content in ((path + _BACKUP, before), (path, text)):
         if content is not None:
-            replace_file(files, name, content)
+            replace_small(files, name, content, beside=_NEW)
     files.sync_folder(folder)
-
-
-def replace_file(files: Files, path: str, content: bytes, length: int | None = None) -> None:
-    """Give a file this content in one step; its name is not durable yet.
-
-    length: bytes of the file, zeros after the content; by default it ends there.
-    """
-    new = path + _NEW
-    if files.exists(new):
-        files.remove(new)
-    file = files.create(new)
-    try:
-        file.write_at(0, content)
-        if length is not None:
-            file.set_length(length)
-        file.sync()
-    finally:
-        file.close()
-    files.rename(new, path)
 
 
 def pretty(value: Any, entry_lines: bool, depth: int = 0) -> str:
@@ -122,15 +102,9 @@ def _block(opens: str, parts: list[str], closes: str, inline: bool, depth: int) 
 def _read(files: Files, path: str) -> bytes | None:
     """A file's bytes; None where there is none. Raises StoreError, OSError."""
     try:
-        file = files.open_read(path)
+        raw = read_small(files, path, _BYTES_MAX + 1)
     except FileNotFoundError:
         return None
-    try:
-        length = file.length()
-        if length > _BYTES_MAX:
-            raise StoreError(f"{path}: {length} bytes are too many: {_BYTES_MAX} at most")
-        raw = np.empty(length, np.uint8)
-        file.read_at(0, raw)
-        return raw.tobytes()
-    finally:
-        file.close()
+    if len(raw) > _BYTES_MAX:
+        raise StoreError(f"{path}: more than {_BYTES_MAX} bytes are too many")
+    return raw

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.disk.files import Files
+from reput.store_format.disk.small_files import replace_small
 from reput.store_format.fate.timer_units import TIMER_LOG, Units
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import (
@@ -30,7 +31,6 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.names import CONFIG, segment_name
 from reput.store_format.names import STAGED_TIMER_LOG as STAGED
-from reput.store_format.services.broker_json import replace_file
 
 TIMER_WHEEL = "timerwheel"
 TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
@@ -160,7 +160,7 @@ def _write_check(files: Files, **fields: int) -> None:
     check = raw[: TIMER_CHECK.itemsize].view(TIMER_CHECK)
     for name, value in fields.items():
         check[name] = value
-    replace_file(files, TIMER_CHECK_PATH, raw.tobytes())
+    replace_small(files, TIMER_CHECK_PATH, raw.tobytes())
     files.sync_folder(CONFIG)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from reput.jobs.engine.catch_up_report import CaughtUp
-from reput.jobs.engine.following import Seen, one_round
+from reput.jobs.engine.following import Seen, consented, one_round
 from reput.jobs.engine.held_store import HeldStore
 from reput.jobs.engine.outputs import inputs_of, refuse_overlap
 from reput.jobs.engine.progress import Progress
@@ -43,12 +43,13 @@ def follow_stream(
     one_at_a_time = threading.Lock()
 
     def catch_up() -> None:
-        nonlocal last, seen
+        nonlocal last, seen, confirm
         with one_at_a_time:
             before = seen
             about, seen = one_round(held, rocketmq, settings, progress, confirm, before)
             if about is not None and about.done:
                 said(about)
+                confirm = consented
             if seen != before:
                 last = time.monotonic()
 

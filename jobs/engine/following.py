@@ -87,7 +87,7 @@ def follow(
         about = found or about
         if found is not None and found.done:
             said(found)
-            confirm = _consented
+            confirm = consented
             since = time.monotonic()
         elif seen != before:
             since = time.monotonic()
@@ -96,5 +96,5 @@ def follow(
         time.sleep(every)
 
 
-def _consented(_: str) -> None:
+def consented(_: str) -> None:
     """Consent is asked for once."""

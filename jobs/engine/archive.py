@@ -1,12 +1,12 @@
 """Copies of files that are to go, in a folder or at a URL, compared before anything is deleted."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from reput.store_format.disk.files import Files
+from reput.store_format.disk.files import Bytes, Files
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.storage.manifest_last import ManifestLast
 from reput.store_format.storage.protocol import Storage
@@ -29,7 +29,7 @@ class Archive:
         name, StoreChanged where the copy reads otherwise than what was written.
         """
         target = f"{self.folder}/{path}"
-        wanted = _digest_of(files, path)
+        wanted = _digest(_pieces_of(files, path))
         there = self._digest(target)
         if there is None:
             self._copy(files, path, target, done)
@@ -47,20 +47,16 @@ class Archive:
         part = target if isinstance(storage, ManifestLast) else target + _PART
         if part != target:
             storage.remove(part)
-        file, output = files.open_read(path), storage.create(part, digest=True)
+        output, length = storage.create(part, digest=True), 0
         try:
-            length = file.length()
-            for at in range(0, length, _CHUNK):
-                buffer = np.empty(min(_CHUNK, length - at), np.uint8)
-                file.read_at(at, buffer)
-                output.write(buffer)
-                done(len(buffer))
+            for piece in _pieces_of(files, path):
+                output.write(piece)
+                length += len(piece)
+                done(len(piece))
             output.finish(length)
         except BaseException:
             output.abandon()
             raise
-        finally:
-            file.close()
         if part != target:
             storage.move_all([(part, target)])
 
@@ -70,24 +66,29 @@ class Archive:
             length = reader.state.size
         except FileNotFoundError:
             return None
-        found = hashlib.sha256()
-        for at in range(0, length, _CHUNK):
-            buffer = np.empty(min(_CHUNK, length - at), np.uint8)
-            reader.read_into(at, buffer)
-            found.update(buffer)
-        reader.close()
-        return found.hexdigest()
+        try:
+            return _digest(_pieces(reader.read_into, length))
+        finally:
+            reader.close()
 
 
-def _digest_of(files: Files, path: str) -> str:
-    found = hashlib.sha256()
+def _pieces_of(files: Files, path: str) -> Iterator[Bytes]:
     file = files.open_read(path)
     try:
-        length = file.length()
-        for at in range(0, length, _CHUNK):
-            buffer = np.empty(min(_CHUNK, length - at), np.uint8)
-            file.read_at(at, buffer)
-            found.update(buffer)
+        yield from _pieces(file.read_at, file.length())
     finally:
         file.close()
+
+
+def _pieces(read: Callable[[int, Bytes], None], length: int) -> Iterator[Bytes]:
+    for at in range(0, length, _CHUNK):
+        buffer = np.empty(min(_CHUNK, length - at), np.uint8)
+        read(at, buffer)
+        yield buffer
+
+
+def _digest(pieces: Iterable[Bytes]) -> str:
+    found = hashlib.sha256()
+    for piece in pieces:
+        found.update(piece)
     return found.hexdigest()

@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import cast
 
 import numpy as np
@@ -20,7 +19,7 @@ from reput.jobs.engine.staging import (
     staging_folder,
     temporary_folder,
 )
-from reput.jobs.engine.summary import InputFile, Summary
+from reput.jobs.engine.summary import Summary, summary_of
 from reput.jobs.engine.unchanged import check_unchanged
 from reput.store_format.change.catch_up import CatchUp, New, find_new
 from reput.store_format.change.position import Log, find_position
@@ -147,30 +146,15 @@ def _chunks(reader: object, length: int, size: int) -> Iterator[np.ndarray]:
 
 
 def _summary(plan: Plan, output: str, new: New, built: list[Built]) -> Summary:
-    queues = {row["folder"] for row in built if row["folder"] != INDEX}
-    index = [row for row in built if row["folder"] == INDEX]
-    about = report(plan, new)
-    return Summary(
-        store=plan.store,
-        output=output,
-        rocketmq=plan.profile.release,
-        profile=asdict(plan.profile),
-        settings=plan.settings.by_name(),
-        told=plan.told.as_json(),
-        log_start=plan.segments[0].start,
-        log_end=new.ahead.end,
-        end_reason=about.end_reason,
-        messages=new.ahead.records,
-        index_keys=sum(row["entries"] for row in index),
-        queues=len(queues),
-        queue_files=len(built) - len(index),
-        index_files=len(index),
-        bytes_scanned=new.ahead.end - new.ahead.start,
-        left_out=new.left_out,
-        warnings=[
-            f"gone on from the store's own files at {new.position.first:,}; what was there is "
-            f"taken as it was",
-            *about.warnings,
-        ],
-        inputs=[InputFile(s.path, s.state.size, s.state.mtime) for s in plan.segments],
+    summary = summary_of(plan, output, new.ahead.end, report(plan, new).end_reason)
+    summary.count_files(row["folder"] for row in built)
+    summary.index_keys = sum(row["entries"] for row in built if row["folder"] == INDEX)
+    summary.messages = new.ahead.records
+    summary.bytes_scanned = new.ahead.end - new.ahead.start
+    summary.left_out = new.left_out
+    summary.warnings.insert(
+        0,
+        f"gone on from the store's own files at {new.position.first:,}; what was there is taken as "
+        "it was",
     )
+    return summary

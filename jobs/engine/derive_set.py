@@ -1,7 +1,6 @@
 """Derive a store's files, and publish them as a set: what a rebuild is, and a repair ends with."""
 
 import time
-from dataclasses import asdict
 from typing import BinaryIO
 
 from reput.jobs.engine.job import FoundStore
@@ -11,10 +10,9 @@ from reput.jobs.engine.new_checkpoint import new_checkpoint
 from reput.jobs.engine.outputs import Output
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.publish import Built, name_files, publish, unnamed
-from reput.jobs.engine.summary import InputFile, Summary
+from reput.jobs.engine.summary import Summary, summary_of
 from reput.jobs.engine.unchanged import check_unchanged
 from reput.store_format.faults import REFUSE
-from reput.store_format.names import INDEX
 
 _QUEUES_SHOWN = 20
 
@@ -53,31 +51,17 @@ def derive_set(
 
 
 def _summary(plan: Plan, output: str, read: LogRead, on_damage: str, cleaned: list[str]) -> Summary:
-    return Summary(
-        store=plan.store,
-        output=output,
-        rocketmq=plan.profile.release,
-        profile=asdict(plan.profile),
-        settings=plan.settings.by_name(),
-        told=plan.told.as_json(),
-        log_start=plan.segments[0].start,
-        log_end=read.linked.end,
-        end_reason=read.reason,
-        on_damage=on_damage,
-        damage=read.damage.as_json() if read.damage else None,
-        warnings=[*plan.notes, *plan.warnings, *read.warnings],
-        cleaned=cleaned,
-        inputs=[InputFile(s.path, s.state.size, s.state.mtime) for s in plan.segments],
-    )
+    summary = summary_of(plan, output, read.linked.end, read.reason)
+    summary.on_damage, summary.cleaned = on_damage, cleaned
+    summary.damage = read.damage.as_json() if read.damage else None
+    summary.warnings += read.warnings
+    return summary
 
 
 def _count(summary: Summary, linked: Linked, built: list[Built]) -> None:
-    queues = {row["folder"] for row in built if row["folder"] != INDEX}
+    summary.count_files(row["folder"] for row in built)
     summary.messages = sum(row["records"] for row in linked.accepted)
     summary.index_keys = sum(row["index_puts"] for row in linked.accepted)
-    summary.queues = len(queues)
-    summary.index_files = sum(row["folder"] == INDEX for row in built)
-    summary.queue_files = len(built) - summary.index_files
     summary.bytes_scanned = linked.end - summary.log_start
     unsafe = [name for row in linked.accepted for name in row["unsafe_topics"]]
     summary.left_out = list(dict.fromkeys(unsafe))

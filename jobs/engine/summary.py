@@ -1,9 +1,14 @@
 """What a rebuild did: the summary that is printed, returned, and kept in manifest.json."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reput.jobs.engine.told import told_lines
+from reput.store_format.names import INDEX
+
+if TYPE_CHECKING:
+    from reput.jobs.engine.plan import Plan
 
 MANIFEST_FORMAT = "reput-manifest-1"
 
@@ -56,6 +61,13 @@ class Summary:
     inputs: list[InputFile] = field(default_factory=list)
     files: list[OutputFile] = field(default_factory=list)
 
+    def count_files(self, folders: Iterable[str]) -> None:
+        """Count what is published. folders: of each queue and index file, below the output."""
+        files = list(folders)
+        self.index_files = files.count(INDEX)
+        self.queue_files = len(files) - self.index_files
+        self.queues = len(set(files) - {INDEX})
+
     def manifest(self) -> dict[str, Any]:
         """All of it, as manifest.json holds it; without what differs from run to run."""
         whole = {"format": MANIFEST_FORMAT, **asdict(self)}
@@ -90,6 +102,23 @@ class Summary:
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
         ]
         return "\n".join(lines)
+
+
+def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summary:
+    """What is known of a set before its files are counted. log_end: a physical offset."""
+    return Summary(
+        store=plan.store,
+        output=output,
+        rocketmq=plan.profile.release,
+        profile=asdict(plan.profile),
+        settings=plan.settings.by_name(),
+        told=plan.told.as_json(),
+        log_start=plan.segments[0].start,
+        log_end=log_end,
+        end_reason=end_reason,
+        warnings=[*plan.notes, *plan.warnings],
+        inputs=[InputFile(s.path, s.state.size, s.state.mtime) for s in plan.segments],
+    )
 
 
 def damage_line(damage: dict[str, Any]) -> str:

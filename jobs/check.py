@@ -12,6 +12,7 @@ from reput.jobs.console.options import (
     VERSIONS,
     add_staging,
     add_store,
+    asks_store,
     show,
     told_to_jobs,
 )
@@ -130,7 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
     picture = new_file(arguments, "picture", told["settings"])
     with (
         new_ranges(arguments, told["settings"]) as ranges,
-        command_session(arguments.master) as spark,
+        command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark,
     ):
         report = check(
             spark, arguments.store, staging_folder=arguments.staging, ranges=ranges, **told

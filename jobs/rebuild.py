@@ -5,7 +5,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from reput.jobs.console.new_files import add_ranges, new_ranges
-from reput.jobs.console.options import DAMAGE, DONE, VERSIONS, add_store, show, told_to_jobs
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    VERSIONS,
+    add_store,
+    asks_store,
+    show,
+    told_to_jobs,
+)
 from reput.jobs.engine.progress import Progress
 from reput.store_format import faults
 
@@ -99,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
     with (
         new_ranges(arguments, told["settings"]) as ranges,
-        command_session(arguments.master) as spark,
+        command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark,
     ):
         summary = rebuild(
             spark,

@@ -12,6 +12,7 @@ from reput.jobs.console.options import (
     DONE,
     add_consent,
     add_store,
+    asks_store,
     consent,
     show,
     told_to_jobs,
@@ -100,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     from reput.jobs.spark.session import command_session
 
     told = told_to_jobs(arguments)
-    with command_session(arguments.master) as spark:
+    with command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark:
         about = recover(
             spark, arguments.store, on_damage=arguments.on_damage or REFUSE,
             dry_run=arguments.dry_run, confirm=consent(arguments.yes), **told,

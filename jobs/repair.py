@@ -5,7 +5,15 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.options import DAMAGE, DONE, VERSIONS, add_store, show, told_to_jobs
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    VERSIONS,
+    add_store,
+    asks_store,
+    show,
+    told_to_jobs,
+)
 from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import REASONS, REFUSE, SALVAGE, Fault, StoreError
 from reput.store_format.names import CONFIG, MANIFEST
@@ -156,7 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
     from reput.jobs.spark.session import command_session
 
     told = told_to_jobs(arguments)
-    with command_session(arguments.master) as spark:
+    with command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark:
         summary = repair(
             spark, arguments.store, arguments.output, replace_output=arguments.replace, **told
         )

@@ -10,6 +10,7 @@ from reput.jobs.console.options import (
     VERSIONS,
     add_staging,
     add_store,
+    asks_store,
     show,
     told_to_jobs,
 )
@@ -102,8 +103,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.against:
         check_folder("--against", arguments.against)
-    told = told_to_jobs(arguments, arguments.against or arguments.store)
-    with command_session(arguments.master) as spark:
+    told = told_to_jobs(arguments)
+    asked = asks_store(arguments, told, arguments.against or arguments.store)
+    with command_session(arguments.master, meanwhile=asked) as spark:
         report = verify(
             spark,
             arguments.store,

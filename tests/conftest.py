@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,10 @@ def commands_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.in_process import Session, functions
 
     @contextmanager
-    def session(master: str | None = None, memory: str = "1g") -> Iterator[Session]:
+    def session(
+        master: str | None = None, meanwhile: Callable[[], None] = lambda: None
+    ) -> Iterator[Session]:
+        meanwhile()
         yield Session()
 
     monkeypatch.setattr("reput.jobs.spark.session.command_session", session)

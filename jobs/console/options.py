@@ -5,7 +5,8 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from reput.jobs.console.progress import ShownProgress
@@ -135,22 +136,29 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
     return settings
 
 
-def told_to_jobs(arguments: argparse.Namespace, compared: str | None = None) -> dict[str, Any]:
+def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
     """What every job is told. Raises SettingError, UnknownRelease, and StoreError where there is
     no such store: Spark is not started for that.
-
-    compared: the folder whose derived files are compared, where a job does that.
     """
     if arguments.rocketmq:
         release_named(arguments.rocketmq)
     settings = _settings(arguments)
     check_store(arguments.store, settings)
-    check_told(arguments.store, arguments.rocketmq, settings, compared)
     return {
         "rocketmq": arguments.rocketmq,
         "settings": settings,
         "progress": progress_of(arguments),
     }
+
+
+def asks_store(
+    arguments: argparse.Namespace, told: Mapping[str, Any], compared: str | None = None
+) -> Callable[[], None]:
+    """What raises while Spark's JVM starts where the store does not tell what it must.
+
+    compared: the folder whose derived files are compared, where a job does that.
+    """
+    return partial(check_told, arguments.store, told["rocketmq"], told["settings"], compared)
 
 
 def progress_of(arguments: argparse.Namespace) -> Progress:

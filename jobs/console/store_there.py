@@ -1,4 +1,4 @@
-"""Whether a store is where it was said to be, and tells what is not given: before Spark starts."""
+"""Whether a store is where it was said to be, and tells what is not given: before Spark works."""
 
 from collections.abc import Iterator, Mapping
 
@@ -30,7 +30,7 @@ def check_store(store: str, settings: Mapping[str, str]) -> None:
 def check_told(
     store: str, rocketmq: str | None, settings: Mapping[str, str], compared: str | None = None
 ) -> None:
-    """Raise what `tell` raises, before Spark is started for nothing; the job asks again.
+    """Raise what `tell` raises, before anybody waits for Spark; the job asks again.
 
     compared: where the derived files are that are compared, of which a manifest may tell.
     """

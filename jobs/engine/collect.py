@@ -40,8 +40,10 @@ def _run_by_this_python(spark: Any) -> None:
     context = getattr(spark, "_sc", None)
     if context is None or not str(context.master).startswith("local["):
         return
-    told = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python", None)
-    if told or context.pythonExec == sys.executable:
+    if context.pythonExec == sys.executable:
+        return
+    # not SparkContext.getConf: it copies a hundred settings, each by two calls of the JVM
+    if os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None):
         return
     context.pythonExec = sys.executable
     ours = python_environment(context.environment)

@@ -185,6 +185,9 @@ class LocalJvm:
         accumulator server), the JVM's own exit a third of one. So are Python's workers, first.
         Nothing of theirs lives outside the folder.
         """
+        if self.gateway is None:  # PySpark knows nothing of it
+            self.kill()
+            return
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 

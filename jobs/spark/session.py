@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -45,17 +45,25 @@ _LOCAL_SETTINGS = {
 }
 
 
+def _nothing() -> None:
+    """What is done while a JVM starts, where nothing is asked for."""
+
+
 @contextmanager
-def command_session(master: str | None = None, memory: str = "1g") -> Iterator[SparkSession]:
+def command_session(
+    master: str | None = None, memory: str = "1g", meanwhile: Callable[[], None] = _nothing
+) -> Iterator[SparkSession]:
     """Yield the session that a command runs on, and stop it afterwards.
 
     Under spark-submit that is the one it describes; else one on `master`: a local one by
-    default, on all cores. A query's failure leaves as SparkFailed.
+    default, on all cores. A query's failure leaves as SparkFailed. meanwhile: what is done while
+    a local JVM starts, else before: where it raises, nothing waits for Spark.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ and (master or "local").startswith("local"):
-        with local_session(master or "local[*]", memory) as spark:
+        with local_session(master or "local[*]", memory, meanwhile=meanwhile) as spark:
             yield spark
         return
+    meanwhile()
     if master:
         check_reachable(master)
     from pyspark.sql import SparkSession
@@ -88,20 +96,29 @@ def _failures_in_words() -> Iterator[None]:
 
 @contextmanager
 def local_session(
-    master: str = "local[*]", memory: str = "1g", settings: Mapping[str, str] | None = None
+    master: str = "local[*]",
+    memory: str = "1g",
+    settings: Mapping[str, str] | None = None,
+    meanwhile: Callable[[], None] = _nothing,
 ) -> Iterator[SparkSession]:
     """Yield a session on this machine, quick to start and silent; `settings` go over ours.
 
     One that started slowly, for lack of a class-data archive, has it made when all went well.
+    meanwhile: as for command_session.
     """
     if os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR"):
+        meanwhile()
         with _plain_session(master, memory, settings) as spark:
             yield spark
         return
     archive = archive_path(find_java_home())
     flags = archive_flags(archive)
-    tell_of_first_run()
-    with local_jvm_session(master, memory, settings, flags) as (spark, _):
+
+    def before_waiting() -> None:
+        meanwhile()
+        tell_of_first_run()
+
+    with local_jvm_session(master, memory, settings, flags, before_waiting) as (spark, _):
         yield spark
     if archive is not None and not flags and not is_impossible(archive):
         prepare_next_start()
@@ -113,10 +130,12 @@ def local_jvm_session(
     memory: str = "1g",
     settings: Mapping[str, str] | None = None,
     flags: tuple[str, ...] = (),
+    meanwhile: Callable[[], None] = _nothing,
 ) -> Iterator[tuple[SparkSession, LocalJvm]]:
-    """Yield a session on a JVM of our own, and that JVM."""
+    """Yield a session on a JVM of our own, and that JVM; meanwhile: as for command_session."""
     jvm = LocalJvm(local_settings(master, settings), memory, flags)
     try:
+        meanwhile()
         with ended_first(jvm.end_writers), _end_of(jvm), _failures_in_words():
             # While the JVM starts, import what PySpark and the jobs are going to.
             import pandas  # noqa: F401

@@ -20,15 +20,16 @@ import mmap
 import os
 import stat
 from collections.abc import Callable
-from typing import Any, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from reput.store_format.disk.locks import held_here, identity, is_ours
 from reput.store_format.faults import StoreChanged, StoreError
 
-Bytes = npt.NDArray[np.uint8]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"  # text: numpy itself is not imported for it
 # What can be written: bytes, bytearray, memoryview, or a contiguous array of uint8.
 Data = Any
 

@@ -4,14 +4,15 @@ Each file system has its own module in `reput.store_format.storage`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from reput.store_format.storage.overlap import Whereabouts
 
-Bytes = npt.NDArray[np.uint8]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"  # text: numpy itself is not imported for it
 
 # Given a folder, says what is in it where all of it may go (paths below it, those of folders with
 # a slash at the end); raises StoreError where any of it must stay.

@@ -30,7 +30,7 @@ BUGS = (
         "left = seconds / share - seconds", "left = seconds", _PROGRESS_TEST),
     Bug("a stage counts the tasks of all its parts", "jobs/engine/stages.py",
         "return done / tasks if tasks", "return done if tasks", _PROGRESS_TEST),
-    Bug("a release is asked for before Spark starts", "jobs/console/options.py",
-        "    check_told(arguments.store, arguments.rocketmq, settings, compared)\n", "",
+    Bug("a release is asked for while Spark starts", "jobs/spark/session.py",
+        "        meanwhile()\n        tell_of_first_run()\n", "        tell_of_first_run()\n",
         ("tests/jobs/console/test_first_words.py", "-k", "before_spark")),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from reput.jobs.console.options import (
     DONE,
     USAGE,
     VERSIONS,
+    add_assume_names,
     add_staging,
     add_store,
     asks_store,
@@ -52,12 +53,14 @@ def check(
     storage: "Storage | None" = None,
     ranges: BinaryIO | None = None,
     progress: Progress | None = None,
+    assume_names: bool = False,
 ) -> "CheckReport":
     """Read all of a store's log, with every CRC there is, and compare its derived files.
 
     What is wrong with the log's files is a finding. Nothing is written but to staging_folder,
     by default a temporary one; on a cluster it must be one that all machines see; and to
-    `ranges`, which gets every range and every gap as JSON lines, however many. Raises
+    `ranges`, which gets every range and every gap as JSON lines, however many. assume_names:
+    segments count as what their records say that they are, not by their names. Raises
     StoreError where there is no log at all, SettingError, UnknownRelease, StoreChanged.
     """
     from reput.jobs.engine.job import find_store
@@ -65,7 +68,7 @@ def check(
 
     found = find_store(
         spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=True,
+        progress=progress, tolerant=True, assume_names=assume_names,
     )  # fmt: skip
     report = _check(found, staging_folder, storage, ranges)
     if report.only_derived_differ:
@@ -120,6 +123,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_store(parser, on_damage=())
     parser.add_argument("--picture", metavar="FILE", help="write a picture of the log too (SVG)")
     add_ranges(parser, "")
+    add_assume_names(parser)
     add_staging(parser)
 
 
@@ -134,7 +138,12 @@ def run(arguments: argparse.Namespace) -> int:
         command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark,
     ):
         report = check(
-            spark, arguments.store, staging_folder=arguments.staging, ranges=ranges, **told
+            spark,
+            arguments.store,
+            staging_folder=arguments.staging,
+            ranges=ranges,
+            assume_names=arguments.assume_names,
+            **told,
         )
     from reput.jobs.console.check_text import svg, text
 

@@ -9,6 +9,7 @@ from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     VERSIONS,
+    add_assume_names,
     add_store,
     asks_store,
     show,
@@ -51,6 +52,7 @@ def rebuild(
     storage: "Storage | None" = None,
     output_storage: "Storage | None" = None,
     progress: Progress | None = None,
+    assume_names: bool = False,
 ) -> "Summary":
     """Derive ConsumeQueue and Index files from a store's CommitLog, as RocketMQ would.
 
@@ -63,7 +65,8 @@ def rebuild(
     live records follow damage, `truncate` ends the log there as RocketMQ's recovery does (but also
     at a record whose physicalOffset is not its place, where RocketMQ goes on), `salvage` goes on at
     the next intact record (docs/damage.md); ranges: with `salvage`, gets every range
-    and every gap as JSON lines, however many.
+    and every gap as JSON lines, however many; assume_names: with `salvage`, segments count as what
+    their records say that they are, not by their names.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
     left behind in `output` then.
@@ -71,10 +74,13 @@ def rebuild(
     from reput.jobs.engine.derive_set import derive_set
     from reput.jobs.engine.job import find_store
     from reput.jobs.engine.sets import REBUILT
+    from reput.store_format.release.settings import SettingError
 
+    if assume_names and on_damage != SALVAGE:
+        raise SettingError("--assume-names: only with --on-damage salvage")
     found = find_store(
         spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=on_damage == SALVAGE,
+        progress=progress, tolerant=on_damage == SALVAGE, assume_names=assume_names,
     )  # fmt: skip
     target = found.output(output, REBUILT, replace, output_storage or storage)
     return derive_set(
@@ -98,6 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="name of the first index file (default: its first message's store time, in UTC)",
     )
     add_ranges(parser, " (with --on-damage salvage)")
+    add_assume_names(parser, " (with --on-damage salvage)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -117,6 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
             replace=arguments.replace,
             index_start_name=arguments.index_start_name,
             ranges=ranges,
+            assume_names=arguments.assume_names,
             **told,
         )
     show(arguments, summary.as_json(), summary.text())

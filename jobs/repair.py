@@ -9,13 +9,14 @@ from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     VERSIONS,
+    add_assume_names,
     add_store,
     asks_store,
     show,
     told_to_jobs,
 )
 from reput.jobs.engine.progress import Progress
-from reput.store_format.faults import REASONS, REFUSE, SALVAGE, Fault, StoreError
+from reput.store_format.faults import REFUSE, SALVAGE, StoreError
 from reput.store_format.names import CONFIG, MANIFEST
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def repair(
     storage: "Storage | None" = None,
     output_storage: "Storage | None" = None,
     progress: Progress | None = None,
+    assume_names: bool = False,
 ) -> "RepairSummary":
     """Copy a store, with fillers for what is damaged, and derive its files anew.
 
@@ -75,7 +77,7 @@ def repair(
 
     found = find_store(
         spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=True,
+        progress=progress, tolerant=True, assume_names=assume_names,
     )  # fmt: skip
     plan = found.plan
     if plan.in_use:
@@ -115,7 +117,7 @@ def _derive(
     A queue's first queueOffset that those behind it outvote stays in its record: the derived
     files have the message where salvage puts it, as nothing but salvage knows that place.
     """
-    from reput.jobs.engine.damage import range_text
+    from reput.jobs.engine.damage import harms, range_text
     from reput.jobs.engine.derive_set import derive_set
     from reput.jobs.engine.job import find_store
     from reput.jobs.engine.sets import REBUILT
@@ -134,11 +136,7 @@ def _derive(
     )
     output = repaired.output(derived, REBUILT, False, storage)
     built = derive_set(repaired, output, on_damage=summary.on_damage)
-    # A record whose queue cannot place it is whole: derived as salvage does, it harms no other.
-    stray = REASONS[Fault.STRAY][0]
-    left = (
-        [each for each in built.damage["ranges"] if each["field"] != stray] if built.damage else []
-    )
+    left = [each for each in built.damage["ranges"] if harms(each)] if built.damage else []
     if left:
         raise StoreError(f"{target}: damage is left: {range_text(left[0])}")
     for folder in dict.fromkeys(file.path.rpartition("/")[0] for file in built.files):
@@ -157,6 +155,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replace", action="store_true", help="replace the store in DIR, if it is a repaired one"
     )
+    add_assume_names(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -166,7 +165,12 @@ def run(arguments: argparse.Namespace) -> int:
     told = told_to_jobs(arguments)
     with command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark:
         summary = repair(
-            spark, arguments.store, arguments.output, replace_output=arguments.replace, **told
+            spark,
+            arguments.store,
+            arguments.output,
+            replace_output=arguments.replace,
+            assume_names=arguments.assume_names,
+            **told,
         )
     show(arguments, summary.as_json(), summary.text())
     return DAMAGE if summary.not_filled else DONE

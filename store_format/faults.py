@@ -34,6 +34,14 @@ class Fault(IntEnum):
     TORN = 18  # a crash has lost a sector of the record's topic or properties (writer/torn)
     STRAY = 19  # a record that has no place in the queue that it names (damage/chain)
     TEXT = 20  # a record's end is overwritten: its properties are no text, and damage follows
+    KEPT_OUT = 21  # its transaction type keeps a record out of a queue that misses it
+    # what the records around contradict (log/neighbours)
+    TIME = 22
+    HOST = 23
+    UNSEALED = 24
+    # what the store's own ConsumeQueue contradicts (udfs/old_queue)
+    TAG = 25
+    ELSEWHERE = 26
 
 
 # fault -> (the field at fault, the reason)
@@ -55,8 +63,18 @@ REASONS = {
     Fault.MISSING: ("file", "is missing, or ends too early"),
     Fault.TEXT: ("properties", "are no text, and damage begins right behind"),
     Fault.STRAY: ("queueId/topic/queueOffset", "has no place in the queue that it names"),
+    Fault.KEPT_OUT: ("sysFlag", "keeps the record out of a queue that misses just this message"),
+    Fault.TIME: ("storeTimestamp", "is not between those of the records around it"),
+    Fault.HOST: ("storeHost", "is not that of the records around it"),
+    Fault.UNSEALED: ("properties", "have no `__CRC32#`, though those around have one"),
+    Fault.TAG: ("TAGS", "is not of the hash that its ConsumeQueue entry has"),
+    Fault.ELSEWHERE: ("queueId/topic/queueOffset", "is not what a ConsumeQueue says of the record"),
     Fault.TORN: ("topic/properties", "zeros where a sector ends: torn by a crash, it seems"),
 }
+
+
+# Faults of what a checksum covers: where nothing else is wrong, repair makes the checksum anew.
+CRC_FAULTS = (Fault.BODY_CRC, Fault.PROPERTY_CRC)
 
 
 class StoreError(Exception):

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.damage.chain import MOST_OUTVOTED, Outvoted, Piece, goes_on, judge
+from reput.store_format.damage.chain import (
+    LOOKED_AHEAD,
+    MOST_OUTVOTED,
+    Outvoted,
+    Piece,
+    goes_on,
+    judge,
+)
 from reput.store_format.damage.openings import LOOKED_AT, opening
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import SALVAGE
@@ -118,8 +125,11 @@ class _Chain:
         self._held.append(held)
         for at, first, after, count in self._cut(row):
             self._add(Piece(first, after, count, (_Part(held, at, count),)))
-        # The last one may go on, the two before it are witnesses; and a queue is looked at around.
-        while len(self._pieces) > 3 and self._waits - self._pieces[-1].entries > 2 * _LOOKED_ROUND:
+        # The last one may go on, those before it are witnesses; and a queue is looked at around.
+        while (
+            len(self._pieces) > LOOKED_AHEAD + 1
+            and self._waits - self._pieces[-1].entries > 2 * _LOOKED_ROUND
+        ):
             self._judge()
         yield from self._done()
 
@@ -175,7 +185,7 @@ class _Chain:
             return Outvoted(None)
         if self._before is None:
             return None
-        wrong = judge(self._before, piece, list(islice(self._pieces, 2)), self._room)
+        wrong = judge(self._before, piece, list(islice(self._pieces, LOOKED_AHEAD)), self._room)
         if wrong is None or not self._is_orderly(piece):
             return None
         self._left -= 1
@@ -203,10 +213,14 @@ class _Chain:
         return goes_on(before, after, self._room)
 
     def _is_alone(self, piece: Piece) -> bool:
-        """Whether a queue's last piece goes on from nothing."""
-        if piece.entries > MOST_OUTVOTED or self._pieces:
+        """Whether a piece goes on from nothing, and nothing from it."""
+        if piece.entries > MOST_OUTVOTED:
             return False
-        return not self._goes_on(self._before, piece) if self._before else piece.first != 0
+        if self._pieces and self._goes_on(piece, self._pieces[0]):
+            return False
+        if self._before:
+            return not self._goes_on(self._before, piece)
+        return piece.first != 0 or (piece.entries == 1 and not self._pieces)
 
     def _place(self, part: _Part, number: int) -> int:
         """Where the record of a part's entry stands."""

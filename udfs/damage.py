@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from reput.store_format.damage.evidence import Known, Queue
 from reput.store_format.damage.followed import last_of
 from reput.store_format.damage.ranges import Damage, Ranges
 from reput.store_format.damage.tolerant import (
@@ -53,8 +54,9 @@ class DamagedSegment:
 class MapSegments:
     """Scans those of `segments` whose indices arrive in the column `id`.
 
-    runs: (split, run name) of all sound splits. The runs before a segment say how far each queue
-    had come there; a record whose queueOffset its queue had already is stale.
+    runs: (split, run name) of all sound splits. The runs before a segment say what the queues held
+    there, by which stale records are known. unread: (split, bytes) of what stands behind the sound
+    records of a split, and was not scanned yet.
     """
 
     storage: Storage  # that the store is on
@@ -64,6 +66,7 @@ class MapSegments:
     splits_a_segment: int
     rules: ScanRules
     runs: tuple[tuple[int, str], ...]
+    unread: tuple[tuple[int, int], ...] = ()
     most_ranges: int = MOST_RANGES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,7 +79,10 @@ class MapSegments:
         reader = self.storage.open(segment.path, segment.state)
         run = scan_name(split)
         output = RunFiles(self.staging, run, split)
-        before = _Before(self.staging, tuple(r for s, r in self.runs if s < split))
+        before = _Before(
+            self.staging, tuple(each for each in self.runs if each[0] < split),
+            tuple(each for each in self.unread if each[0] < split),
+        )  # fmt: skip
         told = _Told(self.staging, run, segment.start, lambda: scan.ranges)
         scan = scan_past_damage(
             told.reads(padded(reader, segment)), segment.start, segment.start + self.segment_bytes,
@@ -156,20 +162,22 @@ class _Before:
     """The last queueOffset of each queue in the sound runs; these are read when first asked."""
 
     staging: Staging
-    runs: tuple[str, ...]
+    runs: tuple[tuple[int, str], ...]
+    unread: tuple[tuple[int, int], ...]
 
-    def last(self, topic: str, queue_id: int) -> int | None:
+    def last(self, topic: str, queue_id: int) -> Known | None:
         return self._queues.get((topic, queue_id))
 
     @cached_property
-    def _queues(self) -> dict[tuple[str, int], int]:
-        found: dict[tuple[str, int], int] = {}
-        for run in self.runs:
+    def _queues(self) -> dict[Queue, Known]:
+        found: dict[Queue, Known] = {}
+        for split, run in self.runs:
+            lost = sum(length for at, length in self.unread if at >= split)
             raw = self.staging.storage.read_bytes(self.staging.path(run + RUNS))
             with pa.ipc.open_stream(raw) as stream:
                 for rows in stream:
                     for row in rows.to_pylist():
-                        found[row["topic"], row["queue_id"]] = self._last_of(run, row)
+                        found[row["topic"], row["queue_id"]] = Known(self._last_of(run, row), lost)
         return found
 
     def _last_of(self, run: str, row: dict[str, Any]) -> int:

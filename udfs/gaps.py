@@ -16,11 +16,13 @@ from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.udfs.believed import believed
 from reput.udfs.lost import Lost, LostReader
+from reput.udfs.old_queue import OldQueue, OldQueues, unlike
 from reput.udfs.queues import GAP_COUNT, QUEUE_KEY, QueueFiles, Row, key_of
 from reput.udfs.schemas import in_batches, rows_of, schema
 from reput.udfs.staging import LineFile
 
 _MOST_IN_A_HOLE = 2
+_CLAIMS_A_GAP = 1000
 _CREDIBLE = 1 << 62  # a queueOffset beyond it, or below 0, says nothing of what is lost
 
 # One row for each gap: positions [first, first + count) of a queue, lost between two records.
@@ -39,6 +41,9 @@ GAP = schema(
     # (damage/openings). MOVED: the same, of records further on in the queue (damage/chain).
     # STRAY: the record at `before`, of `count` bytes, fits nowhere in the queue that it names.
     # ALONE: it would fit, but no neighbouring record of the queue confirms it.
+    # The store's own ConsumeQueue says something else (udfs/old_queue): TAGGED: of the tag of the
+    # record at `before`; OTHER: that another record stands at the position which it takes. CLAIM:
+    # that the record at `before`, of `count` bytes, has position `first` in this queue.
     what=pa.string(),
     value=pa.int64(),
     more=pa.int64(),  # only in a task's last row: how many rows and positions are not listed
@@ -46,6 +51,8 @@ GAP = schema(
     lines=pa.string(),  # and the name of its file in staging, '' where there is none
 )
 IS_GAP, OPENING, MOVED, STRAY, HOLE, ALONE = "gap", "opening", "moved", "stray", "hole", "alone"
+TAGGED, OTHER, CLAIM = "tagged", "other", "claim"
+_HINTS = (HOLE, ALONE, TAGGED, OTHER, CLAIM)
 GAP_TOLD = ("topic", "queue_id", "batch", "first", "count", "after", "before")
 
 
@@ -177,12 +184,14 @@ class FindGaps:
     lost: Lost
     most: int
     lines: bool = False
+    old: OldQueues | None = None  # where the store has queue files
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found, openings, hints = _First(self.most), _First(self.most), _First(self.most)
         lines = LineFile(self.files.staging) if self.lines else None
         for row in self._found(rows_of(batches)):
-            of = {IS_GAP: found, HOLE: hints, ALONE: hints}.get(row["what"], openings)
+            of = found if row["what"] == IS_GAP else openings
+            of = hints if row["what"] in _HINTS else of
             of.add(row)
             if lines and row["what"] == IS_GAP:
                 lines.add({"type": "missing", **{name: row[name] for name in GAP_TOLD}})
@@ -198,6 +207,7 @@ class FindGaps:
         for _, runs in groupby(rows, key_of(QUEUE_KEY)):
             queue = QueueGaps(self.files, lost)
             decided: Row | None = None
+            old: OldQueue | None = None
             for row in believed(self.files, runs, lost):
                 told = {
                     **{name: row[name] for name in QUEUE_KEY},
@@ -205,6 +215,10 @@ class FindGaps:
                     "more_positions": 0,
                     "lines": "",
                 }
+                if self.old and old is None and not row["batch"]:
+                    old = self.old.of(row["topic"], row["queue_id"])
+                if old and old.any:
+                    yield from self._contradicted(row, told, old)
                 if row["is_left_out"]:
                     yield from self._records(row, told, STRAY)
                     continue
@@ -233,10 +247,29 @@ class FindGaps:
                             **told, "first": int(first), "count": int(count["count"]),
                             "after": int(after), "before": int(before), "what": what, "value": 0,
                         }  # fmt: skip
+                        if old and old.any:
+                            yield from _claims(old, int(first), int(count["count"]), told)
                 if row["is_alone"]:
                     yield from self._records(row, told, ALONE)
             if decided:
                 yield decided
+
+    def _contradicted(self, row: Row, told: Row, old: OldQueue) -> Iterator[Row]:
+        """A row for each entry of a run that the old queue contradicts, and for what it claims."""
+        mine = decode_entries(self.files.entries(row, 0, row["count"]))
+        offsets = self.files.offsets(row)
+        if not len(offsets):
+            offsets = row["first"] + np.arange(row["count"], dtype=np.int64)
+        for number, said in zip(*unlike(old, offsets, mine), strict=True):
+            entry, offset = mine[number], int(offsets[number])
+            same = said["physicalOffset"] == entry["physicalOffset"]
+            yield {
+                **told, "first": offset, "count": int(entry["size"]), "after": -1,
+                "before": int(entry["physicalOffset"]), "what": TAGGED if same else OTHER,
+                "value": int(said["tagsCode"]),
+            }  # fmt: skip
+            if not same:
+                yield from _claims(old, offset, 1, told)
 
     def _records(self, row: Row, told: Row, what: str) -> Iterator[Row]:
         """A row for each record of a run."""
@@ -247,6 +280,17 @@ class FindGaps:
             yield {
                 **told, "first": 0, "count": int(entries["size"][number]), "after": -1,
                 "before": int(entries["physicalOffset"][number]), "what": what, "value": value,
+            }  # fmt: skip
+
+
+def _claims(old: OldQueue, first: int, count: int, told: Row) -> Iterator[Row]:
+    """What the old queue says of these positions; of the first few of them."""
+    for number, said in enumerate(old.at(first, min(count, _CLAIMS_A_GAP))):
+        place, size, tags = (int(said[name]) for name in ("physicalOffset", "size", "tagsCode"))
+        if size > 0:
+            yield {
+                **told, "first": first + number, "count": size, "after": -1, "before": place,
+                "what": CLAIM, "value": tags,
             }  # fmt: skip
 
 

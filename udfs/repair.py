@@ -14,7 +14,7 @@ from reput.store_format.damage.filler import Position, Stamp, fill, own_least_by
 from reput.store_format.damage.ranges import Damage, Kind
 from reput.store_format.damage.resync import Prover
 from reput.store_format.derive.scan import Read
-from reput.store_format.faults import REASONS, Fault, StoreError
+from reput.store_format.faults import CRC_FAULTS, REASONS, Fault, StoreError
 from reput.store_format.java.strings import decode
 from reput.store_format.layouts import (
     BLANK_BYTES,
@@ -191,7 +191,8 @@ class RepairSegments:
                 if held:
                     yield held
                 held = None
-                yield from _corrected(damage, prover)
+                if damage.fault in CRC_FAULTS:
+                    yield from _corrected(damage, prover)
                 continue
             lost = own_positions + repair.lost.get(damage.offset, ())
             if held and held.end == damage.offset:

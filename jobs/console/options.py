@@ -91,6 +91,15 @@ def add_broker(parser: argparse.ArgumentParser, rocketmq: str, setting: str = _O
     )  # fmt: skip
 
 
+def add_assume_names(parser: argparse.ArgumentParser, when: str = "") -> None:
+    """Whether segments count as what their records say that they are."""
+    parser.add_argument(
+        "--assume-names",
+        action="store_true",
+        help=f"read swapped or renamed segments in the order that their records prove{when}",
+    )
+
+
 def add_staging(parser: argparse.ArgumentParser) -> None:
     """Where files are derived that are only compared."""
     parser.add_argument(

@@ -8,16 +8,30 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from reput.jobs.engine.link import Linked, Scanned, SegmentWalk
 from reput.store_format.damage.ranges import Damage, Kind
 from reput.store_format.damage.tolerant import MOST_RANGES
-from reput.store_format.faults import REASONS, SALVAGE, Fault
+from reput.store_format.damage.witnesses import heard
+from reput.store_format.faults import CRC_FAULTS, REASONS, SALVAGE, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.udfs.damage import DamagedSegment, MapSegments
-from reput.udfs.gaps import ALONE, GAP_TOLD, HOLE, IS_GAP, MOVED, OPENING, STRAY, gap_order
+from reput.udfs.gaps import (
+    ALONE,
+    CLAIM,
+    GAP_TOLD,
+    HOLE,
+    IS_GAP,
+    MOVED,
+    OPENING,
+    OTHER,
+    STRAY,
+    TAGGED,
+    gap_order,
+)
+from reput.udfs.kept_out import FindKeptOut, Missed
 from reput.udfs.lost import Lost, LostPiece
 from reput.udfs.ranges import read_ranges
 from reput.udfs.staging import Staging, pieces_of
@@ -29,6 +43,9 @@ RANGES_LISTED = 1000  # the report names so many, and sums up the rest by cause
 RANGES_SHOWN = 20
 GAPS_LISTED = 1000  # likewise
 OPENINGS_LISTED = 100
+_MOST_LOST_BESIDE = 64  # messages that one queue lost where another record may be of it too
+_MISSED_ASKED = 1000  # messages missing where nothing is lost: so many are looked for
+_UNREAD = "\ufffd"  # what Java and `decode` make of bytes that are no UTF-8
 MISSING_SHOWN = 20  # gaps named at each range that they may belong to
 
 
@@ -189,9 +206,25 @@ def _map_segments(
         splits.in_segment,
         job.rules,
         runs,
+        tuple(_unread(job, walks, in_use)),
         most,
     )
     return {row["segment"]: row for row in job.map_segments(task)}
+
+
+def _unread(
+    job: "Pipeline", walks: dict[int, SegmentWalk], in_use: int
+) -> Iterator[tuple[int, int]]:
+    """(split, bytes) of what stands behind the accepted records of a segment, up to the next."""
+    segments, splits = job.plan.segments, job.plan.splits
+    for n, (segment, following) in enumerate(pairwise(segments[:in_use])):
+        walk = walks.get(n)
+        end = walk.end if walk else segment.start
+        if walk and walk.fault in (Fault.NONE, Fault.BLANK):
+            end = segment.start + splits.segment_bytes
+        split = walk.accepted[-1]["split"] if walk and walk.accepted else n * splits.in_segment
+        if end < following.start:
+            yield split, following.start - end
 
 
 def _add_ranges(job: "Pipeline", found: DamageMap) -> None:
@@ -266,12 +299,20 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
     """
     rows = job.find_gaps(found.linked, listed, lines)
     strays = [row for row in rows if row["what"] == STRAY] + _explained(rows)
-    if strays:
-        for row in sorted(strays, key=lambda row: int(row["before"])):
+    known = {row["before"] for row in strays}
+    elsewhere = [row for row in _elsewhere(rows) if row["before"] not in known]
+    found.strays = [
+        *(_one_record(row["before"], row["count"], Fault.STRAY, row["value"]) for row in strays),
+        *(_one_record(r["before"], r["count"], Fault.ELSEWHERE, r["first"]) for r in elsewhere),
+        *_kept_out(job, found, rows),
+    ]
+    for row in rows:
+        if row["what"] == TAGGED:
             place, size = row["before"], row["count"]
-            found.strays.append(
-                Damage(place, place + size, Kind.DAMAGED, Fault.STRAY, size, row["value"], "record")
-            )
+            damage = Damage(place, place + size, Kind.CONTENT, Fault.TAG, size, None, "record")
+            add_range(found, damage)
+    if found.strays:
+        found.strays.sort()
         found.linked.strays = frozenset(stray.offset for stray in found.strays)
         lose(found, found.strays)
         rows = job.find_gaps(found.linked, listed, lines)
@@ -289,15 +330,53 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
     found.findings = found.findings + [_opening(found, row) for row in openings[:OPENINGS_LISTED]]
 
 
+def _one_record(place: int, size: int, fault: Fault, value: int) -> Damage:
+    return Damage(place, place + size, Kind.DAMAGED, fault, size, value, "record")
+
+
+def _elsewhere(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records that the store's own queue files know, with the same size, at another position.
+
+    Two witnesses: the position that a record says is another one's there, or it is alone in its
+    queue; and an entry elsewhere points to just this record.
+    """
+    claims = {(row["before"], row["count"]): row for row in rows if row["what"] == CLAIM}
+    return [
+        row for row in rows if row["what"] in (OTHER, ALONE)
+        and (row["before"], row["count"]) in claims
+    ]  # fmt: skip
+
+
+def _kept_out(job: "Pipeline", found: DamageMap, rows: list[dict[str, Any]]) -> list[Damage]:
+    """The records whose transaction type keeps them out of a queue that misses just them."""
+    missed = tuple(
+        Missed(row["topic"], row["queue_id"], offset, row["after"], row["before"])
+        for row in rows if row["what"] == HOLE
+        for offset in range(row["first"], row["first"] + row["count"])
+    )[:_MISSED_ASKED]  # fmt: skip
+    size = found.segment_bytes
+    segments = tuple(
+        segment for segment in found.segments
+        if any(m.after < segment.start + size and m.before > segment.start for m in missed)
+    )  # fmt: skip
+    if not segments:
+        return []
+    task = FindKeptOut(job.plan.storage, segments, size, job.rules.records, missed)
+    return [
+        _one_record(row["place"], row["size"], Fault.KEPT_OUT, row["value"])
+        for row in job.find_kept_out(task)
+    ]
+
+
 def _explained(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The records without neighbours whose queueOffset another queue misses right there.
 
     Witnesses: the queue that the record names has no message beside it; the other queue misses
-    just this one, where nothing is lost; and one flipped bit makes one queue the other.
+    just this one, between two places around it; and one flipped bit makes one queue the other.
     """
     holes: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
-        if row["what"] == HOLE:
+        if row["what"] == HOLE or (row["what"] == IS_GAP and row["count"] <= _MOST_LOST_BESIDE):
             for offset in range(row["first"], row["first"] + row["count"]):
                 holes.setdefault(offset, []).append(row)
     return [
@@ -311,14 +390,15 @@ def _explained(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def bits_between(one: dict[str, Any], other: dict[str, Any]) -> int:
     """How many bits of topic and queueId differ between two queues; many where the topics are not
-    of one length.
+    of one length. What is no UTF-8 differs from a letter in one bit at least, and counts so.
     """
-    names = one["topic"].encode(), other["topic"].encode()
-    if len(names[0]) != len(names[1]):
+    if len(one["topic"]) != len(other["topic"]):
         return 64
-    topics = int.from_bytes(names[0], "big") ^ int.from_bytes(names[1], "big")
-    ids = (one["queue_id"] ^ other["queue_id"]) & 0xFFFFFFFF
-    return int(topics.bit_count() + ids.bit_count())
+    bits: int = ((one["queue_id"] ^ other["queue_id"]) & 0xFFFFFFFF).bit_count()
+    for mine, theirs in zip(one["topic"], other["topic"], strict=True):
+        unread = (mine == _UNREAD) != (theirs == _UNREAD)
+        bits += 1 if unread else (ord(mine) ^ ord(theirs)).bit_count()
+    return bits
 
 
 def lose(found: DamageMap, ranges: list[Damage]) -> None:
@@ -402,6 +482,8 @@ def write_ranges(job: "Pipeline", found: DamageMap, output: BinaryIO) -> None:
 def _describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
     segment = segment_of(found.segments, found.segment_bytes, damage.offset)
     field_name, reason = field_of(damage.kind, damage.fault)
+    said = heard(damage)
+    is_stale = damage.kind == Kind.STALE and damage.fault == Fault.NONE
     return {
         "file": segment.path if segment else None,
         "offset": damage.offset - segment.start if segment else 0,
@@ -409,10 +491,24 @@ def _describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
         "length": damage.length,
         "kind": str(damage.kind),
         "field": field_name,
-        "value": damage.value,
+        "value": None if is_stale else damage.value,
         "reason": reason,
+        "witnesses": list(said.witnesses),
+        "against": list(said.against),
+        "sureness": str(said.sureness),
         "follows": "nothing live" if is_tail(damage, found) else damage.follows,
     }
+
+
+def harms(told: dict[str, Any]) -> bool:
+    """Whether a range would stop a broker, or cost other messages.
+
+    A record whose queue cannot place it is whole: derived as salvage does, it harms no other. Nor
+    does one of which a field is doubted that neither a CRC nor a queue depends on.
+    """
+    if told["kind"] == Kind.CONTENT:
+        return told["field"] in {REASONS[fault][0] for fault in CRC_FAULTS}
+    return bool(told["field"] != REASONS[Fault.STRAY][0])
 
 
 def range_text(told: dict[str, Any]) -> str:
@@ -424,7 +520,10 @@ def range_text(told: dict[str, Any]) -> str:
     )
     return (
         f"{where}physical {told['physical_offset']}, {told['length']:,} bytes {told['kind']}: "
-        f"{told['field']} {told['reason']}{value}; then {told['follows']}"
+        f"{told['field']} {told['reason']}{value}; {told['sureness']}, by "
+        f"{' and '.join(told['witnesses']) or 'nobody'}"
+        + (f", against {' and '.join(told['against'])}" if told["against"] else "")
+        + f"; then {told['follows']}"
         + (f"; missing {missing}" if missing else "")
     )
 

@@ -23,7 +23,9 @@ from reput.store_format.derived.queue_entries import is_batch
 from reput.udfs.damage import MAPPED, MapSegments
 from reput.udfs.gaps import GAP, FindGaps, queue_gaps
 from reput.udfs.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
+from reput.udfs.kept_out import KEPT_OUT, FindKeptOut
 from reput.udfs.lost import NOTHING_LOST
+from reput.udfs.old_queue import OldQueues
 from reput.udfs.queues import (
     LOG_ORDER,
     QUEUE_KEY,
@@ -78,14 +80,17 @@ class Pipeline:
         self.rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
 
     def check_every_crc(self) -> None:
-        """Check body CRCs and `__CRC32#` properties, whatever the settings say."""
-        self.rules = replace(
-            self.rules, check_body_crc=True, check_property_crc=self.plan.profile.property_crc
-        )
+        """As check_witnesses, and body CRCs too, whatever the settings say."""
+        self.check_witnesses()
+        self.rules = replace(self.rules, check_body_crc=True)
 
-    def check_property_crc(self) -> None:
-        """Check a `__CRC32#` where a record has one: nothing else tells of its header and text."""
-        self.rules = replace(self.rules, check_property_crc=self.plan.profile.property_crc)
+    def check_witnesses(self) -> None:
+        """Compare each record with its `__CRC32#`, where it has one, and with its neighbours: of
+        its header and text nothing else tells.
+        """
+        self.rules = replace(
+            self.rules, check_property_crc=self.plan.profile.property_crc, check_neighbours=True
+        )
 
     def scan(self) -> Linked:
         """Scan all splits, and again those whose first record turns out to be another."""
@@ -149,10 +154,18 @@ class Pipeline:
 
     def find_gaps(self, linked: Linked, most: int, lines: bool) -> list[dict[str, Any]]:
         """GAP rows, at most so many a task: lost positions of queues, and how queues begin."""
-        task = FindGaps(self._queue_files(linked), linked.lost or NOTHING_LOST, most, lines)
+        old = OldQueues(self.plan.storage, self.plan.store) if self.plan.has_queues else None
+        files, lost = self._queue_files(linked), linked.lost or NOTHING_LOST
+        task = FindGaps(files, lost, most, lines, old)
         messages = sum(row["records"] for row in linked.accepted)
         with self.stages.by_tasks("asked what is missing", messages, "messages"):
             return collect(run_in_tasks(self._runs_by_queue(linked), task, GAP))
+
+    def find_kept_out(self, task: FindKeptOut) -> list[dict[str, Any]]:
+        """KEPT_OUT rows: records that no queue takes though one misses them."""
+        frame = run_in_tasks(self._ids(len(task.segments)), task, KEPT_OUT)
+        with self.stages.by_tasks("asked what is missing", len(task.segments), "segments"):
+            return collect(frame)
 
     def build(self, linked: Linked, before: PutsBefore = NO_PUTS) -> list[Built]:
         """Build all queue and index files in staging; one BUILT row each.

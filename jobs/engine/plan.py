@@ -8,6 +8,7 @@ from reput.jobs.engine.told import Told
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
+from reput.store_format.log.proven_names import proven_names
 from reput.store_format.log.segments import (
     Finding,
     Segment,
@@ -52,6 +53,11 @@ class Plan:
     findings: list[Finding] = field(default_factory=list)
 
     @property
+    def has_queues(self) -> bool:
+        """Whether the store has queue files, which no broker writes to at the moment."""
+        return not self.in_use and bool(names_in(self.storage, f"{self.store}/{CONSUME_QUEUE}"))
+
+    @property
     def log_bytes(self) -> int:
         return self.segments[-1].end - self.segments[0].start
 
@@ -63,11 +69,12 @@ def make_plan(
     cores: int,
     split_bytes: int | None,
     tolerant: bool = False,
+    assume_names: bool = False,
 ) -> Plan:
     """List and check a store. Raises StoreError, SettingError.
 
     told: its release and settings. tolerant: what is wrong with the segments is in the plan's
-    `findings`, and not refused.
+    `findings`, and not refused. assume_names: then segments count as what their records say.
     """
     rules = profile(told.release)
     parsed = settings_from(told.settings, release=rules.release)
@@ -76,6 +83,10 @@ def make_plan(
     folders = commit_log_folders(store, parsed)
     if tolerant:
         segments, odd, findings = list_segments(storage, folders, segment_bytes)
+        wrong = {segments[n].path for n in odd}
+        segments, misnamed = proven_names(storage, segments, segment_bytes, assume_names)
+        odd = frozenset(n for n, each in enumerate(segments) if each.path in wrong)
+        findings = findings + misnamed
     else:
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
     refuse_foreign_store(storage, store)

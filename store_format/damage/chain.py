@@ -1,16 +1,22 @@
 """The queueOffsets of one queue as evidence: which of them its neighbours outvote.
 
 A queue's messages stand in the log in the order of their queueOffsets, without gaps but for those
-that damage took. So an entry that does not go on from the one before it, or before which the next
-one cannot stand, is wrong if both neighbours go on from each other without it: two witnesses
-against one field. What is wrong alone, at a queue's end, has one witness and stays as it is; so
-does a queue that begins anew at 0, as of a topic that was deleted and made again.
+that damage took. Of all ways to read a few entries that do not go on from each other, the one that
+takes the fewest faults is believed: the longest chain that is consistent. What is wrong alone, at a
+queue's end, has one witness and stays as it is; so does a queue that begins anew at 0, as of a
+topic that was deleted and made again.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 MOST_OUTVOTED = 2  # entries in a row: those that one damaged page boundary, or two flips, may touch
+LOOKED_AHEAD = 8  # pieces
+# What a reading costs. A leap or a step back is what a broker's restart can leave, once; a missing
+# message where nothing was lost has to be another record whose queue was changed.
+_LEAP, _MISSING, _MOST_MISSING = 3, 1, 2
+_WRONG, _ONE_BIT = 2, 1  # an entry outvoted; if one flipped bit makes its queueOffset right
+_PLACES_TRIED = 64
 
 
 class Piece(NamedTuple):
@@ -48,19 +54,70 @@ def goes_on(before: Piece, after: Piece, room: Room, between: int = 0) -> bool:
 def judge(before: Piece, piece: Piece, after: Sequence[Piece], room: Room) -> Outvoted | None:
     """What the neighbours say of a piece; None where it stays as it is.
 
-    before: the last piece that counts; after: the next two pieces, fewer at the queue's end.
+    before: the last piece that counts; after: the next LOOKED_AHEAD pieces, fewer at the queue's
+    end. What stands behind the first of them that cannot be outvoted is not asked.
     """
     if piece.entries > MOST_OUTVOTED or not after:
         return None
-    following = after[0]
-    if goes_on(piece, following, room) and piece.first >= before.after:
+    if goes_on(piece, after[0], room) and piece.first >= before.after:
         return None  # what is missing before it is no reason to doubt it
-    support = following.entries
-    if len(after) > 1 and goes_on(following, after[1], room):
-        support += after[1].entries
-    if support <= piece.entries or not goes_on(before, following, room, piece.entries):
+    anchor = next((n for n, each in enumerate(after) if each.entries > MOST_OUTVOTED), len(after))
+    ahead = [before, piece, *after[: anchor + 1]]
+    chain = _cheapest(ahead, room)
+    if 1 in chain:
+        return None
+    following = ahead[chain[1]]
+    if sum(ahead[n].entries for n in chain[1:]) <= piece.entries:
         return None
     return Outvoted(_place(before, piece, following, room))
+
+
+def _cheapest(ahead: Sequence[Piece], room: Room) -> tuple[int, ...]:
+    """The numbers of the pieces that are believed, from the first to the last one that is.
+
+    Of two readings that cost the same, the one that keeps the earlier piece.
+    """
+    best: list[tuple[int, tuple[int, ...]]] = [(0, (0,))]
+    for n in range(1, len(ahead)):
+        readings = [
+            (cost + _between(ahead, m, n, room), chain)
+            for m, (cost, chain) in enumerate(best)
+        ]  # fmt: skip
+        cost, chain = min(readings, key=lambda each: (each[0], [-len(each[1]), *each[1]]))
+        best.append((cost, (*chain, n)))
+    # pieces at the end may be wrong too; the next question will tell
+    ends = [
+        (cost + _WRONG * sum(each.entries for each in ahead[n + 1 :]), -len(chain), chain)
+        for n, (cost, chain) in enumerate(best) if n
+    ]  # fmt: skip
+    return min(ends)[2]
+
+
+def _between(ahead: Sequence[Piece], m: int, n: int, room: Room) -> int:
+    """What it costs that piece n follows on piece m, and those between are wrong."""
+    before, after, skipped = ahead[m], ahead[n], ahead[m + 1 : n]
+    if any(each.entries > MOST_OUTVOTED for each in skipped):
+        return 1 << 30
+    cost = sum(_wrong(each, before.after, after.first) for each in skipped)
+    missing = after.first - before.after
+    if missing < 0:
+        return cost + _LEAP
+    missing -= sum(each.entries for each in skipped)
+    if missing <= 0:
+        return cost
+    missing -= room(before, after)
+    if missing > _MOST_MISSING:
+        return cost + _LEAP
+    return cost + _MISSING * max(missing, 0)
+
+
+def _wrong(piece: Piece, low: int, high: int) -> int:
+    """What it costs that a piece is wrong, and belongs into [low, high)."""
+    if piece.entries == 1:
+        places = range(low, min(high, low + _PLACES_TRIED))
+        if any((place ^ piece.first).bit_count() == 1 for place in places):
+            return _ONE_BIT
+    return _WRONG * piece.entries
 
 
 def _place(before: Piece, piece: Piece, following: Piece, room: Room) -> int | None:

@@ -27,10 +27,28 @@ class Witness(IntFlag):
 
 
 class Span(NamedTuple):
-    """A queue's first and last queueOffset in a stretch."""
+    """A queue's first and last queueOffset in a stretch. doubted: one that came after the last one
+    and does not go on from it, so that it counts only if another goes on from it.
+    """
 
     first: int
     last: int
+    doubted: int | None = None
+
+    def then(self, offset: int) -> "Span":
+        """With the queue's next record."""
+        if offset == self.last + 1 or (self.doubted is not None and offset == self.doubted + 1):
+            return Span(self.first, offset)
+        return Span(self.first, self.last, offset)
+
+
+class Known(NamedTuple):
+    """The queueOffset that a queue goes on from, and how many bytes may have been lost since then,
+    but for those right before the stretch.
+    """
+
+    last: int
+    lost: int
 
 
 class Votes(NamedTuple):
@@ -45,7 +63,8 @@ class Facts(NamedTuple):
 
     is_older: its first record was stored before the last live one; behind_is_newer: what stands
     behind it was not, nor before this stretch itself; frame: a record's first fields stand at the
-    live end, or more is lost there than the rest of one record; before, behind: the queues' votes.
+    live end, or more is lost there than the rest of one record; before, behind: the queues' votes;
+    in_order: it was stored after the last live record, and before what stands behind.
     """
 
     is_older: bool
@@ -53,6 +72,7 @@ class Facts(NamedTuple):
     frame: bool
     before: Votes
     behind: Votes
+    in_order: bool = False
 
 
 class Verdict(NamedTuple):
@@ -70,6 +90,7 @@ def judge_stretch(facts: Facts) -> Verdict:
     |---|---|---|
     | time: older than what stands before | | 1 |
     | and what stands behind is newer again | | 1 |
+    | stored between what stands before and behind | 1 | |
     | queues go on from before, over lost bytes | 2 | |
     | queues repeat what they have, or leap | | 2 |
     | the next stretch goes on from it | 2 | |
@@ -87,6 +108,9 @@ def judge_stretch(facts: Facts) -> Verdict:
         if facts.behind_is_newer:
             stale += 1
             for_stale |= Witness.TIME_BEHIND
+    if facts.in_order:
+        live += 1
+        for_live |= Witness.TIME | Witness.TIME_BEHIND
     if facts.before.no > facts.before.yes:
         stale += 2
         for_stale |= Witness.OFFSETS
@@ -105,20 +129,24 @@ def judge_stretch(facts: Facts) -> Verdict:
 
 
 def votes_before(
-    spans: Mapping[Queue, Span], known: Mapping[Queue, int | None], lost: int
+    spans: Mapping[Queue, Span], known: Mapping[Queue, Known | None], lost: int
 ) -> Votes:
     """Whether the queues of a stretch go on from what they had before it.
 
-    known: each queue's last queueOffset, None where it has none; lost: bytes between the two.
+    known: what each queue had, None where nothing; lost: bytes between the stretch and the live
+    record before it. A queue that lacks more than went there, but no more than went before too,
+    says nothing.
     """
     room = lost // RECORD_FIXED_BYTES
     yes = no = missing = 0
     for queue, span in spans.items():
-        last = known[queue]
-        if last is None:
+        had = known[queue]
+        if had is None:
             yes += span.first == 0
             continue
-        gap = span.first - last - 1
+        gap = span.first - had.last - 1
+        if room < gap <= (lost + had.lost) // RECORD_FIXED_BYTES:
+            continue
         yes, no = yes + (0 <= gap <= room), no + (gap < 0 or gap > room)
         missing += max(gap, 0)
     return Votes(yes, no) if missing <= room else Votes(0, no + 1 if yes else no)
@@ -126,7 +154,7 @@ def votes_before(
 
 def votes_behind(
     spans: Mapping[Queue, Span],
-    known: Mapping[Queue, int | None],
+    known: Mapping[Queue, Known | None],
     firsts: Iterable[tuple[Queue, int]],
     lost: int,
     lost_without: int,
@@ -139,9 +167,11 @@ def votes_behind(
     for queue, first in firsts:
         if queue not in spans:
             continue
-        goes_on = 0 <= first - spans[queue].last - 1 <= lost // RECORD_FIXED_BYTES
-        last = known[queue]
-        without = first - (-1 if last is None else last) - 1
+        span = spans[queue]
+        room = lost // RECORD_FIXED_BYTES + (span.doubted is not None)
+        goes_on = 0 <= first - span.last - 1 <= room
+        had = known[queue]
+        without = first - (-1 if had is None else had.last) - 1
         yes += goes_on
         no += not goes_on and 0 <= without <= lost_without // RECORD_FIXED_BYTES
     return Votes(yes, no)

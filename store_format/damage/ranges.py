@@ -25,7 +25,9 @@ class Damage(NamedTuple):
     kind: Kind
     fault: Fault
     size: int  # what totalSize says at `offset`
-    value: int | None  # what the field at fault says, where it is one of the record's first
+    # what the field at fault says, where it is one of the record's first; of stale records: who
+    # said so (witnesses.packed)
+    value: int | None
     follows: str  # what stands at `end`: record, stale record, BLANK, zeros, segment's end
 
     @property

@@ -15,13 +15,17 @@ _SEPARATORS = b"\x01\x02"
 _CONTROL = bytes(range(0x20))
 
 
-def lost_its_end(window: Bytes, rows: Rows) -> Fault:
+def lost_its_end(window: Bytes, rows: Rows, ends_log: bool) -> Fault:
     """The fault of the last of these records, behind which damage begins; NONE where it is whole.
+
+    ends_log: only zeros follow, as behind every log's end; a torn one ends in zeros itself.
 
     PROPERTY_CRC: the record before it has a `__CRC32#`, and it has none. TEXT: its properties
     have what no text has, a control character or bytes that are no UTF-8.
     """
     text = _properties(window, rows[-1])
+    if ends_log:
+        return Fault.TEXT if text.endswith(b"\0") else Fault.NONE
     if len(rows) > 1 and not _is_sealed(text) and _is_sealed(_properties(window, rows[-2])):
         return Fault.PROPERTY_CRC
     try:

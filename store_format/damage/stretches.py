@@ -105,8 +105,8 @@ def _add(spans: dict[Queue, Span], window: Bytes, rows: Rows) -> None:
             queue = queue_of(window, row)
             if queue is not None:
                 offset = int(row["queueOffset"])
-                old = spans.get(queue)
-                spans[queue] = Span(old.first if old else offset, offset)
+                old = spans.get(queue, Span(offset, offset - 1))
+                spans[queue] = old.then(offset)
 
 
 def _firsts(window: Bytes, rows: Rows) -> dict[Queue, int]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from reput.store_format.damage.evidence import (
     Facts,
+    Known,
     Queue,
     judge_stretch,
     votes_before,
@@ -26,8 +27,9 @@ from reput.store_format.damage.record_ends import lost_its_end
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.damage.stretches import Stretches, queue_of
 from reput.store_format.damage.strides import dispatch_fresh, stride
+from reput.store_format.damage.witnesses import packed
 from reput.store_format.derive.scan import Buffers, End, Outputs, Runs, ScanRules
-from reput.store_format.faults import REASONS, Fault
+from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.layouts import (
     BLANK,
     RECORD_AT,
@@ -40,21 +42,21 @@ from reput.store_format.log.walk import Marks, Read, Walk
 MOST_RANGES = 1_000_000  # in one segment; after so many the segment's rest counts as damaged
 _PUTS = 1 << 16
 _LEAST_STRIDE = 16  # rows
+_ASKED_FOR_THEIR_END = 2  # rows before what is not ordinary: record_ends looks at them
 _RECENT = 4  # of the last live records the times are kept
 _HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
-_WHOLE = (Fault.BODY_CRC, Fault.PROPERTY_CRC)
 
 
 class Before(NamedTuple):
     """What the log has before a segment; a stale record is told from a live one by it.
 
-    known: (topic, queue id) -> the greatest queueOffset, or None. is_last: all later segments are
-    empty. Only then can there be stale records: RocketMQ deletes the segments behind a truncation,
-    and has overwritten all stale records in a segment when it begins the next one.
+    known: (topic, queue id) -> what the queue goes on from, or None. is_last: all later segments
+    are empty. Only then do stale records follow the log's end: RocketMQ deletes the segments behind
+    a truncation, and has overwritten all of a segment when it begins the next one.
     """
 
     timestamp: int | None
-    known: Callable[[str, int], int | None]
+    known: Callable[[str, int], Known | None]
     is_last: bool = True
 
 
@@ -85,6 +87,7 @@ class TolerantScan:
             read, end, rules.records, rules.checks, buffers.window, buffers.rows, self._doubt
         )
         self.live_end = start  # where the last live record ends
+        self._lost = 0  # bytes before it that are no live records
         self.ranges = 0
         self.most_ranges = MOST_RANGES
         self._buffers = buffers
@@ -94,6 +97,7 @@ class TolerantScan:
         self._stride_values = np.zeros(len(buffers.rows), np.int64)
         self._suspect = True  # stale records may follow
         self._stale_until = start  # up to there the records that follow are
+        self._stale_by = 0  # the witnesses who said so
         self._recent: deque[tuple[int, int]] = deque(maxlen=_RECENT)  # (place, storeTimestamp)
         self._stretches: Stretches | None = None
         self._held: Damage | None = None  # it may go on
@@ -132,9 +136,9 @@ class TolerantScan:
             if wrong is not None and wrong[-1] and not self.prover.ends_well(at):
                 at, fault = int(rows["physicalOffset"][-1]), Fault(int(wrong[-1]))
                 rows, wrong = rows[:-1], wrong[:-1]
-            ends_so = fault == Fault.ZEROS and self.before.is_last  # as every log may end
-            if len(rows) and not ends_so and fault not in (Fault.NONE, Fault.BLANK):
-                end_fault = lost_its_end(step.window, rows)
+            if len(rows) and fault not in (Fault.NONE, Fault.BLANK):
+                ends_so = fault == Fault.ZEROS and self.before.is_last  # as every log may end
+                end_fault = lost_its_end(step.window, rows, ends_so)
                 if end_fault != Fault.NONE:
                     wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
                     wrong[-1] = wrong[-1] or end_fault
@@ -206,21 +210,25 @@ class TolerantScan:
                 window, len(window), self.segment_end - at, at, self.rules.records, rows,
                 self._stride_faults, self._stride_values,
             )  # fmt: skip
-            taken, at = yield from self._take(at, window, rows[:count])
+            stops = count < len(rows)
+            wrong = self.walk.marks(window, rows[:count]) if count else None
+            count = max(count - _ASKED_FOR_THEIR_END, 0)
+            wrong = wrong[:count] if wrong is not None else None
+            taken, at = yield from self._take(at, window, rows[:count], wrong)
             if taken < count:
                 self._stride_rows = _LEAST_STRIDE
-                return at
-            if count < len(rows):
+            if taken < count or stops:
                 return at
             self._stride_rows = min(4 * len(rows), len(self._buffers.rows))
 
-    def _take(self, at: int, window: Bytes, rows: Rows) -> Generator[Any, None, tuple[int, int]]:
+    def _take(
+        self, at: int, window: Bytes, rows: Rows, wrong: Marks | None
+    ) -> Generator[Any, None, tuple[int, int]]:
         """Dispatch a stride's rows and report its ranges; (rows taken, where the scan stands).
 
         Stops at a row that may be stale, at a malformed one, and at one that fails a CRC and that
         no sound record follows at once.
         """
-        wrong = self.walk.marks(window, rows) if len(rows) else None
         faults, most = self._stride_faults, len(rows)
         if wrong is not None:
             alone = np.append(faults[1:most] != Fault.NONE, True)
@@ -302,13 +310,13 @@ class TolerantScan:
             begins = at == self.segment and last is None
             if not is_older and not begins and not self._repeats(window, rows[0]):
                 return 0
-            self._judge(at, last if is_older else None)
+            self._judge(at, last if is_older else None, last is not None and not is_older)
         return int(np.searchsorted(rows["physicalOffset"], self._stale_until))
 
-    def _judge(self, at: int, newer: int | None) -> None:
+    def _judge(self, at: int, newer: int | None, is_younger: bool) -> None:
         """Judge the stretch that begins at `at`; where it is stale, `_stale_until` is its end.
 
-        newer: the last live storeTimestamp, where the stretch is older.
+        newer: the last live storeTimestamp, where the stretch is older; is_younger: it is not.
         """
         if self._stretches is None:
             rules, end = self.rules, self.segment_end
@@ -329,19 +337,24 @@ class TolerantScan:
                 found.spans, known, found.firsts.items() if is_newer else (),
                 found.behind - found.end, found.behind - self.live_end,
             ),
+            is_younger and is_newer,
         )  # fmt: skip
         verdict = judge_stretch(facts)
         self._stale_until = at if verdict.live else found.end
+        self._stale_by = packed(verdict)
 
-    def _last_offset(self, queue: Queue) -> int | None:
+    def _last_offset(self, queue: Queue) -> Known | None:
         """The queueOffset that a queue goes on from."""
         here = self._followed.last(queue)
-        return here if here != NEVER else self.before.known(*queue)
+        if here != NEVER:
+            return Known(here, self._lost)
+        had = self.before.known(*queue)
+        return Known(had.last, had.lost + self._lost) if had else None
 
     def _repeats(self, window: Bytes, row: Any) -> bool:
         queue = queue_of(window, row)
         known = self._last_offset(queue) if queue is not None else None
-        return known is not None and int(row["queueOffset"]) <= known
+        return known is not None and int(row["queueOffset"]) <= known.last
 
     def _frame_at(self, at: int, following: int) -> bool:
         """Whether a record of this log began at `at`, where damage begins: its place is there, or
@@ -370,7 +383,8 @@ class TolerantScan:
 
     def _lived(self, rows: Rows) -> None:
         """Note live records: where they end, and the times of the last ones."""
-        last = rows[-1]
+        first, last = rows[0], rows[-1]
+        self._lost += int(first["physicalOffset"]) - self.live_end
         self.live_end = int(last["physicalOffset"]) + int(last["size"])
         for row in rows[-_RECENT:]:
             self._recent.append((int(row["physicalOffset"]), int(row["storeTimestamp"])))
@@ -378,7 +392,7 @@ class TolerantScan:
     def _stale_range(self, rows: Rows) -> Generator[Any, None, None]:
         start, last = int(rows["physicalOffset"][0]), rows[-1]
         end = int(last["physicalOffset"]) + int(last["size"])
-        yield from self._report(Kind.STALE, start, end, Fault.NONE, "record")
+        yield from self._report(Kind.STALE, start, end, Fault.NONE, "record", self._stale_by)
 
     def _blank(self, at: int) -> Generator[Any, None, int]:
         """A BLANK ends the segment, unless its size is wrong and a live record follows."""
@@ -404,7 +418,7 @@ class TolerantScan:
         kind = Kind.DAMAGED
         found = NOT_FOUND
         parts = self.prover.lengths(at)
-        if parts and fault in (Fault.BAD_MAGIC, Fault.PLACE, *_WHOLE):
+        if parts and fault in (Fault.BAD_MAGIC, Fault.PLACE, *CRC_FAULTS):
             if fault == Fault.PLACE:
                 kind = Kind.STALE
             if self.prover.starts_surely(at + parts.size):
@@ -445,7 +459,7 @@ class TolerantScan:
         return last
 
     def _report(
-        self, kind: Kind, at: int, end: int, fault: Fault, follows: str
+        self, kind: Kind, at: int, end: int, fault: Fault, follows: str, stale_by: int | None = None
     ) -> Generator[Any, None, None]:
         held = self._held
         if held and held.end == at and held.kind == kind != Kind.CONTENT:
@@ -455,7 +469,9 @@ class TolerantScan:
             held = held._replace(follows="stale record")
         self._held = held
         yield from self._let_go()
-        self._held = Damage(at, end, kind, fault, *self._values_at(at, fault), follows)
+        size, value = self._values_at(at, fault)
+        value = value if stale_by is None else stale_by
+        self._held = Damage(at, end, kind, fault, size, value, follows)
         self.ranges += 1
 
     def _values_at(self, at: int, fault: Fault) -> tuple[int, int | None]:

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from reput.jobs.engine.pipeline import Cut
+from reput.jobs.rebuild import SALVAGE
 from tests.damaged import SETTINGS, START, Damaged
+from tests.in_process import STORE, Rebuilt, Session, rebuild_log, storage_of
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, encode, properties
 
@@ -252,14 +255,81 @@ KINDS: dict[str, Callable[[Hurt], Any]] = {
 }
 
 
+SURE_MS = 1000  # a clock that is set by less contradicts nobody
+_COVERED = {"totalSize", "magic", "queueId", "queueOffset", "physicalOffset", "bodyLength"}
+TAGS = re.compile(rb"TAGS\x01([^\x01\x02]*)")
+
+
+def changed(hurt: Hurt, number: int) -> list[tuple[str, int]]:
+    """(field, byte) of each byte of a record that is another one now."""
+    message, place = hurt.log.messages[number], hurt.log.places[number]
+    start = place // SEGMENT * SEGMENT
+    was = hurt.whole[start][place - start : place - start + hurt.sizes[number]]
+    now = hurt.read(place, hurt.sizes[number])
+    fields = [("header", 88), ("body", len(message.body)), ("topic", 1 + len(str(message.topic)))]
+    found = []
+    for at in range(len(was)):
+        if was[at] == now[at]:
+            continue
+        name = next((n for n, (start, size) in HEADER.items() if start <= at < start + size), "")
+        left = at
+        for part, length in fields:
+            if not name and left < length:
+                name = part
+            left -= length
+        found.append((name or "properties", at))
+    return found
+
+
+def contradicted(hurt: Hurt, number: int, derived: bool) -> bool:
+    """Whether a checksum, the records around or, if they are there, queue files contradict a
+    record that was changed: by what it and its neighbours were, not by how reput judges.
+    """
+    fields = changed(hurt, number)
+    names = {name for name, _ in fields}
+    message = hurt.log.messages[number]
+    touched = hurt.touched()
+    near = [n for n in (number - 2, number - 1, number + 1, number + 2)
+            if 0 <= n < len(hurt.sizes) and n not in touched
+            and hurt.log.places[n] // SEGMENT == hurt.log.places[number] // SEGMENT]  # fmt: skip
+    surrounded = len(near) == 4
+    size, place = hurt.sizes[number], hurt.log.places[number]
+    now = hurt.read(place, size)
+    if hurt.crc and (all(at < size - 22 for _, at in fields) or surrounded):
+        return True
+    if names & (_COVERED | {"topic"}) or (message.body and names & {"body", "bodyCRC"}):
+        return True
+    if surrounded and "storeHost" in names:
+        return True
+    if surrounded and "storeTimestamp" in names:
+        low, high = (hurt.log.messages[n].store_timestamp for n in near[1:3])
+        stored = struct.unpack_from(">q", now, HEADER["storeTimestamp"][0])[0]
+        flipped = (stored ^ message.store_timestamp).bit_count() == 1
+        if flipped and not low - SURE_MS <= stored <= high + SURE_MS:
+            return True
+    if "properties" in names and number + 1 in touched:
+        after = changed(hurt, number + 1) if number + 1 < len(hurt.sizes) else []
+        text = now[-sum(name == "properties" for name, _ in fields) :]
+        plain = text.replace(b"\1", b"").replace(b"\2", b"").decode("latin1").isprintable()
+        if after and after[0][1] < 8 and not plain:
+            return True
+    start = place // SEGMENT * SEGMENT
+    was = hurt.whole[start][place - start : place - start + size]
+    tags = [found[1] if (found := TAGS.search(raw)) else b"" for raw in (was, now)]
+    return derived and tags[0] != tags[1] and tags[0] != b""
+
+
 @dataclass
 class Judged:
-    """Counts of one log. unnamed: touched messages that are kept and no report names."""
+    """Counts of one log. unnamed: touched messages that are kept and no report names; of these
+    contradicted: those that a witness contradicts.
+    """
 
     untouched: int = 0
     displaced: int = 0
     fabricated: int = 0
     unnamed: int = 0
+    contradicted: int = 0
 
     def add(self, other: "Judged") -> None:
         for name, value in vars(other).items():
@@ -280,9 +350,24 @@ def queues_of(files: dict[str, bytes], prefix: str = "") -> dict[tuple[str, int]
     return found
 
 
+def salvaged(hurt: Hurt, derived: bool) -> Rebuilt:
+    """What salvage makes of it. derived: the store has the queue files that were derived from the
+    log while it was whole.
+    """
+    storage = storage_of(hurt.log.log)
+    if derived:
+        sound = rebuild_log(hurt.log.log._replace(segments=hurt.whole))
+        storage.files |= {
+            f"{STORE}/{path}": raw for path, raw in sound.files.items()
+            if path.startswith("consumequeue/")
+        }  # fmt: skip
+    return rebuild_log(hurt.log.log, Cut(SEGMENT, 2, 2), Session(), SALVAGE, storage)
+
+
 def judge(
-    hurt: Hurt, queues: dict[tuple[str, int], dict[int, int]], named: list[tuple[int, int]]
-) -> Judged:
+    hurt: Hurt, queues: dict[tuple[str, int], dict[int, int]], named: list[tuple[int, int]],
+    derived: bool = False,
+) -> Judged:  # fmt: skip
     """Compare what was derived with the truth. named: [start, end) of the ranges in the report."""
     judged = Judged()
     touched = hurt.touched()
@@ -297,8 +382,9 @@ def judge(
             judged.untouched += 1
             mine = queues.get((str(message.topic), message.queue_id), {})
             judged.displaced += mine.get(message.queue_offset) != place
-        elif place in kept:
-            judged.unnamed += not any(start <= place < end for start, end in named)
+        elif place in kept and not any(start <= place < end for start, end in named):
+            judged.unnamed += 1
+            judged.contradicted += contradicted(hurt, number, derived)
     return judged
 
 

@@ -1,0 +1,87 @@
+"""Who says that a range of the log is what a report calls it, and how sure that is.
+
+The words of a report, for people and for `--json`: one row for each fault, and for a stretch of
+stale records the witnesses that were weighed (damage/evidence).
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from reput.store_format.damage.evidence import Verdict, Witness
+from reput.store_format.damage.ranges import Damage, Kind
+from reput.store_format.faults import Fault
+
+
+class Sureness(StrEnum):
+    """How sure a finding is."""
+
+    CERTAIN = "certain"  # a checksum, or the frame of the record itself
+    LIKELY = "likely"  # two witnesses or more, against one field
+    EVEN = "even"  # one against one: it is named, and nothing follows from it
+
+
+class Heard(NamedTuple):
+    """The witnesses that spoke for a finding, those that spoke against it, and how sure it is."""
+
+    witnesses: tuple[str, ...]
+    against: tuple[str, ...]
+    sureness: Sureness
+
+
+_FRAME = Heard(("the record's own lengths and magic number",), (), Sureness.CERTAIN)
+_ITS_QUEUE = "the queueOffsets before and behind it in the queue that it names"
+_QUEUE_MISSES = "a queue misses just this queueOffset there"
+_AROUND = "the records before and behind it"
+
+
+def _of(sureness: Sureness, *witnesses: str) -> Heard:
+    return Heard(witnesses, (), sureness)
+
+
+_BY_FAULT = {
+    Fault.PLACE: _of(Sureness.CERTAIN, "physicalOffset against its place"),
+    Fault.BODY_CRC: _of(Sureness.CERTAIN, "bodyCRC"),
+    Fault.PROPERTY_CRC: _of(Sureness.CERTAIN, "__CRC32#"),
+    Fault.MISSING: _of(Sureness.CERTAIN, "the segments' names and lengths"),
+    Fault.TORN: _of(Sureness.LIKELY, "zeros up to a sector's end", "text has no NUL"),
+    Fault.TEXT: _of(Sureness.LIKELY, "damage right behind it", "text has no such bytes"),
+    Fault.STRAY: _of(Sureness.LIKELY, _ITS_QUEUE, _QUEUE_MISSES),
+    Fault.KEPT_OUT: _of(Sureness.LIKELY, _QUEUE_MISSES, "its topic, queueId and queueOffset"),
+    Fault.TIME: _of(Sureness.LIKELY, f"storeTimestamp of {_AROUND}", "one flipped bit"),
+    Fault.HOST: _of(Sureness.LIKELY, f"storeHost of {_AROUND}"),
+    Fault.UNSEALED: _of(Sureness.LIKELY, f"__CRC32# of {_AROUND}"),
+    Fault.TAG: _of(Sureness.EVEN, "tagsCode of its ConsumeQueue entry"),
+    Fault.ELSEWHERE: _of(
+        Sureness.LIKELY, "a ConsumeQueue entry with its place and size",
+        "the ConsumeQueue of the queue that it names",
+    ),
+}  # fmt: skip
+
+_NAMES = {
+    Witness.TIME: "storeTimestamp of the live records before it",
+    Witness.TIME_BEHIND: "storeTimestamp of the records behind it",
+    Witness.OFFSETS: "queueOffsets of its queues before it",
+    Witness.OFFSETS_BEHIND: "queueOffsets of its queues behind it",
+    Witness.FRAME: "a record of the live log that began before it",
+}
+_AGAINST_BITS = 8
+
+
+def packed(verdict: Verdict) -> int:
+    """A verdict's witnesses as a number, for a range's `value`."""
+    return int(verdict.spoke) | int(verdict.against) << _AGAINST_BITS
+
+
+def heard(damage: Damage) -> Heard:
+    """Who spoke of a range, and how sure it is."""
+    if damage.kind == Kind.STALE and damage.fault == Fault.NONE:
+        value = damage.value or 0
+        spoke, against = value & ((1 << _AGAINST_BITS) - 1), value >> _AGAINST_BITS
+        counts = spoke.bit_count(), against.bit_count()
+        sureness = Sureness.LIKELY if counts[0] > counts[1] else Sureness.EVEN
+        return Heard(_names(spoke), _names(against), sureness)
+    return _BY_FAULT.get(damage.fault, _FRAME)
+
+
+def _names(witnesses: int) -> tuple[str, ...]:
+    return tuple(name for witness, name in _NAMES.items() if witness & witnesses)

@@ -60,11 +60,13 @@ def repair(
     output_storage: "Storage | None" = None,
     progress: Progress | None = None,
     assume_names: bool = False,
+    restore: bool = False,
 ) -> "RepairSummary":
     """Copy a store, with fillers for what is damaged, and derive its files anew.
 
     The copy has commitlog/, config/, all derived files, `damaged/` with the bytes that fillers
-    replaced, and a manifest. store, output, settings and storages are as for rebuild. Raises
+    replaced, and a manifest. restore: header fields that witnesses tell are put back. store,
+    output, settings and storages are as for rebuild. Raises
     StoreError (also where a broker has the store, or a range is too short for any record),
     SettingError, UnknownRelease; nothing is left behind in `output` then.
     """
@@ -72,6 +74,7 @@ def repair(
     from reput.jobs.engine.job import find_store
     from reput.jobs.engine.repair_log import copy_folder, move_segments, repair_segments
     from reput.jobs.engine.repair_summary import RepairSummary
+    from reput.jobs.engine.restore import restorations, restored
     from reput.jobs.engine.sets import REPAIRED
     from reput.jobs.engine.unchanged import check_unchanged
 
@@ -86,11 +89,15 @@ def repair(
     with found.publishing(place) as (job, _):
         job.check_every_crc()
         damage = map_damage(job, _MOST_RANGES, _MOST_GAPS)
+        patches = restorations(job, damage) if restore else []
+        if patches:
+            job.plan = restored(job.plan, damage, patches)
+            damage = map_damage(job, _MOST_RANGES, _MOST_GAPS)
         summary = RepairSummary(
             plan.store, place.path, plan.profile.release, plan.segments[0].start,
             damage.linked.end, damage.as_json(),
             warnings=plan.notes + plan.warnings + damage.all_warnings(),
-            told=plan.told.as_json(),
+            told=plan.told.as_json(), restored=[patch.as_json() for patch in patches],
         )  # fmt: skip
         summary.on_damage = SALVAGE if damage.openings else REFUSE
         rows = repair_segments(job, damage, summary)
@@ -155,6 +162,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replace", action="store_true", help="replace the store in DIR, if it is a repaired one"
     )
+    parser.add_argument(
+        "--restore",
+        action="store_true",
+        help="put back damaged header fields that witnesses tell, and report each bit",
+    )
     add_assume_names(parser)
 
 
@@ -170,6 +182,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.output,
             replace_output=arguments.replace,
             assume_names=arguments.assume_names,
+            restore=arguments.restore,
             **told,
         )
     show(arguments, summary.as_json(), summary.text())

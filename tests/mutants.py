@@ -10,6 +10,7 @@ import sys
 
 from tests import planted_rebuild_bugs
 from tests.change import planted_bugs as planted_change_bugs
+from tests.damage import planted_bugs as planted_damage_bugs
 from tests.fate import planted_bugs as planted_fate_bugs
 from tests.filter import planted_bugs as planted_filter_bugs
 from tests.jobs import planted_bugs as planted_jobs_bugs
@@ -519,6 +520,7 @@ ALL = (
     *planted_jobs_bugs.BUGS,
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
+    *planted_damage_bugs.BUGS,
     *planted_change_bugs.BUGS,
     *planted_service_bugs.BUGS,
 )

@@ -54,9 +54,9 @@ class DamagedSegment:
 class MapSegments:
     """Scans those of `segments` whose indices arrive in the column `id`.
 
-    runs: (split, run name) of all sound splits. The runs before a segment say what the queues held
-    there, by which stale records are known. unread: (split, bytes) of what stands behind the sound
-    records of a split, and was not scanned yet.
+    runs: (split, run name) of all sound splits. The runs before a segment say how far each queue
+    had come there; a record whose queueOffset its queue had already is stale. unread: (split,
+    bytes) of what stands behind the sound records of a split, and was not scanned yet.
     """
 
     storage: Storage  # that the store is on

@@ -12,21 +12,20 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from reput.jobs.engine.link import Linked, Scanned, SegmentWalk
+from reput.jobs.engine.other_queues import explained_by_queues, known_elsewhere
 from reput.store_format.damage.ranges import Damage, Kind
+from reput.store_format.damage.restore import Told
 from reput.store_format.damage.tolerant import MOST_RANGES
 from reput.store_format.damage.witnesses import heard
 from reput.store_format.faults import CRC_FAULTS, REASONS, SALVAGE, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.udfs.damage import DamagedSegment, MapSegments
 from reput.udfs.gaps import (
-    ALONE,
-    CLAIM,
     GAP_TOLD,
     HOLE,
     IS_GAP,
     MOVED,
     OPENING,
-    OTHER,
     STRAY,
     TAGGED,
     gap_order,
@@ -43,9 +42,7 @@ RANGES_LISTED = 1000  # the report names so many, and sums up the rest by cause
 RANGES_SHOWN = 20
 GAPS_LISTED = 1000  # likewise
 OPENINGS_LISTED = 100
-_MOST_LOST_BESIDE = 64  # messages that one queue lost where another record may be of it too
 _MISSED_ASKED = 1000  # messages missing where nothing is lost: so many are looked for
-_UNREAD = "\ufffd"  # what Java and `decode` make of bytes that are no UTF-8
 MISSING_SHOWN = 20  # gaps named at each range that they may belong to
 
 
@@ -65,6 +62,7 @@ class DamageMap:
     ranges: list[Damage] = field(default_factory=list)  # the first RANGES_LISTED
     more: list[Damage] = field(default_factory=list)  # those in no file: holes, zeros, torn ones
     strays: list[Damage] = field(default_factory=list)  # records that have no place in their queue
+    told: list[Told] = field(default_factory=list)  # what queues tell of single records
     count: int = 0
     bytes_lost: int = 0
     causes: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # -> ranges, bytes
@@ -298,12 +296,21 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
     a message that another queue misses. So the gaps are asked for again then.
     """
     rows = job.find_gaps(found.linked, listed, lines)
-    strays = [row for row in rows if row["what"] == STRAY] + _explained(rows)
+    explained = explained_by_queues(rows)
+    strays = [row for row in rows if row["what"] == STRAY] + [row for row, _ in explained]
+    found.told += [
+        Told(row["before"], "the queue that misses it", hole["topic"], hole["queue_id"])
+        for row, hole in explained
+    ]
     known = {row["before"] for row in strays}
-    elsewhere = [row for row in _elsewhere(rows) if row["before"] not in known]
+    elsewhere = [each for each in known_elsewhere(rows) if each[0]["before"] not in known]
+    found.told += [
+        Told(r["before"], "its ConsumeQueue entry", c["topic"], c["queue_id"], c["first"])
+        for r, c in elsewhere
+    ]
     found.strays = [
         *(_one_record(row["before"], row["count"], Fault.STRAY, row["value"]) for row in strays),
-        *(_one_record(r["before"], r["count"], Fault.ELSEWHERE, r["first"]) for r in elsewhere),
+        *(_one_record(r["before"], r["count"], Fault.ELSEWHERE, r["first"]) for r, _ in elsewhere),
         *_kept_out(job, found, rows),
     ]
     for row in rows:
@@ -327,24 +334,16 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
         (row for row in rows if row["what"] in (OPENING, MOVED)), key=lambda row: row["before"]
     )
     found.openings = len(openings)
+    found.told += [
+        Told(row["before"], "the queueOffsets around it", queue_offset=row["first"])
+        for row in openings
+        if row["count"] == 1 and row["first"] >= 0
+    ]
     found.findings = found.findings + [_opening(found, row) for row in openings[:OPENINGS_LISTED]]
 
 
 def _one_record(place: int, size: int, fault: Fault, value: int) -> Damage:
     return Damage(place, place + size, Kind.DAMAGED, fault, size, value, "record")
-
-
-def _elsewhere(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The records that the store's own queue files know, with the same size, at another position.
-
-    Two witnesses: the position that a record says is another one's there, or it is alone in its
-    queue; and an entry elsewhere points to just this record.
-    """
-    claims = {(row["before"], row["count"]): row for row in rows if row["what"] == CLAIM}
-    return [
-        row for row in rows if row["what"] in (OTHER, ALONE)
-        and (row["before"], row["count"]) in claims
-    ]  # fmt: skip
 
 
 def _kept_out(job: "Pipeline", found: DamageMap, rows: list[dict[str, Any]]) -> list[Damage]:
@@ -366,39 +365,6 @@ def _kept_out(job: "Pipeline", found: DamageMap, rows: list[dict[str, Any]]) -> 
         _one_record(row["place"], row["size"], Fault.KEPT_OUT, row["value"])
         for row in job.find_kept_out(task)
     ]
-
-
-def _explained(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The records without neighbours whose queueOffset another queue misses right there.
-
-    Witnesses: the queue that the record names has no message beside it; the other queue misses
-    just this one, between two places around it; and one flipped bit makes one queue the other.
-    """
-    holes: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        if row["what"] == HOLE or (row["what"] == IS_GAP and row["count"] <= _MOST_LOST_BESIDE):
-            for offset in range(row["first"], row["first"] + row["count"]):
-                holes.setdefault(offset, []).append(row)
-    return [
-        row for row in rows if row["what"] == ALONE
-        and any(
-            hole["after"] < row["before"] < hole["before"] and bits_between(row, hole) == 1
-            for hole in holes.get(row["value"], ())
-        )
-    ]  # fmt: skip
-
-
-def bits_between(one: dict[str, Any], other: dict[str, Any]) -> int:
-    """How many bits of topic and queueId differ between two queues; many where the topics are not
-    of one length. What is no UTF-8 differs from a letter in one bit at least, and counts so.
-    """
-    if len(one["topic"]) != len(other["topic"]):
-        return 64
-    bits: int = ((one["queue_id"] ^ other["queue_id"]) & 0xFFFFFFFF).bit_count()
-    for mine, theirs in zip(one["topic"], other["topic"], strict=True):
-        unread = (mine == _UNREAD) != (theirs == _UNREAD)
-        bits += 1 if unread else (ord(mine) ^ ord(theirs)).bit_count()
-    return bits
 
 
 def lose(found: DamageMap, ranges: list[Damage]) -> None:

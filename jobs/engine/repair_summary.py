@@ -26,6 +26,7 @@ class RepairSummary:
     messages: int = 0  # in the repaired log, fillers that a queue takes included
     fillers: int = 0
     corrected: int = 0  # records that only failed a CRC and keep their place
+    restored: list[dict[str, Any]] = field(default_factory=list)  # see restore.Patch.as_json
     filled: list[dict[str, Any]] = field(default_factory=list)  # lost positions that fillers keep
     not_filled: list[dict[str, Any]] = field(default_factory=list)  # for which there was no room
     segments: list[OutputFile] = field(default_factory=list)
@@ -64,6 +65,11 @@ class RepairSummary:
             f"  derived   {len(self.derived):,} files",
         ]
         lines += [f"  range     {range_text(told)}" for told in self.damage["ranges"][:_SHOWN]]
+        lines += [
+            f"  restored  {told['field']} of the record at {told['record']}: "
+            f"{', '.join(told['bits'])}; by {told['by']}"
+            for told in self.restored[:_SHOWN]
+        ]
         lines += [f"  warning   {warning}" for warning in self.warnings]
         lines += [f"  told      {line}" for line in told_lines(self.told)]
         return "\n".join(lines)

@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import product
 from queue import SimpleQueue
 from typing import Any
 
+from tests.damage.generator import KINDS, Judged, generate, judge, named_in, queues_of, salvaged
 from tests.reliability import derived
 from tests.reliability.hostile import STORES, Hostile
 from tests.reliability.inputs import LAST, PLACES, VERSION, Input, Small, cuts, flips, holes, small
 from tests.reliability.outcome import Class, Outcome, classify, ours
 from tests.reliability.rocketmq import RocketMQ, rocketmq
 
+_RANDOM_LOGS = 4  # of each kind, with and without `__CRC32#`, with and without queue files
 _JVMS = 12  # mostly asleep: half a second at each stop, 30 s where a topic can be no folder
 _HEAD = ("as if undamaged", "touched message given up", "named, kept as it reads",
          "accepted wrong", "others lost", "all lost")  # fmt: skip
@@ -28,10 +31,14 @@ class Engines:
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._free: SimpleQueue[RocketMQ] = SimpleQueue()
-        for _ in range(_JVMS):
-            self._free.put(self._stack.enter_context(rocketmq()))
+        self._started = False
 
     def map(self, ask: Callable[[RocketMQ, Any], Any], given: Iterable[Any]) -> Iterator[Any]:
+        if not self._started:
+            for _ in range(_JVMS):
+                self._free.put(self._stack.enter_context(rocketmq()))
+            self._started = True
+
         def one(each: Any) -> Any:
             engine = self._free.get()
             try:
@@ -159,7 +166,27 @@ def _mine(given: Hostile) -> str:
     return f"exit code {given.code}: {done}"
 
 
+def random_table(engines: Engines, every: int) -> Iterator[str]:
+    """Random damage of every kind, with and without `__CRC32#` and queue files, judged against the
+    truth. RocketMQ is not asked.
+    """
+    yield "| kind | logs | untouched | displaced or lost | made up | kept, unnamed | contradicted |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    for kind in [*KINDS][::every]:
+        total, logs = Judged(), 0
+        for crc, with_queues, seed in product((False, True), (False, True), range(_RANDOM_LOGS)):
+            hurt = generate(kind, seed, crc)
+            made = salvaged(hurt, with_queues)
+            total.add(judge(hurt, queues_of(made.files), named_in(made.summary), with_queues))
+            logs += 1
+        yield (
+            f"| {kind} | {logs} | {total.untouched:,} | {total.displaced} | "
+            f"{total.fabricated} | {total.unnamed} | {total.contradicted} |"
+        )
+
+
 TABLES = {
+    "random": random_table,
     "flips": flips_table,
     "tails": tails_table,
     "derived": derived_table,

@@ -1,0 +1,61 @@
+"""Records that name a queue which is not theirs: what else the log and the store say of them.
+
+The rows are those of `reput.udfs.gaps.GAP`.
+"""
+
+from typing import Any
+
+from reput.udfs.gaps import ALONE, CLAIM, HOLE, IS_GAP, OTHER
+
+Row = dict[str, Any]
+_MOST_LOST_BESIDE = 64  # messages that one queue lost where another record may be of it too
+_UNREAD = "\ufffd"  # what Java and `decode` make of bytes that are no UTF-8
+
+
+def explained_by_queues(rows: list[Row]) -> list[tuple[Row, Row]]:
+    """(record, queue) of the records without neighbours whose queueOffset a queue misses there.
+
+    Witnesses: the queue that the record names has no message beside it; the other queue misses
+    just this one, between two places around it; and one flipped bit makes one queue the other.
+    """
+    holes: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["what"] == HOLE or (row["what"] == IS_GAP and row["count"] <= _MOST_LOST_BESIDE):
+            for offset in range(row["first"], row["first"] + row["count"]):
+                holes.setdefault(offset, []).append(row)
+    found = []
+    for row in rows:
+        if row["what"] == ALONE:
+            for hole in holes.get(row["value"], ()):
+                beside = hole["after"] < row["before"] < hole["before"]
+                if beside and bits_between(row, hole) == 1:
+                    found.append((row, hole))
+                    break
+    return found
+
+
+def bits_between(one: dict[str, Any], other: dict[str, Any]) -> int:
+    """How many bits of topic and queueId differ between two queues; many where the topics are not
+    of one length. What is no UTF-8 differs from a letter in one bit at least, and counts so.
+    """
+    if len(one["topic"]) != len(other["topic"]):
+        return 64
+    bits = int(((one["queue_id"] ^ other["queue_id"]) & 0xFFFFFFFF).bit_count())
+    for mine, theirs in zip(one["topic"], other["topic"], strict=True):
+        unread = (mine == _UNREAD) != (theirs == _UNREAD)
+        bits += 1 if unread else (ord(mine) ^ ord(theirs)).bit_count()
+    return bits
+
+
+def known_elsewhere(rows: list[Row]) -> list[tuple[Row, Row]]:
+    """(record, claim) of the records that the store's own queue files know at another position.
+
+    Two witnesses: the position that a record says is another one's there, or it is alone in its
+    queue; and an entry elsewhere points to just this record.
+    """
+    claims = {(row["before"], row["count"]): row for row in rows if row["what"] == CLAIM}
+    return [
+        (row, claims[row["before"], row["count"]])
+        for row in rows
+        if row["what"] in (OTHER, ALONE) and (row["before"], row["count"]) in claims
+    ]

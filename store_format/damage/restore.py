@@ -1,0 +1,139 @@
+"""Fields of a damaged record that witnesses tell, put back: which bytes, and by whom.
+
+Nothing here guesses: a field is restored where a checksum finds the one bit, where the field can
+have but one value (a magic number, its own place), or where a queue tells it that misses just this
+message. All else stays as it is.
+"""
+
+import zlib
+from typing import NamedTuple
+
+from reput.store_format.layouts import (
+    CRC_PROPERTY_BYTES,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIDDLE_AT,
+    RECORD_AT,
+    RECORD_HEAD_BYTES,
+    RECORD_MIDDLE_BYTES,
+    SYS_TRANSACTION_MASK,
+)
+
+
+class Patch(NamedTuple):
+    """`now` stands for `was` at the physical offset `at`: `field` of the record at `place`."""
+
+    place: int
+    at: int
+    field: str
+    was: bytes
+    now: bytes
+    by: str  # the witness
+
+    def as_json(self) -> dict[str, object]:
+        """As a report has it: bit by bit, counted from the record's first byte, highest bit 7."""
+        bits = [
+            f"byte {self.at - self.place + n}, bit {bit}"
+            for n, (one, other) in enumerate(zip(self.was, self.now, strict=True))
+            for bit in range(7, -1, -1)
+            if (one ^ other) >> bit & 1
+        ]
+        return {
+            "record": self.place, "field": self.field, "was": self.was.hex(),
+            "now": self.now.hex(), "bits": bits, "by": self.by,
+        }  # fmt: skip
+
+
+class Told(NamedTuple):
+    """What a queue tells of the record at `place`; None: nothing."""
+
+    place: int
+    by: str
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+
+
+def by_checksum(place: int, record: bytes, body_at: int, body_bytes: int) -> Patch | None:
+    """The one flipped bit of a record that its `__CRC32#` finds, outside of its body.
+
+    None where no bit, or more than one, would make it right. The body has a CRC of its own.
+    """
+    end = len(record) - CRC_PROPERTY_BYTES
+    digits = record[end:][len(b"__CRC32#\x01") : -1][::-1]
+    if not digits.isdigit():
+        return None
+    wanted, found = int(digits), []
+    for at in (*range(body_at), *range(body_at + body_bytes, end)):
+        for bit in range(8):
+            changed = record[:at] + bytes([record[at] ^ 1 << bit]) + record[at + 1 : end]
+            if zlib.crc32(changed) & 0x7FFFFFFF == wanted:
+                found.append((at, bit))
+    if len(found) != 1:
+        return None
+    ((at, bit),) = found
+    was = record[at : at + 1]
+    return Patch(
+        place, place + at, field_at(at, body_at), was, bytes([was[0] ^ 1 << bit]), "__CRC32#"
+    )
+
+
+def field_at(at: int, body_at: int) -> str:
+    """The name of what a record's byte `at` belongs to; body_at: where its body begins."""
+    if at >= body_at:
+        return "topic/properties"
+    middle = at - (body_at - RECORD_MIDDLE_BYTES)
+    if middle < 0 and at >= RECORD_HEAD_BYTES:
+        return "bornHost/storeTimestamp/storeHost"
+    fields, place = (MIDDLE_AT, middle) if middle >= 0 else (RECORD_AT, at)
+    return str([name for name, start in fields._asdict().items() if start <= place][-1])
+
+
+def magic(place: int, raw: bytes) -> Patch | None:
+    """The magic number that one flipped bit makes of these four bytes."""
+    value = int.from_bytes(raw, "big")
+    able = [each & 0xFFFFFFFF for each in (MAGIC_V1, MAGIC_V2)]
+    near = [each for each in able if (each ^ value).bit_count() == 1]
+    if len(near) != 1:
+        return None
+    now = near[0].to_bytes(4, "big")
+    return Patch(place, place + RECORD_AT.magic, "magic", raw, now, "the record's lengths")
+
+
+def own_place(place: int, raw: bytes) -> Patch | None:
+    """physicalOffset, where one flipped bit made it another one than the record's place."""
+    if (int.from_bytes(raw, "big") ^ place).bit_count() != 1:
+        return None
+    now, at = place.to_bytes(8, "big"), place + RECORD_AT.physicalOffset
+    return Patch(place, at, "physicalOffset", raw, now, "the record's place")
+
+
+def plain(place: int, raw: bytes, by: str) -> Patch | None:
+    """SysFlag without a transaction type, where that is one flipped bit."""
+    value = int.from_bytes(raw, "big")
+    if (value & SYS_TRANSACTION_MASK).bit_count() != 1:
+        return None
+    now = (value & ~SYS_TRANSACTION_MASK).to_bytes(4, "big")
+    return Patch(place, place + RECORD_AT.sysFlag, "sysFlag", raw, now, by)
+
+
+def told_fields(told: Told, record: bytes, topic_at: int, topic: bytes) -> list[Patch]:
+    """queueId, queueOffset and topic as a queue tells them, those that differ.
+
+    None of them where the queue's topic is not of the same length: then it is another record.
+    """
+    wanted = topic if told.topic is None else told.topic.encode()
+    if len(wanted) != len(topic):
+        return []
+    fields = [("topic", topic_at, wanted)]
+    if told.queue_id is not None:
+        raw = told.queue_id.to_bytes(4, "big", signed=True)
+        fields.append(("queueId", RECORD_AT.queueId, raw))
+    if told.queue_offset is not None:
+        raw = told.queue_offset.to_bytes(8, "big", signed=True)
+        fields.append(("queueOffset", RECORD_AT.queueOffset, raw))
+    return [
+        Patch(told.place, told.place + at, name, was, now, told.by)
+        for name, at, now in fields
+        if (was := record[at : at + len(now)]) != now
+    ]

@@ -1,0 +1,76 @@
+"""`repair --restore`: what witnesses tell is put back, bit by bit; what they do not is left."""
+
+from dataclasses import replace
+from unittest import mock
+
+import pyspark.sql
+import pytest
+
+from reput.jobs.engine.repair_summary import RepairSummary
+from reput.jobs.repair import repair
+from tests.damaged import Damaged, damaged, messages
+from tests.in_process import OUTPUT, STORE, Session, as_text, functions, storage_of
+from tests.memory_storage import MemoryStorage
+
+
+def restored(log: Damaged, restore: bool = True) -> tuple[RepairSummary, MemoryStorage]:
+    storage = storage_of(log.log)
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        summary = repair(Session(), STORE, OUTPUT, rocketmq=log.version, storage=storage,  # type: ignore[arg-type]
+                         settings=as_text(log.settings), restore=restore)  # fmt: skip
+    return summary, storage
+
+
+def log_of(crc: bool = False) -> Damaged:
+    made = [replace(m, born_timestamp=m.store_timestamp - 3) for m in messages(60, 2)]
+    return damaged([replace(m, crc_property=crc) for m in made], 1 << 16)
+
+
+TOPIC_AT = 88 + len(b"body 030") + 1
+CASES: dict[str, tuple[bool, int, int, str]] = {
+    "magic": (False, 5, 3, "magic"),
+    "its place": (False, 34, 3, "physicalOffset"),
+    "queueOffset": (False, 24, 6, "queueOffset"),
+    "queueId": (False, 13, 2, "queueId"),
+    "topic": (False, TOPIC_AT, 7, "topic"),
+    "transaction type": (False, 39, 2, "sysFlag"),
+    "any field, by its checksum": (True, 74, 5, "reconsumeTimes"),
+    "a property, by its checksum": (True, TOPIC_AT + 5, 0, "topic/properties"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_field_that_witnesses_tell_is_put_back(case: str) -> None:
+    crc, byte, bit, name = CASES[case]
+    log = log_of(crc)
+    whole = {start: bytes(raw) for start, raw in log.segments.items()}
+    log.flip(30, byte, bit)
+    summary, storage = restored(log)
+    (told,) = summary.restored
+    assert told["record"] == log.places[30]
+    assert told["field"] == name
+    assert told["bits"] == [f"byte {byte}, bit {bit}"]
+    assert told["by"]
+    assert f"byte {byte}, bit {bit}; by " in summary.text()
+    assert storage.files[f"{OUTPUT}/commitlog/{0:020d}"] == whole[0]
+    assert summary.fillers == 0
+
+
+@pytest.mark.parametrize("case", ["magic", "queueId"])
+def test_without_the_option_nothing_is_put_back(case: str) -> None:
+    crc, byte, bit, _ = CASES[case]
+    log = log_of(crc)
+    log.flip(30, byte, bit)
+    summary, _ = restored(log, restore=False)
+    assert summary.restored == []
+    assert summary.fillers == 1
+
+
+def test_what_witnesses_do_not_tell_is_left_and_named() -> None:
+    log = log_of(crc=True)
+    for byte, bit in ((74, 5), (75, 1)):  # two bits: no checksum finds them
+        log.flip(30, byte, bit)
+    summary, _ = restored(log)
+    assert summary.restored == []
+    (found,) = summary.damage["ranges"]
+    assert found["physical_offset"] == log.places[30]

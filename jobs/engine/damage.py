@@ -474,7 +474,7 @@ def harms(told: dict[str, Any]) -> bool:
     """
     if told["kind"] == Kind.CONTENT:
         return told["field"] in {REASONS[fault][0] for fault in CRC_FAULTS}
-    return bool(told["field"] != REASONS[Fault.STRAY][0])
+    return told["field"] not in {REASONS[each][0] for each in (Fault.STRAY, Fault.KEPT_OUT)}
 
 
 def range_text(told: dict[str, Any]) -> str:

@@ -40,13 +40,17 @@ def place_lost(
 def _place(
     staging: Staging, found: DamageMap, crc_property: bool
 ) -> tuple[dict[int, list[Position]], list[dict[str, Any]]]:
-    """The positions by the range that has room for them, and the gaps that are left."""
+    """The positions by the range that has room for them, and the gaps that are left.
+
+    The gap that ends first takes the first range that it may have: what is left then can still be
+    taken by those that end later.
+    """
     pieces = list(_pieces(staging, found))
     starts = np.array([start for start, _ in pieces], np.int64)
     room = [length for _, length in pieces]
     placed: dict[int, list[Position]] = {}
     over = []
-    for gap in found.gaps:
+    for gap in sorted(found.gaps, key=lambda gap: int(gap["before"])):
         low, high = np.searchsorted(starts, (gap["after"], gap["before"]))
         first, left = gap["first"], gap["count"]
         need = least_bytes(gap["topic"], crc_property)

@@ -8,6 +8,7 @@ import pytest
 
 from reput.jobs.engine.repair_summary import RepairSummary
 from reput.jobs.repair import repair
+from tests.damage.generator import KINDS, Hurt, generate, judge, queues_of
 from tests.damaged import Damaged, damaged, messages
 from tests.in_process import OUTPUT, STORE, Session, as_text, functions, storage_of
 from tests.memory_storage import MemoryStorage
@@ -74,3 +75,26 @@ def test_what_witnesses_do_not_tell_is_left_and_named() -> None:
     assert summary.restored == []
     (found,) = summary.damage["ranges"]
     assert found["physical_offset"] == log.places[30]
+
+
+def kept(hurt: Hurt, restore: bool) -> tuple[int, int]:
+    """(untouched messages that repair displaces, positions for which it found no room)."""
+    summary, storage = restored(hurt.log, restore)
+    start = f"{OUTPUT}/"
+    files = {p.removeprefix(start): r for p, r in storage.files.items() if p.startswith(start)}
+    return judge(hurt, queues_of(files), []).displaced, len(summary.not_filled)
+
+
+@pytest.mark.parametrize("restore", [False, True], ids=["filled", "restored"])
+def test_flips_everywhere_displace_nothing_in_the_copy(restore: bool) -> None:
+    """Two hundred in a log of 1,200 messages: most of its gaps overlap, and there is just room."""
+    assert kept(generate("200 flips", 0, crc=True), restore) == (0, 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("restore", [False, True], ids=["filled", "restored"])
+@pytest.mark.parametrize("crc", [False, True], ids=["bare", "crc"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_copy_displaces_nothing(kind: str, crc: bool, restore: bool) -> None:
+    for seed in range(4):
+        assert kept(generate(kind, seed, crc), restore) == (0, 0), seed

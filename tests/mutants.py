@@ -388,7 +388,7 @@ BUGS = (
     Bug("a missing position holds the next entry", "udfs/queues.py",
         'yield np.searchsorted(ends, places, side="right")',
         'yield np.searchsorted(ends, places, side="left")', ("tests/damage/test_salvage.py",)),
-    Bug("positions follow queueOffset over damage", "udfs/queues.py",
+    Bug("positions follow queueOffset over damage", "udfs/staged_runs.py",
         "            position += missing", "            position += 0",
         ("tests/damage/test_salvage.py",)),
     Bug("a gap counts only if so many records were lost", "udfs/gaps.py",

@@ -7,7 +7,7 @@ queueOffsets then, or are left out (reput.store_format.damage.openings and chain
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,8 @@ from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import SALVAGE
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
 from reput.udfs.lost import LostReader
+from reput.udfs.staged_runs import QueueFiles, Row
 
-if TYPE_CHECKING:
-    from reput.udfs.queues import QueueFiles
-
-Row = dict[str, Any]
 # What each row gets. decided: its first entries whose queueOffsets count as decided_from, ...;
 # is_outvoted: it is one piece of a run, which neighbours outvote; is_left_out: without a place;
 # is_alone: no neighbour speaks for it, but none can speak against it either.
@@ -41,7 +38,7 @@ _ENTRIES_A_BREAK = 32  # of those, so many for each further place where the queu
 _MOST_OUTVOTED = 10_000  # of a queue, so that no log makes more rows than it has gaps worth naming
 
 
-def believed(files: "QueueFiles", rows: Iterator[Row], lost: LostReader) -> Iterator[Row]:
+def believed(files: QueueFiles, rows: Iterator[Row], lost: LostReader) -> Iterator[Row]:
     """A queue's runs, in the log's order, cut where an entry is outvoted."""
     if files.firsts != SALVAGE:
         for row in rows:
@@ -56,7 +53,7 @@ def believed(files: "QueueFiles", rows: Iterator[Row], lost: LostReader) -> Iter
     yield from chain.rest()
 
 
-def _opened(files: "QueueFiles", rows: Iterator[Row]) -> Iterator[Row]:
+def _opened(files: QueueFiles, rows: Iterator[Row]) -> Iterator[Row]:
     """A queue's runs, with corrected queueOffsets for its first entries (damage/openings)."""
     head: list[Row] = []
     offsets: list[int] = []
@@ -110,7 +107,7 @@ class _Chain:
     decided must not depend on how the log was cut.
     """
 
-    def __init__(self, files: "QueueFiles", lost: LostReader) -> None:
+    def __init__(self, files: QueueFiles, lost: LostReader) -> None:
         self._files, self._lost = files, lost
         self._before: Piece | None = None
         self._pieces: deque[Piece] = deque()

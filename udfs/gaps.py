@@ -17,8 +17,8 @@ from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.udfs.believed import believed
 from reput.udfs.lost import Lost, LostReader
 from reput.udfs.old_queue import OldQueue, OldQueues, unlike
-from reput.udfs.queues import GAP_COUNT, QUEUE_KEY, QueueFiles, Row, key_of
 from reput.udfs.schemas import in_batches, rows_of, schema
+from reput.udfs.staged_runs import GAP_COUNT, QUEUE_KEY, QueueFiles, Row, key_of
 from reput.udfs.staging import LineFile
 
 _MOST_IN_A_HOLE = 2

@@ -1,14 +1,13 @@
-"""Builds ConsumeQueue files from runs in three stages.
+"""Builds ConsumeQueue files from runs in two stages.
 
-`ListRuns` lists the runs of the scanned splits. `NumberRuns` gives each run its positions; one task
-gets all runs of a queue, in the log's order. `BuildQueueFiles` writes the files; one task gets all
-runs that reach into a file, in the log's order.
+`NumberRuns` gives each run its positions; one task gets all runs of a queue, in the log's order.
+`BuildQueueFiles` writes the files; one task gets all runs that reach into a file, in the log's
+order.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,142 +15,28 @@ import pyarrow as pa
 from reput.store_format.damage.openings import can_be_first
 from reput.store_format.derive.queue_runs import (
     NO_POSITION,
-    REPEATED,
     Beginning,
-    PositionRules,
     begin,
-    number_run,
 )
-from reput.store_format.derived.consume_queue import entry_bytes, pre_blank, segment_bytes
+from reput.store_format.derived.consume_queue import entry_bytes, pre_blank
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import REFUSE, DamageFound
-from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
 from reput.store_format.storage.protocol import Writer
 from reput.udfs.believed import believed
 from reput.udfs.lost import NOTHING_LOST, Lost, LostReader
-from reput.udfs.schemas import BUILT, PLACED, RUN, ids_of, in_batches, rows_of
-from reput.udfs.staging import ENTRIES, RUNS, Staging, attempt_name, queue_file_name, read_range
+from reput.udfs.schemas import BUILT, PLACED, in_batches, rows_of
+from reput.udfs.staged_runs import (
+    NO_GAPS,
+    QUEUE_KEY,
+    SEGMENT_KEY,
+    QueueFiles,
+    Row,
+    key_of,
+)
+from reput.udfs.staging import Staging, attempt_name, queue_file_name
 
-Row = dict[str, Any]
-
-_NO_ENTRIES = np.empty(0, np.uint8)
-_NO_OFFSETS = np.empty(0, np.int64)
 _ENTRIES_A_WRITE = 1 << 16
-
-# Before the run's entry number `index`, `count` positions are lost.
-GAP_COUNT = np.dtype([("index", "<i8"), ("count", "<i8")])
-_NO_GAPS = np.empty(0, GAP_COUNT)
-
-QUEUE_KEY = ("topic", "queue_id", "batch")
-LOG_ORDER = ("split", "part")
-SEGMENT_KEY = (*QUEUE_KEY, "segment")
-
-
-@dataclass(frozen=True)
-class ListRuns:
-    """Yields the RUN rows of the splits whose numbers arrive in `id`; runs: their
-    names in staging.
-    """
-
-    staging: Staging
-    runs: dict[int, str]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for split in ids_of(batches):
-            if split in self.runs:
-                raw = self.staging.storage.read_bytes(self.staging.path(self.runs[split] + RUNS))
-                with pa.ipc.open_stream(raw) as stream:
-                    for rows in stream:
-                        yield rows.replace_schema_metadata(None)
-
-
-class Numbered(NamedTuple):
-    """Where the entries of a run go in its queue.
-
-    copies: int64, how often each entry is written: 0 if it is left out, more than 1 if positions
-    before it are lost; after: the queue's next position behind the run; skipped: how many entries
-    are left out for their queueOffsets; skips_at_end: whether one of these is behind the last entry
-    that is written.
-    """
-
-    copies: np.ndarray
-    after: int
-    skipped: int
-    skips_at_end: bool
-
-
-@dataclass(frozen=True)
-class QueueFiles:
-    """What the queue stages need: staging, the splits' run names, and the rules."""
-
-    staging: Staging
-    runs: dict[int, str]
-    rules: PositionRules
-    queue_file_bytes: int  # mappedFileSizeConsumeQueue
-    batch_file_bytes: int  # mapperFileSizeBatchConsumeQueue
-    firsts: str = REFUSE  # what to do where a queue's first queueOffset is impossible
-    strays: frozenset[int] = frozenset()  # records at these offsets are in no queue (damage)
-
-    def entries_a_file(self, batch: bool) -> int:
-        return self.file_bytes(batch) // entry_bytes(batch)
-
-    def file_bytes(self, batch: bool) -> int:
-        return segment_bytes(self.batch_file_bytes if batch else self.queue_file_bytes, batch)
-
-    def offsets(self, row: Row) -> np.ndarray:
-        """The queueOffsets of a run; empty where they go on by one from the first."""
-        decided = row.get("decided", 0)
-        if row["offsets_at"] < 0 and not decided:
-            return _NO_OFFSETS
-        if row["offsets_at"] < 0:
-            offsets = np.uint64(row["first"] % (1 << 64)) + np.arange(row["count"], dtype=np.uint64)
-            offsets = offsets.view(np.int64)
-        else:
-            name = self.runs[row["split"]] + ENTRIES
-            raw = read_range(self.staging, name, row["offsets_at"], 8 * row["count"])
-            offsets = raw.view(np.int64)
-        if decided:
-            offsets[:decided] = row["decided_from"] + np.arange(decided)
-        return offsets
-
-    def number(self, row: Row, position: int, gaps: np.ndarray) -> "Numbered":
-        """Number a run that starts at `position`; gaps: GAP_COUNT rows (none for batch queues)."""
-        count = row["count"]
-        if row["batch"]:  # a batch queue has an entry for each batch, whatever its queueOffset
-            return Numbered(np.ones(count, np.int64), position + count, 0, False)
-        offsets = self.offsets(row)
-        entries = self.entries(row, 0, count) if len(offsets) else _NO_ENTRIES
-        positions = np.empty(count, np.int64)
-        at = 0
-        for index, missing in [*gaps.tolist(), (count, 0)]:
-            position = number_run(
-                entries[at * QUEUE_ENTRY_BYTES : index * QUEUE_ENTRY_BYTES], offsets[at:index],
-                row["first"] + at, index - at, position, self.rules, positions[at:index],
-            )  # fmt: skip
-            position += missing
-            at = index
-        copies = (positions > REPEATED).astype(np.int64)
-        placed = np.flatnonzero(copies)
-        after = positions[placed[-1] + 1 :] if len(placed) else positions
-        copies[gaps["index"]] += gaps["count"]
-        skipped = positions == NO_POSITION
-        return Numbered(copies, position, int(skipped.sum()), bool((after == NO_POSITION).any()))
-
-    def gaps(self, row: Row) -> np.ndarray:
-        """The GAP_COUNT rows of a PLACED row."""
-        size = GAP_COUNT.itemsize
-        if not row["gaps"]:
-            return _NO_GAPS
-        raw = read_range(self.staging, row["gaps_name"], row["gaps_at"], row["gaps"] * size)
-        return raw.view(GAP_COUNT)
-
-    def entries(self, row: Row, start: int, stop: int) -> np.ndarray:
-        """Entries [start, stop) of a run, as on disk."""
-        size = entry_bytes(row["batch"])
-        name = self.runs[row["split"]] + ENTRIES
-        at = row["entries_at"] + start * size
-        return read_range(self.staging, name, at, (stop - start) * size)
 
 
 @dataclass(frozen=True)
@@ -185,7 +70,7 @@ class NumberRuns:
         for row in believed(self.files, rows, lost):
             if row["is_left_out"]:
                 continue
-            gaps = gaps_before(row) if gaps_before else _NO_GAPS
+            gaps = gaps_before(row) if gaps_before else NO_GAPS
             if beginning is None or beginning.empty:
                 beginning = self._begin(row, beginning)
                 start = position = beginning.position
@@ -328,14 +213,3 @@ def _with_copies(times: np.ndarray) -> Iterator[np.ndarray]:
     for at in range(0, int(ends[-1]), _ENTRIES_A_WRITE):
         places = np.arange(at, min(at + _ENTRIES_A_WRITE, int(ends[-1])))
         yield np.searchsorted(ends, places, side="right")
-
-
-def key_of(names: tuple[str, ...]) -> Any:
-    def key(row: Row) -> tuple[Any, ...]:
-        return tuple(row[name] for name in names)
-
-    return key
-
-
-__all__ = ["LOG_ORDER", "QUEUE_KEY", "RUN", "SEGMENT_KEY", "BuildQueueFiles", "ListRuns",
-           "NumberRuns", "QueueFiles"]  # fmt: skip

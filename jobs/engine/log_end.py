@@ -20,7 +20,7 @@ from reput.store_format.log.segments import Finding
 from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.compare import PAST_END
-from reput.udfs.queues import QUEUE_KEY
+from reput.udfs.staged_runs import QUEUE_KEY
 from reput.udfs.torn import NEWEST, TORN, FindNewest, FindTorn
 
 if TYPE_CHECKING:

@@ -26,17 +26,10 @@ from reput.udfs.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from reput.udfs.kept_out import KEPT_OUT, FindKeptOut
 from reput.udfs.lost import NOTHING_LOST
 from reput.udfs.old_queue import OldQueues
-from reput.udfs.queues import (
-    LOG_ORDER,
-    QUEUE_KEY,
-    SEGMENT_KEY,
-    BuildQueueFiles,
-    ListRuns,
-    NumberRuns,
-    QueueFiles,
-)
+from reput.udfs.queues import BuildQueueFiles, NumberRuns
 from reput.udfs.scan import ScanSplits
 from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED
+from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, QueueFiles
 from reput.udfs.staging import Staging
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.link import Linked
-from reput.udfs.queues import QUEUE_KEY
+from reput.udfs.staged_runs import QUEUE_KEY
 from reput.udfs.survey import SURVEYED, SurveySplits
 
 if TYPE_CHECKING:

@@ -35,11 +35,11 @@ class Fault(IntEnum):
     STRAY = 19  # a record that has no place in the queue that it names (damage/chain)
     TEXT = 20  # a record's end is overwritten: its properties are no text, and damage follows
     KEPT_OUT = 21  # its transaction type keeps a record out of a queue that misses it
-    # what the records around contradict (log/neighbours)
+    # what the records around and another witness contradict (damage/neighbours)
     TIME = 22
     HOST = 23
     UNSEALED = 24
-    # what the store's own ConsumeQueue contradicts (udfs/old_queue)
+    # what the store's own ConsumeQueue contradicts where the log is suspect (udfs/old_queue)
     TAG = 25
     ELSEWHERE = 26
 

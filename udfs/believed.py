@@ -28,11 +28,13 @@ from reput.udfs.staged_runs import QueueFiles, Row
 
 # What each row gets. decided: its first entries whose queueOffsets count as decided_from, ...;
 # is_outvoted: it is one piece of a run, which neighbours outvote; is_left_out: without a place;
-# is_alone: no neighbour speaks for it, but none can speak against it either.
+# is_alone: no neighbour speaks for it, but none can speak against it either; may_be_own: it is so
+# because what stood before it in its queue may have been lost.
 AS_IT_IS = {
     "decided": 0, "decided_from": 0, "is_outvoted": False, "is_left_out": False, "is_alone": False,
+    "may_be_own": False,
 }  # fmt: skip
-_LMQ = "%LMQ%"  # a message may go into such a queue twice, with one queueOffset
+LMQ = "%LMQ%"  # a message may go into such a queue twice, with one queueOffset
 _LOOKED_ROUND = 128  # entries before and behind an outvoted one
 _ENTRIES_A_BREAK = 32  # of those, so many for each further place where the queue does not go on
 _MOST_OUTVOTED = 10_000  # of a queue, so that no log makes more rows than it has gaps worth naming
@@ -46,7 +48,7 @@ def believed(files: QueueFiles, rows: Iterator[Row], lost: LostReader) -> Iterat
         return
     chain = _Chain(files, lost)
     for row in _opened(files, rows):
-        if row["batch"] or row["topic"].startswith(_LMQ):
+        if row["batch"] or row["topic"].startswith(LMQ):
             yield row
         else:
             yield from chain.take(row)
@@ -80,8 +82,14 @@ def _opened(files: QueueFiles, rows: Iterator[Row]) -> Iterator[Row]:
         yield {**row, **AS_IT_IS}
 
 
-# (entry, count, what counts; None where they are alone)
-_Wrong = tuple[int, int, Outvoted | None]
+# (entry, count, what counts)
+_Wrong = tuple[int, int, "Outvoted | Alone"]
+
+
+class Alone(NamedTuple):
+    """A piece of a queue that goes on from nothing."""
+
+    may_be_own: bool
 
 
 class _Held:
@@ -161,8 +169,9 @@ class _Chain:
                 part.held.waiting -= 1
         if not wrong:
             if self._is_alone(piece):
+                alone = Alone(self._before is None and self._may_have_begun(piece))
                 for part in piece.where:
-                    part.held.wrong.append((part.at, part.entries, None))
+                    part.held.wrong.append((part.at, part.entries, alone))
             if self._before is not None and not self._goes_on(self._before, piece):
                 self._breaks.append(self._entries)
             self._before = piece
@@ -183,12 +192,16 @@ class _Chain:
         if self._before is None:
             return None
         wrong = judge(self._before, piece, list(islice(self._pieces, LOOKED_AHEAD)), self._room)
-        if wrong is None or not self._is_orderly(piece):
+        if wrong is None:
+            return None
+        # where the next ones do not go on without it either, several faults stand side by side
+        is_single = goes_on(self._before, self._pieces[0], self._room, piece.entries)
+        if not self._is_orderly(piece, 2 if is_single else 1):
             return None
         self._left -= 1
         return wrong
 
-    def _is_orderly(self, piece: Piece) -> bool:
+    def _is_orderly(self, piece: Piece, breaks_of_its_own: int = 2) -> bool:
         """Whether the queue goes on nearly everywhere around a piece.
 
         Where it does not, as of a producer or a test that makes up its queueOffsets, its order is
@@ -204,7 +217,7 @@ class _Chain:
             seen += following.entries
             before = following
         seen = min(seen, _LOOKED_ROUND) + min(self._entries, _LOOKED_ROUND)
-        return breaks <= 2 + seen // _ENTRIES_A_BREAK
+        return breaks <= breaks_of_its_own + seen // _ENTRIES_A_BREAK
 
     def _goes_on(self, before: Piece, after: Piece) -> bool:
         return goes_on(before, after, self._room)
@@ -216,8 +229,16 @@ class _Chain:
         if self._pieces and self._goes_on(piece, self._pieces[0]):
             return False
         if self._before:
-            return not self._goes_on(self._before, piece)
+            return not self._goes_on(self._before, piece) and self._is_orderly(piece)
         return piece.first != 0 or (piece.entries == 1 and not self._pieces)
+
+    def _may_have_begun(self, piece: Piece) -> bool:
+        """Whether all that a queue lacks before its first piece may have been lost."""
+        if not self._lost.any or not self._lost.from_start:
+            return piece.first == 0 or self._lost.any
+        place = np.array([self._place(piece.where[0], 0)])
+        lost = int(self._lost.between(np.array([-1]), place)[0])
+        return 0 <= piece.first <= lost // RECORD_FIXED_BYTES
 
     def _place(self, part: _Part, number: int) -> int:
         """Where the record of a part's entry stands."""
@@ -238,8 +259,8 @@ class _Chain:
                 yield _part(row, offsets, at, start)
             part = _part(row, offsets, start, start + count)
             at = start + count
-            if outvoted is None:
-                yield {**part, "is_alone": True}
+            if isinstance(outvoted, Alone):
+                yield {**part, "is_alone": True, "may_be_own": outvoted.may_be_own}
             elif outvoted.first is None:
                 yield {**part, "is_outvoted": True, "is_left_out": True}
             else:
@@ -304,7 +325,7 @@ def _part(row: Row, offsets: np.ndarray, start: int, stop: int) -> Row:
     return {
         **row, "entries_at": row["entries_at"] + start * QUEUE_ENTRY_BYTES, "count": stop - start,
         "offsets_at": at if at < 0 else at + 8 * start,
-        "first": int(mine[0]) if len(mine) else row["first"] + start,
+        "first": row["first"] + start if at < 0 or start == 0 else int(mine[0]),
         "greatest": int(mine.max()) if len(mine) else row["first"] + stop - 1,
         "decided": decided, "decided_from": row["decided_from"] + start,
     }  # fmt: skip

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.layouts import RECORD_FIXED_BYTES
-from reput.udfs.believed import believed
+from reput.udfs.believed import LMQ, believed
 from reput.udfs.lost import Lost, LostReader
 from reput.udfs.old_queue import OldQueue, OldQueues, unlike
 from reput.udfs.schemas import in_batches, rows_of, schema
@@ -23,6 +23,7 @@ from reput.udfs.staging import LineFile
 
 _MOST_IN_A_HOLE = 2
 _CLAIMS_A_GAP = 1000
+_MOST_UNLIKE, _ENTRIES_AN_UNLIKE = 2, 8  # in a run: two, and one more for each eight entries
 _CREDIBLE = 1 << 62  # a queueOffset beyond it, or below 0, says nothing of what is lost
 
 # One row for each gap: positions [first, first + count) of a queue, lost between two records.
@@ -34,13 +35,15 @@ GAP = schema(
     count=pa.int64(),
     after=pa.int64(),  # the physical offset of the queue's record before, -1: none
     before=pa.int64(),  # and of the one after
-    # IS_GAP: a gap. HOLE: a gap too, but the log lost too few bytes there for so many messages.
+    # IS_GAP: a gap. HOLE: a gap too, but the log lost too few bytes there for so many messages;
+    # value: how many entries the queue has for each place where it does not go on for no reason.
     # The other rows are no gaps:
     # OPENING: the queue's first `count` records, from physical offset `before` on, have wrong
     # queueOffsets, of which `value` is the first. They count as first, first + 1, ...
     # (damage/openings). MOVED: the same, of records further on in the queue (damage/chain).
     # STRAY: the record at `before`, of `count` bytes, fits nowhere in the queue that it names.
-    # ALONE: it would fit, but no neighbouring record of the queue confirms it.
+    # ALONE: it would fit, but no neighbouring record of the queue confirms it; `first` is 1 where
+    # that may be because what the queue had before it was lost.
     # The store's own ConsumeQueue says something else (udfs/old_queue): TAGGED: of the tag of the
     # record at `before`; OTHER: that another record stands at the position which it takes. CLAIM:
     # that the record at `before`, of `count` bytes, has position `first` in this queue.
@@ -207,6 +210,8 @@ class FindGaps:
         for _, runs in groupby(rows, key_of(QUEUE_KEY)):
             queue = QueueGaps(self.files, lost)
             decided: Row | None = None
+            holes: list[Row] = []
+            entries = breaks = 0
             old: OldQueue | None = None
             for row in believed(self.files, runs, lost):
                 told = {
@@ -216,7 +221,8 @@ class FindGaps:
                     "lines": "",
                 }
                 if self.old and old is None and not row["batch"]:
-                    old = self.old.of(row["topic"], row["queue_id"])
+                    is_lmq = row["topic"].startswith(LMQ)  # its messages are another queue's too
+                    old = None if is_lmq else self.old.of(row["topic"], row["queue_id"])
                 if old and old.any:
                     yield from self._contradicted(row, told, old)
                 if row["is_left_out"]:
@@ -237,30 +243,45 @@ class FindGaps:
                 elif decided:
                     yield decided
                     decided = None
+                entries += row["count"]
+                breaks += row["is_alone"] or row["is_outvoted"] or row["decided"] > 0
                 gaps = queue.of(row)
                 for what, found in (
                     (IS_GAP, (gaps.counts, gaps.first, gaps.after, gaps.before)),
                     (HOLE, gaps.holes),
                 ):
                     for count, first, after, before in zip(*found, strict=True):
-                        yield {
+                        gap = {
                             **told, "first": int(first), "count": int(count["count"]),
                             "after": int(after), "before": int(before), "what": what, "value": 0,
                         }  # fmt: skip
+                        breaks += what == HOLE
+                        if what == HOLE and len(holes) < self.most:
+                            holes.append(gap)
+                        else:
+                            yield gap
                         if old and old.any:
                             yield from _claims(old, int(first), int(count["count"]), told)
                 if row["is_alone"]:
-                    yield from self._records(row, told, ALONE)
+                    for record in self._records(row, told, ALONE):
+                        yield {**record, "first": int(row["may_be_own"])}
             if decided:
                 yield decided
+            for hole in holes:
+                yield {**hole, "value": entries // breaks}
 
     def _contradicted(self, row: Row, told: Row, old: OldQueue) -> Iterator[Row]:
-        """A row for each entry of a run that the old queue contradicts, and for what it claims."""
+        """A row for each entry of a run that the old queue contradicts. A queue that contradicts
+        many was not written from this log, or by other rules: it is no witness.
+        """
         mine = decode_entries(self.files.entries(row, 0, row["count"]))
         offsets = self.files.offsets(row)
         if not len(offsets):
             offsets = row["first"] + np.arange(row["count"], dtype=np.int64)
-        for number, said in zip(*unlike(old, offsets, mine), strict=True):
+        numbers, said_of = unlike(old, offsets, mine)
+        if len(numbers) > _MOST_UNLIKE + len(mine) // _ENTRIES_AN_UNLIKE:
+            return
+        for number, said in zip(numbers, said_of, strict=True):
             entry, offset = mine[number], int(offsets[number])
             same = said["physicalOffset"] == entry["physicalOffset"]
             yield {
@@ -268,8 +289,6 @@ class FindGaps:
                 "before": int(entry["physicalOffset"]), "what": TAGGED if same else OTHER,
                 "value": int(said["tagsCode"]),
             }  # fmt: skip
-            if not same:
-                yield from _claims(old, offset, 1, told)
 
     def _records(self, row: Row, told: Row, what: str) -> Iterator[Row]:
         """A row for each record of a run."""

@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from reput.jobs.engine.link import Linked, Scanned, SegmentWalk
-from reput.jobs.engine.other_queues import explained_by_queues, known_elsewhere
+from reput.jobs.engine.other_queues import ENTRIES_A_BREAK, explained_by_queues, known_elsewhere
 from reput.store_format.damage.ranges import Damage, Kind
 from reput.store_format.damage.restore import Told
 from reput.store_format.damage.tolerant import MOST_RANGES
@@ -42,6 +42,7 @@ RANGES_LISTED = 1000  # the report names so many, and sums up the rest by cause
 RANGES_SHOWN = 20
 GAPS_LISTED = 1000  # likewise
 OPENINGS_LISTED = 100
+_BROKEN = (STRAY, HOLE, MOVED)  # what makes a log without ranges suspect
 _MISSED_ASKED = 1000  # messages missing where nothing is lost: so many are looked for
 MISSING_SHOWN = 20  # gaps named at each range that they may belong to
 
@@ -293,9 +294,12 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
     """Fill in the lost positions of queues, and the findings of queueOffsets that cannot be.
 
     A record that has no place in the queue that it names counts as lost: its bytes may be those of
-    a message that another queue misses. So the gaps are asked for again then.
+    a message that another queue misses. So the gaps are asked for again then. The store's own queue
+    files are asked only of a log that is suspect without them.
     """
     rows = job.find_gaps(found.linked, listed, lines)
+    if job.plan.has_queues and (found.count or any(row["what"] in _BROKEN for row in rows)):
+        rows = job.find_gaps(found.linked, listed, lines, ask_queues=True)
     explained = explained_by_queues(rows)
     strays = [row for row in rows if row["what"] == STRAY] + [row for row, _ in explained]
     found.told += [
@@ -314,7 +318,7 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
         *_kept_out(job, found, rows),
     ]
     for row in rows:
-        if row["what"] == TAGGED:
+        if row["what"] == TAGGED and found.count:
             place, size = row["before"], row["count"]
             damage = Damage(place, place + size, Kind.CONTENT, Fault.TAG, size, None, "record")
             add_range(found, damage)
@@ -347,10 +351,13 @@ def _one_record(place: int, size: int, fault: Fault, value: int) -> Damage:
 
 
 def _kept_out(job: "Pipeline", found: DamageMap, rows: list[dict[str, Any]]) -> list[Damage]:
-    """The records whose transaction type keeps them out of a queue that misses just them."""
+    """The records whose transaction type keeps them out of a queue that misses just them.
+
+    In a log without other damage only a long queue that goes on everywhere else is believed.
+    """
     missed = tuple(
         Missed(row["topic"], row["queue_id"], offset, row["after"], row["before"])
-        for row in rows if row["what"] == HOLE
+        for row in rows if row["what"] == HOLE and (found.count or row["value"] >= ENTRIES_A_BREAK)
         for offset in range(row["first"], row["first"] + row["count"])
     )[:_MISSED_ASKED]  # fmt: skip
     size = found.segment_bytes

@@ -25,7 +25,7 @@ def read_log(job: Pipeline, on_damage: str, ranges: BinaryIO | None = None) -> L
     if on_damage != SALVAGE:
         linked = job.scan()
         return LogRead(linked, *judge_end(job, linked, on_damage), None)
-    job.check_witnesses()
+    job.check_property_crc()
     found = map_damage(job, gap_lines=ranges is not None)
     if not job.plan.in_use:
         add_torn(job, found, read_checkpoint(job.plan.storage, job.plan.store))

@@ -8,6 +8,7 @@ from typing import Any
 from reput.udfs.gaps import ALONE, CLAIM, HOLE, IS_GAP, OTHER
 
 Row = dict[str, Any]
+ENTRIES_A_BREAK = 32  # of a queue that goes on, for each place where it does not
 _MOST_LOST_BESIDE = 64  # messages that one queue lost where another record may be of it too
 _UNREAD = "\ufffd"  # what Java and `decode` make of bytes that are no UTF-8
 
@@ -28,7 +29,10 @@ def explained_by_queues(rows: list[Row]) -> list[tuple[Row, Row]]:
         if row["what"] == ALONE:
             for hole in holes.get(row["value"], ()):
                 beside = hole["after"] < row["before"] < hole["before"]
-                if beside and bits_between(row, hole) == 1:
+                # What may be in order in its own queue is so, unless another surely misses it.
+                sure = hole["what"] == HOLE and hole["value"] >= ENTRIES_A_BREAK
+                believed = not row["first"] or sure
+                if beside and believed and bits_between(row, hole) == 1:
                     found.append((row, hole))
                     break
     return found

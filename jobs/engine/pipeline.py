@@ -73,17 +73,14 @@ class Pipeline:
         self.rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
 
     def check_every_crc(self) -> None:
-        """As check_witnesses, and body CRCs too, whatever the settings say."""
-        self.check_witnesses()
-        self.rules = replace(self.rules, check_body_crc=True)
-
-    def check_witnesses(self) -> None:
-        """Compare each record with its `__CRC32#`, where it has one, and with its neighbours: of
-        its header and text nothing else tells.
-        """
+        """Check body CRCs and `__CRC32#` properties, whatever the settings say."""
         self.rules = replace(
-            self.rules, check_property_crc=self.plan.profile.property_crc, check_neighbours=True
+            self.rules, check_body_crc=True, check_property_crc=self.plan.profile.property_crc
         )
+
+    def check_property_crc(self) -> None:
+        """Check a `__CRC32#` where a record has one: nothing else tells of its header and text."""
+        self.rules = replace(self.rules, check_property_crc=self.plan.profile.property_crc)
 
     def scan(self) -> Linked:
         """Scan all splits, and again those whose first record turns out to be another."""
@@ -145,9 +142,14 @@ class Pipeline:
         with self.stages.past_damage(len(task.segments)):
             return collect(frame)
 
-    def find_gaps(self, linked: Linked, most: int, lines: bool) -> list[dict[str, Any]]:
-        """GAP rows, at most so many a task: lost positions of queues, and how queues begin."""
-        old = OldQueues(self.plan.storage, self.plan.store) if self.plan.has_queues else None
+    def find_gaps(
+        self, linked: Linked, most: int, lines: bool, ask_queues: bool = False
+    ) -> list[dict[str, Any]]:
+        """GAP rows, at most so many a task: lost positions of queues, and how queues begin.
+
+        ask_queues: also what the store's own queue files say.
+        """
+        old = OldQueues(self.plan.storage, self.plan.store) if ask_queues else None
         files, lost = self._queue_files(linked), linked.lost or NOTHING_LOST
         task = FindGaps(files, lost, most, lines, old)
         messages = sum(row["records"] for row in linked.accepted)

@@ -22,6 +22,7 @@ from reput.store_format.damage.evidence import (
     votes_behind,
 )
 from reput.store_format.damage.followed import NEVER, Followed
+from reput.store_format.damage.neighbours import Neighbours
 from reput.store_format.damage.ranges import KINDS, RANGE, Damage, Kind, Ranges, as_row
 from reput.store_format.damage.record_ends import lost_its_end
 from reput.store_format.damage.resync import NOT_FOUND, Prover
@@ -86,6 +87,7 @@ class TolerantScan:
         self.walk = Walk(
             read, end, rules.records, rules.checks, buffers.window, buffers.rows, self._doubt
         )
+        self._neighbours = Neighbours(rules.records)
         self.live_end = start  # where the last live record ends
         self._lost = 0  # bytes before it that are no live records
         self.ranges = 0
@@ -132,7 +134,8 @@ class TolerantScan:
     def _sound(self, at: int) -> Generator[Any, None, tuple[int, Fault]]:
         """Walk and dispatch as long as records are whole; returns (where that ends, the fault)."""
         for step in self.walk.marked(at, self.segment_end):
-            rows, wrong, at, fault = step.rows, step.wrong, step.next, step.fault
+            rows, at, fault = step.rows, step.next, step.fault
+            wrong = self._doubted(step.window, rows, step.wrong)
             if wrong is not None and wrong[-1] and not self.prover.ends_well(at):
                 at, fault = int(rows["physicalOffset"][-1]), Fault(int(wrong[-1]))
                 rows, wrong = rows[:-1], wrong[:-1]
@@ -146,6 +149,13 @@ class TolerantScan:
             if fault != Fault.NONE:
                 return at, fault
         return at, Fault.NONE if at < self.segment_end else Fault.SHORT_TAIL
+
+    def _doubted(self, window: Bytes, rows: Rows, wrong: Marks | None) -> Marks | None:
+        """Each row's fault by its CRCs, or else by two other witnesses."""
+        doubted = self._neighbours.unlike(window, rows)
+        if doubted is None or wrong is None:
+            return wrong if doubted is None else doubted
+        return np.where(wrong, wrong, doubted)
 
     def _doubt(self, at: int) -> Fault:
         """The fault for which a record that reaches past the window is not worth reading, or NONE.
@@ -211,7 +221,8 @@ class TolerantScan:
                 self._stride_faults, self._stride_values,
             )  # fmt: skip
             stops = count < len(rows)
-            wrong = self.walk.marks(window, rows[:count]) if count else None
+            marks = self.walk.marks(window, rows[:count]) if count else None
+            wrong = self._doubted(window, rows[:count], marks)
             count = max(count - _ASKED_FOR_THEIR_END, 0)
             wrong = wrong[:count] if wrong is not None else None
             taken, at = yield from self._take(at, window, rows[:count], wrong)

@@ -32,6 +32,7 @@ _FRAME = Heard(("the record's own lengths and magic number",), (), Sureness.CERT
 _ITS_QUEUE = "the queueOffsets before and behind it in the queue that it names"
 _QUEUE_MISSES = "a queue misses just this queueOffset there"
 _AROUND = "the records before and behind it"
+_BESIDE = "damage right beside it"
 
 
 def _of(sureness: Sureness, *witnesses: str) -> Heard:
@@ -47,13 +48,16 @@ _BY_FAULT = {
     Fault.TEXT: _of(Sureness.LIKELY, "damage right behind it", "text has no such bytes"),
     Fault.STRAY: _of(Sureness.LIKELY, _ITS_QUEUE, _QUEUE_MISSES),
     Fault.KEPT_OUT: _of(Sureness.LIKELY, _QUEUE_MISSES, "its topic, queueId and queueOffset"),
-    Fault.TIME: _of(Sureness.LIKELY, f"storeTimestamp of {_AROUND}", "one flipped bit"),
-    Fault.HOST: _of(Sureness.LIKELY, f"storeHost of {_AROUND}"),
-    Fault.UNSEALED: _of(Sureness.LIKELY, f"__CRC32# of {_AROUND}"),
+    Fault.TIME: _of(
+        Sureness.LIKELY, f"storeTimestamp of {_AROUND}", f"its own bornTimestamp, or {_BESIDE}"
+    ),
+    Fault.HOST: _of(Sureness.LIKELY, f"storeHost of {_AROUND}", f"its own time, or {_BESIDE}"),
+    Fault.UNSEALED: _of(
+        Sureness.LIKELY, f"__CRC32# of {_AROUND}", f"what is left of its own, or {_BESIDE}"
+    ),
     Fault.TAG: _of(Sureness.EVEN, "tagsCode of its ConsumeQueue entry"),
     Fault.ELSEWHERE: _of(
-        Sureness.LIKELY, "a ConsumeQueue entry with its place and size",
-        "the ConsumeQueue of the queue that it names",
+        Sureness.LIKELY, _QUEUE_MISSES, "that queue's ConsumeQueue entry with its place and size"
     ),
 }  # fmt: skip
 

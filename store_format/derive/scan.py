@@ -55,7 +55,6 @@ class ScanRules:
     batch_topics: tuple[str, ...]
     check_body_crc: bool
     check_property_crc: bool = False  # also check `__CRC32#` in records that have one
-    check_neighbours: bool = False  # also fields that no CRC covers with the records around
     not_before: int | None = None  # leave out of the runs what was stored before this time
 
     @property
@@ -67,7 +66,6 @@ class ScanRules:
             property=self.check_property_crc,
             split_properties=self.dispatch.split_properties,
             seal=sealed,
-            neighbours=self.check_neighbours,
         )
 
 

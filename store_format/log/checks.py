@@ -1,4 +1,4 @@
-"""What a reader of a log compares."""
+"""Which CRCs a reader of a log compares."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,6 @@ class Checks(NamedTuple):
     # The row of a record longer than a window gets, as its bodyCRC, the CRC of all but its last 20
     # bytes. A caller who compares each `__CRC32#` by himself (property_crc) needs it.
     seal: bool = False
-    neighbours: bool = False  # fields that no CRC covers with those of the records around
 
 
 NO_CHECKS = Checks()

@@ -19,7 +19,6 @@ from reput.store_format.faults import Fault
 from reput.store_format.layouts import CRC_PROPERTY_BYTES, RECORD_FIXED_BYTES, RECORD_HEAD_BYTES
 from reput.store_format.log.checks import NO_CHECKS as NO_CHECKS
 from reput.store_format.log.checks import Checks as Checks
-from reput.store_format.log.neighbours import Neighbours
 from reput.store_format.log.oversize import Read as Read
 from reput.store_format.log.oversize import crc_of, read_oversize
 from reput.store_format.log.properties import CRC_PROPERTY_NAME, NAMES
@@ -85,7 +84,6 @@ class Walk:
         self._buffer = buffer
         self._rows = np.zeros(most_rows(len(buffer)), RECORD_ROW) if rows is None else rows
         self._places = np.empty((len(NAMES), 2), np.int64) if checks.property else None
-        self._neighbours = Neighbours(rules) if checks.neighbours else None
         self._window = buffer[:0]
         self._window_at = 0
 
@@ -174,12 +172,12 @@ class Walk:
         return Fault.PROPERTY_CRC if bad_seal else Fault.NONE
 
     def marks(self, window: Bytes, rows: Rows) -> Marks | None:
-        """Each row's fault by its CRCs or by its neighbours; None where there is none."""
-        wrong = self._neighbours.unlike(window, rows) if self._neighbours else None
+        """Each row's fault in what a CRC covers; None where there is none."""
+        wrong: Marks | None = None
         if self._checks.property:
             bad = self._bad_property_crcs(window, rows)
             if np.count_nonzero(bad):  # ten times as fast as any()
-                wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
+                wrong = np.zeros(len(rows), np.uint8)
                 wrong[bad] = Fault.PROPERTY_CRC
         if self._checks.body:
             bad = bad_bodies(window, rows)

@@ -257,6 +257,7 @@ KINDS: dict[str, Callable[[Hurt], Any]] = {
 
 SURE_MS = 1000  # a clock that is set by less contradicts nobody
 _COVERED = {"totalSize", "magic", "queueId", "queueOffset", "physicalOffset", "bodyLength"}
+CRC_BYTES = 20  # of a `__CRC32#` property
 TAGS = re.compile(rb"TAGS\x01([^\x01\x02]*)")
 
 
@@ -281,48 +282,71 @@ def changed(hurt: Hurt, number: int) -> list[tuple[str, int]]:
     return found
 
 
+def breaks(hurt: Hurt, number: int) -> bool:
+    """Whether reading stops at a record, so that its segment is looked at closely."""
+    return bool({"totalSize", "magic", "physicalOffset"} & {n for n, _ in changed(hurt, number)})
+
+
+def _seal_bits(was: bytes, now: bytes) -> int:
+    """How many bits differ of what makes a `__CRC32#`: its name, and the separators around that."""
+    at = len(was) - CRC_BYTES
+    return sum((was[n] ^ now[n]).bit_count() for n in range(at - 1, at + len(b"__CRC32#\x01")))
+
+
+def _odd_time(hurt: Hurt, number: int, now: bytes) -> bool:
+    """Whether the times around and its own bornTimestamp both contradict a record's."""
+    around = [hurt.log.messages[number + n].store_timestamp for n in (-1, 1)]
+    born, stored = (
+        struct.unpack_from(">q", now, HEADER[n][0])[0] for n in ("bornTimestamp", "storeTimestamp")
+    )
+    flipped = (stored ^ hurt.log.messages[number].store_timestamp).bit_count() == 1
+    off = not around[0] - SURE_MS <= stored <= around[1] + SURE_MS
+    near = max(abs(born - around[0]), around[1] - around[0])
+    return flipped and off and 2 * near < abs(stored - around[0])
+
+
 def contradicted(hurt: Hurt, number: int, derived: bool) -> bool:
-    """Whether a checksum, the records around or, if they are there, queue files contradict a
-    record that was changed: by what it and its neighbours were, not by how reput judges.
+    """Whether a checksum or two other witnesses contradict a record that was changed: by what it
+    and its neighbours were, not by how reput judges. One alone may be wrong in a sound log too:
+    a time or a lost `__CRC32#` counts only in a segment that is damaged elsewhere, a tag only in
+    such a log, and a storeHost never.
     """
     fields = changed(hurt, number)
     names = {name for name, _ in fields}
     message = hurt.log.messages[number]
     touched = hurt.touched()
+    segment_of = [place // SEGMENT for place in hurt.log.places]
     near = [n for n in (number - 2, number - 1, number + 1, number + 2)
             if 0 <= n < len(hurt.sizes) and n not in touched
-            and hurt.log.places[n] // SEGMENT == hurt.log.places[number] // SEGMENT]  # fmt: skip
-    surrounded = len(near) == 4
+            and segment_of[n] == segment_of[number]]  # fmt: skip
+    broken = {segment_of[n] for n in touched if breaks(hurt, n)}
+    doubtful = len(near) == 4 and segment_of[number] in broken
     size, place = hurt.sizes[number], hurt.log.places[number]
     now = hurt.read(place, size)
-    if hurt.crc and (all(at < size - 22 for _, at in fields) or surrounded):
-        return True
+    start = segment_of[number] * SEGMENT
+    was = hurt.whole[start][place - start : place - start + size]
+    if hurt.crc:
+        bits = _seal_bits(was, now)
+        if bits == 0 or (bits == 1 and doubtful):
+            return True
     if names & (_COVERED | {"topic"}) or (message.body and names & {"body", "bodyCRC"}):
         return True
-    if surrounded and "storeHost" in names:
+    if doubtful and "storeTimestamp" in names and _odd_time(hurt, number, now):
         return True
-    if surrounded and "storeTimestamp" in names:
-        low, high = (hurt.log.messages[n].store_timestamp for n in near[1:3])
-        stored = struct.unpack_from(">q", now, HEADER["storeTimestamp"][0])[0]
-        flipped = (stored ^ message.store_timestamp).bit_count() == 1
-        if flipped and not low - SURE_MS <= stored <= high + SURE_MS:
-            return True
     if "properties" in names and number + 1 in touched:
         after = changed(hurt, number + 1) if number + 1 < len(hurt.sizes) else []
         text = now[-sum(name == "properties" for name, _ in fields) :]
         plain = text.replace(b"\1", b"").replace(b"\2", b"").decode("latin1").isprintable()
         if after and after[0][1] < 8 and not plain:
             return True
-    start = place // SEGMENT * SEGMENT
-    was = hurt.whole[start][place - start : place - start + size]
     tags = [found[1] if (found := TAGS.search(raw)) else b"" for raw in (was, now)]
-    return derived and tags[0] != tags[1] and tags[0] != b""
+    return derived and bool(broken) and tags[0] != tags[1] and tags[0] != b""
 
 
 @dataclass
 class Judged:
     """Counts of one log. unnamed: touched messages that are kept and no report names; of these
-    contradicted: those that a witness contradicts.
+    contradicted: those that a checksum or two witnesses contradict.
     """
 
     untouched: int = 0

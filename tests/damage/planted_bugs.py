@@ -5,6 +5,9 @@
 from tests.planting import Bug
 
 _TEST = "tests/damage/test_one_field.py"
+_QUIET = "tests/quiet/test_witnesses.py"
+_TOLERANT = "store_format/damage/tolerant.py"
+_NEIGHBOURS = "store_format/damage/neighbours.py"
 _CHAIN, _EVIDENCE = "store_format/damage/chain.py", "store_format/damage/evidence.py"
 _NAMES, _NAMES_TEST = "store_format/log/proven_names.py", "tests/jobs/test_assume_names.py"
 _RESTORE, _RESTORE_TEST = "store_format/damage/restore.py", "tests/jobs/test_restore.py"
@@ -27,13 +30,27 @@ BUGS = (
         (_TEST, "-k", "transaction")),
     Bug("a topic that is no UTF-8 any more differs in one bit", "jobs/engine/other_queues.py",
         "bits += 1 if unread else", "bits += 8 if unread else", (_TEST, "-k", "lost_its_way")),
-    Bug("a record is compared with those around it", "jobs/engine/pipeline.py",
-        "check_neighbours=True", "check_neighbours=False", (_TEST, "-k", "around_contradict")),
-    Bug("a lost __CRC32# is told by those around it", "store_format/log/neighbours.py",
-        "            fault = _UNSEALED", "            fault = 0", (_TEST, "-k", "lost_crc")),
+    Bug("records of a damaged segment are compared with those around", _TOLERANT,
+        "doubted = self._neighbours.unlike(window, rows)", "doubted = None",
+        (_TEST, "-k", "two_witnesses")),
+    Bug("the times around are one witness, and one alone says nothing", _NEIGHBOURS,
+        "if odd_time and (beside or", "if odd_time and (True or", (_TEST, "-k", "birth")),
+    Bug("of several hosts none is wrong", _NEIGHBOURS,
+        "if (odd_time or beside) and _is_odd_host(noted, i):", "if _is_odd_host(noted, i):",
+        (_TEST, "-k", "two_witnesses")),
+    Bug("a lost __CRC32# is told by those around it", _NEIGHBOURS,
+        "            return _UNSEALED", "            return 0", (_TEST, "-k", "lost_crc")),
     Bug("the store's own queue files are witnesses", "jobs/engine/pipeline.py",
-        "if self.plan.has_queues else None", "if False else None", (_TEST, "-k", "queue_files")),
-    Bug("a record's end is looked at behind ordinary ranges", "store_format/damage/tolerant.py",
+        "if ask_queues else None", "if False else None", (_TEST, "-k", "queue_files")),
+    Bug("queue files are asked only of a log that is suspect", "jobs/engine/damage.py",
+        'if row["what"] == TAGGED and found.count:', 'if row["what"] == TAGGED:',
+        (_QUIET, "-k", "queue_file")),
+    Bug("a queue that often does not go on keeps nobody out", "jobs/engine/damage.py",
+        'found.count or row["value"] >= ENTRIES_A_BREAK', "True", (_QUIET, "-k", "keeps")),
+    Bug("what its queue may have lost is no reason against a record", "udfs/believed.py",
+        "return 0 <= piece.first <= lost // RECORD_FIXED_BYTES", "return False",
+        (_QUIET, "-k", "survivor")),
+    Bug("a record's end is looked at behind ordinary ranges", _TOLERANT,
         "_ASKED_FOR_THEIR_END = 2", "_ASKED_FOR_THEIR_END = 0", (_TEST, "-k", "ordinary")),
     Bug("a report says who spoke", "store_format/damage/witnesses.py",
         "return tuple(name for witness, name in _NAMES.items() if witness & witnesses)",

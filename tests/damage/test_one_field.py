@@ -138,28 +138,46 @@ def test_an_end_is_looked_at_behind_ordinary_ranges_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("byte", "bit", "field"), [(59, 4, "storeTimestamp"), (66, 3, "storeHost")]
-)
-def test_a_field_that_the_records_around_contradict_is_named(
-    byte: int, bit: int, field: str
+    ("byte", "bit", "field", "elsewhere"),
+    [(59, 4, "storeTimestamp", 10), (66, 3, "storeHost", 29), (59, 4, "storeTimestamp", None),
+     (66, 3, "storeHost", 10), (66, 3, "storeHost", None)],
+)  # fmt: skip
+def test_a_field_that_two_witnesses_contradict_is_named(
+    byte: int, bit: int, field: str, elsewhere: int | None
 ) -> None:
+    """Of a time its own bornTimestamp is the second one, of a host the damage right beside it; and
+    only in a segment that is damaged elsewhere.
+    """
     log = damaged(busy(60), 1 << 16)
     log.flip(30, byte, bit)
+    if elsewhere is not None:
+        log.flip(elsewhere, 5)
     rebuilt = salvage(log.log)
-    assert entries(rebuilt, "T", 0) == log.places
-    (found,) = rebuilt.summary.damage["ranges"]
-    assert (found["physical_offset"], found["field"], found["kind"]) == (
-        log.places[30], field, "content",
-    )  # fmt: skip
+    assert entries(rebuilt, "T", 0) == whole_but(log, {elsewhere} - {None})  # type: ignore[arg-type]
+    named = {(d["physical_offset"], d["field"]) for d in rebuilt.summary.damage["ranges"]}
+    told = elsewhere is not None and (field == "storeTimestamp" or elsewhere == 29)
+    assert ((log.places[30], field) in named) == told
+    assert len(named) == told + (elsewhere is not None)
 
 
-def test_a_lost_crc_property_among_records_that_have_one_is_named() -> None:
+def test_a_time_that_its_own_birth_confirms_is_not_doubted() -> None:
+    log = damaged(busy(60), 1 << 16)
+    for byte in (43, 59):  # bornTimestamp, storeTimestamp
+        log.flip(30, byte, 4)
+    log.flip(10, 5)
+    (found,) = salvage(log.log).summary.damage["ranges"]
+    assert found["physical_offset"] == log.places[10]
+
+
+@pytest.mark.parametrize("back", [16, 21])  # in its name, and the separator before it
+def test_a_lost_crc_property_among_records_that_have_one_is_named(back: int) -> None:
     log = damaged([replace(m, crc_property=True) for m in busy(60)], 1 << 16)
-    log.flip(30, log.size(30) - 16)  # within its name
+    log.flip(30, log.size(30) - back, 2)
+    log.flip(10, 5)
     rebuilt = salvage(log.log)
-    assert entries(rebuilt, "T", 0) == log.places
-    (found,) = rebuilt.summary.damage["ranges"]
-    assert (found["physical_offset"], found["field"]) == (log.places[30], "properties")
+    assert entries(rebuilt, "T", 0) == whole_but(log, {10})
+    named = {(d["physical_offset"], d["field"]) for d in rebuilt.summary.damage["ranges"]}
+    assert (log.places[30], "properties") in named
 
 
 def none_lost(before: Piece, after: Piece) -> int:

@@ -23,7 +23,7 @@ def restored(log: Damaged, restore: bool = True) -> tuple[RepairSummary, MemoryS
 
 
 def log_of(crc: bool = False) -> Damaged:
-    made = [replace(m, born_timestamp=m.store_timestamp - 3) for m in messages(60, 2)]
+    made = [replace(m, born_timestamp=m.store_timestamp - 3) for m in messages(80, 2)]
     return damaged([replace(m, crc_property=crc) for m in made], 1 << 16)
 
 

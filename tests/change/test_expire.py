@@ -198,6 +198,20 @@ def test_a_wrong_copy_is_found_before_anything_goes(
     assert tree(store) == before
 
 
+@pytest.mark.parametrize("folder", ["commitlog", "consumequeue", "consumequeue/Topic3"])
+def test_an_archive_with_a_link_into_the_store_is_refused(folder: str, tmp_path: Path) -> None:
+    """Else a file is taken for the copy of itself, and is gone."""
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    link = tmp_path / "old" / folder
+    link.parent.mkdir(parents=True)
+    link.symlink_to(store / folder)
+    for dry_run in (True, False):
+        with pytest.raises(StoreError, match="which is read: nothing is written there"):
+            run(store, archive=str(tmp_path / "old"), dry_run=dry_run)
+    assert tree(store) == before
+
+
 def test_nothing_goes_without_consent_or_from_a_store_in_use(tmp_path: Path) -> None:
     store = a_store(tmp_path / "store")
     before = tree(store)

@@ -114,7 +114,7 @@ def expire_store(
     about = Expired(held.path, plan.profile.release, at.why, segments[0].start)
     about.warnings = [*plan.notes, *plan.warnings]
     _choose(about, held, plan, settings, even, segments, now, at, progress)
-    about.files = list(files_below(held.files, about.log_start))
+    about.files = list(files_below(held.files, plan.settings, about.log_start))
     going = [each.path for each in (*about.segments, *about.files)]
     if archive is not None:
         archive.check(going)

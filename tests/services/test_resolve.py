@@ -24,7 +24,16 @@ from reput.store_format.services.resolve import Resolved, plan_resolution, resol
 from reput.store_format.writer.transactions import Transactions
 from reput.store_format.writer.writer import CommitLogWriter
 from tests.faults.memory_files import MemoryFiles, crash_states
-from tests.services.stores import T0, Clock, bodies, disk, duplicate, opened, writing
+from tests.services.stores import (
+    T0,
+    Clock,
+    bodies,
+    disk,
+    duplicate,
+    opened,
+    properties_in,
+    writing,
+)
 from tests.writer.stores import stored_records
 
 ALL_COMMIT = Decisions(Decision.COMMIT, {})
@@ -157,6 +166,19 @@ def test_an_op_has_the_releases_format(tmp_path: Path, release: str, ops: list[s
     fill(files, release=release)
     run(files, release=release)
     assert bodies(files, OP_TOPIC, 0)[2:] == ops
+
+
+@pytest.mark.parametrize(("release", "kept"), [("5.3.4", True), ("5.4.0", False)])
+def test_what_is_committed_keeps_its_place_up_to_5_3_4(
+    tmp_path: Path, release: str, kept: bool
+) -> None:
+    files = disk(tmp_path)
+    fill(files, release=release)
+    run(files, release=release)
+    found = properties_in(files)
+    assert len(found) == 3  # e, and then a and b
+    assert {("REAL_TOPIC" in each, "REAL_QID" in each) for each in found} == {(kept, kept)}
+    assert {each["TRAN_MSG"] for each in found} == {"true"}
 
 
 def test_an_op_has_no_more_than_a_brokers(tmp_path: Path) -> None:

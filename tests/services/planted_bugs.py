@@ -50,7 +50,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("deliver: a unit keeps when it was written", _WHEEL,
         "write = ticks if each.written is None else each.written", "write = ticks", _DELIVERED),
     Bug("deliver: the old wheel goes", _WHEEL,
-        "            files.remove(name)\n    files.sync_folder(\"\")\n    if files", "            pass\n    files.sync_folder(\"\")\n    if files",
+        "        files.remove(name)\n    files.sync_folder(\"\")\n    if files", "        pass\n    files.sync_folder(\"\")\n    if files",
         _DELIVERED),
     Bug("deliver: what was in the broker's file stays in .bak", _JSON,
         "for name, content in ((path + _BACKUP, before), (path, text)):", "for name, content in ((path, text),):", _DELIVERED),

@@ -5,7 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from reput.jobs.engine.in_place import refuse_shared_segments, refuse_what_is_no_store
+from reput.jobs.engine.in_place import (
+    refuse_shared_derived,
+    refuse_shared_segments,
+    refuse_what_is_no_store,
+)
 from reput.jobs.engine.open_store import told_with
 from reput.jobs.engine.open_writer import local_store, open_writer, told_release
 from reput.jobs.engine.progress import Done, Progress
@@ -140,6 +144,7 @@ def _refuse(store: str) -> None:
         raise StoreError(f"{store}: no such store: there is no folder {COMMIT_LOG} in it")
     refuse_what_is_no_store(store)
     refuse_shared_segments(store)
+    refuse_shared_derived(store)
     holder = LocalStorage().lock_holder(store)
     if holder is not None:
         raise StoreInUse(f"{store}: {holder_text(holder)} holds its lock; stop the broker")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,47 @@ def test_a_store_in_use_is_refused(store: Path, capsys: pytest.CaptureFixture[st
         assert main([*words, "--yes"]) == 2
         assert main([*words, "--dry-run"]) == 2
     assert "holds its lock; stop the broker" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "index/*", "consumequeue/SCHEDULE_TOPIC_XXXX/0/*"])
+def test_a_file_that_is_another_stores_too_is_not_written_to(
+    store: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a copy by `cp -al` has them."""
+    path = max(store.glob(name))
+    (tmp_path / "backup").hardlink_to(path)
+    before = path.read_bytes()
+    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 2
+    assert f"{path}: has a second name elsewhere" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "index/*", "lock", "abort", "commitlog/*"])
+@pytest.mark.parametrize("kind", ["FIFO", "folder", "link"])
+def test_what_is_no_file_is_named(
+    store: Path, name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = max(store.glob(name), default=store / name)
+    content = path.read_bytes() if path.exists() else b""
+    path.unlink(missing_ok=True)
+    if kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        (tmp_path / "theirs").write_bytes(content)
+        path.symlink_to(tmp_path / "theirs")
+    before = tree(store)
+    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 2
+    assert str(path) in capsys.readouterr().err or name == "commitlog/*"
+    assert tree(store) == before
+
+
+def test_a_file_among_the_topics_is_none_of_them(store: Path) -> None:
+    """As RocketMQ passes it over, and a file manager makes it."""
+    (store / "consumequeue" / ".DS_Store").write_bytes(b"x")
+    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 0
+    assert bodies(disk(store)) == ["a", "t", "b"]
 
 
 def test_damage_in_the_log_is_refused(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

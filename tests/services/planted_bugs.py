@@ -18,7 +18,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("resolve: from 5.4.0 on what is committed has no REAL_TOPIC", "store_format/writer/transactions.py",
         "        left_out = () if self.writer.profile.commit_keeps_place else _REAL_PLACE", "        left_out = ()", _RESOLVED),
     Bug("deliver: a timer that is long late gets a slot", _WHEEL,
-        "            write = min(ticks, slot)", "            write = ticks", _DELIVERED),
+        "            write = max(min(ticks, slot), slot - _DELAY_MAX)", "            write = ticks", _DELIVERED),
     Bug("deliver: what is no file of timerlog is named", _WHEEL,
         "                parse_segment_name(name)", "                pass", _DELIVERED),
     Bug("deliver: what the log shows as delivered is not due", _DUE,

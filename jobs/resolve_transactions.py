@@ -119,7 +119,7 @@ def resolve_transactions(
                 f"RocketMQ {look.store.profile.release} has no topic of half messages (4.3.0)"
             )
         gathered, position = gathered_transactions(look.store, look.told)
-        refuse_damage(gathered, look.store.path)
+        refuse_damage(gathered, look.store)
         return plan_resolution(
             look.store.log, transactions.resolve(gathered, position), decisions, discarded,
             checks_most, position, look.store.profile.split_properties,

@@ -11,6 +11,7 @@ import pytest
 import reput
 from reput.jobs.cli import main
 from tests.services.stores import LEVELS, T0, Clock, bodies, delayed, disk, timer, writing
+from tests.writer.stores import stored_records
 
 WORDS = ["--rocketmq", "5.3.3", "--set", f"messageDelayLevel={LEVELS}"]
 SETTINGS = {"messageDelayLevel": LEVELS}
@@ -101,6 +102,22 @@ def test_what_is_no_file_is_named(
     assert tree(store) == before
 
 
+@pytest.mark.parametrize("kind", ["a link", "somebody's folder"])
+def test_what_is_no_writers_folder_stays(
+    store: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine" if kind == "a link" else store / ".reput-index"
+    mine.mkdir()
+    (mine / "thesis.doc").write_text("years of work")
+    if kind == "a link":
+        (store / ".reput-index").symlink_to(mine)
+    before = tree(store)
+    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 2
+    assert ".reput-index: " in capsys.readouterr().err
+    assert tree(store) == before
+    assert (mine / "thesis.doc").read_text() == "years of work"
+
+
 def test_a_file_among_the_topics_is_none_of_them(store: Path) -> None:
     """As RocketMQ passes it over, and a file manager makes it."""
     (store / "consumequeue" / ".DS_Store").write_bytes(b"x")
@@ -117,6 +134,23 @@ def test_damage_in_the_log_is_refused(store: Path, capsys: pytest.CaptureFixture
     error = capsys.readouterr().err
     assert "offset 0 (physical 0): magic: " in error
     assert bodies_of(store) == []
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_torn_end_is_no_damage(store: Path, crashed: bool) -> None:
+    """As a power cut leaves it; or a broker that has recovered, and cut its log there."""
+    segment = store / "commitlog" / ("0" * 20)
+    raw = segment.read_bytes()
+    end = max(r.physical_offset + r.size for r in stored_records(store / "commitlog"))
+    torn = raw[:100] + bytes(100)  # the first record once more, in part
+    segment.write_bytes(raw[:end] + torn + raw[end + 200 :])
+    if crashed:
+        (store / "abort").write_bytes(b"")
+    words = ["deliver-delayed", str(store), "--until", "now", *WORDS]
+    assert main([*words, "--dry-run"]) == 1
+    assert main([*words, "--yes"]) == 0
+    assert bodies(disk(store)) == ["a", "t", "b"]
+    assert main(["resolve-transactions", str(store), "--decide", "commit", *WORDS]) == 0
 
 
 def bodies_of(store: Path) -> list[str]:

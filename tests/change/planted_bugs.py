@@ -43,6 +43,12 @@ BUGS = (
         "    if not growing and not _ends_in_zeros(log, new.ahead):", "    if False:", REFUSED),
     Bug("segments behind zeros are looked at", _CATCH,
         "        if head.any():\n            return False", "        if False:\n            return False", REFUSED),
+    Bug("a queue that has lost its last file is named", _CATCH,
+        "                if end is not None and int(out.runs.first[number]) > end.entries:", "                if False:", JOB),
+    Bug("a folder that is no writer's is not emptied", "store_format/writer/index_folder.py",
+        "                parse_index_name(name)\n            except ValueError as error:\n                raise StoreError(f\"{STAGED", "                pass\n            except ValueError as error:\n                raise StoreError(f\"{STAGED", JOB),
+    Bug("a killed catch-up goes on only with consent", _ENGINE,
+        "    refuse_shared_derived(held.path)\n    confirm(", "    refuse_shared_derived(held.path)\n    str(", JOB),
     # catch-up: killed
     Bug("a note says where the queues ended", _CATCH,
         '            "queues": new.position.queues,', '            "queues": new.ahead.end,', KILLS),

@@ -200,7 +200,7 @@ def _decide(word: str) -> str | Mapping[str | int, str]:
     if word in list(Decision):
         return word
     try:
-        with open(word, encoding="utf-8") as file:
+        with open(word, encoding="utf-8-sig") as file:
             text = file.read(_FILE_BYTES_MAX)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"

@@ -80,7 +80,7 @@ class _Sorting:
 
     def __init__(self, new: New) -> None:
         self.new = new
-        self.gaps: dict[QueueKey, int] = {}  # queues that go on further than they end, and where
+        self.gaps: dict[QueueKey, QueueEnd] = {}  # queues that go on further than they end
         self._known = set(new.position.ends)
 
     def __call__(self, out: Runs) -> None:
@@ -94,7 +94,7 @@ class _Sorting:
             elif key not in self.new.queues and not key.batch:
                 end = self.new.position.ends.get(key)
                 if end is not None and int(out.runs.first[number]) > end.entries:
-                    self.gaps[key] = end.offset
+                    self.gaps[key] = end
             if key not in self.new.unsafe:
                 self.new.queues.add(key)
 
@@ -148,12 +148,13 @@ def find_new(
 
 
 def _refuse_lost(
-    log: Log, position: Position, rules: ScanRules, gaps: dict[QueueKey, int]
+    log: Log, position: Position, rules: ScanRules, gaps: dict[QueueKey, QueueEnd]
 ) -> None:  # fmt: skip
     """Raise StoreError where a queue lacks what the log has of it, before what is new.
 
-    gaps: queues whose next record has a queueOffset beyond their end, and where in the log they
-    end. Without such a record the log itself has the gap, and the queue goes on as RocketMQ's.
+    gaps: queues whose next record has a queueOffset beyond their end, and their ends. Without such
+    a record the log itself has the gap, and the queue goes on as RocketMQ's. A record with a lower
+    queueOffset is none: RocketMQ skips it.
     """
 
     def seen(out: Runs) -> None:
@@ -162,7 +163,13 @@ def _refuse_lost(
                 continue
             at, count = int(out.runs.entries_at[number]), int(out.runs.count[number])
             entries = decode_entries(out.runs.entries[at : at + count * entry_bytes(False)])
-            lost = entries["physicalOffset"][entries["physicalOffset"] >= gaps[key]]
+            offsets_at, first = int(out.runs.offsets_at[number]), int(out.runs.first[number])
+            offsets = (
+                np.arange(first, first + count) if offsets_at < 0
+                else out.runs.offsets[offsets_at : offsets_at + count]
+            )  # fmt: skip
+            places, end = entries["physicalOffset"], gaps[key]
+            lost = places[(places >= end.offset) & (offsets >= end.entries)]
             if len(lost):
                 folder = QueuePath(CONSUME_QUEUE, key.topic, key.queue_id)
                 raise StoreError(
@@ -170,7 +177,7 @@ def _refuse_lost(
                     f"other queues are past: it has lost a file or entries; `reput rebuild` has all"
                 )
 
-    start = max(min(gaps.values()), log.start)
+    start = max(min(end.offset for end in gaps.values()), log.start)
     before = replace(log, stop=position.queues)
     look_ahead(
         before, Position({}, start, position.queues, False, False, 0), rules, seen, _STRETCH_BYTES

@@ -12,6 +12,7 @@ from reput.jobs.engine.open_store import Store, open_store
 from reput.jobs.engine.progress import Progress
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import StoreError
+from reput.store_format.message.message import RETRY_PREFIX
 from reput.store_format.names import CONFIG
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.config import consumer_offsets
@@ -86,6 +87,8 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], told: Told) -> Iterato
             )
     offsets = consumer_offsets(opened.storage, opened.path, told)
     asked = {pair: read for pair, read in offsets.items() if pair[0] not in ignored}
+    for group, _ in list(asked):  # each group reads what is to be sent to it again
+        asked.setdefault((group, f"{RETRY_PREFIX}{group}"), {})
     for (group, topic), read in sorted(asked.items()):
         queues = opened.queues_of(topic)
         for queue_id, batch in queues:

@@ -70,10 +70,10 @@ class Files(Protocol):
     """A folder tree. Paths are below its root, joined with '/'; '' is the root."""
 
     def open(self, path: str) -> OpenFile:
-        """Open for reading and writing. Raises FileNotFoundError."""
+        """Open for reading and writing. Raises FileNotFoundError; StoreError for no regular file."""
 
     def open_read(self, path: str) -> OpenFile:
-        """Open for reading only. Raises FileNotFoundError."""
+        """Open for reading only. Raises FileNotFoundError; StoreError for no regular file."""
 
     def create(self, path: str) -> OpenFile:
         """A new, empty file. Raises FileExistsError."""
@@ -237,11 +237,17 @@ class DiskFiles:
     def _open(self, path: str, flags: int, mode: int | None = None) -> DiskFile:
         at, mode = self._at(path), self.file_mode if mode is None else mode
         try:
-            return DiskFile(at, os.open(at, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode))
+            descriptor = os.open(at, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise StoreError(f"{at}: is a link") from None
+            if error.errno in (errno.EISDIR, errno.ENXIO):
+                raise StoreError(f"{at}: is not a regular file") from None
             raise
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise StoreError(f"{at}: is not a regular file")
+        return DiskFile(at, descriptor)
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(self._at(path))
@@ -272,7 +278,7 @@ class DiskFiles:
     def names(self, folder: str) -> list[str]:
         try:
             return sorted(os.listdir(self._at(folder)))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def make_folder(self, path: str) -> None:

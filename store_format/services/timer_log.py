@@ -77,7 +77,8 @@ def units_of(waiting: Sequence[InWheel], last: InWheel, turned: Turned) -> Units
         slot = max(slot, turned.read_time)
         write = ticks if each.written is None else each.written
         if not 0 <= slot - write <= _DELAY_MAX:
-            write = min(ticks, slot)  # it may have been due long ago, and is not wanted yet
+            # it was due long ago, and is not wanted yet; or the wheel was read by a later clock
+            write = max(min(ticks, slot), slot - _DELAY_MAX)
         _fill(unit, each, write, slot, magic)
     if waiting and waiting[-1].physical_offset == last.physical_offset:
         return units[:-1]

@@ -10,13 +10,20 @@ from typing import Any
 import pytest
 
 from reput.jobs.engine.expiring import Expired
+from reput.jobs.deliver_delayed import deliver_delayed
 from reput.jobs.expire import expire
+from reput.jobs.resolve_transactions import resolve_transactions
 from reput.store_format.change.expire import AgedSegment, Occasion, expired_segments, occasion
 from reput.store_format.disk.files import DiskFiles, StoreInUse
 from reput.store_format.faults import StoreError
+from reput.store_format.message.message import Message
 from reput.store_format.release.expiry_settings import ExpirySettings
+from reput.store_format.writer.transactions import Transactions
 from tests import golden_stores
 from tests.in_process import as_text
+from tests.services.stores import T0, disk, writing
+from tests.services.test_resolve import half
+from tests.writer.stores import Clock
 
 HOUR = 3_600_000
 NOW = 1_800_000_000_000
@@ -227,6 +234,63 @@ def test_an_unread_message_behind_expired_ones_stays(tmp_path: Path) -> None:
     live = int.from_bytes(files[1].read_bytes()[:8])
     for release in ("4.9.7", "5.3.3"):
         assert run(store, dry_run=True, rocketmq=release).kept[0].offset == live
+
+
+def what_needs(root: Path, **options: Any) -> list[tuple[int, str]]:
+    """Who needs what of a store that the writer made: segments that stay, and why."""
+    options = {"dry_run": True, "now": 1 << 41, "any_hour": True} | options
+    told = expire(str(root), rocketmq="5.3.3", used=lambda path: 0.1, **options)
+    return [(each.offset, each.who) for each in told.kept]
+
+
+def test_what_waits_stays_wherever_its_end_would_stand(tmp_path: Path) -> None:
+    """A pending half message; one that is ended in another segment is not needed."""
+    root, clock = tmp_path / "s", Clock(T0)
+    body = "x" * 1500
+    with writing(disk(root), clock) as writer:
+        ends = Transactions(writer)
+        ended = half(writer, "ended" + body)
+        for _ in range(6):
+            writer.append(Message("Orders", body.encode(), 0))
+        ends.rollback(ended)
+        for _ in range(6):
+            writer.append(Message("Orders", body.encode(), 0))
+    assert len(list((root / "commitlog").iterdir())) > 3
+    assert what_needs(root) == []
+    with writing(disk(root), clock) as writer:
+        pending = half(writer, "pending")
+        due = writer.append(Message("Orders", b"late", 0, delay_level=2)).physical_offset
+        timed = {"TIMER_DELAY_MS": "86400000"}
+        timer = writer.append(Message("Orders", b"t", 0, properties=timed)).physical_offset
+        for _ in range(6):
+            writer.append(Message("Orders", body.encode(), 0))
+    waits = "2 delayed messages are not delivered yet"
+    halves = "1 half messages are not decided yet"
+    assert what_needs(root) == [(pending, halves), (due, waits)]
+    assert what_needs(root, even_pending=True) == [(due, waits)]
+    assert what_needs(root, even_delayed=True) == [(pending, halves)]
+    assert what_needs(root, even_delayed=True, even_pending=True) == []
+    deliver_delayed(str(root), until=due_at(clock), rocketmq="5.3.3")
+    assert what_needs(root, even_pending=True) == [(timer, waits.replace("2", "1"))]
+    resolve_transactions(str(root), decide="rollback", rocketmq="5.3.3")
+    assert what_needs(root, even_delayed=True) == []
+
+
+def due_at(clock: Clock) -> int:
+    """When what waits by level is due, and the timer is not."""
+    return clock.now + 3_600_000
+
+
+def test_what_a_group_was_to_get_again_stays(tmp_path: Path) -> None:
+    """Its retry topic, of which it has said no offset yet."""
+    root = tmp_path / "s"
+    with writing(disk(root), Clock(T0)) as writer:
+        again = writer.append(Message("%RETRY%readers", b"again", 0)).physical_offset
+        for _ in range(6):
+            writer.append(Message("Orders", b"x" * 1500, 0))
+    offsets(root, "Orders", 0, 6)
+    assert [place for place, _ in what_needs(root)] == [again]
+    assert "'%RETRY%readers'" in what_needs(root)[0][1]
 
 
 @pytest.mark.parametrize("text", ['{"offsetTable":null}', '{"offsetTable":{"topic@group":[1]}}'])

@@ -251,6 +251,19 @@ def test_a_timer_that_is_long_late_and_not_wanted_yet_stays_in_the_wheel(tmp_pat
     assert bodies(files) == ["a", "b"]
 
 
+@pytest.mark.parametrize("read", [T0 + 60 * 86_400_000, (1 << 63) - 1])
+def test_a_wheel_that_was_read_by_a_later_clock_is_made_anew(tmp_path: Path, read: int) -> None:
+    files = filled(tmp_path / "s", [timer("a", 2000), timer("b", 60_000)])
+    check = np.zeros(1, TIMER_CHECK)
+    check["lastReadTimeMs"] = read
+    (tmp_path / "s" / "config").mkdir()
+    (tmp_path / "s" / "config" / "timercheck").write_bytes(check.tobytes().ljust(4096, b"\0"))
+    assert run(files, T0 + 5000)[:3] == (0, 1, 0)
+    assert (units(files)["delay"] >= 0).all()
+    assert run(files, T0 + 61_000)[:3] == (0, 1, 0)
+    assert bodies(files) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     "name",
     ["timerlog/notes.txt", "timerlog/0", ".reput-timerlog/mine/thesis", "timerwheel.1/thesis",

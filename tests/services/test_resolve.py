@@ -216,6 +216,15 @@ def test_a_name_must_be_that_of_one(files: DiskFiles) -> None:
         run(files, Decisions(None, {"a": Decision.COMMIT}))
 
 
+def test_a_key_and_an_offset_of_one_must_agree(files: DiskFiles) -> None:
+    """a is at physical 0."""
+    both: dict[str | int, Decision] = {"a": Decision.COMMIT, 0: Decision.ROLLBACK}
+    with pytest.raises(StoreError, match="0 and 'a' name one transaction, and decide it otherwise"):
+        run(files, Decisions(None, both))
+    assert states(files)["a"] == "pending"
+    assert run(files, Decisions(None, both | {0: Decision.COMMIT}))[:4] == (1, 0, 0, 0)
+
+
 def test_what_has_ended_otherwise_is_told(files: DiskFiles) -> None:
     decisions = Decisions(None, {"e": Decision.ROLLBACK, "f": Decision.ROLLBACK})
     with opened(files) as store:

@@ -11,7 +11,11 @@ import pyarrow as pa
 from reput.jobs.console.options import DAMAGE, DONE, USAGE, WRITES_AS, add_broker, setting_layers
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_of
-from reput.jobs.engine.in_place import refuse_shared_segments, refuse_what_is_no_store
+from reput.jobs.engine.in_place import (
+    refuse_shared_derived,
+    refuse_shared_segments,
+    refuse_what_is_no_store,
+)
 from reput.jobs.engine.open_writer import local_store, open_writer
 from reput.jobs.engine.outputs import Input, inputs_of, refuse_overlap
 from reput.jobs.engine.progress import Done, Progress
@@ -112,6 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_overlap(LocalStorage(), store, _inputs(arguments))
     refuse_what_is_no_store(store)
     refuse_shared_segments(store)
+    refuse_shared_derived(store)
     if arguments.rocketmq:
         profile(arguments.rocketmq)
     warnings: list[str] = []

@@ -108,7 +108,7 @@ def deliver_delayed(
 
     def plan(look: "Look") -> "tuple[Plan, Until, int]":
         gathered, levels, read = gathered_delays(look.store, look.told)
-        refuse_damage(gathered, look.store.path)
+        refuse_damage(gathered, look.store)
         if look.stopped is not None:
             read = read._replace(stopped=look.stopped)
         found = delays.resolve(gathered, levels, read)

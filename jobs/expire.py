@@ -61,7 +61,7 @@ def expire(
     from reput.jobs.engine.expiring import disk_used, expire_store
     from reput.jobs.engine.held_store import held_local_store
     from reput.jobs.engine.in_place import refuse_log_elsewhere
-    from reput.jobs.engine.outputs import inputs_of, refuse_overlap
+    from reput.jobs.engine.outputs import inputs_of
     from reput.jobs.engine.plan import make_plan
     from reput.jobs.engine.still_needed import Even
     from reput.jobs.engine.told import tell
@@ -74,9 +74,9 @@ def expire(
         kept_in = None
         if archive is not None:
             storage = storage_for(archive, True)
-            kept_in = Archive(storage, storage.resolve(archive))
             read = inputs_of(held.storage, held.path, settings or {})
-            refuse_overlap(storage, kept_in.folder, read)
+            kept_in = Archive(storage, storage.resolve(archive), tuple(read))
+            kept_in.check()
         check_no_links(held.files, "")
         if held.crashed:
             raise StoreError(

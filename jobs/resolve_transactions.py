@@ -119,7 +119,7 @@ def resolve_transactions(
                 f"RocketMQ {look.store.profile.release} has no topic of half messages (4.3.0)"
             )
         gathered, position = gathered_transactions(look.store, look.told)
-        refuse_damage(gathered, look.store.path)
+        refuse_damage(gathered, look.store)
         return plan_resolution(
             look.store.log, transactions.resolve(gathered, position), decisions, discarded,
             checks_most, position, look.store.profile.split_properties,
@@ -200,7 +200,7 @@ def _decide(word: str) -> str | Mapping[str | int, str]:
     if word in list(Decision):
         return word
     try:
-        with open(word, encoding="utf-8") as file:
+        with open(word, encoding="utf-8-sig") as file:
             text = file.read(_FILE_BYTES_MAX)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"

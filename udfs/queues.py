@@ -181,9 +181,15 @@ class BuildQueueFiles:
         }
 
     def _append(
-        self, row: Row, copies: np.ndarray, low: int, high: int, output: Writer | None
+        self, row: Row, copies: np.ndarray | None, low: int, high: int, output: Writer | None
     ) -> int:
         """Write those of the run's entries whose positions are in [low, high), the segment's."""
+        if copies is None:
+            start: int = max(low - row["position"], 0)
+            stop: int = min(high - row["position"], row["count"])
+            if output and start < stop:
+                output.write(self.files.entries(row, start, stop))
+            return max(stop - start, 0)
         ends = int(row["position"]) + np.cumsum(copies)
         here = np.minimum(ends, high) - np.maximum(ends - copies, low)
         chosen = np.flatnonzero(here > 0)

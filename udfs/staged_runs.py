@@ -55,12 +55,12 @@ class Numbered(NamedTuple):
     """Where the entries of a run go in its queue.
 
     copies: int64, how often each entry is written: 0 if it is left out, more than 1 if positions
-    before it are lost; after: the queue's next position behind the run; skipped: how many entries
-    are left out for their queueOffsets; skips_at_end: whether one of these is behind the last entry
-    that is written.
+    before it are lost; None where each is written once, as nearly always. after: the queue's next
+    position behind the run; skipped: how many entries are left out for their queueOffsets;
+    skips_at_end: whether one of these is behind the last entry that is written.
     """
 
-    copies: np.ndarray
+    copies: np.ndarray | None
     after: int
     skipped: int
     skips_at_end: bool
@@ -104,11 +104,11 @@ class QueueFiles:
         """Number a run that starts at `position`; gaps: GAP_COUNT rows (none for batch queues)."""
         count = row["count"]
         if row["batch"]:  # a batch queue has an entry for each batch, whatever its queueOffset
-            return Numbered(np.ones(count, np.int64), position + count, 0, False)
+            return Numbered(None, position + count, 0, False)
         offsets = self.offsets(row)
         entries = self.entries(row, 0, count) if len(offsets) else _NO_ENTRIES
         positions = np.empty(count, np.int64)
-        at = 0
+        start, at = position, 0
         for index, missing in [*gaps.tolist(), (count, 0)]:
             position = number_run(
                 entries[at * QUEUE_ENTRY_BYTES : index * QUEUE_ENTRY_BYTES], offsets[at:index],
@@ -116,6 +116,8 @@ class QueueFiles:
             )  # fmt: skip
             position += missing
             at = index
+        if position - start == count and not len(gaps):  # none was skipped
+            return Numbered(None, position, 0, False)
         copies = (positions > REPEATED).astype(np.int64)
         placed = np.flatnonzero(copies)
         after = positions[placed[-1] + 1 :] if len(placed) else positions

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reput.jobs.engine.outputs import Input, refuse_overlap
 from reput.store_format.disk.files import Bytes, Files
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.storage.manifest_last import ManifestLast
@@ -21,6 +22,17 @@ class Archive:
 
     storage: Storage
     folder: str
+    inputs: tuple[Input, ...]  # whose files the copies are of
+
+    def check(self, paths: Iterable[str] = ()) -> None:
+        """Raise OverlapsInput where the copies of some files would lie among these files.
+
+        Also folders below the archive's are asked: a link there may lead back, and then a file
+        would be taken for a copy of itself.
+        """
+        folders = dict.fromkeys(path.rpartition("/")[0] for path in paths)
+        for folder in (self.folder, *(f"{self.folder}/{each}" for each in folders)):
+            refuse_overlap(self.storage, folder, self.inputs)
 
     def keep(self, files: Files, path: str, done: Callable[[int], None]) -> str:
         """Copy a file, read the copy back and compare; its SHA-256. A copy that is there stays.

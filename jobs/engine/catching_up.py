@@ -6,6 +6,7 @@ from typing import cast
 
 from reput.jobs.engine.catch_up_report import CaughtUp
 from reput.jobs.engine.held_store import HeldStore
+from reput.jobs.engine.in_place import refuse_shared_derived
 from reput.jobs.engine.log_files import LogBytes, LogFiles
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Done, Progress
@@ -63,7 +64,7 @@ def catch_up_in_place(
     try:
         resumed = held.crashed and not held.dry_run
         if held.crashed:
-            position = _noted(held, catching)
+            position = _noted(held, catching, confirm)
         else:
             position = find_position(held.storage, held.path, log, plan.settings, rules.scan)
         with progress.stage("read", lambda: Done(None, f"from {position.first:,} on")):
@@ -79,10 +80,11 @@ def catch_up_in_place(
             return about
         catching.index.folder.remove_staged()  # a killed run's, with second names of index files
         _refuse_links(files, new)
-        confirm(
-            f"write {new.ahead.entries:,} queue entries and {new.ahead.index_puts:,} keys to "
-            f"{held.path}, in place"
-        )
+        if not resumed:
+            confirm(
+                f"write {new.ahead.entries:,} queue entries and {new.ahead.index_puts:,} keys to "
+                f"{held.path}, in place"
+            )
         held.changed = True
         if held.lock_at_last() and not growing:
             check_unchanged(plan)
@@ -99,20 +101,28 @@ def catch_up_in_place(
         source.close()
 
 
-def _noted(held: HeldStore, catching: CatchUp) -> Position:
-    """Where a catch-up stood that was killed. Raises StoreError where none was."""
+def _noted(held: HeldStore, catching: CatchUp, confirm: Callable[[str], None]) -> Position:
+    """Where a catch-up stood that was killed; what it wrote behind that is cut off.
+
+    Raises StoreError where none was, or nobody agrees.
+    """
     note = read_note(held.files)
     if note is not None and held.dry_run:
         raise StoreError(
             f"{held.path}/{NOTE}: a catch-up was killed when the queues ended at "
             f"{note['queues']:,}; without --dry-run the next one goes on from there"
         )
-    position = catching.noted()
-    if position is None:
+    if note is None or not catching.is_of(note):
         raise StoreError(
             f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
         )
-    return position
+    refuse_shared_derived(held.path)
+    confirm(
+        f"go on with the catch-up of {held.path} that was killed when its queues ended at "
+        f"{note['queues']:,}"
+    )
+    held.changed = True
+    return catching.noted(note)
 
 
 def report(plan: Plan, new: New) -> CaughtUp:

@@ -114,10 +114,12 @@ def expire_store(
     about = Expired(held.path, plan.profile.release, at.why, segments[0].start)
     about.warnings = [*plan.notes, *plan.warnings]
     _choose(about, held, plan, settings, even, segments, now, at, progress)
-    about.files = list(files_below(held.files, about.log_start))
+    about.files = list(files_below(held.files, plan.settings, about.log_start))
+    going = [each.path for each in (*about.segments, *about.files)]
+    if archive is not None:
+        archive.check(going)
     if not about.needed or held.dry_run:
         return about
-    going = [each.path for each in (*about.segments, *about.files)]
     confirm(f"delete {len(going):,} files of {held.path}, {about.bytes:,} bytes, for ever")
     if archive is not None:
         _archive(about, held, archive, progress)

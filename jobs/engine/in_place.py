@@ -12,7 +12,17 @@ from collections.abc import Iterable
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT_FILE_BYTES
 from reput.store_format.log.segments import Segment
-from reput.store_format.names import ABORT, CHECKPOINT, COMMIT_LOG, INDEX, LOCK, parse_index_name
+from reput.store_format.names import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    CHECKPOINT,
+    COMMIT_LOG,
+    CONSUME_QUEUE,
+    INDEX,
+    LOCK,
+    STAGED_INDEX,
+    parse_index_name,
+)
 
 _LOCK = re.compile(rb"(lock)?")  # DefaultMessageStore.start writes it
 _PROCESS_ID = re.compile(rb"\d{0,20}\s?")  # in abort, since 5.0.0; empty before
@@ -47,13 +57,35 @@ def refuse_shared_segments(store: str) -> None:
     What is written to the one is written to the other: a backup, or another store.
     """
     for name in _names(f"{store}/{COMMIT_LOG}"):
-        path = f"{store}/{COMMIT_LOG}/{name}"
+        _refuse_second_name(f"{store}/{COMMIT_LOG}/{name}")
+
+
+def refuse_shared_derived(store: str) -> None:
+    """As `refuse_shared_segments`, of the derived files that a writer writes to as they are: the
+    checkpoint, each queue's last file, and the last index file.
+    """
+    shared = [f"{store}/{CHECKPOINT}"]
+    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
+        for topic in _names(f"{store}/{kind}"):
+            for queue in _names(f"{store}/{kind}/{topic}"):
+                folder = f"{store}/{kind}/{topic}/{queue}"
+                shared += [f"{folder}/{name}" for name in _names(folder)[-1:]]
+    if not os.path.lexists(f"{store}/{STAGED_INDEX}"):  # a killed writer gives second names there
+        shared += [f"{store}/{INDEX}/{name}" for name in _names(f"{store}/{INDEX}")[-1:]]
+    for path in shared:
+        _refuse_second_name(path)
+
+
+def _refuse_second_name(path: str) -> None:
+    try:
         about = os.lstat(path)
-        if stat.S_ISREG(about.st_mode) and about.st_nlink > 1:
-            raise StoreError(
-                f"{path}: has a second name elsewhere (a hard link), which would be changed too; "
-                f"give this store files of its own (cp -a), or after a killed install: reput clean"
-            )
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(about.st_mode) and about.st_nlink > 1:
+        raise StoreError(
+            f"{path}: has a second name elsewhere (a hard link), which would be changed too; "
+            f"give this store files of its own (cp -a), or after a killed install: reput clean"
+        )
 
 
 def refuse_log_elsewhere(store: str, segments: Iterable[Segment], command: str) -> None:

@@ -3,14 +3,20 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from reput.jobs.engine.in_place import refuse_shared_segments, refuse_what_is_no_store
+from reput.jobs.engine.in_place import (
+    refuse_shared_derived,
+    refuse_shared_segments,
+    refuse_what_is_no_store,
+)
+from reput.jobs.engine.log_files import LogFiles
 from reput.jobs.engine.open_store import told_with
 from reput.jobs.engine.open_writer import local_store, open_writer, told_release
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.spark.signals import Stopped, StopSignals
-from reput.store_format.disk.files import StoreInUse
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.disk.files import Files, StoreInUse
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.faults import StoreError
@@ -19,6 +25,7 @@ from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.told import Told
 from reput.store_format.release.profiles import profile
 from reput.store_format.storage.local import LocalStorage
+from reput.store_format.writer.recovery import LogEnd, LogRecovery
 from reput.store_format.writer.writer import CommitLogWriter
 
 Planned = TypeVar("Planned")
@@ -126,11 +133,24 @@ def one_by_one(progress: Progress, stage: str, many: int, what: str) -> Iterator
             yield work
 
 
-def refuse_damage(gathered: Gathered, store: str) -> None:
-    """Raise StoreError where a part of the log was not read: it might hold what was done before."""
+def refuse_damage(gathered: Gathered, opened: OpenedStore) -> None:
+    """Raise StoreError where a part of the log was not read: it might hold what was done before.
+
+    A fault with no live record behind it is the log's end, as a crash leaves it, or a broker that
+    cut its log there: the writer goes on from there.
+    """
+    log, rules = opened.log, opened.profile
     for error in gathered.breaks:
+        if log.is_zero_from(log.segment_at(error.place).end):
+            size = opened.settings.mapped_file_size_commit_log
+            files = LogFiles(opened.storage, log.segments, size)
+            scanned = scan_rules(rules, opened.settings, ())
+            recovery = LogRecovery(cast(Files, files), size, scanned, None)
+            last = gathered.last_timestamp
+            recovery.refuse_damage(LogEnd(log.start, error.place, log.start, last, error.fault))
+            continue
         raise StoreError(
-            f"{error}; what follows it may tell what was done already: mend {store} first "
+            f"{error}; what follows it may tell what was done already: mend {opened.path} first "
             "(reput check, reput repair)"
         )
 
@@ -140,6 +160,7 @@ def _refuse(store: str) -> None:
         raise StoreError(f"{store}: no such store: there is no folder {COMMIT_LOG} in it")
     refuse_what_is_no_store(store)
     refuse_shared_segments(store)
+    refuse_shared_derived(store)
     holder = LocalStorage().lock_holder(store)
     if holder is not None:
         raise StoreInUse(f"{store}: {holder_text(holder)} holds its lock; stop the broker")

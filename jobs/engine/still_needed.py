@@ -6,16 +6,25 @@ A broker deletes all of these in silence when their segments expire.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from reput.jobs.engine.open_store import Store, open_store
 from reput.jobs.engine.progress import Progress
+from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import StoreError
+from reput.store_format.message.message import RETRY_PREFIX
 from reput.store_format.names import CONFIG
+from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.config import consumer_offsets
+from reput.store_format.query.gaps import log_behind
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.told import Told
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
 _OPEN_DELAYS = ("waiting", "late", "delivered, will be again")
+# Below config/, where brokers from 5.2.0 on may keep them (RocksDBConsumerOffsetManager).
+_IN_ROCKSDB = ("consumerOffsets", "metadata", "rdb")
 _OPEN_TRANSACTIONS = ("pending", "abandoned")
 
 
@@ -65,24 +74,55 @@ def needed(
 
 
 def _unread(opened: OpenedStore, ignored: frozenset[str], told: Told) -> Iterator[Needed]:
-    """Of each group and queue the first message that it has not read."""
+    """Of each group and queue the first message that it has not read.
+
+    Of a topic that a group reads, a queue without an offset was not read at all. Raises BadQueue.
+    """
+    for name in _IN_ROCKSDB:
+        folder = f"{opened.path}/{CONFIG}/{name}"
+        if any(entry == "CURRENT" for entry, _ in listed(opened.storage, folder)):
+            raise StoreError(
+                f"{folder}: the groups' offsets are in RocksDB: what is "
+                "unread is not known; --even-unread"
+            )
     offsets = consumer_offsets(opened.storage, opened.path, told)
-    for (group, topic), queues in sorted(offsets.items()):
-        if group in ignored:
-            continue
-        kinds = dict(opened.queues_of(topic))
-        for queue_id, offset in sorted(queues.items()):
-            if queue_id not in kinds:
-                continue
-            queue = opened.queue(topic, queue_id, kinds[queue_id])
-            first = max(offset, queue.minimum(opened.log.start, opened.profile))
-            entry = next(queue.entries(first), None)
-            if entry is not None and entry.physical_offset >= opened.log.start:
+    asked = {pair: read for pair, read in offsets.items() if pair[0] not in ignored}
+    for group, _ in list(asked):  # each group reads what is to be sent to it again
+        asked.setdefault((group, f"{RETRY_PREFIX}{group}"), {})
+    for (group, topic), read in sorted(asked.items()):
+        queues = opened.queues_of(topic)
+        for queue_id, batch in queues:
+            queue, offset = opened.queue(topic, queue_id, batch), read.get(queue_id, 0)
+            refuse_cut(opened, queue)
+            first = _first_there(queue, offset, opened.log.start)
+            if first is not None:
                 yield Needed(
-                    entry.physical_offset,
-                    f"group {group!r} has read topic {topic!r}, queue {queue_id}, up to "
+                    first, f"group {group!r} has read topic {topic!r}, queue {queue_id}, up to "
                     f"{offset:,} ({CONFIG}/consumerOffset.json)",
-                )
+                )  # fmt: skip
+    if asked:
+        yield from _not_in_queues(opened)
+
+
+def _first_there(queue: QueueReader, position: int, log_start: int) -> int | None:
+    """The physical offset of a queue's first message from a position on that is still there."""
+    for entries in queue.arrays(max(position, 0)):
+        live = np.flatnonzero(entries["physicalOffset"] >= log_start)
+        if len(live):
+            return int(entries[live[0]]["physicalOffset"])
+    return None
+
+
+def _not_in_queues(opened: OpenedStore) -> Iterator[Needed]:
+    """Where the log goes on behind the queues: nobody can have read that."""
+    queues = [
+        opened.queue(topic, queue_id, batch)
+        for topic in opened.topics() for queue_id, batch in opened.queues_of(topic)
+    ]  # fmt: skip
+    behind = log_behind(opened, queues, Told())
+    if behind is not None:
+        yield Needed(behind, "the queues end before the log, so that no group has read what is "
+                     "behind (reput catch-up)")  # fmt: skip
 
 
 def _waiting(asked: Store, even: Even) -> Iterator[Needed]:

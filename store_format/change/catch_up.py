@@ -24,6 +24,7 @@ from reput.store_format.change.position import Ahead, Log, Position, QueueEnd, l
 from reput.store_format.derive.queue_runs import PositionRules, start_position
 from reput.store_format.derive.scan import QueueKey, Runs, ScanRules
 from reput.store_format.derived.checkpoint import Checkpoint, after_rebuild, decode, encode
+from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.small_files import read_small, replace_small
@@ -34,6 +35,8 @@ from reput.store_format.names import (
     ABORT,
     CHECKPOINT,
     COMMIT_LOG,
+    CONSUME_QUEUE,
+    QueuePath,
     UnsafeName,
     check_topic,
     segment_name,
@@ -77,6 +80,7 @@ class _Sorting:
 
     def __init__(self, new: New) -> None:
         self.new = new
+        self.gaps: dict[QueueKey, QueueEnd] = {}  # queues that go on further than they end
         self._known = set(new.position.ends)
 
     def __call__(self, out: Runs) -> None:
@@ -87,6 +91,10 @@ class _Sorting:
             place = int(decode_entries(out.runs.entries[at : at + 20])[0]["physicalOffset"])
             if key not in self._known:
                 self._first(key, int(out.runs.first[number]), place)
+            elif key not in self.new.queues and not key.batch:
+                end = self.new.position.ends.get(key)
+                if end is not None and int(out.runs.first[number]) > end.entries:
+                    self.gaps[key] = end
             if key not in self.new.unsafe:
                 self.new.queues.add(key)
 
@@ -119,10 +127,14 @@ def find_new(
     where the last record may be there in part: zeros in its properties are found by no CRC, so it
     waits until something follows it.
 
-    Raises DamageFound where live records follow a fault, StoreError for an impossible queueOffset.
+    Raises DamageFound where live records follow a fault, StoreError for an impossible queueOffset,
+    and for a queue that has lost its last entries, so that the next ones had no place.
     """
     new = New(position, Ahead(position.first, position.first))
-    new.ahead = look_ahead(log, position, rules.scan, _Sorting(new), _STRETCH_BYTES)
+    sorting = _Sorting(new)
+    new.ahead = look_ahead(log, position, rules.scan, sorting, _STRETCH_BYTES)
+    if sorting.gaps:
+        _refuse_lost(log, position, rules.scan, sorting.gaps)
     ahead = new.ahead
     if not settled and ahead.fault not in (Fault.NONE, Fault.BLANK) and ahead.last_record >= 0:
         before = replace(log, stop=max(ahead.last_record, position.first))
@@ -133,6 +145,43 @@ def find_new(
         last = max(position.timestamp, ahead.last_timestamp)
         recovery.refuse_damage(LogEnd(log.start, ahead.end, position.first, last, ahead.fault))
     return new
+
+
+def _refuse_lost(
+    log: Log, position: Position, rules: ScanRules, gaps: dict[QueueKey, QueueEnd]
+) -> None:  # fmt: skip
+    """Raise StoreError where a queue lacks what the log has of it, before what is new.
+
+    gaps: queues whose next record has a queueOffset beyond their end, and their ends. Without such
+    a record the log itself has the gap, and the queue goes on as RocketMQ's. A record with a lower
+    queueOffset is none: RocketMQ skips it.
+    """
+
+    def seen(out: Runs) -> None:
+        for number, key in enumerate(out.queues):
+            if key not in gaps or not out.runs.count[number]:
+                continue
+            at, count = int(out.runs.entries_at[number]), int(out.runs.count[number])
+            entries = decode_entries(out.runs.entries[at : at + count * entry_bytes(False)])
+            offsets_at, first = int(out.runs.offsets_at[number]), int(out.runs.first[number])
+            offsets = (
+                np.arange(first, first + count) if offsets_at < 0
+                else out.runs.offsets[offsets_at : offsets_at + count]
+            )  # fmt: skip
+            places, end = entries["physicalOffset"], gaps[key]
+            lost = places[(places >= end.offset) & (offsets >= end.entries)]
+            if len(lost):
+                folder = QueuePath(CONSUME_QUEUE, key.topic, key.queue_id)
+                raise StoreError(
+                    f"{folder}: ends before its record at physical offset {int(lost[0])}, which "
+                    f"other queues are past: it has lost a file or entries; `reput rebuild` has all"
+                )
+
+    start = max(min(end.offset for end in gaps.values()), log.start)
+    before = replace(log, stop=position.queues)
+    look_ahead(
+        before, Position({}, start, position.queues, False, False, 0), rules, seen, _STRETCH_BYTES
+    )
 
 
 def _ends_in_zeros(log: Log, ahead: Ahead) -> bool:
@@ -200,15 +249,16 @@ class CatchUp:
         self._take_up_queues(new)
         self._finish(new)
 
-    def noted(self) -> Position | None:
-        """The position of a catch-up that was killed; None where what is there is of none.
+    def is_of(self, note: dict[str, Any]) -> bool:
+        """Whether a note tells of the store as it is: no broker has run since."""
+        known = [self.checkpoint.physic_msg_timestamp, self.checkpoint.logics_msg_timestamp]
+        return known in note["checkpoints"]
+
+    def noted(self, note: dict[str, Any]) -> Position:
+        """The position of a catch-up that was killed, by its note.
 
         Entries that it has written are cut off the queues; the index keeps what is whole.
         """
-        note = read_note(self.files)
-        known = [self.checkpoint.physic_msg_timestamp, self.checkpoint.logics_msg_timestamp]
-        if note is None or known not in note["checkpoints"]:  # a broker has run since
-            return None
         queues = index = int(note["queues"])
         full = False
         self.index.folder.remove_staged()

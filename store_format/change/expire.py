@@ -11,11 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.consume_queue import entry_bytes, segment_bytes
 from reput.store_format.disk.files import Files
+from reput.store_format.faults import StoreError
 from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES, QUEUE_AT
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX, is_queue_folder
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    INDEX,
+    is_queue_folder,
+    parse_segment_name,
+)
 from reput.store_format.release.expiry_settings import ExpirySettings
+from reput.store_format.release.settings import Settings
 
 _HOUR_MS = 3_600_000
 
@@ -99,42 +107,63 @@ def expired_segments(
     return going
 
 
-def files_below(files: Files, log_start: int) -> Iterator[Going]:
-    """Queue and index files of which no message is left in a log that starts at `log_start`."""
-    for folder, batch in ((CONSUME_QUEUE, False), (BATCH_CONSUME_QUEUE, True)):
+def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[Going]:
+    """Queue and index files of which no message is left in a log that starts at `log_start`.
+
+    Raises StoreError where something else lies among a queue's files, or one has another length
+    than the settings say: it is not told then what stands last in them.
+    """
+    for folder, batch, size in (
+        (CONSUME_QUEUE, False, settings.mapped_file_size_consume_queue),
+        (BATCH_CONSUME_QUEUE, True, settings.mapper_file_size_batch_consume_queue),
+    ):
         for topic in files.names(folder):
             if files.is_folder(f"{folder}/{topic}"):
                 for queue_id in files.names(f"{folder}/{topic}"):
                     if is_queue_folder(queue_id):
                         yield from _of_queue(
-                            files, f"{folder}/{topic}/{queue_id}", batch, log_start
-                        )
+                            files, f"{folder}/{topic}/{queue_id}", batch,
+                            segment_bytes(size, batch), log_start,
+                        )  # fmt: skip
     yield from _of_index(files, log_start)
 
 
-def _of_queue(files: Files, folder: str, batch: bool, log_start: int) -> Iterator[Going]:
-    """The files of a queue but the last, up to the first whose last entry is still in the log."""
-    for name in files.names(folder)[:-1]:
+def _of_queue(
+    files: Files, folder: str, batch: bool, usual: int, log_start: int
+) -> Iterator[Going]:
+    """The files of a queue but the last, up to the first whose last entry is still in the log.
+
+    usual: the files' length in bytes.
+    """
+    names = files.names(folder)
+    for name in names:
+        try:
+            parse_segment_name(name)
+        except ValueError as error:
+            raise StoreError(f"{folder}: {error}; it is left as it is") from None
+    for name in names[:-1]:
         path = f"{folder}/{name}"
-        length, last = _last_place(files, path, batch)
-        if last is None or last >= log_start:
+        last = _last_place(files, path, batch, usual)
+        if last >= log_start:
             return
-        yield Going(path, length, f"its last message, at {last:,}, is gone")
+        yield Going(path, usual, f"its last message, at {last:,}, is gone")
 
 
-def _last_place(files: Files, path: str, batch: bool) -> tuple[int, int | None]:
-    """A file's length, and the physicalOffset that stands in its last entry."""
+def _last_place(files: Files, path: str, batch: bool, usual: int) -> int:
+    """The physicalOffset that stands in a file's last entry. Raises StoreError."""
     file = files.open_read(path)
     try:
-        length, size = file.length(), entry_bytes(batch)
-        if length < size:
-            return length, None
-        raw = np.empty(size, np.uint8)
-        file.read_at(length - size, raw)
+        if file.length() != usual:
+            setting = "mapperFileSizeBatchConsumeQueue" if batch else "mappedFileSizeConsumeQueue"
+            raise StoreError(
+                f"{path}: offset 0: has {file.length()} bytes, but {setting} makes it {usual}"
+            )
+        raw = np.empty(entry_bytes(batch), np.uint8)
+        file.read_at(usual - len(raw), raw)
     finally:
         file.close()
     at = QUEUE_AT.physicalOffset  # a batch entry begins the same
-    return length, int(raw[at : at + 8].view(">i8")[0])
+    return int(raw[at : at + 8].view(">i8")[0])
 
 
 def _of_index(files: Files, log_start: int) -> Iterator[Going]:

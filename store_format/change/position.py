@@ -27,6 +27,7 @@ from reput.store_format.derived.queue_files import BadQueue, queue_folder
 from reput.store_format.derived.tail import IndexTail, QueueTail, tail
 from reput.store_format.faults import Fault
 from reput.store_format.log.segments import Stretch
+from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.protocol import Storage
 
@@ -172,7 +173,10 @@ def _check_queue(store: str, queue: QueueTail, log: Log, asked: _Asked) -> int:
     if size != int(entries[0]["size"]):
         raise bad("size", size, f"that record has {int(entries[0]['size'])} bytes")
     if queue.tags_code not in entries["tagsCode"].tolist():
-        raise bad("tagsCode", queue.tags_code, f"that record has {int(entries[0]['tagsCode'])}")
+        said = f"that record has {int(entries[0]['tagsCode'])}"
+        if queue.topic == SCHEDULE_TOPIC:  # when it is due: storeTimestamp and its level's time
+            said += " by messageDelayLevel (give the broker's with --set)"
+        raise bad("tagsCode", queue.tags_code, said)
     return record.timestamp
 
 

@@ -70,10 +70,10 @@ class Files(Protocol):
     """A folder tree. Paths are below its root, joined with '/'; '' is the root."""
 
     def open(self, path: str) -> OpenFile:
-        """Open for reading and writing. Raises FileNotFoundError."""
+        """Open for reading and writing. Raises FileNotFoundError; StoreError for no regular file."""
 
     def open_read(self, path: str) -> OpenFile:
-        """Open for reading only. Raises FileNotFoundError."""
+        """Open for reading only. Raises FileNotFoundError; StoreError for no regular file."""
 
     def create(self, path: str) -> OpenFile:
         """A new, empty file. Raises FileExistsError."""
@@ -237,11 +237,17 @@ class DiskFiles:
     def _open(self, path: str, flags: int, mode: int | None = None) -> DiskFile:
         at, mode = self._at(path), self.file_mode if mode is None else mode
         try:
-            return DiskFile(at, os.open(at, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode))
+            descriptor = os.open(at, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise StoreError(f"{at}: is a link") from None
+            if error.errno in (errno.EISDIR, errno.ENXIO):
+                raise StoreError(f"{at}: is not a regular file") from None
             raise
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise StoreError(f"{at}: is not a regular file")
+        return DiskFile(at, descriptor)
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(self._at(path))
@@ -272,7 +278,7 @@ class DiskFiles:
     def names(self, folder: str) -> list[str]:
         try:
             return sorted(os.listdir(self._at(folder)))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def make_folder(self, path: str) -> None:
@@ -377,7 +383,8 @@ class DiskFiles:
     def lock(self, path: str) -> Callable[[], None]:
         """FileChannel.tryLock(0, 1, false): a POSIX lock on the first byte.
 
-        The file stays, and holds the word `lock` (DefaultMessageStore.start).
+        The file stays. A new one gets the word `lock` (DefaultMessageStore.start); what another
+        holds stays, as somebody's own file may have that name, or a second one elsewhere.
         """
         at = self._at(path)
         # This must be asked before the file is opened: a process loses its POSIX locks on a file
@@ -385,11 +392,14 @@ class DiskFiles:
         if os.path.exists(at) and identity(os.stat(at)) in held_here:
             raise StoreInUse(f"{at}: this process has the store open already")
         new = not os.path.lexists(at)
+        if not new and not stat.S_ISREG(os.lstat(at).st_mode):
+            raise StoreError(f"{at}: is not a regular file")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(at, flags, self.file_mode)
         if new:
             self._give(path)
-        key = identity(os.fstat(descriptor))
+        about = os.fstat(descriptor)
+        key = identity(about)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except OSError as error:
@@ -398,7 +408,7 @@ class DiskFiles:
                 raise StoreInUse(f"{at}: another process has the store open") from None
             raise
         held_here.add(key)
-        if os.pread(descriptor, 5, 0) != b"lock":
+        if about.st_size == 0 and about.st_nlink == 1:
             os.pwrite(descriptor, b"lock", 0)
             os.fsync(descriptor)
 

@@ -13,6 +13,8 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 
+from reput.store_format.faults import StoreError
+
 # struct flock of Linux on 64-bit machines: l_type, l_whence, l_start, l_len, l_pid.
 _FLOCK = struct.Struct("@hhqqi4x")
 
@@ -46,7 +48,8 @@ def lock_holder(path: str) -> int | None:
     """The id of the process that holds a store's lock file: None if nobody does, 0 if the process
     runs on another machine.
 
-    F_GETLK only asks and takes no lock; the file is only read. Raises OSError.
+    F_GETLK only asks and takes no lock; the file is only read. Raises OSError, StoreError for a
+    link or a socket.
     """
     try:
         # This must be asked before the file is opened: a process loses its POSIX locks on a file
@@ -57,6 +60,10 @@ def lock_holder(path: str) -> int | None:
         descriptor = os.open(path, flags)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise StoreError(f"{path}: is not a regular file") from None
+        raise
     try:
         asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
         kind, _, _, _, process = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))

@@ -3,6 +3,9 @@
 import numpy as np
 
 from reput.store_format.disk.files import Files
+from reput.store_format.faults import StoreError
+
+PART = ".part"  # what a new file's name ends in until it is whole
 
 
 def read_small(files: Files, path: str, most: int) -> bytes:
@@ -16,9 +19,15 @@ def read_small(files: Files, path: str, most: int) -> bytes:
     return raw.tobytes()
 
 
+def check_small(files: Files, path: str) -> None:
+    """Raise StoreError where `replace_small` would find something else than a file of this name."""
+    if files.exists(path) and files.is_folder(path):  # it raises for a link
+        raise StoreError(f"{path}: is a folder; it is left as it is")
+
+
 def replace_small(
     files: Files, path: str, content: bytes, *, own: bool = False, length: int | None = None,
-    beside: str = ".part",
+    beside: str = PART,
 ) -> None:  # fmt: skip
     """Give a file this content in one step: a crash leaves the old one or the new one.
 

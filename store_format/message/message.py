@@ -37,7 +37,7 @@ _FORBIDDEN = frozenset(
     }
 )
 QUEUE_ID_MAX = 0x7FFFFFFF
-_RETRY_PREFIX = "%RETRY%"
+RETRY_PREFIX = "%RETRY%"  # MixAll.RETRY_GROUP_TOPIC_PREFIX
 _RETRY_TOPIC_MAX = 255  # HookUtils.MAX_TOPIC_LENGTH
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
 
@@ -87,7 +87,7 @@ def check_topic(topic: str, longest: int) -> bytes:
         raise TopicBlank("the topic is blank")
     if not _TOPIC(topic):
         raise TopicCharacters(f"topic {topic[:80]!r}: only ^[%|a-zA-Z0-9_-]+$ is allowed")
-    most = _RETRY_TOPIC_MAX if topic.startswith(_RETRY_PREFIX) else min(longest, _RETRY_TOPIC_MAX)
+    most = _RETRY_TOPIC_MAX if topic.startswith(RETRY_PREFIX) else min(longest, _RETRY_TOPIC_MAX)
     if len(topic) > most:
         raise TopicTooLong(f"topic {topic[:40]!r}...: {len(topic)} characters; at most {most}")
     return topic.encode("ascii")

@@ -32,7 +32,11 @@ def consumer_offsets(storage: Storage, store: str, told: Told) -> Offsets:
     table = config_table(storage, store, "consumerOffset.json", "offsetTable", told) or {}
     for name, queues in table.items():
         topic, separator, group = name.partition(_GROUP_SEPARATOR)
-        if separator and isinstance(queues, dict):
+        if separator and not isinstance(queues, dict):
+            told.note(
+                f"{CONFIG}/consumerOffset.json: offsets of a topic and group are no JSON object"
+            )
+        elif separator:
             found[group, topic] = {
                 int(queue): offset
                 for queue, offset in queues.items()
@@ -57,6 +61,7 @@ def config_table(
             continue
         if isinstance(table, dict):
             return table
+        told.note(f"{path}: {name} is no JSON object; it is left out")
     return None
 
 

@@ -61,6 +61,8 @@ class Profile:
     batch_time_boundaries: bool  # 5.1.4: a batch queue too
     queue_time_within: bool  # 5.2.0: what is found is kept within the queue (ConsumeQueueStore)
     half_topic: bool  # 4.3.0: half messages stand in a topic of their own, and are checked back
+    commit_keeps_place: bool  # up to 5.3.4: what is committed keeps REAL_TOPIC and REAL_QID
+    # (EndTransactionProcessor.endMessageTransaction)
     op_message_lists: bool  # 5.1.0: an op message's offsets end with a comma each
     config_entry_lines: bool  # 5.4.0: files of config/ have each entry on a line of its own
     # (RemotingSerializable: fastjson2)
@@ -133,6 +135,7 @@ def profile(version: str) -> Profile:
         batch_time_boundaries=since("5.1.4"),
         queue_time_within=since("5.2.0"),
         half_topic=since("4.3.0"),
+        commit_keeps_place=not since("5.4.0"),
         op_message_lists=since("5.1.0"),
         config_entry_lines=since("5.4.0"),
         sql_text_words=since("5.1.3"),

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import read_small, replace_small
+from reput.store_format.disk.small_files import check_small, read_small, replace_small
 from reput.store_format.faults import StoreError
 from reput.store_format.query.config import quoted_keys
 from reput.store_format.release.profiles import Profile
@@ -39,11 +39,14 @@ def read_json(files: Files, path: str) -> dict[str, Any]:
 def read_offsets(files: Files, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a file holds, and its `offsetTable`, which is part of that and may be changed.
 
-    Raises StoreError where it is none, or where the folder is a link: it is written to later.
+    Raises StoreError where it is none, or where its folder or what is written beside it is a link
+    or the like: it is written to later.
     """
     folder = path.rpartition("/")[0]
     if files.exists(folder) and not files.is_folder(folder):  # it raises for a link
         raise StoreError(f"{folder}: is no folder")
+    for name in (path + _BACKUP, path + _BACKUP + _NEW, path + _NEW):
+        check_small(files, name)
     whole = read_json(files, path)
     table = whole.setdefault("offsetTable", {})
     if not isinstance(table, dict):

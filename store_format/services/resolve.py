@@ -118,21 +118,27 @@ class _Names:
         self._unknown: set[str | int] = set(decisions.named)
 
     def decision(self, each: Transaction) -> Decision | None:
-        """What was decided of it by name. Raises StoreError where two have the name."""
-        for place in {each.first, each.last}:
-            if place in self._places:
-                self._unknown.discard(place)
-                return self._places[place]
+        """What was decided of it by name.
+
+        Raises StoreError where two have the name, or its key and its offset say two things.
+        """
+        named: dict[str | int, Decision] = {
+            place: self._places[place] for place in (each.first, each.last) if place in self._places
+        }
         key, decision = self._keys.get(each.key, ("", None))
-        if decision is None or not self._has_key(each, key):
-            return None
-        self._unknown.discard(key)
-        if each.state not in _ENDED and self._open.setdefault(key, each.first) != each.first:
-            raise StoreError(
-                f"{key!r} names two transactions, at physical {self._open[key]} and {each.first}: "
-                "name them by these"
-            )
-        return decision
+        if decision is not None and self._has_key(each, key):
+            named[key] = decision
+            taken = each.state in _ENDED or self._open.setdefault(key, each.first) == each.first
+            if not taken:
+                raise StoreError(
+                    f"{key!r} names two transactions, at physical {self._open[key]} and "
+                    f"{each.first}: name them by these"
+                )
+        self._unknown -= named.keys()
+        if len(set(named.values())) > 1:
+            names = " and ".join(f"{name!r}" for name in named)
+            raise StoreError(f"{names} name one transaction, and decide it otherwise")
+        return next(iter(named.values()), None)
 
     def _has_key(self, each: Transaction, key: str) -> bool:
         """Whether it has the key, and not only its hash."""

@@ -10,13 +10,14 @@ delivered; from then on nothing. It loses no message at any step: the wheel goes
 whole of timerlog is what it is made of.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import replace_small
+from reput.store_format.disk.small_files import PART, check_small, replace_small
 from reput.store_format.fate.timer_units import TIMER_LOG, Units
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import (
@@ -29,10 +30,10 @@ from reput.store_format.layouts import (
     TIMER_ROLL,
     TIMER_UNIT,
 )
-from reput.store_format.names import CONFIG, segment_name
+from reput.store_format.names import CONFIG, parse_segment_name, segment_name
 from reput.store_format.names import STAGED_TIMER_LOG as STAGED
 
-TIMER_WHEEL = "timerwheel"
+_WHEEL_FILE = re.compile(r"timerwheel(\.[0-9]+)?")
 TIMER_CHECK_PATH = f"{CONFIG}/timercheck"
 # timerRollWindowSlot: what is due later than in so many ticks is put back into the topic meanwhile.
 _ROLL_SLOTS = 2 * 24 * 3600
@@ -75,7 +76,10 @@ def units_of(waiting: Sequence[InWheel], last: InWheel, turned: Turned) -> Units
         magic |= TIMER_DELETE if each.recalls else 0
         slot = max(slot, turned.read_time)
         write = ticks if each.written is None else each.written
-        _fill(unit, each, write if 0 <= slot - write <= _DELAY_MAX else ticks, slot, magic)
+        if not 0 <= slot - write <= _DELAY_MAX:
+            # it was due long ago, and is not wanted yet; or the wheel was read by a later clock
+            write = max(min(ticks, slot), slot - _DELAY_MAX)
+        _fill(unit, each, write, slot, magic)
     if waiting and waiting[-1].physical_offset == last.physical_offset:
         return units[:-1]
     read = max(min(turned.read_time, turned.before), turned.precision) - turned.precision
@@ -133,9 +137,8 @@ def replace_timer_files(files: Files, units: Units, file_bytes: int, turned: Tur
     files.make_folder(CONFIG)
     # From here on a broker makes the wheel of the whole timerlog, of either.
     _write_check(files, lastTimerLogFlushPos=0)
-    for name in files.names(""):
-        if name.startswith(TIMER_WHEEL):
-            files.remove(name)
+    for name in _wheels(files):
+        files.remove(name)
     files.sync_folder("")
     if files.exists(TIMER_LOG):
         files.exchange(STAGED, TIMER_LOG)
@@ -164,11 +167,26 @@ def _write_check(files: Files, **fields: int) -> None:
     files.sync_folder(CONFIG)
 
 
+def _wheels(files: Files) -> list[str]:
+    """The wheel and its snapshots (`timerwheel.NUMBER`), below the root."""
+    return [name for name in files.names("") if _WHEEL_FILE.fullmatch(name)]
+
+
 def check_can_replace(files: Files) -> None:
-    """Raise StoreError where a folder that would be changed is a link, or none."""
+    """Raise StoreError where what would be changed is a link, or is not what a broker has there."""
     for folder in (TIMER_LOG, STAGED):
-        if files.exists(folder) and not files.is_folder(folder):
+        if not files.exists(folder):
+            continue
+        if not files.is_folder(folder):
             raise StoreError(f"{folder}: is no folder; it is left as it is")
+        for name in files.names(folder):
+            try:
+                parse_segment_name(name)
+            except ValueError as error:
+                raise StoreError(f"{folder}: {error}; it is left as it is") from None
+            check_small(files, f"{folder}/{name}")
+    for path in (*_wheels(files), TIMER_CHECK_PATH, TIMER_CHECK_PATH + PART):
+        check_small(files, path)
 
 
 def remove_folder(files: Files, folder: str) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 
 from reput.store_format.derived.index_file import IndexedMessage
 from reput.store_format.disk.files import Files, OpenFile
+from reput.store_format.faults import StoreError
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
@@ -136,11 +137,23 @@ class IndexFolder:
         self.files.sync_folder(INDEX)
 
     def remove_staged(self) -> None:
-        """Remove the folder beside, with all that is in it."""
-        if self.files.exists(STAGED_INDEX):
-            for name in self.files.names(STAGED_INDEX):
-                self.files.remove(f"{STAGED_INDEX}/{name}")
-            self.files.remove(STAGED_INDEX)
+        """Remove the folder beside, with all that is in it.
+
+        Raises StoreError where it is a link, or holds what no writer has put there.
+        """
+        if not self.files.exists(STAGED_INDEX):
+            return
+        if not self.files.is_folder(STAGED_INDEX):  # it raises for a link
+            raise StoreError(f"{STAGED_INDEX}: is not a folder; it is left as it is")
+        names = self.files.names(STAGED_INDEX)
+        for name in names:
+            try:
+                parse_index_name(name)
+            except ValueError as error:
+                raise StoreError(f"{STAGED_INDEX}: {error}; it is left as it is") from None
+        for name in names:
+            self.files.remove(f"{STAGED_INDEX}/{name}")
+        self.files.remove(STAGED_INDEX)
 
     def write_header(self, name: str, raw: bytes) -> None:
         """Write a file's header in place, durably; within one sector, so there or not."""

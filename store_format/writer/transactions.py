@@ -24,7 +24,8 @@ from reput.store_format.writer.writer import AppendResult, CommitLogWriter
 
 _OP_MAP_CAPACITY = 16  # Message's own map: an op message never was a client's
 _REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG
-_NO_REAL_PLACE = ("REAL_TOPIC", "REAL_QID", "TRAN_MSG")
+_REAL_PLACE = ("REAL_TOPIC", "REAL_QID")
+_NO_REAL_PLACE = (*_REAL_PLACE, "TRAN_MSG")
 
 
 class Transactions:
@@ -80,9 +81,10 @@ class Transactions:
 
         properties: `put_again.properties_of` it. Raises Refused, WriterFailed.
         """
-        # The broker makes the text before it removes REAL_TOPIC, so that a committed message keeps
-        # it; only of one that has to wait the text is made anew.
-        text = text_of(self.writer, properties)
+        # Up to 5.3.4 the broker makes the text before it removes REAL_TOPIC, so that a committed
+        # message keeps it; only of one that has to wait the text is made anew.
+        left_out = () if self.writer.profile.commit_keeps_place else _REAL_PLACE
+        text = text_of(self.writer, {n: v for n, v in properties.items() if n not in left_out})
         place = properties["REAL_TOPIC"], int(properties["REAL_QID"])
         kept = {n: v for n, v in properties.items() if n not in _NO_REAL_PLACE}
         topic, queue_id = self.writer.encoder.place(*place, kept)

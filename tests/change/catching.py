@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reput.jobs.engine.log_files import LogBytes
-from reput.store_format.change.catch_up import NOTE, CatchUp, New, Rules, find_new
+from reput.store_format.change.catch_up import NOTE, CatchUp, New, Rules, find_new, read_note
 from reput.store_format.change.position import Log as LogPlace
 from reput.store_format.change.position import find_position
 from reput.store_format.derive.rules import place_rules, scan_rules
@@ -75,11 +75,12 @@ def catch_up(files: MemoryFiles, log: Log, now: int = 1_800_000_000_000) -> New:
     place = LogPlace(source.read, start, stop, size)
     catching = CatchUp(files, place, recovery, rules, lambda: now)
     crashed = files.exists(ABORT)
-    position = (
-        catching.noted() if crashed
-        else find_position(Rooted(files), "", place, rules.settings, rules.scan)
-    )  # fmt: skip
-    assert position is not None, "a killed catch-up is not known again"
+    if crashed:
+        note = read_note(files)
+        assert note is not None and catching.is_of(note), "a killed catch-up is not known again"
+        position = catching.noted(note)
+    else:
+        position = find_position(Rooted(files), "", place, rules.settings, rules.scan)
     new = find_new(place, recovery, position, rules)
     if crashed:
         catching.resume(new)

@@ -10,13 +10,20 @@ from typing import Any
 import pytest
 
 from reput.jobs.engine.expiring import Expired
+from reput.jobs.deliver_delayed import deliver_delayed
 from reput.jobs.expire import expire
+from reput.jobs.resolve_transactions import resolve_transactions
 from reput.store_format.change.expire import AgedSegment, Occasion, expired_segments, occasion
 from reput.store_format.disk.files import DiskFiles, StoreInUse
 from reput.store_format.faults import StoreError
+from reput.store_format.message.message import Message
 from reput.store_format.release.expiry_settings import ExpirySettings
+from reput.store_format.writer.transactions import Transactions
 from tests import golden_stores
 from tests.in_process import as_text
+from tests.services.stores import T0, disk, writing
+from tests.services.test_resolve import half
+from tests.writer.stores import Clock
 
 HOUR = 3_600_000
 NOW = 1_800_000_000_000
@@ -78,8 +85,8 @@ def a_store(to: Path) -> Path:
 def run(store: Path, **options: Any) -> Expired:
     golden = golden_stores.unpack("mixed_5.3.3")
     given = {"any_hour": True, "now": NOW, "used": lambda path: 0.1, "even_pending": True,
-             "even_delayed": True} | options  # fmt: skip
-    return expire(str(store), rocketmq="5.3.3", settings=as_text(golden.settings), **given)
+             "even_delayed": True, "rocketmq": "5.3.3"} | options  # fmt: skip
+    return expire(str(store), settings=as_text(golden.settings), **given)
 
 
 def tree(store: Path) -> dict[str, bytes]:
@@ -127,6 +134,33 @@ def test_a_queue_file_goes_with_its_last_message_and_not_before(tmp_path: Path) 
     assert all(int.from_bytes(p.read_bytes()[-20:-12]) >= done.log_start for p in stays)
 
 
+@pytest.mark.parametrize("name", ["zz-notes.txt", "00000000000000000000.mine", "0", "folder"])
+def test_what_is_no_queue_file_stays_and_is_named(name: str, tmp_path: Path) -> None:
+    """Else somebody's file is read as entries; and behind it the queue's last file is none."""
+    store = a_store(tmp_path / "store")
+    queue = max((store / "consumequeue").glob("*/*"), key=lambda at: len(list(at.iterdir())))
+    if name == "folder":
+        (queue / f"{2000:020}.d").mkdir()
+    else:
+        (queue / name).write_bytes(bytes(100))
+    before = tree(store)
+    for dry_run in (True, False):
+        with pytest.raises(StoreError, match=f"{queue.parent.name}/{queue.name}.*not a segment"):
+            run(store, dry_run=dry_run)
+    assert tree(store) == before
+
+
+def test_a_queue_file_of_another_length_stays_and_is_named(tmp_path: Path) -> None:
+    """What stands at its end is no last entry."""
+    store = a_store(tmp_path / "store")
+    queue = max((store / "consumequeue").glob("*/*"), key=lambda at: len(list(at.iterdir())))
+    os.truncate(min(queue.iterdir()), 1967)
+    before = tree(store)
+    with pytest.raises(StoreError, match="has 1967 bytes, but mappedFileSizeConsumeQueue"):
+        run(store)
+    assert tree(store) == before
+
+
 def offsets(store: Path, topic: str, queue: int, offset: int) -> None:
     (store / "config").mkdir(exist_ok=True)
     table = {"offsetTable": {f"{topic}@readers": {str(queue): offset}}}
@@ -151,6 +185,125 @@ def test_what_a_group_has_not_read_stays(tmp_path: Path) -> None:
     assert run(store, dry_run=True).segments == whole.segments
     (store / "config" / "consumerOffset.json").write_text("{")
     with pytest.raises(StoreError, match="what is unread is not known"):
+        run(store, dry_run=True)
+
+
+def a_queue(store: Path) -> tuple[str, int, list[Path]]:
+    """Topic, id and files of a queue of several files."""
+    folder = max((store / "consumequeue").glob("*/*"), key=lambda at: len(list(at.iterdir())))
+    return folder.parent.name, int(folder.name), sorted(folder.iterdir())
+
+
+def test_what_no_offset_or_no_queue_tells_was_not_read(tmp_path: Path) -> None:
+    """A group's topic may have a queue of which it never said an offset; and where the queues
+    are behind the log, nobody has read the rest.
+    """
+    store = a_store(tmp_path / "store")
+    whole = run(store, dry_run=True)
+    topic, queue_id, files = a_queue(store)
+    first = int.from_bytes(files[0].read_bytes()[:8])
+    for other in (store / "consumequeue" / topic).iterdir():
+        if other.name != str(queue_id):
+            shutil.rmtree(other)
+    offsets(store, topic, 9, 0)
+    assert [each.offset for each in run(store, dry_run=True).kept] == [first]
+    for wrong in ("5", None, 1.5):
+        offsets(store, topic, queue_id, wrong)  # type: ignore[arg-type]
+        assert [each.offset for each in run(store, dry_run=True).kept] == [first]
+    offsets(store, topic, queue_id, 10**30)
+    assert run(store, dry_run=True).segments == whole.segments
+    for each in (store / "consumequeue").iterdir():
+        shutil.rmtree(each)
+    kept = run(store, dry_run=True).kept[0]
+    assert (kept.offset, "the queues end before the log" in kept.who) == (0, True)
+
+
+def test_an_unread_message_behind_expired_ones_stays(tmp_path: Path) -> None:
+    """A queue's first file may have nothing but expired entries: a kill came before it went."""
+    store = a_store(tmp_path / "store")
+    topic, queue_id, files = a_queue(store)
+    entries = files[0].read_bytes()
+    files[0].write_bytes(
+        b"".join(bytes(8) + entries[at + 8 : at + 20] for at in range(0, 2000, 20))
+    )
+    offsets(store, topic, queue_id, 0)
+    for other in (store / "consumequeue" / topic).iterdir():
+        if other.name != str(queue_id):
+            shutil.rmtree(other)
+    (store / "commitlog" / "0".zfill(20)).unlink()
+    live = int.from_bytes(files[1].read_bytes()[:8])
+    for release in ("4.9.7", "5.3.3"):
+        assert run(store, dry_run=True, rocketmq=release).kept[0].offset == live
+
+
+def what_needs(root: Path, **options: Any) -> list[tuple[int, str]]:
+    """Who needs what of a store that the writer made: segments that stay, and why."""
+    options = {"dry_run": True, "now": 1 << 41, "any_hour": True} | options
+    told = expire(str(root), rocketmq="5.3.3", used=lambda path: 0.1, **options)
+    return [(each.offset, each.who) for each in told.kept]
+
+
+def test_what_waits_stays_wherever_its_end_would_stand(tmp_path: Path) -> None:
+    """A pending half message; one that is ended in another segment is not needed."""
+    root, clock = tmp_path / "s", Clock(T0)
+    body = "x" * 1500
+    with writing(disk(root), clock) as writer:
+        ends = Transactions(writer)
+        ended = half(writer, "ended" + body)
+        for _ in range(6):
+            writer.append(Message("Orders", body.encode(), 0))
+        ends.rollback(ended)
+        for _ in range(6):
+            writer.append(Message("Orders", body.encode(), 0))
+    assert len(list((root / "commitlog").iterdir())) > 3
+    assert what_needs(root) == []
+    with writing(disk(root), clock) as writer:
+        pending = half(writer, "pending")
+        due = writer.append(Message("Orders", b"late", 0, delay_level=2)).physical_offset
+        timed = {"TIMER_DELAY_MS": "86400000"}
+        timer = writer.append(Message("Orders", b"t", 0, properties=timed)).physical_offset
+        for _ in range(6):
+            writer.append(Message("Orders", body.encode(), 0))
+    waits = "2 delayed messages are not delivered yet"
+    halves = "1 half messages are not decided yet"
+    assert what_needs(root) == [(pending, halves), (due, waits)]
+    assert what_needs(root, even_pending=True) == [(due, waits)]
+    assert what_needs(root, even_delayed=True) == [(pending, halves)]
+    assert what_needs(root, even_delayed=True, even_pending=True) == []
+    deliver_delayed(str(root), until=due_at(clock), rocketmq="5.3.3")
+    assert what_needs(root, even_pending=True) == [(timer, waits.replace("2", "1"))]
+    resolve_transactions(str(root), decide="rollback", rocketmq="5.3.3")
+    assert what_needs(root, even_delayed=True) == []
+
+
+def due_at(clock: Clock) -> int:
+    """When what waits by level is due, and the timer is not."""
+    return clock.now + 3_600_000
+
+
+def test_what_a_group_was_to_get_again_stays(tmp_path: Path) -> None:
+    """Its retry topic, of which it has said no offset yet."""
+    root = tmp_path / "s"
+    with writing(disk(root), Clock(T0)) as writer:
+        again = writer.append(Message("%RETRY%readers", b"again", 0)).physical_offset
+        for _ in range(6):
+            writer.append(Message("Orders", b"x" * 1500, 0))
+    offsets(root, "Orders", 0, 6)
+    assert [place for place, _ in what_needs(root)] == [again]
+    assert "'%RETRY%readers'" in what_needs(root)[0][1]
+
+
+@pytest.mark.parametrize("text", ['{"offsetTable":null}', '{"offsetTable":{"topic@group":[1]}}'])
+def test_offsets_that_are_none_are_no_offsets(text: str, tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    (store / "config").mkdir(exist_ok=True)
+    (store / "config" / "consumerOffset.json").write_text(text)
+    with pytest.raises(StoreError, match="what is unread is not known"):
+        run(store, dry_run=True)
+    (store / "config" / "consumerOffset.json").unlink()
+    (store / "config" / "consumerOffsets").mkdir()
+    (store / "config" / "consumerOffsets" / "CURRENT").write_text("MANIFEST-1")
+    with pytest.raises(StoreError, match="are in RocksDB"):
         run(store, dry_run=True)
 
 
@@ -195,6 +348,20 @@ def test_a_wrong_copy_is_found_before_anything_goes(
     monkeypatch.setattr(Archive, "_copy", torn)
     with pytest.raises(StoreError, match="reads otherwise than"):
         run(store, archive=str(tmp_path / "old"))
+    assert tree(store) == before
+
+
+@pytest.mark.parametrize("folder", ["commitlog", "consumequeue", "consumequeue/Topic3"])
+def test_an_archive_with_a_link_into_the_store_is_refused(folder: str, tmp_path: Path) -> None:
+    """Else a file is taken for the copy of itself, and is gone."""
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    link = tmp_path / "old" / folder
+    link.parent.mkdir(parents=True)
+    link.symlink_to(store / folder)
+    for dry_run in (True, False):
+        with pytest.raises(StoreError, match="which is read: nothing is written there"):
+            run(store, archive=str(tmp_path / "old"), dry_run=dry_run)
     assert tree(store) == before
 
 

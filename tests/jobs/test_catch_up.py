@@ -18,6 +18,7 @@ from reput.jobs.engine.progress import Progress
 from reput.jobs.install import install_set
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import StoreError
+from reput.store_format.writer.queue_files import QueueFiles
 from tests import golden_stores
 from tests.golden_stores import GoldenStore
 from tests.in_process import as_text
@@ -90,6 +91,76 @@ def half(to: Path) -> tuple[GoldenStore, Path, list[int]]:
 
 def tree(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("how", ["gone", "empty", "random"])
+def test_a_queue_that_has_lost_its_last_file_is_named(how: str, tmp_path: Path) -> None:
+    """Else its next entries take the place of those that it has lost."""
+    store, to, ends = half(tmp_path / "store")
+    grown(store, to, ends[-1])
+    folder = max((to / "consumequeue").glob("*/*"), key=lambda at: (len(list(at.iterdir())), at))
+    last = max(folder.iterdir())
+    if how == "gone":
+        last.unlink()
+    else:
+        last.write_bytes(b"" if how == "empty" else bytes([255]) * last.stat().st_size)
+    before = tree(to)
+    with pytest.raises(StoreError, match=f"{folder.parent.name}/{folder.name}: ends before its"):
+        caught_up(store, to)
+    assert tree(to) == before
+
+
+def test_a_killed_catch_up_goes_on_only_with_consent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, to, ends = half(tmp_path / "store")
+    grown(store, to, ends[-1])
+
+    def killed(_: QueueFiles) -> None:
+        raise OSError("killed")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(QueueFiles, "sync", killed)
+        with pytest.raises(OSError, match="killed"):
+            caught_up(store, to)
+    assert (to / "abort").exists()
+    before = tree(to)
+    asked = []
+
+    def no(what: str) -> None:
+        asked.append(what)
+        raise StoreError("no")
+
+    for shared in (False, True):
+        if shared:
+            (tmp_path / "backup").hardlink_to(max((to / "consumequeue").glob("*/*/*")))
+        with pytest.raises(StoreError, match="has a second name" if shared else "^no$"):
+            catch_up(
+                str(to), rocketmq=store.version, settings=as_text(store.settings), confirm=no
+            )  # fmt: skip
+        assert tree(to) == before
+    assert [what.split(" that was killed")[0] for what in asked] == [
+        f"go on with the catch-up of {to}"
+    ]
+    (tmp_path / "backup").unlink()
+    assert caught_up(store, to).done
+    assert difference(to, store.expect) is None
+
+
+@pytest.mark.parametrize("kind", ["a link", "somebody's folder"])
+def test_what_is_no_writers_folder_stays(kind: str, tmp_path: Path) -> None:
+    store, to, ends = half(tmp_path / "store")
+    grown(store, to, ends[-1])
+    mine = tmp_path / "mine" if kind == "a link" else to / ".reput-index"
+    mine.mkdir()
+    (mine / "thesis.doc").write_text("years of work")
+    if kind == "a link":
+        (to / ".reput-index").symlink_to(mine)
+    before = tree(to)
+    with pytest.raises(StoreError, match=r"\.reput-index: "):
+        caught_up(store, to)
+    assert tree(to) == before
+    assert (mine / "thesis.doc").read_text() == "years of work"
 
 
 def test_a_set_of_its_own_is_the_whole_one_and_can_be_installed(tmp_path: Path) -> None:

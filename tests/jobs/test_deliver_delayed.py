@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import reput
 from reput.jobs.cli import main
 from tests.services.stores import LEVELS, T0, Clock, bodies, delayed, disk, timer, writing
+from tests.writer.stores import stored_records
 
 WORDS = ["--rocketmq", "5.3.3", "--set", f"messageDelayLevel={LEVELS}"]
 SETTINGS = {"messageDelayLevel": LEVELS}
@@ -66,6 +68,63 @@ def test_a_store_in_use_is_refused(store: Path, capsys: pytest.CaptureFixture[st
     assert "holds its lock; stop the broker" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["checkpoint", "index/*", "consumequeue/SCHEDULE_TOPIC_XXXX/0/*"])
+def test_a_file_that_is_another_stores_too_is_not_written_to(
+    store: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a copy by `cp -al` has them."""
+    path = max(store.glob(name))
+    (tmp_path / "backup").hardlink_to(path)
+    before = path.read_bytes()
+    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 2
+    assert f"{path}: has a second name elsewhere" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "index/*", "lock", "abort", "commitlog/*"])
+@pytest.mark.parametrize("kind", ["FIFO", "folder", "link"])
+def test_what_is_no_file_is_named(
+    store: Path, name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = max(store.glob(name), default=store / name)
+    content = path.read_bytes() if path.exists() else b""
+    path.unlink(missing_ok=True)
+    if kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        (tmp_path / "theirs").write_bytes(content)
+        path.symlink_to(tmp_path / "theirs")
+    before = tree(store)
+    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 2
+    assert str(path) in capsys.readouterr().err or name == "commitlog/*"
+    assert tree(store) == before
+
+
+@pytest.mark.parametrize("kind", ["a link", "somebody's folder"])
+def test_what_is_no_writers_folder_stays(
+    store: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine" if kind == "a link" else store / ".reput-index"
+    mine.mkdir()
+    (mine / "thesis.doc").write_text("years of work")
+    if kind == "a link":
+        (store / ".reput-index").symlink_to(mine)
+    before = tree(store)
+    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 2
+    assert ".reput-index: " in capsys.readouterr().err
+    assert tree(store) == before
+    assert (mine / "thesis.doc").read_text() == "years of work"
+
+
+def test_a_file_among_the_topics_is_none_of_them(store: Path) -> None:
+    """As RocketMQ passes it over, and a file manager makes it."""
+    (store / "consumequeue" / ".DS_Store").write_bytes(b"x")
+    assert main(["deliver-delayed", str(store), "--until", "now", *WORDS, "--yes"]) == 0
+    assert bodies(disk(store)) == ["a", "t", "b"]
+
+
 def test_damage_in_the_log_is_refused(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     segment = store / "commitlog" / ("0" * 20)
     raw = bytearray(segment.read_bytes())
@@ -75,6 +134,23 @@ def test_damage_in_the_log_is_refused(store: Path, capsys: pytest.CaptureFixture
     error = capsys.readouterr().err
     assert "offset 0 (physical 0): magic: " in error
     assert bodies_of(store) == []
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_torn_end_is_no_damage(store: Path, crashed: bool) -> None:
+    """As a power cut leaves it; or a broker that has recovered, and cut its log there."""
+    segment = store / "commitlog" / ("0" * 20)
+    raw = segment.read_bytes()
+    end = max(r.physical_offset + r.size for r in stored_records(store / "commitlog"))
+    torn = raw[:100] + bytes(100)  # the first record once more, in part
+    segment.write_bytes(raw[:end] + torn + raw[end + 200 :])
+    if crashed:
+        (store / "abort").write_bytes(b"")
+    words = ["deliver-delayed", str(store), "--until", "now", *WORDS]
+    assert main([*words, "--dry-run"]) == 1
+    assert main([*words, "--yes"]) == 0
+    assert bodies(disk(store)) == ["a", "t", "b"]
+    assert main(["resolve-transactions", str(store), "--decide", "commit", *WORDS]) == 0
 
 
 def bodies_of(store: Path) -> list[str]:

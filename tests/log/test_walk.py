@@ -137,6 +137,17 @@ def test_a_lost_sector_of_a_long_record_is_found(start: int) -> None:
             assert torn == ([] if lost is None else [log.at[1]])
 
 
+@pytest.mark.parametrize("start", range(0, 512, 37))
+def test_a_nul_that_does_not_end_a_sector_is_no_lost_sector(start: int) -> None:
+    text = properties(("KEYS", "k"), ("p", "v" * 1500), ("q", "w"))
+    log = Log(Message(body=bytes([1]) * start), Message(body=BODY, properties=text))
+    for at in range(log.end - 1400, log.end - 100):
+        log.data[at] = at % 512 == 511
+    for walk in (log.walk(window=SEGMENT), log.walk()):
+        for step in walk.steps(0, SEGMENT):
+            assert int(first_torn(step.window, step.rows, 0, 0)) == len(step.rows)
+
+
 def test_sizes_that_lie_do_not_have_the_same_bytes_read_again() -> None:
     """A segment of places that each claim a record of thousands of bytes."""
     log = Log()

@@ -39,6 +39,7 @@ CHANGES = {
     "property_map_capacity": (16, "5.1.0", 128),
     "timer_messages": (False, "5.0.0", True),
     "half_topic": (False, "4.3.0", True),
+    "commit_keeps_place": (True, "5.4.0", False),
     "op_message_lists": (False, "5.1.0", True),
     "config_entry_lines": (False, "5.4.0", True),
     "sql_text_words": (False, "5.1.3", True),
@@ -53,6 +54,7 @@ TELLS_NOTHING = {
     "abort_process_id", "property_map_capacity", "property_text_ends", "timer_messages",
     "bisects_queue_min", "queue_time_boundaries", "batch_time_boundaries", "queue_time_within",
     "op_message_lists", "sql_text_words", "half_topic", "config_entry_lines",
+    "commit_keeps_place",
 }  # fmt: skip
 
 

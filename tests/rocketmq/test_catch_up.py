@@ -78,22 +78,35 @@ def test_three_rounds_of_rocketmq_and_catch_up(driver: Driver, tmp_path: Path) -
 
 @pytest.mark.long
 def test_rocketmq_goes_on_after_a_killed_catch_up(driver: Driver, tmp_path: Path) -> None:
-    """Whatever a kill leaves: RocketMQ's recovery, and the next catch-up, make the same files."""
-    store, settings = tmp_path / "store", as_text(SIZES)
-    put(driver, store, 60)
+    """Whatever a kill leaves: RocketMQ's recovery, and the next catch-up, make the same files.
+
+    A kill before `abort` leaves queues that end before a log without `abort`. RocketMQ does not
+    bring all of that back by itself (from 5.0.0 on recoverNormally leaves out the record where the
+    queues end): then it makes of the store what it makes of one that no catch-up has touched.
+    """
+    # two index files: RocketMQ names them by the millisecond, and in a recovery fills one of 200
+    # keys in less, so that the next one takes its name and place
+    sizes = SIZES | {"maxIndexNum": 600}
+    store, settings = tmp_path / "store", as_text(sizes)
+    put(driver, store, 60, sizes)
     before = tmp_path / "before"
     shutil.copytree(store, before)
-    put(driver, store, 300)
+    put(driver, store, 300, sizes)
     wanted = derived(store)
+    untouched = with_derived_of(store, before, tmp_path / "untouched")
+    driver.open_check(untouched, sizes)
+    alone = derived(untouched)
     crashed = 0
     for number in range(12):
         ours = with_derived_of(store, before, tmp_path / f"killed-{number}")
         _kill(ours, driver.version, settings, 0.004 * number)
-        crashed += (ours / "abort").exists()
+        recovers = (ours / "abort").exists()
+        crashed += recovers
         again = tmp_path / f"again-{number}"
         shutil.copytree(ours, again)
-        driver.open_check(ours, SIZES)
-        assert_same(derived(ours), wanted)
+        driver.open_check(ours, sizes)
+        if recovers or derived(ours) != alone:
+            assert_same(derived(ours), wanted)
         catch_up(str(again), rocketmq=driver.version, settings=settings)
         assert_same(derived(again), wanted)
     assert crashed

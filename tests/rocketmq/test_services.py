@@ -240,7 +240,7 @@ def test_a_full_write_buffer_is_answered_as_a_broker_does(tmp_path: Path) -> Non
         "fastFailIfNoBufferInStorePool": "true", "mappedFileSizeCommitLog": 4096,
     }  # fmt: skip
     # the broker's own service must not write the buffer meanwhile
-    late = {"commitIntervalCommitLog": 3000, "commitCommitLogThoroughInterval": 3000}
+    late = {"commitIntervalCommitLog": 60_000, "commitCommitLogThoroughInterval": 60_000}
     sizes = {"maxHashSlotNum": 50, "maxIndexNum": 600, "mappedFileSizeConsumeQueue": 2000}
     made = [{"t": "T", "q": 0, "p": {}, "b": 400, "bs": number} for number in range(40)]
     with Driver("5.3.3") as driver:

@@ -240,6 +240,56 @@ def test_an_old_wheel_goes_with_all_of_its_files(tmp_path: Path) -> None:
     assert [path.stat().st_size for path in (root / "timerlog").iterdir()] == [200]
 
 
+def test_a_timer_that_is_long_late_and_not_wanted_yet_stays_in_the_wheel(tmp_path: Path) -> None:
+    """Once the whole delivery failed on it, after the messages were put: --until long ago."""
+    files = filled(tmp_path / "s", [timer("a", 2000), timer("b", 60_000)])
+    year = 365 * 86_400_000
+    assert run(files, T0 + 5000, now=T0 + year)[:3] == (0, 1, 0)
+    found = units(files)
+    assert (found["writeTime"] + found["delay"] - T0).tolist()[0] == 60_000
+    assert run(files, T0 + year)[:3] == (0, 1, 0)
+    assert bodies(files) == ["a", "b"]
+
+
+@pytest.mark.parametrize("read", [T0 + 60 * 86_400_000, (1 << 63) - 1])
+def test_a_wheel_that_was_read_by_a_later_clock_is_made_anew(tmp_path: Path, read: int) -> None:
+    files = filled(tmp_path / "s", [timer("a", 2000), timer("b", 60_000)])
+    check = np.zeros(1, TIMER_CHECK)
+    check["lastReadTimeMs"] = read
+    (tmp_path / "s" / "config").mkdir()
+    (tmp_path / "s" / "config" / "timercheck").write_bytes(check.tobytes().ljust(4096, b"\0"))
+    assert run(files, T0 + 5000)[:3] == (0, 1, 0)
+    assert (units(files)["delay"] >= 0).all()
+    assert run(files, T0 + 61_000)[:3] == (0, 1, 0)
+    assert bodies(files) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["timerlog/notes.txt", "timerlog/0", ".reput-timerlog/mine/thesis", "timerwheel.1/thesis",
+     "timerwheel/thesis", "config/timercheck.part/thesis", "config/delayOffset.json.tmp/thesis",
+     "config/delayOffset.json.bak.tmp/thesis"],
+)  # fmt: skip
+def test_what_is_no_brokers_file_is_named_before_a_change(name: str, tmp_path: Path) -> None:
+    files = filled(tmp_path / "s", [timer("a", 2000), timer("b", 60_000), delayed("c", 1)])
+    mine = tmp_path / "s" / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text("years of work")
+    with pytest.raises(StoreError, match="it is left as it is"):
+        run(files, T0 + 5000)
+    assert mine.read_text() == "years of work"
+    assert bodies(files) == []
+
+
+def test_what_only_begins_like_the_wheels_name_stays(tmp_path: Path) -> None:
+    files = filled(tmp_path / "s", [timer("a", 2000)])
+    for name in ("timerwheel-notes.txt", "timerwheel.old"):
+        (tmp_path / "s" / name).write_text("years of work")
+    assert run(files, T0 + 5000)[:3] == (0, 1, 0)
+    for name in ("timerwheel-notes.txt", "timerwheel.old"):
+        assert (tmp_path / "s" / name).read_text() == "years of work"
+
+
 @pytest.mark.parametrize("name", ["timerlog", ".reput-timerlog", "config"])
 def test_no_link_is_followed(tmp_path: Path, name: str) -> None:
     files = filled(tmp_path / "s", [timer("a", 2000), delayed("b", 1)])

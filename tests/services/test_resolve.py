@@ -24,7 +24,16 @@ from reput.store_format.services.resolve import Resolved, plan_resolution, resol
 from reput.store_format.writer.transactions import Transactions
 from reput.store_format.writer.writer import CommitLogWriter
 from tests.faults.memory_files import MemoryFiles, crash_states
-from tests.services.stores import T0, Clock, bodies, disk, duplicate, opened, writing
+from tests.services.stores import (
+    T0,
+    Clock,
+    bodies,
+    disk,
+    duplicate,
+    opened,
+    properties_in,
+    writing,
+)
 from tests.writer.stores import stored_records
 
 ALL_COMMIT = Decisions(Decision.COMMIT, {})
@@ -159,6 +168,19 @@ def test_an_op_has_the_releases_format(tmp_path: Path, release: str, ops: list[s
     assert bodies(files, OP_TOPIC, 0)[2:] == ops
 
 
+@pytest.mark.parametrize(("release", "kept"), [("5.3.4", True), ("5.4.0", False)])
+def test_what_is_committed_keeps_its_place_up_to_5_3_4(
+    tmp_path: Path, release: str, kept: bool
+) -> None:
+    files = disk(tmp_path)
+    fill(files, release=release)
+    run(files, release=release)
+    found = properties_in(files)
+    assert len(found) == 3  # e, and then a and b
+    assert {("REAL_TOPIC" in each, "REAL_QID" in each) for each in found} == {(kept, kept)}
+    assert {each["TRAN_MSG"] for each in found} == {"true"}
+
+
 def test_an_op_has_no_more_than_a_brokers(tmp_path: Path) -> None:
     files = disk(tmp_path)
     with writing(files, Clock(T0)) as writer:
@@ -192,6 +214,15 @@ def test_a_name_must_be_that_of_one(files: DiskFiles) -> None:
         half(writer, "a")
     with pytest.raises(StoreError, match="'a' names two transactions, at physical 0 and"):
         run(files, Decisions(None, {"a": Decision.COMMIT}))
+
+
+def test_a_key_and_an_offset_of_one_must_agree(files: DiskFiles) -> None:
+    """a is at physical 0."""
+    both: dict[str | int, Decision] = {"a": Decision.COMMIT, 0: Decision.ROLLBACK}
+    with pytest.raises(StoreError, match="0 and 'a' name one transaction, and decide it otherwise"):
+        run(files, Decisions(None, both))
+    assert states(files)["a"] == "pending"
+    assert run(files, Decisions(None, both | {0: Decision.COMMIT}))[:4] == (1, 0, 0, 0)
 
 
 def test_what_has_ended_otherwise_is_told(files: DiskFiles) -> None:

@@ -1,5 +1,6 @@
 """Opening a store: its lock, its end, its queues; what is refused and what is taken up."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from reput.store_format.derived.checkpoint import decode
 from reput.store_format.disk.files import StoreInUse
-from reput.store_format.faults import DamageFound
+from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterClosed
 from reput.store_format.writer import index_files
@@ -50,6 +51,34 @@ def test_the_lock_is_held_from_open_to_close(tmp_path: Path) -> None:
     assert lock_state(tmp_path) == "free"
     assert (tmp_path / "lock").read_bytes() == b"lock"  # not before: closing it would unlock it
     open_writer(tmp_path).close()
+
+
+def test_a_lock_that_is_another_file_too_keeps_what_it_holds(tmp_path: Path) -> None:
+    """`cp -al` makes such ones, and who links a name `lock` to a file of theirs."""
+    store = tmp_path / "store"
+    open_writer(store).close()
+    for own in (b"somebody's notes", b""):
+        (store / "lock").unlink()
+        (tmp_path / "theirs").write_bytes(own)
+        (store / "lock").hardlink_to(tmp_path / "theirs")
+        open_writer(store).close()
+        assert (tmp_path / "theirs").read_bytes() == own
+
+
+@pytest.mark.parametrize("kind", ["link", "FIFO", "folder"])
+def test_a_lock_that_is_no_file_is_named(kind: str, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    open_writer(store).close()
+    (store / "lock").unlink()
+    if kind == "link":
+        (store / "lock").symlink_to(tmp_path / "elsewhere")
+    elif kind == "FIFO":
+        os.mkfifo(store / "lock")
+    else:
+        (store / "lock").mkdir()
+    with pytest.raises(StoreError, match="lock: is not a regular file"):
+        open_writer(store)
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_store_that_another_process_holds_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ What each derives from the other's log is the same bytes.
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -103,13 +103,15 @@ def assert_same(found: dict[str, bytes], expected: dict[str, bytes]) -> None:
         assert found[name] == content, name
 
 
-def put(driver: Driver, store: Path, many: int) -> None:
+def put(
+    driver: Driver, store: Path, many: int, settings: Mapping[str, object] = SIZES
+) -> None:  # fmt: skip
     messages = [
         {"t": f"T{n % 3}", "q": n % 2, "b": n * 31 % 500, "bs": n, "born": 1,
          "p": {"UNIQ_KEY": f"U{n}", "KEYS": f"r{n} s", "TAGS": "t"}}
         for n in range(many)
     ]  # fmt: skip
-    answer = driver.ask("put", store=str(store), settings=SIZES, messages=messages)
+    answer = driver.ask("put", store=str(store), settings=dict(settings), messages=messages)
     assert answer["statuses"] == {"PUT_OK": many}
 
 

@@ -70,7 +70,7 @@ class Files(Protocol):
     """A folder tree. Paths are below its root, joined with '/'; '' is the root."""
 
     def open(self, path: str) -> OpenFile:
-        """Open for reading and writing. Raises FileNotFoundError; StoreError for no regular file."""
+        """Open for reading and writing. Raises FileNotFoundError, StoreError for no file."""
 
     def open_read(self, path: str) -> OpenFile:
         """Open for reading only. Raises FileNotFoundError; StoreError for no regular file."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.engine.expiring import Expired
 from reput.jobs.deliver_delayed import deliver_delayed
+from reput.jobs.engine.expiring import Expired
 from reput.jobs.expire import expire
 from reput.jobs.resolve_transactions import resolve_transactions
 from reput.store_format.change.expire import AgedSegment, Occasion, expired_segments, occasion

@@ -90,7 +90,8 @@ def test_three_rounds_of_broker_expire_broker(
         for round_ in range(4):
             with Broker(version, store, **SMALL) as broker:
                 client = Client(driver, broker.namesrv)
-                assert Counter(each[3] for each in client.read(group="one")) == wanted
+                if round_:  # else there is no topic to read
+                    assert Counter(each[3] for each in client.read(group="one")) == wanted
                 if round_ == 3:
                     broker.stop()
                     break

@@ -2,11 +2,9 @@
 
 from typing import BinaryIO, NamedTuple
 
-from reput.jobs.engine.after_crash import read_checkpoint
 from reput.jobs.engine.damage import DamageMap, map_damage, write_ranges
 from reput.jobs.engine.judge_end import judge_end
 from reput.jobs.engine.link import Linked
-from reput.jobs.engine.log_end import add_torn
 from reput.jobs.engine.pipeline import Pipeline
 from reput.store_format.faults import SALVAGE
 
@@ -27,8 +25,6 @@ def read_log(job: Pipeline, on_damage: str, ranges: BinaryIO | None = None) -> L
         return LogRead(linked, *judge_end(job, linked, on_damage), None)
     job.check_property_crc()
     found = map_damage(job, gap_lines=ranges is not None)
-    if not job.plan.in_use:
-        add_torn(job, found, read_checkpoint(job.plan.storage, job.plan.store))
     if ranges:
         write_ranges(job, found, ranges)
     reason = "the end of the last live record" if found.count else "undamaged"

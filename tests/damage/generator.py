@@ -62,6 +62,13 @@ class Hurt:
         start = at // SEGMENT * SEGMENT
         return bytes(self.log.segments[start][at - start : at - start + length])
 
+    def whole_log(self) -> bytes:
+        """The damaged segments, one behind the other; zeros for what is missing."""
+        raw = bytearray(max(self.log.segments) + SEGMENT)
+        for start, segment in self.log.segments.items():
+            raw[start : start + len(segment)] = segment
+        return bytes(raw)
+
     def page(self, last: bool = True) -> int:
         """Where some page of the log starts; not the one that holds its end."""
         return self.rng.randrange(0, (self.end // PAGE) - (0 if last else 1)) * PAGE
@@ -333,14 +340,15 @@ def contradicted(hurt: Hurt, number: int, derived: bool) -> bool:
         return True
     if doubtful and "storeTimestamp" in names and _odd_time(hurt, number, now):
         return True
-    if "properties" in names and number + 1 in touched:
+    ends_log = not any(hurt.whole_log()[place + size :])  # as every log does: only `check` tells
+    if "properties" in names and number + 1 in touched and not ends_log:
         after = changed(hurt, number + 1) if number + 1 < len(hurt.sizes) else []
         text = now[-sum(name == "properties" for name, _ in fields) :]
         plain = text.replace(b"\1", b"").replace(b"\2", b"").decode("latin1").isprintable()
         if after and after[0][1] < 8 and not plain:
             return True
     tags = [found[1] if (found := TAGS.search(raw)) else b"" for raw in (was, now)]
-    return derived and bool(broken) and tags[0] != tags[1] and tags[0] != b""
+    return derived and bool(broken) and not ends_log and tags[0] != tags[1] and tags[0] != b""
 
 
 @dataclass

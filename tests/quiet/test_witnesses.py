@@ -10,6 +10,7 @@ import pytest
 from reput.jobs.check import check
 from reput.jobs.engine.check_report import CheckReport
 from reput.jobs.repair import repair
+from tests.damage.generator import generate
 from tests.damaged import START, Damaged, damaged, messages, salvage
 from tests.in_process import OUTPUT, STORE, Session, as_text, functions, rebuild_log, storage_of
 from tests.logs.encoder import HOST, Message, properties
@@ -154,3 +155,11 @@ def test_the_only_survivor_of_a_queue_stays() -> None:
     log.put(log.places[10], b"x" * 6 * size)
     ranges = salvage(log.log).summary.damage["ranges"]
     assert [each["physical_offset"] for each in ranges] == [log.places[2], log.places[10]]
+
+
+def test_a_torn_last_record_is_named_by_check_alone() -> None:
+    hurt = generate("a torn tail", 2, crc=False)
+    place = hurt.log.places[min(hurt.touched())]
+    (found,) = checked(hurt.log, storage_of(hurt.log.log)).damage["ranges"]
+    assert found["physical_offset"] == place
+    assert salvage(hurt.log.log).summary.damage["ranges"] == []

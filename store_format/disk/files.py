@@ -73,7 +73,7 @@ class Files(Protocol):
         """Open for reading and writing. Raises FileNotFoundError, StoreError for no file."""
 
     def open_read(self, path: str) -> OpenFile:
-        """Open for reading only. Raises FileNotFoundError; StoreError for no regular file."""
+        """Open for reading only. Raises FileNotFoundError; StoreError for another kind of file."""
 
     def create(self, path: str) -> OpenFile:
         """A new, empty file. Raises FileExistsError."""

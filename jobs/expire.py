@@ -17,6 +17,7 @@ from reput.jobs.console.options import (
 from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.names import ABORT
+from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
     from reput.jobs.engine.expiring import Expired
@@ -70,7 +71,9 @@ def expire(
     from reput.store_format.release.settings import parse_settings
     from reput.store_format.storage import storage_for
 
-    with held_local_store(store, dry_run) as held:
+    if archive == "":  # else the copies would lie wherever this was started
+        raise SettingError("--archive: a folder or URL is wanted")
+    with held_local_store(store, dry_run, "; only a local store can be changed") as held:
         kept_in = None
         if archive is not None:
             storage = storage_for(archive, True)

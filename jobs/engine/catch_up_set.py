@@ -10,7 +10,7 @@ from reput.jobs.engine.catch_up_report import CaughtUp
 from reput.jobs.engine.catching_up import clock, report, rules_of
 from reput.jobs.engine.log_files import LogBytes, LogFiles
 from reput.jobs.engine.outputs import Output
-from reput.jobs.engine.plan import Plan
+from reput.jobs.engine.plan import Plan, names_in
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.publish import Built, publish
 from reput.jobs.engine.staging import (
@@ -21,6 +21,7 @@ from reput.jobs.engine.staging import (
 )
 from reput.jobs.engine.summary import Summary, summary_of
 from reput.jobs.engine.unchanged import check_unchanged
+from reput.jobs.engine.verdict import files_there
 from reput.store_format.change.catch_up import CatchUp, New, find_new
 from reput.store_format.change.position import Log, find_position
 from reput.store_format.derived.queue_entries import (
@@ -33,13 +34,10 @@ from reput.store_format.derived.queue_entries import (
 from reput.store_format.disk.files import DiskFiles, Files
 from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES
 from reput.store_format.names import (
-    BATCH_CONSUME_QUEUE,
     CHECKPOINT,
-    CONSUME_QUEUE,
     INDEX,
     is_queue_folder,
 )
-from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 from reput.store_format.writer.recovery import LogRecovery
@@ -90,16 +88,12 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
 
 def _derived(storage: Storage, store: str) -> Iterator[str]:
     """The derived files below a store or set; what a broker does not read is left out."""
-    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
-        for topic, state in listed(storage, f"{store}/{kind}"):
-            for queue, inside in listed(storage, f"{store}/{kind}/{topic}") if not state else ():
-                if inside is None and is_queue_folder(queue):
-                    folder = f"{kind}/{topic}/{queue}"
-                    yield from (
-                        f"{folder}/{n}" for n, s in listed(storage, f"{store}/{folder}") if s
-                    )
-    yield from (f"{INDEX}/{name}" for name, s in listed(storage, f"{store}/{INDEX}") if s)
-    yield from (name for name, s in listed(storage, store) if s and name == CHECKPOINT)
+    for path in files_there(storage, store):
+        parts = path.split("/")
+        if parts[0] == INDEX or is_queue_folder(parts[2]):
+            yield path
+    if CHECKPOINT in names_in(storage, store):
+        yield CHECKPOINT
 
 
 def _copy(source: Storage, path: str, to: Storage, target: str) -> None:

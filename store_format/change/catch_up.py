@@ -23,14 +23,18 @@ from reput.store_format.change.install import read_note as read_own_note
 from reput.store_format.change.position import Ahead, Log, Position, QueueEnd, look_ahead
 from reput.store_format.derive.queue_runs import PositionRules, start_position
 from reput.store_format.derive.scan import QueueKey, Runs, ScanRules
-from reput.store_format.derived.checkpoint import Checkpoint, after_rebuild, decode, encode
+from reput.store_format.derived.checkpoint import (
+    Checkpoint,
+    after_rebuild,
+    encode,
+    read_checkpoint,
+)
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.disk.files import Files
-from reput.store_format.disk.small_files import read_small, replace_small
+from reput.store_format.disk.small_files import replace_small
 from reput.store_format.faults import Fault, StoreError
-from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
-from reput.store_format.layouts import CHECKPOINT_FILE_BYTES, RECORD_HEAD_BYTES
+from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.names import (
     ABORT,
     CHECKPOINT,
@@ -402,14 +406,6 @@ def read_note(files: Files) -> dict[str, Any] | None:
     numbers = [note.get(name) for name in ("queues", "timestamp")]
     sound = all(type(number) is int and number >= 0 for number in numbers)
     return note if sound and isinstance(note.get("checkpoints"), list) else None
-
-
-def read_checkpoint(files: Files) -> Checkpoint:
-    """What a store's checkpoint says; zeros where there is none, or it is too short."""
-    if not files.exists(CHECKPOINT):
-        return Checkpoint()
-    raw = read_small(files, CHECKPOINT, CHECKPOINT_FILE_BYTES)
-    return decode(raw) if len(raw) >= CHECKPOINT_LAYOUT.itemsize else Checkpoint()
 
 
 def _put(files: Files, path: str, content: bytes, own: bool = False) -> None:

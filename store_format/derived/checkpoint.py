@@ -4,7 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reput.store_format.disk.files import Files
+from reput.store_format.disk.small_files import read_small
 from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
+from reput.store_format.names import CHECKPOINT as FILE
 from reput.store_format.release.profiles import Profile
 
 
@@ -29,6 +32,14 @@ def decode(raw: bytes) -> Checkpoint:
     if len(raw) < CHECKPOINT.itemsize:
         raise ValueError(f"{len(raw)} bytes; a checkpoint has {CHECKPOINT_FILE_BYTES}")
     return Checkpoint(*np.frombuffer(raw, CHECKPOINT, 1)[0].item())
+
+
+def read_checkpoint(files: Files) -> Checkpoint:
+    """What a store's checkpoint says; zeros where there is none, or it is too short."""
+    if not files.exists(FILE):
+        return Checkpoint()
+    raw = read_small(files, FILE, CHECKPOINT_FILE_BYTES)
+    return decode(raw) if len(raw) >= CHECKPOINT.itemsize else Checkpoint()
 
 
 def after_rebuild(

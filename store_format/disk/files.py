@@ -70,10 +70,10 @@ class Files(Protocol):
     """A folder tree. Paths are below its root, joined with '/'; '' is the root."""
 
     def open(self, path: str) -> OpenFile:
-        """Open for reading and writing. Raises FileNotFoundError; StoreError for no regular file."""
+        """Open for reading and writing. Raises FileNotFoundError, StoreError for no file."""
 
     def open_read(self, path: str) -> OpenFile:
-        """Open for reading only. Raises FileNotFoundError; StoreError for no regular file."""
+        """Open for reading only. Raises FileNotFoundError; StoreError for another kind of file."""
 
     def create(self, path: str) -> OpenFile:
         """A new, empty file. Raises FileExistsError."""
@@ -160,11 +160,15 @@ class DiskFile:
         self.path, self._descriptor = path, descriptor
 
     def write_at(self, at: int, data: Data) -> None:
-        done = os.pwrite(self._descriptor, data, at)
-        if done < len(data):  # a signal came, or the disk is nearly full
-            view = memoryview(data).cast("B")
-            while done < len(view):
-                done += os.pwrite(self._descriptor, view[done:], at + done)
+        try:
+            done = os.pwrite(self._descriptor, data, at)
+            if done < len(data):  # a signal came, or the disk is nearly full
+                view = memoryview(data).cast("B")
+                while done < len(view):
+                    done += os.pwrite(self._descriptor, view[done:], at + done)
+        except OSError as error:
+            error.filename = self.path  # else nobody knows which disk is full
+            raise
 
     def read_at(self, at: int, buffer: Bytes) -> None:
         fill_from(self._descriptor, self.path, at, buffer)

@@ -4,11 +4,8 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 
-import numpy as np
-
 from reput.store_format.derive.rules import place_rules, scan_rules
-from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.derived.checkpoint import decode as decode_checkpoint
+from reput.store_format.derived.checkpoint import Checkpoint, read_checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.derived.index_file import IndexedMessage
 from reput.store_format.disk.files import Files
@@ -67,7 +64,7 @@ class OpenStore:
         # `abort` goes at close, and then a broker believes what a crash has left
         self.dispatches |= crashed and any(map(files.names, _DERIVED))
         checkpoint_lost = not files.exists(CHECKPOINT_FILE)
-        self.checkpoint = self._read_checkpoint()
+        self.checkpoint = read_checkpoint(files)
         recovery = LogRecovery(
             files, settings.mapped_file_size_commit_log, self.scan_rules,
             self.checkpoint if crashed else None, checkpoint_lost,
@@ -234,18 +231,6 @@ class OpenStore:
         """Make queues durable that have flushConsumeQueueLeastPages new pages."""
         with self._lock:
             self.queues.sync(self.settings.flush_consume_queue_least_pages)
-
-    def _read_checkpoint(self) -> Checkpoint:
-        if not self.files.exists(CHECKPOINT_FILE):
-            return Checkpoint()
-        file = self.files.open(CHECKPOINT_FILE)
-        try:
-            raw = np.zeros(CHECKPOINT.itemsize, np.uint8)
-            if file.length() >= len(raw):
-                file.read_at(0, raw)
-            return decode_checkpoint(raw.tobytes())
-        finally:
-            file.close()
 
     def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
         """In place: its fields lie within one sector. The file is there before the first record."""

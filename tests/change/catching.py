@@ -77,7 +77,8 @@ def catch_up(files: MemoryFiles, log: Log, now: int = 1_800_000_000_000) -> New:
     crashed = files.exists(ABORT)
     if crashed:
         note = read_note(files)
-        assert note is not None and catching.is_of(note), "a killed catch-up is not known again"
+        assert note is not None, "a killed catch-up left no note"
+        assert catching.is_of(note), "a killed catch-up is not known again"
         position = catching.noted(note)
     else:
         position = find_position(Rooted(files), "", place, rules.settings, rules.scan)

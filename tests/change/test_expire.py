@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.engine.expiring import Expired
 from reput.jobs.deliver_delayed import deliver_delayed
+from reput.jobs.engine.expiring import Expired
 from reput.jobs.expire import expire
 from reput.jobs.resolve_transactions import resolve_transactions
 from reput.store_format.change.expire import AgedSegment, Occasion, expired_segments, occasion
@@ -18,6 +18,7 @@ from reput.store_format.disk.files import DiskFiles, StoreInUse
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
 from reput.store_format.release.expiry_settings import ExpirySettings
+from reput.store_format.release.settings import SettingError
 from reput.store_format.writer.transactions import Transactions
 from tests import golden_stores
 from tests.in_process import as_text
@@ -322,6 +323,18 @@ def test_an_archive_has_all_that_went(tmp_path: Path) -> None:
     kept = tree(tmp_path / "old")
     assert kept == {each.path: before[each.path] for each in (*done.segments, *done.files)}
     assert tree(store) == {name: raw for name, raw in before.items() if name not in kept}
+
+
+def test_an_archive_without_a_name_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a shell gives it for a variable that is not set."""
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(SettingError, match="a folder or URL is wanted"):
+        run(store, archive="")
+    assert tree(store) == before
+    assert list((tmp_path / "here").iterdir()) == []
 
 
 def test_a_wrong_copy_is_found_before_anything_goes(

@@ -5,6 +5,7 @@ a store. Files in memory that are torn are in the tests of each work's crashes.
 """
 
 import errno
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.install import install_set, undo_install
+from reput.store_format.disk.files import DiskFiles
 from reput.store_format.message.message import Message
 from reput.store_format.names import UNFINISHED
 from reput.store_format.storage.protocol import Storage
@@ -197,3 +199,11 @@ def test_a_file_that_was_written_in_part_takes_no_place(
         assert work.result() == work.new, number
     print(f"{failed} writes cut short")
     assert failed > 5 // every
+
+
+def test_a_disk_that_takes_nothing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    file = DiskFiles(str(tmp_path)).open_read("file")  # it cannot be written to, as if it were full
+    with pytest.raises(OSError, match=re.escape(str(tmp_path / "file"))):
+        file.write_at(0, b"x")
+    file.close()

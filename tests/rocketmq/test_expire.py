@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from reput.jobs.engine.expiring import Expired
 from reput.jobs.expire import expire
+from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import COMMIT_LOG
 from tests.in_process import as_text
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, Broker, Client, messages
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
+from tests.writer.stores import stored_records
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 FOLDERS = (COMMIT_LOG, "consumequeue", "index")
@@ -58,3 +63,50 @@ def test_what_a_broker_deletes(
     with Broker(version, ours, **SMALL) as broker:
         broker.stop()
     assert names(ours) >= left
+
+
+def keys_in_log(store: Path) -> Counter[str]:
+    """The UNIQ_KEYs of the clients' messages, by the log."""
+    return Counter(
+        parse_properties(record.properties)["UNIQ_KEY"]
+        for record in stored_records(store / COMMIT_LOG)
+        if record.topic.decode() in TOPICS
+    )
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
+def test_three_rounds_of_broker_expire_broker(
+    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """What stays in the log is what clients read, each once; new messages come behind it."""
+    needs_rocketmq(version)
+    store, wanted = tmp_path / "store", Counter[str]()
+    settings = as_text({**SETTINGS, **SMALL, "fileReservedTime": 0})
+
+    def run(**options: Any) -> Expired:
+        return expire(str(store), rocketmq=version, settings=settings, any_hour=True, **options)
+
+    with Driver(version) as driver:
+        for round_ in range(4):
+            with Broker(version, store, **SMALL) as broker:
+                client = Client(driver, broker.namesrv)
+                if round_:  # else there is no topic to read
+                    assert Counter(each[3] for each in client.read(group="one")) == wanted
+                if round_ == 3:
+                    broker.stop()
+                    break
+                sent = client.send(messages(1500, 1500 * round_))
+                wanted += Counter(each[3] for each in sent)
+                assert Counter(each[3] for each in client.read(group="two")) == wanted
+                broker.stop()
+            before = keys_in_log(store)
+            assert before == wanted
+            done = run(even_unread=True)
+            assert done.segments
+            wanted = keys_in_log(store)
+            assert wanted < before
+    # a group that has read nothing of one topic needs all of it
+    (store / "config" / "consumerOffset.json").write_text('{"offsetTable":{"Live0@late":{0:0}}}')
+    kept = run(dry_run=True)
+    assert kept.segments == []
+    assert "'late'" in kept.kept[0].who

@@ -42,7 +42,7 @@ BUGS = (
         "            return _UNSEALED", "            return 0", (_TEST, "-k", "lost_crc")),
     Bug("the store's own queue files are witnesses", "jobs/engine/pipeline.py",
         "if ask_queues else None", "if False else None", (_TEST, "-k", "queue_files")),
-    Bug("queue files are asked only of a log that is suspect", "jobs/engine/damage.py",
+    Bug("a queue file alone says nothing of a tag", "jobs/engine/damage.py",
         'if row["what"] == TAGGED and found.count:', 'if row["what"] == TAGGED:',
         (_QUIET, "-k", "queue_file")),
     Bug("a queue that often does not go on keeps nobody out", "jobs/engine/damage.py",

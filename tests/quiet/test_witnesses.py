@@ -94,15 +94,24 @@ def test_records_that_are_in_several_queues() -> None:
     quiet(log)
 
 
-def test_a_queue_file_that_is_wrong_says_nothing_of_the_log() -> None:
+@pytest.mark.parametrize("suspect", [False, True])
+def test_a_queue_file_that_is_wrong_says_nothing_of_the_log(suspect: bool) -> None:
+    """Nor where the log is suspect for a queueOffset that its neighbours outvote."""
     log = damaged(messages(60, 2), 1 << 14)
     storage = store_of(log)
     first = f"{STORE}/consumequeue/T/0/{0:020d}"
     raw = bytearray(storage.files[first])
     raw[59] ^= 1  # the third entry's tagsCode
-    raw[80:88], raw[100:108] = raw[100:108], raw[80:88]
+    if not suspect:
+        raw[80:88], raw[100:108] = raw[100:108], raw[80:88]
     storage.files[first] = bytes(raw)
-    assert findings(checked(log, storage)) == []
+    if suspect:
+        log.flip(30, 24, 6)
+        segment = f"{STORE}/commitlog/{0:020d}"
+        storage.files[segment] = log.log.segments[0]
+    report = checked(log, storage)
+    assert report.damage["ranges"] == []
+    assert len(report.findings) == suspect
 
 
 @pytest.mark.parametrize("restore", [False, True])

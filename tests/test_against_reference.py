@@ -138,13 +138,15 @@ def test_many_logs_of_each_version(version: str) -> None:
 
 
 def first_live(log: Log, derivation: Derivation) -> int | None:
-    """Where the first live record stands after the log's end, looked for at every byte.
+    """Where the first record of a live queue stands after the log's end, looked for at every byte.
 
-    Live: sound, in its own place, stored no earlier than the log's last record, and of a
-    queueOffset that its queue does not have yet.
+    Its records are sound, in their own places, and stored no earlier than the log's last record. A
+    queue is live if one of them has a queueOffset that it does not have yet.
     """
     rules = Rules(parse_version(log.version), log.settings, log.topic_attributes)
     greatest: dict[tuple[str, int], int] = {}
+    first: dict[tuple[str, int], int] = {}
+    live: set[tuple[str, int]] = set()
     known = records(*log[:3])
 
     def offset_of(message: Message) -> int | None:
@@ -176,9 +178,13 @@ def first_live(log: Log, derivation: Derivation) -> int | None:
                 continue
             offset = offset_of(found)
             least = greatest.get((found.topic, found.queue_id), -(1 << 63))
-            if offset is not None and (offset > least or least == -(1 << 63)):
-                return place
-    return None
+            if offset is None:
+                continue
+            key = found.topic, found.queue_id
+            first.setdefault(key, place)
+            if offset > least or least == -(1 << 63):
+                live.add(key)
+    return min((first[key] for key in live), default=None)
 
 
 def damaged_logs() -> st.SearchStrategy[PackedLog]:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def first_live_record(job: "Pipeline", linked: Linked) -> int | None:
-    """The physical offset of the first live record after the break, None if there is none.
+    """The physical offset of the first record of a live queue after the break; None if none is.
 
-    A record is live where it stands in its own place and is sound, was stored no earlier than
-    the log's last record, and has a queueOffset that its queue does not have yet.
+    What counts are sound records in their own places, stored no earlier than the log's last one. A
+    queue is live if one of them has a queueOffset that it does not have yet.
     """
     from pyspark.sql import functions as f
 

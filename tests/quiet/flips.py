@@ -68,7 +68,8 @@ def index_places(raw: bytes, slots: int, start: int) -> Iterator[Place]:
     header = np.frombuffer(raw, INDEX_HEADER, 1)[0]
     fields: Any = INDEX_HEADER.fields
     for name, (kind, at, *_) in fields.items():
-        yield Place(f"header {name}", at, kind.itemsize)
+        # one more at endPhyOffset, its last byte, is a writer's mark (writer/index_folder)
+        yield Place(f"header {name}", at, kind.itemsize - (name == "endPhyOffset"))
     for slot in range(slots):
         at = INDEX_HEADER_BYTES + slot * INDEX_SLOT_BYTES
         yield Place(f"slot {slot}", at, INDEX_SLOT_BYTES)

@@ -99,11 +99,11 @@ final class Consumers {
                     limit--;
                 }
             }
-            boolean onward = result.getNextBeginOffset() > at;
-            at = onward ? result.getNextBeginOffset() : at;
-            if (!onward || result.getPullStatus() == PullStatus.NO_NEW_MSG) {
+            // NO_NEW_MSG too may lead on, as a consumer goes on: over files of a queue that are gone.
+            if (result.getNextBeginOffset() <= at) {
                 break;
             }
+            at = result.getNextBeginOffset();
         }
         return at;
     }

@@ -12,8 +12,7 @@ from reput.jobs.console.options import DAMAGE, DONE, USAGE, WRITES_AS, add_broke
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_of
 from reput.jobs.engine.in_place import (
-    refuse_shared_derived,
-    refuse_shared_segments,
+    refuse_shared_files,
     refuse_what_is_no_store,
 )
 from reput.jobs.engine.open_writer import local_store, open_writer
@@ -115,8 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
     store = local_store(arguments.store)
     refuse_overlap(LocalStorage(), store, _inputs(arguments))
     refuse_what_is_no_store(store)
-    refuse_shared_segments(store)
-    refuse_shared_derived(store)
+    refuse_shared_files(store)
     if arguments.rocketmq:
         profile(arguments.rocketmq)
     warnings: list[str] = []

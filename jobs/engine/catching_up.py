@@ -6,7 +6,7 @@ from typing import cast
 
 from reput.jobs.engine.catch_up_report import CaughtUp
 from reput.jobs.engine.held_store import HeldStore
-from reput.jobs.engine.in_place import refuse_shared_derived
+from reput.jobs.engine.in_place import refuse_second_name, refuse_shared_derived
 from reput.jobs.engine.log_files import LogBytes, LogFiles
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Done, Progress
@@ -79,7 +79,7 @@ def catch_up_in_place(
                 catching.settle()
             return about
         catching.index.folder.remove_staged()  # a killed run's, with second names of index files
-        _refuse_links(files, new)
+        _refuse_links(files, held.path, new)
         if not resumed:
             confirm(
                 f"write {new.ahead.entries:,} queue entries and {new.ahead.index_puts:,} keys to "
@@ -140,7 +140,7 @@ def report(plan: Plan, new: New) -> CaughtUp:
     )  # fmt: skip
 
 
-def _refuse_links(files: Files, new: New) -> None:
+def _refuse_links(files: Files, store: str, new: New) -> None:
     """Raise StoreError where what is written to is a link, or has a second name elsewhere."""
     folders = [INDEX]
     for key in new.queues:
@@ -155,8 +155,4 @@ def _refuse_links(files: Files, new: New) -> None:
             path = f"{folder}/{name}"
             if files.is_folder(path):
                 raise StoreError(f"{path}: is not a file")
-            if files.names_of_file(path) > 1:
-                raise StoreError(
-                    f"{path}: has a second name elsewhere (a hard link), which would be changed "
-                    f"too; give this store files of its own (cp -a)"
-                )
+            refuse_second_name(f"{store}/{path}")

@@ -40,7 +40,7 @@ def _run_by_this_python(spark: Any) -> None:
     context = getattr(spark, "_sc", None)
     if context is None or not str(context.master).startswith("local["):
         return
-    if context.pythonExec == sys.executable:
+    if context.pythonExec == sys.executable:  # asked first, as it costs nothing
         return
     # not SparkContext.getConf: it copies a hundred settings, each by two calls of the JVM
     if os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None):

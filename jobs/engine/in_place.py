@@ -57,7 +57,13 @@ def refuse_shared_segments(store: str) -> None:
     What is written to the one is written to the other: a backup, or another store.
     """
     for name in _names(f"{store}/{COMMIT_LOG}"):
-        _refuse_second_name(f"{store}/{COMMIT_LOG}/{name}")
+        refuse_second_name(f"{store}/{COMMIT_LOG}/{name}")
+
+
+def refuse_shared_files(store: str) -> None:
+    """Raise StoreError where any file that a writer writes to has a second name."""
+    refuse_shared_segments(store)
+    refuse_shared_derived(store)
 
 
 def refuse_shared_derived(store: str) -> None:
@@ -73,10 +79,11 @@ def refuse_shared_derived(store: str) -> None:
     if not os.path.lexists(f"{store}/{STAGED_INDEX}"):  # a killed writer gives second names there
         shared += [f"{store}/{INDEX}/{name}" for name in _names(f"{store}/{INDEX}")[-1:]]
     for path in shared:
-        _refuse_second_name(path)
+        refuse_second_name(path)
 
 
-def _refuse_second_name(path: str) -> None:
+def refuse_second_name(path: str) -> None:
+    """Raise StoreError where a file that will be written to has a second name (a hard link)."""
     try:
         about = os.lstat(path)
     except FileNotFoundError:

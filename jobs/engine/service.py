@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from reput.jobs.engine.in_place import (
-    refuse_shared_derived,
-    refuse_shared_segments,
+    refuse_shared_files,
     refuse_what_is_no_store,
 )
 from reput.jobs.engine.log_files import LogFiles
@@ -159,8 +158,7 @@ def _refuse(store: str) -> None:
     if not os.path.isdir(f"{store}/{COMMIT_LOG}"):
         raise StoreError(f"{store}: no such store: there is no folder {COMMIT_LOG} in it")
     refuse_what_is_no_store(store)
-    refuse_shared_segments(store)
-    refuse_shared_derived(store)
+    refuse_shared_files(store)
     holder = LocalStorage().lock_holder(store)
     if holder is not None:
         raise StoreInUse(f"{store}: {holder_text(holder)} holds its lock; stop the broker")

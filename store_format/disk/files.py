@@ -94,9 +94,6 @@ class Files(Protocol):
     def inode(self, path: str) -> int:
         """The inode number, by which one sees whether another file has taken the name."""
 
-    def names_of_file(self, path: str) -> int:
-        """How many names a file has (hard links)."""
-
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted; empty where there is no such folder."""
 
@@ -275,9 +272,6 @@ class DiskFiles:
 
     def inode(self, path: str) -> int:
         return os.lstat(self._at(path)).st_ino
-
-    def names_of_file(self, path: str) -> int:
-        return os.lstat(self._at(path)).st_nlink
 
     def names(self, folder: str) -> list[str]:
         try:

@@ -61,7 +61,7 @@ BUGS = (
         "for known in (now, after)", "for known in (now, now)", KILLS),
     # catch-up: in a store
     Bug("a queue file with a second name is not written to", _ENGINE,
-        "            if files.names_of_file(path) > 1:", "            if False:", JOB),
+        "            refuse_second_name(f\"{store}/{path}\")", "            pass", JOB),
     Bug("what a killed run prepared is no second name", _ENGINE,
         "        catching.index.folder.remove_staged()", "        pass", JOB),
     Bug("no queue is written through a link", _ENGINE,

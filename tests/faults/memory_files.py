@@ -149,9 +149,6 @@ class MemoryFiles:
     def inode(self, path: str) -> int:
         return self.folder_ids[path] if path in self.folders else self.names_of[path]
 
-    def names_of_file(self, path: str) -> int:
-        return sum(inode == self.names_of[path] for inode in self.names_of.values())
-
     def names(self, folder: str) -> list[str]:
         inside = [p for p in (*self.names_of, *self.folders) if p and _folder(p) == folder]
         return sorted(p.rpartition("/")[2] for p in inside)

@@ -89,7 +89,8 @@ def _check(
     """Read the log and compare, by the rules of the release that the plan says."""
     from reput.jobs.engine.after_crash import read_checkpoint
     from reput.jobs.engine.check_report import report_of
-    from reput.jobs.engine.damage import map_damage, write_ranges
+    from reput.jobs.engine.damage import map_damage
+    from reput.jobs.engine.damage_map import write_ranges
     from reput.jobs.engine.log_end import add_torn, past_the_end
     from reput.jobs.engine.unchanged import check_unchanged
     from reput.jobs.engine.verdict import files_there, judge
@@ -102,7 +103,7 @@ def _check(
         if not plan.in_use:
             add_torn(job, damage, known)
         if ranges:
-            write_ranges(job, damage, ranges)
+            write_ranges(job.staging, damage, ranges)
         report = report_of(plan, damage)
         if any(True for _ in files_there(plan.storage, plan.store)):
             verdict = judge(spark, job, damage.linked, plan.storage, plan.store)

@@ -124,7 +124,7 @@ def _derive(
     A queue's first queueOffset that those behind it outvote stays in its record: the derived
     files have the message where salvage puts it, as nothing but salvage knows that place.
     """
-    from reput.jobs.engine.damage import harms, range_text
+    from reput.jobs.engine.damage_map import harms, range_text
     from reput.jobs.engine.derive_set import derive_set
     from reput.jobs.engine.job import find_store
     from reput.jobs.engine.sets import REBUILT

@@ -5,7 +5,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from reput.jobs.engine.check_report import CheckReport
-from reput.jobs.engine.damage import range_text
+from reput.jobs.engine.damage_map import range_text
 from reput.jobs.engine.summary import cause_line, damage_line
 from reput.jobs.engine.told import told_lines
 from reput.store_format.names import segment_name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.jobs.engine.collect import collect, run_in_tasks
-from reput.jobs.engine.damage import DamageMap, add_range
+from reput.jobs.engine.damage_map import DamageMap, add_range
 from reput.jobs.engine.link import Linked
 from reput.jobs.engine.verdict import NO_SUCH_FILE, Difference, files_there
 from reput.store_format.damage.ranges import Damage, Kind

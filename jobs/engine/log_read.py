@@ -2,7 +2,8 @@
 
 from typing import BinaryIO, NamedTuple
 
-from reput.jobs.engine.damage import DamageMap, map_damage, write_ranges
+from reput.jobs.engine.damage import map_damage
+from reput.jobs.engine.damage_map import DamageMap, write_ranges
 from reput.jobs.engine.judge_end import judge_end
 from reput.jobs.engine.link import Linked
 from reput.jobs.engine.pipeline import Pipeline
@@ -26,6 +27,6 @@ def read_log(job: Pipeline, on_damage: str, ranges: BinaryIO | None = None) -> L
     job.check_property_crc()
     found = map_damage(job, gap_lines=ranges is not None)
     if ranges:
-        write_ranges(job, found, ranges)
+        write_ranges(job.staging, found, ranges)
     reason = "the end of the last live record" if found.count else "undamaged"
     return LogRead(found.linked, reason, found.all_warnings(), found)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from reput.jobs.engine.damage import DamageMap
+from reput.jobs.engine.damage_map import DamageMap
 from reput.jobs.engine.repair_summary import RepairSummary
 from reput.store_format.damage.filler import Position, least_bytes
 from reput.store_format.layouts import BLANK_BYTES

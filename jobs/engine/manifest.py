@@ -8,7 +8,7 @@ from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.storage.protocol import Storage
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.damage import DamageMap
+    from reput.jobs.engine.damage_map import DamageMap
     from reput.jobs.engine.verdict import Difference
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from reput.jobs.engine.collect import collect, run_in_tasks
-from reput.jobs.engine.damage import DamageMap, segment_of
+from reput.jobs.engine.damage_map import DamageMap, segment_of
 from reput.jobs.engine.lost_places import place_lost
 from reput.jobs.engine.pipeline import Pipeline
 from reput.jobs.engine.plan import Plan

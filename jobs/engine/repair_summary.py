@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from reput.jobs.engine.damage import range_text
+from reput.jobs.engine.damage_map import range_text
 from reput.jobs.engine.sets import REPAIR_FORMAT
 from reput.jobs.engine.summary import OutputFile, damage_line
 from reput.jobs.engine.told import told_lines

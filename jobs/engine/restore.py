@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from reput.jobs.engine.damage import DamageMap, all_ranges, segment_of
+from reput.jobs.engine.damage_map import DamageMap, all_ranges, segment_of
 from reput.store_format.damage.ranges import Damage, Kind
 from reput.store_format.damage.restore import (
     Patch,

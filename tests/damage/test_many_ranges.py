@@ -13,7 +13,8 @@ import pyspark.sql
 import pytest
 
 from reput.jobs.console.check_text import text
-from reput.jobs.engine.damage import RANGES_LISTED, map_damage
+from reput.jobs.engine.damage import map_damage
+from reput.jobs.engine.damage_map import RANGES_LISTED
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.rebuild import SALVAGE
 from reput.jobs.verify import verify

@@ -1,4 +1,4 @@
-"""Names of a store's files and folders, and which topic names may become one."""
+"""Names of a store's files and folders, of topics, and which of these may become a folder's."""
 
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -15,6 +15,11 @@ ABORT = "abort"
 LOCK = "lock"
 UNFINISHED = ".reput-unfinished"  # this file is there while a set is published (manifest_last)
 MANIFEST = "manifest.json"
+
+# What the names of a group's own topics, and of light queues, begin with (MixAll).
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+LMQ_PREFIX = "%LMQ%"
 
 _OFFSET_DIGITS = 20
 _QUEUE_ID_DIGITS = 10  # of an int

@@ -23,6 +23,7 @@ from reput.store_format.damage.openings import LOOKED_AT, opening
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import SALVAGE
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
+from reput.store_format.names import LMQ_PREFIX
 from reput.udfs.lost import LostReader
 from reput.udfs.staged_runs import QueueFiles, Row
 
@@ -34,7 +35,6 @@ AS_IT_IS = {
     "decided": 0, "decided_from": 0, "is_outvoted": False, "is_left_out": False, "is_alone": False,
     "may_be_own": False,
 }  # fmt: skip
-LMQ = "%LMQ%"  # a message may go into such a queue twice, with one queueOffset
 _LOOKED_ROUND = 128  # entries before and behind an outvoted one
 _ENTRIES_A_BREAK = 32  # of those, so many for each further place where the queue does not go on
 _MOST_OUTVOTED = 10_000  # of a queue, so that no log makes more rows than it has gaps worth naming
@@ -48,7 +48,8 @@ def believed(files: QueueFiles, rows: Iterator[Row], lost: LostReader) -> Iterat
         return
     chain = _Chain(files, lost)
     for row in _opened(files, rows):
-        if row["batch"] or row["topic"].startswith(LMQ):
+        # a message may go into an LMQ queue twice, with one queueOffset
+        if row["batch"] or row["topic"].startswith(LMQ_PREFIX):
             yield row
         else:
             yield from chain.take(row)

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.layouts import RECORD_FIXED_BYTES
-from reput.udfs.believed import LMQ, believed
+from reput.store_format.names import LMQ_PREFIX
+from reput.udfs.believed import believed
 from reput.udfs.lost import Lost, LostReader
 from reput.udfs.old_queue import OldQueue, OldQueues, unlike
 from reput.udfs.schemas import in_batches, rows_of, schema
@@ -221,7 +222,9 @@ class FindGaps:
                     "lines": "",
                 }
                 if self.old and old is None and not row["batch"]:
-                    is_lmq = row["topic"].startswith(LMQ)  # its messages are another queue's too
+                    is_lmq = row["topic"].startswith(
+                        LMQ_PREFIX
+                    )  # its messages are another queue's too
                     old = None if is_lmq else self.old.of(row["topic"], row["queue_id"])
                 if old and old.any:
                     yield from self._contradicted(row, told, old)

@@ -12,8 +12,7 @@ from reput.jobs.engine.open_store import Store, open_store
 from reput.jobs.engine.progress import Progress
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import StoreError
-from reput.store_format.message.message import RETRY_PREFIX
-from reput.store_format.names import CONFIG
+from reput.store_format.names import CONFIG, RETRY_PREFIX
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.config import consumer_offsets
 from reput.store_format.query.gaps import log_behind

@@ -27,6 +27,7 @@ from reput.store_format.names import (
     CONFIG,
     CONSUME_QUEUE,
     INDEX,
+    LMQ_PREFIX,
     MANIFEST,
 )
 from reput.store_format.release.profiles import RELEASES, release_named
@@ -39,7 +40,6 @@ from reput.store_format.storage.protocol import Storage
 RELEASE = "rocketmq"
 _DEFAULTS = Settings().by_name()
 _TIMES_DEFAULT = 16  # a larger size is taken from nobody but the user
-_LMQ = "%LMQ%"
 _LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
 _BY_SIZE = "by their size"
 _NOBODY = "RocketMQ's default, as no file of the store tells another"
@@ -308,8 +308,8 @@ class _Telling:
         by = ""
         topics = (name for name, state in listed(self.there, f"{self.derived}/{CONSUME_QUEUE}")
                   if state is None)  # fmt: skip
-        if any(name.startswith(_LMQ) for name in topics):
-            by = f"by queues of {_LMQ} topics"
+        if any(name.startswith(LMQ_PREFIX) for name in topics):
+            by = f"by queues of {LMQ_PREFIX} topics"
         elif any(n == _LMQ_OFFSETS for n, _ in listed(self.storage, f"{self.store}/{CONFIG}")):
             by = f"by {CONFIG}/{_LMQ_OFFSETS}"
         for name in names if by else ():

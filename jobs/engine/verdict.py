@@ -39,6 +39,7 @@ from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
     INDEX,
+    LMQ_PREFIX,
     parse_segment_name,
 )
 from reput.store_format.storage.protocol import Storage
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 NO_SUCH_FILE = "the log gives no such file"
 MISSING = "the file is missing"
 FILE_LENGTH = "file length"
-_LMQ = "%LMQ%"
 Row = dict[str, Any]
 
 
@@ -266,7 +266,7 @@ class _Judging:
 
     def _deleted(self, topic: str) -> bool:
         """Whether the store has a list of its topics without this one, and no file of it."""
-        if not self.topics or topic in self.topics or topic.startswith(_LMQ):
+        if not self.topics or topic in self.topics or topic.startswith(LMQ_PREFIX):
             return False
         return not any(
             names_in(self.there, self._path(f"{kind}/{topic}"))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format import names
 from reput.store_format.kernels.blocks import same_bytes
 from reput.store_format.kernels.jit import inlined, kernel
 
@@ -24,9 +25,9 @@ TIMER_TOPIC = 16
 
 SCHEDULE_NAME = np.frombuffer(b"SCHEDULE_TOPIC_XXXX", np.uint8)  # TopicValidator
 TIMER_NAME = np.frombuffer(b"rmq_sys_wheel_timer", np.uint8)  # TimerMessageStore.TIMER_TOPIC
-RETRY_PREFIX = np.frombuffer(b"%RETRY%", np.uint8)  # MixAll.RETRY_GROUP_TOPIC_PREFIX
+RETRY_PREFIX = np.frombuffer(names.RETRY_PREFIX.encode(), np.uint8)
 SYSTEM_PREFIX = np.frombuffer(b"rmq_sys_", np.uint8)  # TopicValidator.SYSTEM_TOPIC_PREFIX
-LMQ_PREFIX = np.frombuffer(b"%LMQ%", np.uint8)  # MixAll.LMQ_PREFIX
+LMQ_PREFIX = np.frombuffer(names.LMQ_PREFIX.encode(), np.uint8)
 
 # slots: int32, a power of two of them; each has the number + 1 of the queue in it, or 0.
 # rows: QUEUE_ROW, one for each queue; names: uint8, the queues' names one after the other.

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derive.queue_table import RETRY_PREFIX
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.gather import Gathered, Marks
@@ -32,9 +31,7 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.property_text import parse_properties
-
-_RETRY = RETRY_PREFIX.tobytes().decode()
-_DLQ_PREFIX = "%DLQ%"  # MixAll.DLQ_GROUP_TOPIC_PREFIX
+from reput.store_format.names import DLQ_PREFIX, RETRY_PREFIX
 
 
 class Event(NamedTuple):
@@ -164,9 +161,9 @@ def _events(
 
 def _at_home(record: Record, waiting: deque[int] | None) -> str:
     """What a record in a topic that is none of the broker's own services tells."""
-    if record.topic.startswith(_RETRY):
+    if record.topic.startswith(RETRY_PREFIX):
         return "retried"
-    if record.topic.startswith(_DLQ_PREFIX):
+    if record.topic.startswith(DLQ_PREFIX):
         return "dead-lettered"
     return "delivered" if waiting else "put"
 

@@ -19,6 +19,7 @@ from reput.store_format.message.refusals import (
     TopicForbidden,
     TopicTooLong,
 )
+from reput.store_format.names import RETRY_PREFIX
 
 # TopicValidator; MixAll.RETRY_GROUP_TOPIC_PREFIX
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -37,7 +38,6 @@ _FORBIDDEN = frozenset(
     }
 )
 QUEUE_ID_MAX = 0x7FFFFFFF
-RETRY_PREFIX = "%RETRY%"  # MixAll.RETRY_GROUP_TOPIC_PREFIX
 _RETRY_TOPIC_MAX = 255  # HookUtils.MAX_TOPIC_LENGTH
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
 

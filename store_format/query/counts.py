@@ -27,13 +27,14 @@ from reput.store_format.kernels.jit import kernel
 from reput.store_format.log.properties import find_named
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.log.walk import Step
+from reput.store_format.names import DLQ_PREFIX
 
 Bytes = npt.NDArray[np.uint8]
 
 BY = ("topic", "hour", "group", "size")
 _HOUR_MS = 3_600_000
 _INNER_BATCH = 0x80  # MessageSysFlag.INNER_BATCH_FLAG
-_DLQ_PREFIX = np.frombuffer(b"%DLQ%", np.uint8)  # MixAll.DLQ_GROUP_TOPIC_PREFIX
+_DLQ_PREFIX = np.frombuffer(DLQ_PREFIX.encode(), np.uint8)
 
 # The properties that are read (MessageConst); each one's index here is its row in `places`.
 _NAMES = (b"REAL_TOPIC", b"PGROUP", b"INNER_NUM")

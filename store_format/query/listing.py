@@ -9,6 +9,7 @@ import numpy as np
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.names import DLQ_PREFIX, LMQ_PREFIX, RETRY_PREFIX
 from reput.store_format.query.by_queue import BY_STORE_TIMES, refuse_cut
 from reput.store_format.query.config import configured_topics, consumer_offsets
 from reput.store_format.query.gaps import in_queue, log_behind
@@ -24,7 +25,9 @@ _SYSTEM = frozenset(
         "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
     )
 )  # fmt: skip
-_KINDS = (("%RETRY%", "retry"), ("%DLQ%", "dlq"), ("%LMQ%", "lmq"), ("rmq_sys_", "system"))
+_KINDS = (
+    (RETRY_PREFIX, "retry"), (DLQ_PREFIX, "dlq"), (LMQ_PREFIX, "lmq"), ("rmq_sys_", "system"),
+)  # fmt: skip
 
 
 class QueueRow(NamedTuple):

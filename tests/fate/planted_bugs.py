@@ -53,7 +53,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("fate: an entry of another message shows no delay", _ANSWERS,
         "    if record.topic != _SCHEDULE or record.queue_id != level - 1:", "    if False:", _ROWS),
     Bug("fate: what is put back into %RETRY% is retried", _TRACE,
-        "    if record.topic.startswith(_RETRY):", "    if False:", _ROWS),
+        "    if record.topic.startswith(RETRY_PREFIX):", "    if False:", _ROWS),
     Bug("fate: what is committed with a delay is not yet delivered", _TRACE,
         "record.transaction == SYS_TRANSACTION_COMMIT and not waiting.get(home)",
         "record.transaction == SYS_TRANSACTION_COMMIT", _ROWS),

@@ -23,7 +23,7 @@ from reput.store_format.damage.evidence import (
 )
 from reput.store_format.damage.followed import NEVER, Followed
 from reput.store_format.damage.neighbours import Neighbours
-from reput.store_format.damage.ranges import KINDS, RANGE, Damage, Kind, Ranges, as_row
+from reput.store_format.damage.ranges import KINDS, RANGE, Damage, DamageKind, Ranges, as_row
 from reput.store_format.damage.record_ends import lost_its_end
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.damage.stretches import Stretches, queue_of
@@ -186,7 +186,7 @@ class TolerantScan:
             if most == 0:  # it covers all of the record, so that nothing in it is sure
                 place, size = int(rows["physicalOffset"][0]), int(rows["size"][0])
                 yield from self._report(
-                    Kind.DAMAGED, place, place + size, Fault.PROPERTY_CRC, "record"
+                    DamageKind.DAMAGED, place, place + size, Fault.PROPERTY_CRC, "record"
                 )
                 rows, wrong = rows[1:], wrong[1:]
                 continue
@@ -195,14 +195,14 @@ class TolerantScan:
                 place = int(rows["physicalOffset"][i])
                 of_crc = Fault(int(wrong[i]))
                 yield from self._report(
-                    Kind.CONTENT, place, place + int(rows["size"][i]), of_crc, "record"
+                    DamageKind.CONTENT, place, place + int(rows["size"][i]), of_crc, "record"
                 )
             if good:
                 self._lived(rows[:good])
             if good < most:
                 place = int(rows["physicalOffset"][good])
                 yield from self._report(
-                    Kind.DAMAGED, place, place + int(rows["size"][good]), fault, "record"
+                    DamageKind.DAMAGED, place, place + int(rows["size"][good]), fault, "record"
                 )
                 good += 1
             rows, wrong = rows[good:], wrong[good:]
@@ -255,7 +255,7 @@ class TolerantScan:
         if self._suspect:
             found = int(rows["physicalOffset"][good])
             fault = Fault(int(faults[good]))
-            kind = Kind.STALE if fault == Fault.PLACE else Kind.DAMAGED
+            kind = DamageKind.STALE if fault == Fault.PLACE else DamageKind.DAMAGED
             yield from self._report(kind, self.live_end, found, fault, "record")
             return good, found
         return good, self.live_end
@@ -265,17 +265,15 @@ class TolerantScan:
         good, suspect, fault = 0, self._suspect, int(Fault.NEED_MORE)
         while fault == Fault.NEED_MORE and good < len(rows):
             last = self.end.last_timestamp if self.end.records else self.before.timestamp
-            outputs, buffers = self.outputs, self._buffers
             more, fault = dispatch_fresh(
                 window, rows[good:], self._stride_faults[good:], suspect,
-                NEVER if last is None else last, *self._followed.look(), outputs.rules.dispatch,
-                outputs.delays, outputs.batches, buffers.table, buffers.puts, buffers.places,
+                NEVER if last is None else last, self._followed.look(), self.outputs.dispatching,
             )  # fmt: skip
-            outputs.count(rows[good : good + more])
+            self.outputs.count(rows[good : good + more])
             good += more
             suspect = suspect and more == 0
             if fault == Fault.NEED_MORE:
-                yield from outputs.make_room()
+                yield from self.outputs.make_room()
         return good
 
     def _report_stride(self, rows: Rows, wrong: Marks | None) -> Generator[Any, None, None]:
@@ -288,8 +286,8 @@ class TolerantScan:
         ranges["value"] = self._stride_values[after]
         ranges["hasValue"] = 1
         ranges["fault"] = self._stride_faults[after]
-        stale = ranges["fault"] == Fault.PLACE
-        ranges["kind"] = np.where(stale, KINDS.index(Kind.STALE), KINDS.index(Kind.DAMAGED))
+        ranges["kind"] = KINDS.index(DamageKind.DAMAGED)
+        ranges["kind"][ranges["fault"] == Fault.PLACE] = KINDS.index(DamageKind.STALE)
         if wrong is not None:
             content = [
                 self._content(rows[i], int(wrong[i])) for i in np.flatnonzero(wrong[: len(rows)])
@@ -305,7 +303,7 @@ class TolerantScan:
         at = int(row["physicalOffset"])
         told = self._values_at(at, Fault(fault))
         end = at + int(row["size"])
-        return as_row(Damage(at, end, Kind.CONTENT, Fault(fault), *told, "record"))
+        return as_row(Damage(at, end, DamageKind.CONTENT, Fault(fault), *told, "record"))
 
     def _stale(self, window: Bytes, rows: Rows) -> int:
         """How many rows are stale, counted from the first one up to the first that may be live.
@@ -403,7 +401,7 @@ class TolerantScan:
     def _stale_range(self, rows: Rows) -> Generator[Any, None, None]:
         start, last = int(rows["physicalOffset"][0]), rows[-1]
         end = int(last["physicalOffset"]) + int(last["size"])
-        yield from self._report(Kind.STALE, start, end, Fault.NONE, "record", self._stale_by)
+        yield from self._report(DamageKind.STALE, start, end, Fault.NONE, "record", self._stale_by)
 
     def _blank(self, at: int) -> Generator[Any, None, int]:
         """A BLANK ends the segment, unless its size is wrong and a live record follows."""
@@ -414,7 +412,7 @@ class TolerantScan:
             found = self._search(at + 1)
             following = found if found != NOT_FOUND else self.segment_end
             yield from self._report(
-                Kind.DAMAGED, at, following, Fault.BLANK_SIZE,
+                DamageKind.DAMAGED, at, following, Fault.BLANK_SIZE,
                 "record" if found != NOT_FOUND else "segment's end",
             )  # fmt: skip
             if found != NOT_FOUND:
@@ -426,12 +424,12 @@ class TolerantScan:
     def _damaged(self, at: int, fault: Fault) -> Generator[Any, None, int]:
         """Report the damage at `at`; where the scan goes on."""
         self.prover.stand(at)
-        kind = Kind.DAMAGED
+        kind = DamageKind.DAMAGED
         found = NOT_FOUND
         parts = self.prover.lengths(at)
         if parts and fault in (Fault.BAD_MAGIC, Fault.PLACE, *CRC_FAULTS):
             if fault == Fault.PLACE:
-                kind = Kind.STALE
+                kind = DamageKind.STALE
             if self.prover.starts_surely(at + parts.size):
                 found = at + parts.size  # the damage is one record; its body is not searched
         if found == NOT_FOUND:
@@ -470,13 +468,19 @@ class TolerantScan:
         return last
 
     def _report(
-        self, kind: Kind, at: int, end: int, fault: Fault, follows: str, stale_by: int | None = None
+        self,
+        kind: DamageKind,
+        at: int,
+        end: int,
+        fault: Fault,
+        follows: str,
+        stale_by: int | None = None,
     ) -> Generator[Any, None, None]:
         held = self._held
-        if held and held.end == at and held.kind == kind != Kind.CONTENT:
+        if held and held.end == at and held.kind == kind != DamageKind.CONTENT:
             self._held = held._replace(end=end, follows=follows)
             return
-        if held and held.end == at and kind == Kind.STALE:
+        if held and held.end == at and kind == DamageKind.STALE:
             held = held._replace(follows="stale record")
         self._held = held
         yield from self._let_go()

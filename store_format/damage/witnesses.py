@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from reput.store_format.damage.evidence import Verdict, Witness
-from reput.store_format.damage.ranges import Damage, Kind
+from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.faults import Fault
 
 
@@ -78,7 +78,7 @@ def packed(verdict: Verdict) -> int:
 
 def heard(damage: Damage) -> Heard:
     """Who spoke of a range, and how sure it is."""
-    if damage.kind == Kind.STALE and damage.fault == Fault.NONE:
+    if damage.kind == DamageKind.STALE and damage.fault == Fault.NONE:
         value = damage.value or 0
         spoke, against = value & ((1 << _AGAINST_BITS) - 1), value >> _AGAINST_BITS
         counts = spoke.bit_count(), against.bit_count()

@@ -154,9 +154,6 @@ BUGS = (
     Bug("repair derives what salvage decides of a queue's beginning", "jobs/repair.py",
         "SALVAGE if damage.openings else REFUSE", "REFUSE",
         ("tests/jobs/test_repair.py", "-k", "cannot_begin")),
-    Bug("the writer passes over what is no topic", "store_format/derived/told_sizes.py",
-        '            if not files.is_folder(f"{folder}/{topic}"):', "            if False:",
-        quiet("refused_by_name")),
     # properties and text
     Bug("up to 4.9.0 trailing empty parts are dropped", _PROPERTIES,
         "    while end > at and buf[end - 1] == PROPERTY_NAME_END:", "    while False:",

@@ -417,7 +417,7 @@ BUGS = (
         ("tests/derive/test_first_offsets.py",)),
     Bug("what the buffers still hold tells a stale record", "store_format/damage/followed.py",
         "        if first is None:\n            return self._of", "        if True:\n            return self._of",
-        ("tests/damage/test_salvage.py",)),
+        ("tests/damage/test_evidence.py",)),
     Bug("a range that live records follow is not the tail's", "udfs/ranges.py",
         "or self._last >= self._live_end():", "or self._last < self._live_end():",
         ("tests/damage/test_many_ranges.py", "tests/damage/test_salvage.py")),

@@ -56,6 +56,8 @@ _BY_FAULT = {
         Sureness.LIKELY, f"__CRC32# of {_AROUND}", f"what is left of its own, or {_BESIDE}"
     ),
     Fault.TAG: _of(Sureness.EVEN, "tagsCode of its ConsumeQueue entry"),
+    Fault.KEYS: _of(Sureness.EVEN, "keyHash of its IndexFile entry"),
+    Fault.STORED: _of(Sureness.EVEN, "timeDiff of its IndexFile entry"),
     Fault.ELSEWHERE: _of(
         Sureness.LIKELY, _QUEUE_MISSES, "that queue's ConsumeQueue entry with its place and size"
     ),

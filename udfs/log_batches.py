@@ -1,6 +1,7 @@
 """A part of a log as Arrow batches: what a task of the Spark source, or of an export, yields."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +51,7 @@ def _wanted(log: LogParts, step: Step, wanted: "Filter") -> npt.NDArray[np.bool_
         asked.tolist(), records_of(step, asked, log.rules.records), strict=True
     ):
         properties = parse_properties(record.properties, split)
-        if wanted.matches(record, properties, lambda record=record: _body(log, record)):
+        if wanted.matches(record, properties, partial(_body, log, record)):
             verdicts[number] = Verdict.YES
     found: npt.NDArray[np.bool_] = verdicts == Verdict.YES
     return found

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reput.store_format.log import columns as kernels
+from reput.store_format.log.properties import KEYS, TAGS, UNIQ_KEY
 from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.walk import Step
 from reput.store_format.message.message import host_text
@@ -84,7 +85,7 @@ class Rows:
 
     def words(self) -> pa.Array:
         """KEYS as lists of words."""
-        starts, stops = self._found[kernels.FOUND.index(kernels.KEYS)]
+        starts, stops = self._found[kernels.FOUND.index(KEYS)]
         raw = _total(starts, stops)
         lists = _room(len(self) + 1, np.int32)
         ends = _room(kernels.list_room(raw, len(self)), np.int32)
@@ -147,8 +148,8 @@ class Rows:
 
 
 _TEXT_OF = {
-    "tags": kernels.FOUND.index(kernels.TAGS),
-    "uniqueKey": kernels.FOUND.index(kernels.UNIQ_KEY),
+    "tags": kernels.FOUND.index(TAGS),
+    "uniqueKey": kernels.FOUND.index(UNIQ_KEY),
 }
 _MADE: dict[str, Callable[[Rows], pa.Array]] = {
     "topic": Rows.topics,

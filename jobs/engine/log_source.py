@@ -47,7 +47,7 @@ NAME = "commitlog"
 _BODY = "body"
 
 # What may be pushed down: these conditions on these columns. Spark asks all of them again.
-_OPERATIONS = {
+_OPERATIONS: dict[Any, str] = {
     EqualTo: log_choice.EQUAL, In: log_choice.IS_IN, StringStartsWith: log_choice.STARTS,
     LessThan: log_choice.LESS, LessThanOrEqual: log_choice.LESS_EQUAL,
     GreaterThan: log_choice.GREATER, GreaterThanOrEqual: log_choice.GREATER_EQUAL,

@@ -1,5 +1,6 @@
 """A log as the Spark source and an export read it: opened, cut into parts; where it ends now."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -23,23 +24,25 @@ _CUTS_MOST = 4  # of a segment: a task walks from the segment's start, without m
 _BLOCK = 1 << 12
 
 
-def told_of(storage: Storage, store: str, options: SourceOptions) -> Told:
+def told_of(
+    storage: Storage, store: str, rocketmq: str | None, settings: Mapping[str, str]
+) -> Told:
     """Release and settings. Where several releases may have written the log, the newest one's rules
     hold, which read every older log.
     """
     try:
-        return tell(storage, store, options.rocketmq, options.settings)
+        return tell(storage, store, rocketmq, settings)
     except UnknownRelease:
-        if options.rocketmq:
+        if rocketmq:
             raise
-        return tell(storage, store, RELEASES[-1], options.settings)
+        return tell(storage, store, RELEASES[-1], settings)
 
 
 def plan_of(options: SourceOptions) -> Plan:
     """The store as it is found. Raises StoreError, SettingError, UnknownRelease, OSError."""
     storage = storage_for(options.path)
     store = storage.resolve(options.path)
-    told = told_of(storage, store, options)
+    told = told_of(storage, store, options.rocketmq, options.settings)
     return make_plan(storage, store, told, 1, None, tolerant=options.on_damage == SALVAGE)
 
 

@@ -176,10 +176,10 @@ def put_hosts(
             hard[i] = 1
         else:
             for n in range(4):
-                used = _put_number(out, used, np.int64(window[at + n]))
+                used = _put_number(out, used, int(window[at + n]))
                 out[used] = _COLON if n == 3 else _DOT
                 used += 1
-            used = _put_number(out, used, np.int64(get_i32(window, at + 4)))
+            used = _put_number(out, used, get_i32(window, at + 4))
         ends[i + 1] = used
 
 

@@ -39,10 +39,13 @@ def test_a_golden_store_has_the_rows_of_the_slow_reference(name: str) -> None:
         assert dict(row["properties"]) == known
         assert len(row["properties"]) == len(known)
         assert row["keys"] == [word for word in known.get("KEYS", "").split(" ") if word]
-        assert (row["topic"], row["queueId"], row["queueOffset"], row["size"], row["sysFlag"],
-                row["storeTimestampMillis"], row["body"], row["tags"], row["uniqueKey"]) == (
-            message.topic, message.queue_id, message.queue_offset, message.size, message.sys_flag,
-            message.store_timestamp, message.body, known.get("TAGS"), known.get("UNIQ_KEY"))  # fmt: skip
+        assert (row["topic"], row["queueId"], row["queueOffset"]) == (
+            message.topic, message.queue_id, message.queue_offset
+        )  # fmt: skip
+        assert (row["size"], row["sysFlag"], row["storeTimestampMillis"], row["body"]) == (
+            message.size, message.sys_flag, message.store_timestamp, message.body
+        )  # fmt: skip
+        assert (row["tags"], row["uniqueKey"]) == (known.get("TAGS"), known.get("UNIQ_KEY"))
 
 
 def test_any_cut_gives_the_same_rows() -> None:
@@ -55,7 +58,8 @@ def test_any_cut_gives_the_same_rows() -> None:
 V6 = bytes(range(0x20, 0x30)) + struct.pack(">i", -7)
 ODD = [
     Message(topic="T", properties=properties(("A", "1"), ("B", "2"), ("A", "3"))),
-    Message(topic=b"\xed\xa0\x80\xff", properties=properties((b"\xc3", b"\xe4\xb8"), ("TAGS", "t"))),
+    Message(topic=b"\xed\xa0\x80\xff",
+            properties=properties((b"\xc3", b"\xe4\xb8"), ("TAGS", "t"))),
     Message(properties=properties(*((f"n{i}", f"v{i}") for i in range(70)))),
     Message(properties=b"\x01x\x02a\x01\x02noise\x02KEYS\x01 a  b \x02x\x01y\x01z"),
     Message(sys_flag=0x30, born_host=V6, store_host=bytes(16) + struct.pack(">i", 80)),

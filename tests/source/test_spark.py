@@ -42,7 +42,8 @@ def test_filters_are_pushed_where_the_session_allows_it(
             .option("columns", "physicalOffset,topic")
             .load(str(store))
         )
-        where = f"physicalOffset >= {log.places[3]} AND physicalOffset < {log.places[6]} AND topic = 'T'"
+        first, stop = log.places[3], log.places[6]
+        where = f"physicalOffset >= {first} AND physicalOffset < {stop} AND topic = 'T'"
         assert [row[0] for row in frame.where(where).collect()] == log.places[3:6]
     finally:
         spark.conf.unset(_PUSHDOWN)
@@ -83,3 +84,9 @@ def test_the_examples_of_the_page_run(spark: "SparkSession", tmp_path: Path) -> 
     for code in blocks(ROOT / "docs" / "source.md", "python"):
         exec(code, names)
     assert spark.read.parquet(names["out"]).count() == table(store).num_rows
+    names["out"] = str(tmp_path / "export")
+    for code in blocks(ROOT / "docs" / "export.md", "python"):
+        exec(code, names)
+    exported = spark.read.parquet(f"{names['out']}/*.parquet")
+    assert exported.where("topic != 'Topic1'").isEmpty()
+    assert exported.count() == names["done"].messages > 0

@@ -52,6 +52,12 @@ class SourceOptions:
     parts: int | None = None
 
 
+def given_options(given: Mapping[str, str]) -> list[str]:
+    """The options among these, by their names; those that are settings, or none, left out."""
+    names = (_BY_LOWER.get(lower.lower(), "") for lower in given)
+    return [name for name in names if name in NAMES]
+
+
 def source_options(given: Mapping[str, str], known_columns: tuple[str, ...]) -> SourceOptions:
     """Options as they were given, by names of any case. Raises OptionError."""
     named: dict[str, str] = {}

@@ -1,7 +1,9 @@
-"""`reput export`: the messages of a log as Parquet files or JSON lines."""
+"""`reput export`: the messages of a log as Parquet files, JSON lines or a Delta table."""
 
 import argparse
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.asking import milliseconds
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from reput.jobs.engine.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
 
-_FORMATS = ("parquet", "jsonl")
+_DELTA = "delta"
+_FORMATS = ("parquet", "jsonl", _DELTA)
 _ON_DAMAGE = ("fail", "skip", "salvage")
 _EPILOG = """\
 DIR gets files part-00000000.parquet, ... in the log's order, with the columns of the Spark source
@@ -32,11 +35,19 @@ in it into another store; --verify compares it with the log.
   reput export /data/store --to s3://bucket/messages --format jsonl --since 2026-11-21T07:00:00Z
   reput export /data/store --to /data/messages --verify
   reput append /data/other --from /data/messages
+
+--format delta makes two tables in DIR, messages and runs (docs/export.md); run again, it adds what
+is new in the log, once, whatever was killed. It needs deltalake: pip install "reput[delta]".
 """
 
 
+def is_delta(to: str) -> bool:
+    """Whether a folder has a Delta table of messages."""
+    return os.path.isdir(f"{to}/messages/_delta_log")
+
+
 def export(
-    spark: "SparkSession",
+    spark: "SparkSession | None",
     store: str,
     to: str,
     *,
@@ -57,7 +68,8 @@ def export(
     output_storage: "Storage | None" = None,
     progress: Progress | None = None,
 ) -> "Exported":
-    """Write a log's messages as files of a format, `parquet` or `jsonl`, in a folder or at a URL.
+    """Write a log's messages as files, `parquet` or `jsonl`, in a folder or at a URL; or add what
+    is new to the Delta tables of a local folder, `delta`, for which `spark` may be None.
 
     topics: only these; tags, sql: only what a consumer's subscription would get; since, until:
     storeTimestamps in milliseconds, `until` not within; bodies: with them; decompress: as their
@@ -84,6 +96,13 @@ def export(
     chosen = Chosen(
         tuple(topics), tags, sql, since, until, bodies, decompress, on_damage
     )  # fmt: skip
+    if format == _DELTA:
+        from reput.jobs.engine.export_delta import export_delta
+
+        if replace:
+            raise SettingError("--replace: a Delta table is only added to")
+        return export_delta(store, to, chosen, rocketmq, settings or {})
+    assert spark is not None, "a session is wanted for files"
     given, storage = storage, storage or storage_for(store)
     found = find_store(
         spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
@@ -95,7 +114,7 @@ def export(
 
 
 def verify_export(
-    spark: "SparkSession",
+    spark: "SparkSession | None",
     store: str,
     to: str,
     *,
@@ -115,10 +134,15 @@ def verify_export(
     from reput.jobs.engine.source_log import told_of
     from reput.store_format.storage import storage_for
 
+    if is_delta(to):
+        from reput.jobs.engine.export_delta import compare_delta
+
+        return compare_delta(store, to, rocketmq, settings or {})
     there = output_storage or storage or storage_for(to)
     folder = there.resolve(to)
     salvages = chosen_of(export_manifest(there, folder), folder).on_damage == "salvage"
     storage = storage or storage_for(store)
+    assert spark is not None, "a session is wanted for files"
     found = find_store(
         spark, store, rocketmq=rocketmq, settings=settings, cut=None, storage=storage,
         progress=progress, tolerant=salvages,
@@ -164,7 +188,8 @@ def run(arguments: argparse.Namespace) -> int:
     from reput.jobs.spark.session import command_session
 
     told = told_to_jobs(arguments)
-    with command_session(arguments.master) as spark:
+    by_delta = is_delta(arguments.to) if arguments.verify else arguments.format == _DELTA
+    with nullcontext() if by_delta else command_session(arguments.master) as spark:
         if arguments.verify:
             compared = verify_export(spark, arguments.store, arguments.to, **told)
             show(arguments, compared.as_json(), compared.text())

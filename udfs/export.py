@@ -58,12 +58,20 @@ class Sums:
             return
         with np.errstate(over="ignore"):
             total = int(places.sum())
-        self.messages += len(places)
-        self.places = (self.places + total + (1 << 63)) % (1 << 64) - (1 << 63)
-        self.crcs += int(np.asarray(batch["bodyCRC"]).sum(dtype=np.int64))
-        self.sizes += int(np.asarray(batch["size"]).sum(dtype=np.int64))
-        self.first = int(places[0]) if self.first < 0 else min(self.first, int(places[0]))
-        self.last = max(self.last, int(places[-1]))
+        crcs = int(np.asarray(batch["bodyCRC"]).sum(dtype=np.int64))
+        sizes = int(np.asarray(batch["size"]).sum(dtype=np.int64))
+        self.join(Sums(len(places), total, crcs, sizes, int(places[0]), int(places[-1])))
+
+    def join(self, other: "Sums") -> None:
+        """Add what was added up elsewhere."""
+        if not other.messages:
+            return
+        self.messages += other.messages
+        self.places = (self.places + other.places + (1 << 63)) % (1 << 64) - (1 << 63)
+        self.crcs += other.crcs
+        self.sizes += other.sizes
+        self.first = other.first if self.first < 0 else min(self.first, other.first)
+        self.last = max(self.last, other.last)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,8 @@ class QueueBatch(_Reader):
             return [topic for topic in topics if topic in choice.topics]
         if choice.pattern is not None and topics:
             wanted = pc.match_substring_regex(pa.array(topics), f"^(?:{choice.pattern})$")
-            return pa.array(topics).filter(wanted).to_pylist()
+            matching: list[str] = pa.array(topics).filter(wanted).to_pylist()
+            return matching
         return topics
 
     def _read(self, value: tuple[Queue, ...]) -> Iterator[pa.RecordBatch]:

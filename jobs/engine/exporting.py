@@ -114,7 +114,7 @@ def compare_set(found: FoundStore, storage: Storage, folder: str) -> Compared:
         try:
             for batch in batches:
                 there.add(batch)
-                differences += _wrong_bodies(path, batch)
+                differences += wrong_bodies(path, batch)
         except (*UNREADABLE, OSError) as error:
             differences.append(f"{path}: cannot be read ({type(error).__name__})")
     chosen = chosen_of(manifest, folder)
@@ -183,17 +183,11 @@ def _run(
 def _added(rows: Iterable[dict[str, Any]]) -> Sums:
     whole = Sums()
     for row in rows:
-        if row["messages"]:
-            whole.messages += row["messages"]
-            whole.places = (whole.places + row["places"] + (1 << 63)) % (1 << 64) - (1 << 63)
-            whole.crcs += row["crcs"]
-            whole.sizes += row["sizes"]
-            whole.first = row["first"] if whole.first < 0 else min(whole.first, row["first"])
-            whole.last = max(whole.last, row["last"])
+        whole.join(Sums(*(row[name] for name in vars(whole))))
     return whole
 
 
-def _wrong_bodies(path: str, batch: pa.RecordBatch) -> Iterator[str]:
+def wrong_bodies(path: str, batch: pa.RecordBatch) -> Iterator[str]:
     """A line for each body that its CRC does not fit, at most a few."""
     if "body" not in batch.schema.names:
         return

@@ -17,6 +17,7 @@ from tests.jobs import planted_bugs as planted_jobs_bugs
 from tests.planting import Bug, plant_all
 from tests.query import planted_bugs as planted_query_bugs
 from tests.services import planted_bugs as planted_service_bugs
+from tests.source import planted_bugs as planted_source_bugs
 from tests.storage import planted_bugs as planted_storage_bugs
 from tests.writer import planted_bugs as planted_writer_bugs
 
@@ -517,6 +518,7 @@ BUGS = (
 ALL = (
     *BUGS,
     *planted_query_bugs.BUGS,
+    *planted_source_bugs.BUGS,
     *planted_writer_bugs.BUGS,
     *planted_rebuild_bugs.BUGS,
     *planted_storage_bugs.BUGS,

@@ -58,14 +58,14 @@ def _which(buf: Bytes, at: int, end: int) -> int:
 
 
 @kernel
-def _pair_by_first(buf: Bytes, at: int, end: int) -> Pair:
+def pair_by_first(buf: Bytes, at: int, end: int) -> Pair:
     """From 4.9.1: split at the first 01; name and value must not be empty."""
     middle = find_byte(buf, at, end, PROPERTY_NAME_END)
     return Pair(at < middle < end - 1, middle, middle + 1, end)
 
 
 @kernel
-def _pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
+def pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
     """Up to 4.9.0: Java's split at 01, which drops trailing empty parts, must yield two parts."""
     while end > at and buf[end - 1] == PROPERTY_NAME_END:
         end -= 1
@@ -93,9 +93,9 @@ def find_properties(
         stop = find_byte(buf, at, end, PROPERTY_END)
         if stop - at >= 3:  # a name, 01 and a value
             if split_properties:
-                pair = _pair_by_split(buf, at, stop)
+                pair = pair_by_split(buf, at, stop)
             else:
-                pair = _pair_by_first(buf, at, stop)
+                pair = pair_by_first(buf, at, stop)
             if pair.counts and pair.name_end > at:
                 number = _which(buf, at, pair.name_end)
                 if number >= 0:
@@ -124,9 +124,9 @@ def find_named(
         stop = find_byte(buf, at, end, PROPERTY_END)
         if stop - at >= 3:
             if split_properties:
-                pair = _pair_by_split(buf, at, stop)
+                pair = pair_by_split(buf, at, stop)
             else:
-                pair = _pair_by_first(buf, at, stop)
+                pair = pair_by_first(buf, at, stop)
             if pair.counts and pair.name_end > at:
                 start = 0
                 for number in range(len(name_ends)):

@@ -58,7 +58,7 @@ BUGS = (
         "    if len(grouped) > 1:", "    if False:", _TOLD_TEST),
     Bug("the newest index file tells whether tags have keys", "jobs/engine/told_clues.py",
         "if hashes == wanted:", "if hashes != wanted:", _TOLD_TEST),
-    Bug("check tries the releases that the files leave", "jobs/check.py",
+    Bug("check tries the releases that the files leave", "jobs/engine/checking.py",
         "if report.only_derived_differ:", "if False:", _TOLD_TEST),
     # CommitLog
     Bug("a negative topicLength fails the record", _RECORDS,

@@ -14,6 +14,7 @@ from tests.damage import planted_bugs as planted_damage_bugs
 from tests.fate import planted_bugs as planted_fate_bugs
 from tests.filter import planted_bugs as planted_filter_bugs
 from tests.jobs import planted_bugs as planted_jobs_bugs
+from tests.page import planted_bugs as planted_page_bugs
 from tests.planting import Bug, plant_all
 from tests.query import planted_bugs as planted_query_bugs
 from tests.services import planted_bugs as planted_service_bugs
@@ -520,6 +521,7 @@ BUGS = (
 ALL = (
     *BUGS,
     *planted_query_bugs.BUGS,
+    *planted_page_bugs.BUGS,
     *planted_writer_bugs.BUGS,
     *planted_rebuild_bugs.BUGS,
     *planted_storage_bugs.BUGS,

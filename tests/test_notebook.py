@@ -52,7 +52,6 @@ def test_after_a_crash_one_message_is_lost_and_not_thousands(tmp_path: Path) -> 
     assert {"before.html", "after.html"} <= {path.name for path in tmp_path.iterdir()}
 
 
-@pytest.mark.long
 def test_what_never_arrived_is_found(tmp_path: Path) -> None:
     said = ran("never_arrived.py", tmp_path)
     assert "never delivered" in said

@@ -1,6 +1,6 @@
 """Pages in a real Chromium: drawn, without an error, by keyboard, narrow, dark, with 10,000 topics.
 
-Wants a Chromium of the system and `requirements/browser.txt`; `.ci/run` brings both where it can.
+Wants a Chromium of the system and `requirements/browser.lock`: `make browser` brings both.
 PAGE_PICTURES names a folder for screenshots.
 """
 
@@ -16,11 +16,10 @@ import pytest
 import reput
 from tests.page import stores
 
-sync_api = pytest.importorskip(
-    "playwright.sync_api", reason="no playwright: pip install -r requirements/browser.txt"
-)
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright here: make browser")
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: make browser")
 # A browser asks the network for this and that as it starts, which a closed one answers late.
 _QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -109,6 +108,7 @@ def test_every_picture_is_drawn(shown: Open, healthy: Path) -> None:
     assert page.locator("nav a").count() == page.locator("main > section").count() == 10
 
 
+@pytest.mark.long
 def test_a_screen_reader_finds_pictures_by_name_and_tables_below(
     shown: Open, healthy: Path
 ) -> None:
@@ -126,6 +126,7 @@ def test_a_screen_reader_finds_pictures_by_name_and_tables_below(
     assert page.get_by_role("heading", level=1).count() == 1
 
 
+@pytest.mark.long
 def test_it_is_used_by_keyboard_alone(shown: Open, healthy: Path) -> None:
     page = shown(healthy)
     page.keyboard.press("Tab")
@@ -149,6 +150,7 @@ def test_it_is_used_by_keyboard_alone(shown: Open, healthy: Path) -> None:
     assert head.get_attribute("aria-sort") == "ascending"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_fits_a_phone_in_light_and_dark(shown: Open, healthy: Path, scheme: str) -> None:
     page = shown(healthy, viewport={"width": 390, "height": 844}, color_scheme=scheme)
@@ -185,6 +187,7 @@ def test_hostile_names_are_shown_and_do_nothing(shown: Open, tmp_path: Path) -> 
     assert min(marks(page)) > 0
 
 
+@pytest.mark.long
 def test_ten_thousand_topics_do_not_freeze_it(shown: Open, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     reput.report(str(stores.many_topics(tmp_path)), str(path), now=_NOW)

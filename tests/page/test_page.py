@@ -283,18 +283,38 @@ def test_half_a_page_is_never_there(
     )
 
 
-def test_a_file_that_came_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["fsync", "link"])
+def test_a_file_that_came_meanwhile_stays(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, page = stores.of_messages([stores.Message()], tmp_path), tmp_path / "report.html"
-    real = os.fsync
+    real = getattr(os, step)
 
-    def late(descriptor: int) -> None:
+    def late(*words: Any) -> None:
         page.write_text("mine")
-        real(descriptor)
+        real(*words)
 
-    monkeypatch.setattr(os, "fsync", late)
+    monkeypatch.setattr(os, step, late)
     with pytest.raises(reput.StoreError, match="is there already, and stays"):
         reput.report(str(store), str(page), now=NOW)
     assert page.read_text() == "mine"
+
+
+def test_where_nothing_is_renamed_a_page_is_written_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a Databricks volume, where a file appears when it is closed."""
+    store, page = stores.of_messages([stores.Message()], tmp_path), tmp_path / "report.html"
+
+    def none(*_: Any) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("reput.jobs.engine.outputs.VolumeStorage.is_for", lambda _: True)
+    for name in ("link", "rename", "replace"):
+        monkeypatch.setattr(os, name, none)
+    for replace in (False, True):
+        reput.report(str(store), str(page), replace=replace, now=NOW)
+        assert page.read_bytes().startswith(BEGINS)
 
 
 def test_the_same_store_gives_the_same_page(tmp_path: Path) -> None:

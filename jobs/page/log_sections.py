@@ -222,6 +222,7 @@ def damage_section(facts: Facts) -> Section:
     else:
         section.words.append("Every record is whole, by every CRC that there is.")
     section.pictures.append(Picture(_map_words(report), grid(_cells(report), _kinds(report))))
+    section.tables.append(_map_table(report))
     if found["range_count"]:
         section.tables += _damage_tables(report)
     return section
@@ -238,10 +239,24 @@ def _kinds(report: CheckReport) -> list[tuple[str, str]]:
 
 
 def _map_words(report: CheckReport) -> str:
-    shown = len(_cells(report))
-    return (
-        f"A row for each of {shown:,} of {plural(len(report.segments), 'segment')}, the first, the "
-        f"last and those with damage; each cell is a 64th of its bytes"
+    shown, there = len(_cells(report)), len(report.segments)
+    which = "" if shown >= there else f" ({shown:,} of {there:,}: the ends and those with damage)"
+    return f"A row a segment{which}, each cell a 64th of its bytes"
+
+
+def _map_table(report: CheckReport) -> Table:
+    """The map in numbers: of each row how many cells are of which kind."""
+    kinds = [kind for kind, _ in _kinds(report)]
+    return table(
+        "Cells of each segment",
+        (
+            Column("first physical offset", lambda row: row[0]),
+            *(
+                Column(kind, lambda row, kind=kind: row[1].count(kind), True)  # type: ignore[misc]
+                for kind in kinds
+            ),
+        ),
+        _cells(report),
     )
 
 
@@ -294,7 +309,7 @@ def derived_section(facts: Facts) -> Section:
     section.notes += [name_text(line) for line in (*report.notes, *report.warnings)]
     section.notes += told_lines(report.told)
     if report.derived_files is None:
-        section.words.append("The store has no derived files; `reput rebuild` makes them.")
+        section.words.append("There are none; reput rebuild makes them from the log.")
         return section
     wrong, behind = len(report.differences), len(report.behind)
     as_given = max(report.derived_files - wrong - behind, 0)

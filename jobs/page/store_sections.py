@@ -270,7 +270,7 @@ def disk_section(facts: Facts) -> Section:
             name = f"{each.path.partition('/')[0]}/"
             freed[name] = freed.get(name, 0) + each.length
         section.words.append(
-            f"`reput expire --any-hour` would free {expired.bytes:,} bytes: "
+            f"reput expire --any-hour would free {expired.bytes:,} bytes: "
             f"{plural(len(expired.segments), 'segment')}, "
             f"{plural(len(expired.files), 'file')} of queues and index."
             if expired.needed

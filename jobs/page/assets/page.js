@@ -14,6 +14,12 @@
     return made;
   }
 
+  // How a column's cells are set: numbers to the right, times on one line.
+  function setting([name, number]) {
+    if (number) return "number";
+    return name.endsWith("(UTC)") ? "time" : "";
+  }
+
   function shown(value) {
     if (value === null) return "–";
     return typeof value === "number" ? value.toLocaleString("en-US") : value;
@@ -46,7 +52,7 @@
     function draw() {
       body.replaceChildren(...rows.slice(first, first + PAGE_ROWS).map(function (row) {
         return make("tr", "", undefined, row.map(function (value, n) {
-          return make("td", table.columns[n][1] ? "number" : "", shown(value));
+          return make("td", setting(table.columns[n]), shown(value));
         }));
       }));
       const last = Math.min(first + PAGE_ROWS, rows.length);

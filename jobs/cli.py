@@ -22,6 +22,7 @@ _COMMANDS = {
     "queues": "list what a store has of each queue",
     "groups": "list how far consumer groups have come, and their lag",
     "stats": "count what was put into the log, by topic, hour, group or size",
+    "report": "write one page of pictures and tables about a store",
     "transactions": "list pending transactions, and what became of the others",
     "delayed": "list what is due when, and what should have been delivered and never was",
     "trace": "show one message's life: put, delayed, retried, committed, with times",
@@ -86,6 +87,13 @@ def main(words: Sequence[str] | None = None) -> int:
 
         code = ending(error, "--json" in words)
     return flush(code)
+
+
+def task() -> None:
+    """Run one command as a task of a Databricks job, which looks at exceptions and not at codes."""
+    code = main()
+    if code:
+        raise SystemExit(code)
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:

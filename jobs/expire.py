@@ -15,8 +15,6 @@ from reput.jobs.console.options import (
     told_to_jobs,
 )
 from reput.jobs.engine.progress import Progress
-from reput.store_format.faults import StoreError
-from reput.store_format.names import ABORT
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
@@ -59,16 +57,10 @@ def expire(
     SettingError, UnknownRelease, OSError.
     """
     from reput.jobs.engine.archive import Archive
-    from reput.jobs.engine.expiring import disk_used, expire_store
+    from reput.jobs.engine.expiring import disk_used, expire_store, plan_expiry
     from reput.jobs.engine.held_store import held_local_store
-    from reput.jobs.engine.in_place import refuse_log_elsewhere
     from reput.jobs.engine.outputs import inputs_of
-    from reput.jobs.engine.plan import make_plan
     from reput.jobs.engine.still_needed import Even
-    from reput.jobs.engine.told import tell
-    from reput.store_format.change.install import check_no_links
-    from reput.store_format.release.expiry_settings import ExpirySettings
-    from reput.store_format.release.settings import parse_settings
     from reput.store_format.storage import storage_for
 
     if archive == "":  # else the copies would lie wherever this was started
@@ -80,16 +72,8 @@ def expire(
             read = inputs_of(held.storage, held.path, settings or {})
             kept_in = Archive(storage, storage.resolve(archive), tuple(read))
             kept_in.check()
-        check_no_links(held.files, "")
-        if held.crashed:
-            raise StoreError(
-                f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
-            )
-        told = tell(held.storage, held.path, rocketmq, settings or {})
-        plan = make_plan(held.storage, held.path, told, 1, None)
-        refuse_log_elsewhere(plan.store, plan.segments, "expire")
         return expire_store(
-            held, plan, parse_settings(ExpirySettings, told.settings, release=told.release),
+            held, *plan_expiry(held, rocketmq, settings or {}),
             Even(even_unread, even_delayed, even_pending, frozenset(ignored_groups)), kept_in,
             manual=any_hour, now=time.time_ns() // 1_000_000 if now is None else now,
             used=used or disk_used, progress=progress or Progress(), confirm=confirm,

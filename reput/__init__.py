@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from reput.jobs.rebuild import rebuild as rebuild
     from reput.jobs.recover import recover as recover
     from reput.jobs.repair import repair as repair
+    from reput.jobs.report import report as report
     from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
     from reput.jobs.verify import verify as verify
     from reput.store_format.derived.index_reader import IndexReader as IndexReader
@@ -58,6 +59,7 @@ _PUBLIC = {
     "check": "reput.jobs.check",
     "repair": "reput.jobs.repair",
     "recover": "reput.jobs.recover",
+    "report": "reput.jobs.report",
     "catch_up": "reput.jobs.catch_up",
     "follow": "reput.jobs.catch_up",
     "expire": "reput.jobs.expire",

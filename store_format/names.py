@@ -59,6 +59,14 @@ def parse_segment_name(name: str) -> int:
     return offset
 
 
+def segment_start(name: str) -> int | None:
+    """The offset in a segment's name; None where it is the name of something else."""
+    try:
+        return parse_segment_name(name)
+    except ValueError:
+        return None
+
+
 class QueuePath(NamedTuple):
     """A queue's folder below the store's root."""
 

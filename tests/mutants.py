@@ -14,6 +14,7 @@ from tests.damage import planted_bugs as planted_damage_bugs
 from tests.fate import planted_bugs as planted_fate_bugs
 from tests.filter import planted_bugs as planted_filter_bugs
 from tests.jobs import planted_bugs as planted_jobs_bugs
+from tests.page import planted_bugs as planted_page_bugs
 from tests.planting import Bug, plant_all
 from tests.query import planted_bugs as planted_query_bugs
 from tests.services import planted_bugs as planted_service_bugs
@@ -59,7 +60,7 @@ BUGS = (
         "    if len(grouped) > 1:", "    if False:", _TOLD_TEST),
     Bug("the newest index file tells whether tags have keys", "jobs/engine/told_clues.py",
         "if hashes == wanted:", "if hashes != wanted:", _TOLD_TEST),
-    Bug("check tries the releases that the files leave", "jobs/check.py",
+    Bug("check tries the releases that the files leave", "jobs/engine/checking.py",
         "if report.only_derived_differ:", "if False:", _TOLD_TEST),
     # CommitLog
     Bug("a negative topicLength fails the record", _RECORDS,
@@ -519,6 +520,7 @@ ALL = (
     *BUGS,
     *planted_query_bugs.BUGS,
     *planted_source_bugs.BUGS,
+    *planted_page_bugs.BUGS,
     *planted_writer_bugs.BUGS,
     *planted_rebuild_bugs.BUGS,
     *planted_storage_bugs.BUGS,

@@ -23,6 +23,7 @@ LAYERS = (
     "jobs/spark",
     "jobs/engine",
     "jobs/console",
+    "jobs/page",
     "jobs",
 )
 _NO_COMMANDS = {"cli", "demo"}  # the demo types what a user would

@@ -1,4 +1,4 @@
-"""The notebook runs as it is, and proves what it says."""
+"""The notebooks run as they are, from the same source as on Databricks, and prove what they say."""
 
 import os
 import subprocess
@@ -7,27 +7,63 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOK = Path(__file__).parent.parent / "notebooks" / "rebuild_store.py"
+FOLDER = Path(__file__).parent.parent / "notebooks"
+ALL = sorted(FOLDER.glob("*.py"))
 
 
-@pytest.mark.spark
-def test_the_notebook_rebuilds_verifies_and_draws(tmp_path: Path) -> None:
+def ran(name: str, work: Path) -> str:
+    """What a notebook prints, run as a script in a folder of its own."""
     result = subprocess.run(
-        [sys.executable, NOTEBOOK],
-        env={**os.environ, "REPUT_NOTEBOOK_WORK": str(tmp_path)},
-        cwd=tmp_path,
+        [sys.executable, FOLDER / name],
+        env={**os.environ, "REPUT_NOTEBOOK_WORK": str(work)},
+        cwd=work,
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert result.returncode == 0, result.stderr
-    assert "messages  3,750" in result.stdout
-    assert "the same, byte for byte" in result.stdout
+    return result.stdout
+
+
+@pytest.mark.spark
+def test_the_notebook_rebuilds_verifies_and_draws(tmp_path: Path) -> None:
+    said = ran("rebuild_store.py", tmp_path)
+    assert "messages  3,750" in said
+    assert "the same, byte for byte" in said
     assert (tmp_path / "queues.svg").read_text().count("<rect") == 19
 
 
-def test_the_notebook_is_imports_prose_calls_and_one_picture() -> None:
-    source = NOTEBOOK.read_text()
-    assert source.startswith("# Databricks notebook source\n")
+@pytest.mark.long
+@pytest.mark.spark
+def test_a_store_is_inspected(tmp_path: Path) -> None:
+    said = ran("inspect_store.py", tmp_path)
+    assert "verdict   Sound" in said
+    assert (tmp_path / "report.html").stat().st_size > 800_000
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_after_a_crash_one_message_is_lost_and_not_thousands(tmp_path: Path) -> None:
+    said = ran("after_crash.py", tmp_path)
+    assert "at 270,392, 521 bytes: magic not a record's magic number" in said
+    assert "1 message lost" in said
+    assert "before: Not sound" in said
+    assert "after: Sound" in said
+    assert {"before.html", "after.html"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_what_never_arrived_is_found(tmp_path: Path) -> None:
+    said = ran("never_arrived.py", tmp_path)
+    assert "never delivered" in said
+    assert "'pending': " in said
+    assert {"skipped.html", "lived.html"} <= {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_a_notebook_is_imports_prose_calls_and_pictures(path: Path) -> None:
+    source = path.read_text()
+    assert source.startswith("# Databricks notebook source\n# MAGIC %md\n# MAGIC # ")
     assert "def " not in source
     assert "class " not in source
+    assert "displayHTML" in source
+    assert f"python notebooks/{path.name}" in source.replace("\n# MAGIC ", " ")

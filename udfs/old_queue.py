@@ -17,7 +17,7 @@ from reput.store_format.derived.queue_entries import (
 )
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
-from reput.store_format.names import CONSUME_QUEUE, QueuePath, check_topic, parse_segment_name
+from reput.store_format.names import CONSUME_QUEUE, QueuePath, check_topic, segment_start
 from reput.store_format.storage.protocol import Storage
 
 _AT_A_TIME = 1 << 16  # entries
@@ -41,7 +41,7 @@ class OldQueues:
             return OldQueue(self.storage, [])
         files = [
             (start, f"{folder}/{name}", state) for name, state in listed
-            if state is not None and (start := parse_segment_name(name)) is not None
+            if state is not None and (start := segment_start(name)) is not None
         ]  # fmt: skip
         return OldQueue(self.storage, sorted(files))
 

@@ -1,16 +1,18 @@
 """What of a store has expired and may go, and its deletion."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
 from reput.jobs.engine.archive import Archive
 from reput.jobs.engine.held_store import HeldStore
-from reput.jobs.engine.plan import Plan
+from reput.jobs.engine.in_place import refuse_log_elsewhere
+from reput.jobs.engine.plan import Plan, make_plan
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.still_needed import Even, Needed, needed
+from reput.jobs.engine.told import tell
 from reput.store_format.change.expire import (
     AgedSegment,
     Going,
@@ -20,9 +22,12 @@ from reput.store_format.change.expire import (
     files_below,
     occasion,
 )
+from reput.store_format.change.install import check_no_links
 from reput.store_format.disk.files import DiskFiles
-from reput.store_format.names import COMMIT_LOG, CONSUME_QUEUE, segment_name
+from reput.store_format.faults import StoreError
+from reput.store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE, segment_name
 from reput.store_format.release.expiry_settings import ExpirySettings
+from reput.store_format.release.settings import parse_settings
 from reput.store_format.storage.local import LocalStorage
 
 _MILLION = 1_000_000
@@ -90,6 +95,24 @@ class Expired:
 def disk_used(path: str) -> float:
     """The share of its disk that is used, as UtilAll.getDiskPartitionSpaceUsedPercent has it."""
     return DiskFiles(path).used_share()
+
+
+def plan_expiry(
+    held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]
+) -> tuple[Plan, ExpirySettings]:
+    """A held store's segments, and the settings by which they expire.
+
+    Raises StoreError where files of it must not be deleted, SettingError, UnknownRelease.
+    """
+    check_no_links(held.files, "")
+    if held.crashed:
+        raise StoreError(
+            f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
+        )
+    told = tell(held.storage, held.path, rocketmq, settings)
+    plan = make_plan(held.storage, held.path, told, 1, None)
+    refuse_log_elsewhere(plan.store, plan.segments, "expire")
+    return plan, parse_settings(ExpirySettings, told.settings, release=told.release)
 
 
 def expire_store(

@@ -325,16 +325,11 @@ class Store:
         """What was put into the log: records, messages, bytes, by topic, hour, group or size, or
         by several of these. The log is read once.
         """
-        from reput.store_format.query.config import configured_topics
+        from reput.store_format.query.config import batch_topics
         from reput.store_format.query.counts import count
 
         told, opened = self._new_told(), self._opened
-        batch = [
-            name
-            for name, about in (configured_topics(opened.storage, opened.path, told) or {}).items()
-            if isinstance(about, dict)
-            and (about.get("attributes") or {}).get("queue.type") == "BatchCQ"
-        ]
+        batch = batch_topics(opened.storage, opened.path, told)
         start = opened.log.start
         told.to_scan = opened.log.end - start
 

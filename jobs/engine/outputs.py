@@ -4,7 +4,10 @@ Nothing is written to what is, holds or lies inside any input, whatever the opti
 replaced but a set of ours (reput.jobs.engine.sets), with nothing besides in it.
 """
 
+import errno
 import os
+import stat
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +27,7 @@ from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.manifest_last import ManifestLast
 from reput.store_format.storage.overlap import Whereabouts, relation
 from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.volumes import VolumeStorage
 
 _IN_STORE = (COMMIT_LOG, CONFIG, CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
 _PATH_SEPARATOR = ","  # MixAll.MULTI_PATH_SPLITTER
@@ -153,3 +157,75 @@ class NewFile:
             except BaseException:
                 os.unlink(self.path)
                 raise
+
+
+@dataclass(frozen=True)
+class WholeFile(NewFile):
+    """One local file that is there whole or not at all, whatever ends the command.
+
+    begins: how a file of this kind begins; replace: one that begins so is replaced.
+    """
+
+    begins: bytes
+    replace: bool
+
+    def check(self) -> None:
+        """As for a NewFile; what is there may be a file of this kind, where that is replaced."""
+        if not (self.replace and self._is_there_and_ours()):
+            super().check()
+            return
+        refuse_overlap(LocalStorage(), self.path, self.inputs)
+
+    def _is_there_and_ours(self) -> bool:
+        """Raises StoreError where something else is there."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            why = "is a link" if error.errno == errno.ELOOP else error.strerror
+            raise StoreError(f"{self.path}: {why}; it stays") from None
+        try:
+            regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            if not regular or os.read(descriptor, len(self.begins)) != self.begins:
+                raise StoreError(f"{self.path}: is none that this command wrote, and stays")
+        finally:
+            os.close(descriptor)
+        return True
+
+    @contextmanager
+    def writing(self) -> Iterator[BinaryIO]:
+        """Check again, and give the block a file beside, which gets the name when all is in it."""
+        self.check()
+        if VolumeStorage.is_for(os.path.abspath(self.path)):
+            # nothing is renamed there, and a file appears whole when it is closed
+            if os.path.lexists(self.path):
+                os.unlink(self.path)
+            with super().writing() as file:
+                yield file
+            return
+        folder, name = os.path.split(os.path.abspath(self.path))
+        part = f"{folder}/.{name[:100]}.{uuid.uuid4().hex}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(part, flags, 0o666), "wb") as file:
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                self.check()
+                self._name(part)
+            finally:
+                if os.path.lexists(part):
+                    os.unlink(part)
+
+    def _name(self, part: str) -> None:
+        if not self.replace:
+            try:
+                os.link(part, self.path)  # where a file came meanwhile, that one stays
+                return
+            except FileExistsError:
+                raise StoreError(f"{self.path}: is there already, and stays") from None
+            except OSError as error:
+                if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+                    raise
+        os.rename(part, self.path)

@@ -55,11 +55,13 @@ def command_session(
 ) -> Iterator[SparkSession]:
     """Yield the session that a command runs on, and stop it afterwards.
 
-    Under spark-submit that is the one it describes; else one on `master`: a local one by
-    default, on all cores. A query's failure leaves as SparkFailed. meanwhile: what is done while
-    a local JVM starts, else before: where it raises, nothing waits for Spark.
+    Under spark-submit that is the one it describes, on Databricks the runtime's; else one on
+    `master`: a local one by default, on all cores. A query's failure leaves as SparkFailed.
+    meanwhile: what is done while a local JVM starts, else before: where it raises, nothing waits
+    for Spark.
     """
-    if "PYSPARK_GATEWAY_PORT" not in os.environ and (master or "local").startswith("local"):
+    given = "PYSPARK_GATEWAY_PORT" in os.environ or _on_databricks()
+    if not given and (master or "local").startswith("local"):
         with local_session(master or "local[*]", memory, meanwhile=meanwhile) as spark:
             yield spark
         return
@@ -79,7 +81,13 @@ def command_session(
         with _failures_in_words():
             yield spark
     finally:
-        spark.stop()
+        if not _on_databricks():  # its session is not ours to stop
+            spark.stop()
+
+
+def _on_databricks() -> bool:
+    """Whether this is a task of a Databricks job, whose runtime has a session for it."""
+    return "DATABRICKS_RUNTIME_VERSION" in os.environ
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.told_index import Seen, pair_of, seen_index
 from reput.store_format.layouts import INDEX_HEADER_BYTES
 from reput.store_format.log.segments import Segment
-from reput.store_format.names import INDEX, parse_index_name, parse_segment_name
+from reput.store_format.names import INDEX, parse_index_name, segment_start
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Listed, Reader, Storage
 
@@ -138,7 +138,7 @@ def segments_in(storage: Storage, folders: Iterable[str]) -> list[Segment]:
     found = {}
     for folder in folders:
         for name, state in listed(storage, folder):
-            start = _start(name)
+            start = segment_start(name)
             if start is not None and state is not None and state.size:
                 found[start] = Segment(f"{folder}/{name}", start, state)
     return [found[start] for start in sorted(found)]
@@ -163,14 +163,7 @@ def queues_in(storage: Storage, store: str, kind: str) -> Iterator[list[NamedFil
 def _places(storage: Storage, folder: str) -> list[NamedFile]:
     places = []
     for name, state in listed(storage, folder):
-        start = _start(name)
+        start = segment_start(name)
         if start is not None and state is not None:
             places.append(NamedFile(start, state.size))
     return places
-
-
-def _start(name: str) -> int | None:
-    try:
-        return parse_segment_name(name)
-    except ValueError:
-        return None

@@ -73,7 +73,8 @@ class DelayedRow(NamedTuple):
     delivery_physical_offset: int | None
 
 
-_OPEN = (transactions.State.PENDING, transactions.State.DISCARDED, transactions.State.ABANDONED)
+OPEN = (transactions.State.PENDING, transactions.State.DISCARDED, transactions.State.ABANDONED)
+ENDED = (delays.State.DELIVERED, delays.State.DELETED)
 
 
 def transaction_rows(store: OpenedStore, everything: bool, told: Told) -> list[TransactionRow]:
@@ -84,8 +85,8 @@ def transaction_rows(store: OpenedStore, everything: bool, told: Told) -> list[T
     gathered, position = gathered_transactions(store, told)
     rows, left = [], _Counts()
     for found in transactions.resolve(gathered, position):
-        if everything or found.state in _OPEN:
-            rows.append(_transaction_row(store, found, gathered.last_timestamp))
+        if everything or found.state in OPEN:
+            rows.append(transaction_row(store, found, gathered.last_timestamp))
         else:
             left.add(found.state)
     left.tell(told)
@@ -100,14 +101,12 @@ def delayed_rows(store: OpenedStore, everything: bool, told: Told) -> list[Delay
     gathered, levels, read = gathered_delays(store, told)
     rows, left = [], _Counts()
     for found in delays.resolve(gathered, levels, read):
-        if everything or found.state not in (delays.State.DELIVERED, delays.State.DELETED):
-            rows.append(_delayed_row(store, found, gathered.last_timestamp))
+        if everything or found.state not in ENDED:
+            rows.append(delayed_row(store, found, gathered.last_timestamp))
         else:
             left.add(found.state)
     if read.levels is None and any(row.by == "level" for row in rows):
-        told.note(
-            f"{store.path}/config/delayOffset.json is missing: what is delivered will be again"
-        )
+        tell_no_offsets(store, told)
     left.tell(told)
     return rows
 
@@ -125,7 +124,7 @@ def gathered_delays(
     read = read_progress(store.storage, store.path, told)
     levels = level_delays(store, told)
     gathered = gather_told(store, delays.concerns, told)
-    _tell_skipped(delays.unread(gathered, levels), None, told)
+    tell_skipped(delays.unread(gathered, levels), None, told)
     return gathered, levels, read
 
 
@@ -230,11 +229,17 @@ def gather_told(store: OpenedStore, keep: Keep, told: Told, every: bool = False)
         told.scanned = before + log.end - log.start
     for error in gathered.breaks:
         told.note(f"{error}; what follows in this segment is not read: `reput check` shows it")
-    _tell_skipped(gathered.skipped, gathered.skips, told)
+    tell_skipped(gathered.skipped, gathered.skips, told)
     return gathered
 
 
-def _tell_skipped(skipped: list[Skipped], many: int | None, told: Told) -> None:
+def tell_no_offsets(store: OpenedStore, told: Told) -> None:
+    """Say that the broker will not know how far it had come with its delay levels."""
+    told.note(f"{store.path}/config/delayOffset.json is missing: what is delivered will be again")
+
+
+def tell_skipped(skipped: list[Skipped], many: int | None, told: Told) -> None:
+    """Name the first of what was skipped, and how many more there are; many: of all, if known."""
     many = len(skipped) if many is None else many
     for each in skipped[:_NAMED_MOST]:
         told.note(f"{each}; skipped")
@@ -256,9 +261,10 @@ class _Counts:
             told.note(f"{many} {state}: not listed without --all")
 
 
-def _transaction_row(
+def transaction_row(
     store: OpenedStore, found: transactions.Transaction, now: int
 ) -> TransactionRow:
+    """A transaction with what its records say; now: milliseconds. Raises NoRecord, NotInLog."""
     half = store.log.record_at(found.first)
     properties = parse_properties(half.properties, store.profile.split_properties)
     ended = None if found.end == NONE else store.log.record_at(found.end).store_timestamp
@@ -270,7 +276,8 @@ def _transaction_row(
     )  # fmt: skip
 
 
-def _delayed_row(store: OpenedStore, found: delays.Delayed, now: int) -> DelayedRow:
+def delayed_row(store: OpenedStore, found: delays.Delayed, now: int) -> DelayedRow:
+    """A delayed message with what its record says; now: milliseconds. Raises NoRecord, NotInLog."""
     record = store.log.record_at(found.physical_offset)
     properties = parse_properties(record.properties, store.profile.split_properties)
     is_late = found.due < now and found.delivery == NONE

@@ -26,6 +26,17 @@ def configured_topics(storage: Storage, store: str, told: Told) -> Mapping[str, 
     return config_table(storage, store, "topics.json", "topicConfigTable", told)
 
 
+def batch_topics(storage: Storage, store: str, told: Told) -> list[str]:
+    """The topics whose queue.type is BatchCQ, by config/topics.json."""
+    return [
+        name
+        for name, about in (configured_topics(storage, store, told) or {}).items()
+        if isinstance(about, dict)
+        and isinstance(about.get("attributes"), dict)
+        and about["attributes"].get("queue.type") == "BatchCQ"
+    ]
+
+
 def consumer_offsets(storage: Storage, store: str, told: Told) -> Offsets:
     """How far each group has consumed each topic, by config/consumerOffset.json, or its .bak."""
     found: Offsets = {}

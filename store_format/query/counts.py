@@ -46,9 +46,7 @@ _NAMES_MOST = 1 << 16  # topics, and groups, before the table is emptied
 _NAME_ROOM = 16 << 20  # bytes of them
 
 # Of each record what it counts as; topic and group: numbers in their tables, group -1 for none.
-COUNTED = np.dtype(
-    [("topic", "<i8"), ("group", "<i8"), ("hour", "<i8"), ("size", "<i8"), ("messages", "<i8")]
-)
+COUNTED = np.dtype([("topic", "<i8"), ("group", "<i8"), ("size", "<i8"), ("messages", "<i8")])
 
 
 class Count(NamedTuple):
@@ -134,47 +132,37 @@ def _count_rows(
         while size * 2 <= row.size:
             size *= 2
         out[i].topic, out[i].group = topic, group
-        out[i].hour = row.storeTimestamp // _HOUR_MS * _HOUR_MS
         out[i].size, out[i].messages = size, messages
 
 
-class _Sums:
-    """What is added up so far, by the wanted ways."""
+class _Reading:
+    """What the records of a walk count as."""
 
-    def __init__(self, by: Sequence[str], split: bool, batch: Sequence[str]) -> None:
-        self.by, self._split = by, split
-        self._batch = batch_topics(list(batch))
+    def __init__(self, split: bool, batch: Sequence[str]) -> None:
+        self._split, self._batch = split, batch_topics(list(batch))
         self._topics = new_table(_NAMES_MOST, _NAME_ROOM)
         self._groups = new_table(_NAMES_MOST, _NAME_ROOM)
         self._spans = np.empty((len(_NAMES), 2), np.int64)
         self._room = np.zeros(0, COUNTED)
         self._names: dict[str, list[str]] = {"topic": [], "group": []}
-        self.found: dict[tuple[Any, ...], list[int]] = {}
 
-    def add(self, step: Step) -> None:
+    def counted(self, step: Step) -> npt.NDArray[Any]:
+        """COUNTED of each row; it holds until the next step."""
         rows = step.rows
-        if not len(rows):
-            return
         self._make_room(len(rows), len(step.window))
         out = self._room[: len(rows)]
         _count_rows(
             step.window, rows, self._split, self._topics, self._groups, self._batch.names,
             self._batch.ends, self._spans, out,
         )  # fmt: skip
-        wanted = [out[name] for name in self.by]
-        keys, which = np.unique(np.stack(wanted, 1), axis=0, return_inverse=True)
-        which = which.reshape(-1)
-        times, sizes = rows["storeTimestamp"], rows["size"].astype(np.int64)
         self._learn_names()
-        for number, key in enumerate(keys.tolist()):
-            mine = which == number
-            self._put(
-                tuple(self._value(name, v) for name, v in zip(self.by, key, strict=True)),
-                [
-                    int(mine.sum()), int(out["messages"][mine].sum()), int(sizes[mine].sum()),
-                    int(times[mine].min()), int(times[mine].max()),
-                ],
-            )  # fmt: skip
+        return out
+
+    def value(self, name: str, value: int) -> Any:
+        """What a column's number stands for: a name, or itself."""
+        if name not in self._names:
+            return value
+        return "" if value < 0 else self._names[name][value]
 
     def _make_room(self, rows: int, window_bytes: int) -> None:
         """Forget the names where those of one window more could be too many."""
@@ -191,12 +179,42 @@ class _Sums:
             if len(self._names[name]) < int(table.used[0]):
                 self._names[name] = [decode(queue.raw_name) for queue in queues(table)]
 
-    def _value(self, name: str, value: int) -> Any:
-        if name not in self._names:
-            return value
-        return "" if value < 0 else self._names[name][value]
 
-    def _put(self, key: tuple[Any, ...], more: list[int]) -> None:
+class Sums:
+    """What is added up so far, by some ways (of BY).
+
+    found: records, messages, bytes, first and last storeTimestamp by the values of these ways;
+    span: milliseconds of what counts as an hour.
+    """
+
+    def __init__(self, by: Sequence[str], span: int = _HOUR_MS) -> None:
+        self.by, self.span = by, span
+        self.found: dict[tuple[Any, ...], list[int]] = {}
+
+    def add(
+        self, rows: npt.NDArray[Any], counted: npt.NDArray[Any], value: Callable[[str, int], Any]
+    ) -> None:
+        """Add a step's rows (RECORD_ROW); value: `_Reading.value`."""
+        times = rows["storeTimestamp"]
+        hours = times // self.span * self.span
+        ways = [hours if name == "hour" else counted[name] for name in self.by]
+        keys, which = np.unique(np.stack(ways, 1), axis=0, return_inverse=True)
+        which = which.reshape(-1)
+        order = np.argsort(which, kind="stable")
+        starts = np.searchsorted(which[order], np.arange(len(keys)))
+        sizes, times = rows["size"].astype(np.int64)[order], times[order]
+        sums = (
+            np.bincount(which, minlength=len(keys)),
+            np.add.reduceat(counted["messages"][order], starts),
+            np.add.reduceat(sizes, starts),
+            np.minimum.reduceat(times, starts),
+            np.maximum.reduceat(times, starts),
+        )
+        for key, more in zip(keys.tolist(), np.stack(sums, 1).tolist(), strict=True):
+            self.put(tuple(value(name, v) for name, v in zip(self.by, key, strict=True)), more)
+
+    def put(self, key: tuple[Any, ...], more: list[int]) -> None:
+        """Add to what is found of one key."""
         sums = self.found.get(key)
         if sums is None:
             self.found[key] = more
@@ -205,29 +223,45 @@ class _Sums:
             sums[place] += more[place]
         sums[3], sums[4] = min(sums[3], more[3]), max(sums[4], more[4])
 
+    def counts(self) -> list[Count]:
+        """In the order of their keys."""
+        return [_count_of(dict(zip(self.by, key, strict=True)), values)
+                for key, values in sorted(self.found.items())]  # fmt: skip
 
-def count(
-    log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
+
+def add_up(
+    log: LogReader, sums: Sequence[Sums], split: bool, batch: Sequence[str],
     told: Callable[[int], None], note: Callable[[str], None],
-) -> list[Count]:  # fmt: skip
-    """What was put, by these ways (of BY), in their order.
+) -> None:  # fmt: skip
+    """Walk a log once and add its records to all of `sums`.
 
     split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ; told: is called
     with how far the walk is, a physical offset; note: with each place where records break off,
     whose segment is not read any further.
     """
-    sums, at = _Sums(by, split, batch), log.start
+    reading, at = _Reading(split, batch), log.start
     while at < log.end:
         try:
             for step in log.steps(at):
-                sums.add(step)
+                if len(step.rows):
+                    counted = reading.counted(step)
+                    for each in sums:
+                        each.add(step.rows, counted, reading.value)
                 told(step.next)
             break
         except NoRecord as error:
             note(f"{error}; what follows in this segment is not counted: `reput check` shows it")
             at = log.segment_at(error.place).end
-    return [_count_of(dict(zip(by, key, strict=True)), values)
-            for key, values in sorted(sums.found.items())]  # fmt: skip
+
+
+def count(
+    log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
+    told: Callable[[int], None], note: Callable[[str], None],
+) -> list[Count]:  # fmt: skip
+    """What was put, by these ways (of BY), in their order; the others as for `add_up`."""
+    sums = Sums(by)
+    add_up(log, (sums,), split, batch, told, note)
+    return sums.counts()
 
 
 def _count_of(ways: dict[str, Any], values: list[int]) -> Count:

@@ -166,9 +166,16 @@ def _place(entry: Any) -> tuple[int, int]:
 
 def topics(store: OpenedStore, from_log: bool, everything: bool, told: Told) -> list[TopicRow]:
     """All topics that have a queue, by name; everything: those of the configuration as well."""
+    return topics_of(store, queues(store, from_log, told), everything, told)
+
+
+def topics_of(
+    store: OpenedStore, rows: list[QueueRow], everything: bool, told: Told
+) -> list[TopicRow]:
+    """The topics of these queues; everything: those of the configuration as well."""
     configured = configured_topics(store.storage, store.path, told)
     by_topic: dict[str, list[QueueRow]] = defaultdict(list)
-    for queue in queues(store, from_log, told):
+    for queue in rows:
         by_topic[queue.topic].append(queue)
     names = {*by_topic, *(configured or ())} if everything else set(by_topic)
     return [_topic(name, by_topic.get(name, []), configured) for name in sorted(names)]
@@ -189,9 +196,12 @@ def _topic(name: str, rows: list[QueueRow], configured: Any) -> TopicRow:
 
 def groups(store: OpenedStore, from_log: bool, told: Told) -> list[GroupRow]:
     """How far each group has come, by group, topic and queue."""
-    ends = {
-        (row.topic, row.queue_id): row.max_offset for row in queues(store, from_log, told)
-    }  # fmt: skip
+    return groups_of(store, queues(store, from_log, told), told)
+
+
+def groups_of(store: OpenedStore, rows: list[QueueRow], told: Told) -> list[GroupRow]:
+    """How far each group has come in these queues, and in those that it has an offset of."""
+    ends = {(row.topic, row.queue_id): row.max_offset for row in rows}
     offsets_of = consumer_offsets(store.storage, store.path, told)
     return [
         GroupRow(group, topic, queue_id, offset, end, max(end - offset, 0))

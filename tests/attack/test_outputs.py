@@ -30,6 +30,7 @@ from reput.jobs.export import export
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.recover import recover
 from reput.jobs.repair import repair
+from reput.jobs.report import report
 from reput.jobs.verify import verify
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.message.message import Message
@@ -257,6 +258,16 @@ def test_a_picture(world: World) -> None:
     assert (world.root / "work" / "log.svg").read_text() == "mine"
     with pytest.raises(StoreError, match="no such folder"):
         NewFile(str(world.root / "none" / "log.svg"), inputs).check()
+
+
+@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
+def test_a_report(world: World, replace: bool) -> None:
+    refused(world, lambda path: report(
+        str(world.store), path, settings=world.settings, replace=replace,
+    ))  # fmt: skip
+    page = world.root / "work" / "report.html"
+    report(str(world.store), str(page), settings=world.settings, replace=replace)
+    assert page.is_file()
 
 
 @pytest.mark.parametrize("option", ["--picture", "--ranges"])

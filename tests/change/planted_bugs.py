@@ -111,5 +111,5 @@ BUGS = (
     Bug("a retried message counts for its consumers", _COUNTS,
         "for begin, stop in ((at, end), (real, real_end)):", "for begin, stop in ((real, real_end),):", COUNTED),
     Bug("an hour begins on the hour", _COUNTS,
-        "row.storeTimestamp // _HOUR_MS * _HOUR_MS", "row.storeTimestamp", COUNTED),
+        "hours = times // self.span * self.span", "hours = times", COUNTED),
 )  # fmt: skip

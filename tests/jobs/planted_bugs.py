@@ -33,4 +33,7 @@ BUGS = (
     Bug("a release is asked for while Spark starts", "jobs/spark/session.py",
         "        meanwhile()\n        tell_of_first_run()\n", "        tell_of_first_run()\n",
         ("tests/jobs/console/test_first_words.py", "-k", "before_spark")),
+    Bug("a stray file in a queue's folder is no witness", "store_format/names.py",
+        "    except ValueError:\n        return None", "    except KeyError:\n        return None",
+        ("tests/jobs/test_check.py", "-k", "stray")),
 )  # fmt: skip

@@ -246,3 +246,14 @@ def test_nor_where_damage_is_only_refused(size: int) -> None:
     summary = run(STORE, OUTPUT, rocketmq="5.3.3", settings=settings, storage=storage)
     assert summary.messages == 0
     assert storage.read < 40 * size
+
+
+def test_a_stray_file_in_a_queue_folder_is_no_witness() -> None:
+    """What is not named as a queue's file is asked nothing, and does not end the check."""
+    log = several()
+    storage = storage_of(log.log)
+    for message in log.messages:
+        storage.files[f"{STORE}/consumequeue/{message.topic}/{message.queue_id}/x.bak"] = b"junk"
+    found, wanted = checked(log, storage=storage), checked(log)
+    assert found.damage == wanted.damage
+    assert found.damage["range_count"]

@@ -264,6 +264,14 @@ def test_of_two_jobs_at_most_one_publishes(output: str) -> None:
     assert f"{output}/{MANIFEST}".removeprefix(URL + "/") not in s3_server.object_keys()
 
 
+def test_a_report_of_a_store_there(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = reput.report(f"{URL}/store", str(page))
+    assert page.stat().st_size == done.bytes
+    assert set(done.unknown) == {"check", "expired"}
+    assert "only of a local store" in done.unknown["expired"]
+
+
 @pytest.fixture
 def command(commands_in_process: None, capsys: pytest.CaptureFixture[str]) -> Any:
     """The command, with Spark aside: its code and what it says on standard error."""

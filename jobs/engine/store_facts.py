@@ -1,0 +1,226 @@
+"""What a report shows of a store: each part asked of the function that a command of its own has.
+
+A part that cannot be told (a queue file is damaged, the release is not known) says why, and the
+others go on: a store in any state has a report, as long as it has a log.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from reput.jobs.engine.check_report import CheckReport
+from reput.jobs.engine.expiring import Expired, disk_used, expire_store, plan_expiry
+from reput.jobs.engine.held_store import held_local_store
+from reput.jobs.engine.open_store import told_with
+from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.engine.still_needed import Even
+from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.derived.index_stats import IndexFileStats, index_stats
+from reput.store_format.fate.sums import FateSums, fate_sums
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.query.config import batch_topics
+from reput.store_format.query.listing import (
+    GroupRow,
+    QueueRow,
+    TopicRow,
+    groups_of,
+    queues,
+    topics_of,
+)
+from reput.store_format.query.opened import NEWEST, OpenedStore
+from reput.store_format.query.put_times import PutTimes, put_times
+from reput.store_format.query.told import Told
+from reput.store_format.release.profiles import UnknownRelease
+from reput.store_format.release.settings import SettingError
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FATES_MOST = 2000  # messages that have not arrived are listed up to so many
+_NOTES_MOST = 50
+_NO_SPARK = "no check of the log was asked for"
+
+
+class DiskPart(NamedTuple):
+    """What one folder of a store has, or the files that lie beside its folders."""
+
+    name: str
+    files: int
+    bytes: int
+
+
+@dataclass
+class Facts:
+    """What was found. None: not known, and `unknown` says by the part's name why."""
+
+    store: str
+    now: int  # when it was asked, milliseconds
+    log_start: int  # physical offsets
+    log_end: int
+    segments: int
+    put: PutTimes | None = None
+    queues: list[QueueRow] | None = None
+    topics: list[TopicRow] = field(default_factory=list)
+    groups: list[GroupRow] = field(default_factory=list)
+    index: list[IndexFileStats] | None = None
+    fates: FateSums | None = None
+    check: CheckReport | None = None
+    expired: Expired | None = None
+    disk: list[DiskPart] | None = None
+    unknown: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """A part of the report: what goes wrong in the block is why it is not known."""
+        try:
+            yield
+        except (StoreError, StoreChanged, SettingError, UnknownRelease, OSError) as error:
+            self.unknown[name] = str(error)
+
+    def note(self, name: str, lines: list[str]) -> None:
+        """What a part tells besides, the first of very many."""
+        more = len(lines) - _NOTES_MOST
+        told = lines[:_NOTES_MOST] + ([f"... and {more:,} more"] if more > 0 else [])
+        self.notes[name] += [each for each in told if each not in self.notes[name]]
+
+
+def look_at(
+    store: str,
+    *,
+    spark: "SparkSession | None",
+    rocketmq: str | None,
+    settings: Mapping[str, str],
+    staging_folder: str | None,
+    now: int,
+    progress: Progress,
+) -> Facts:
+    """Ask a store, by path or URL, for all that a report shows.
+
+    spark: what the log is checked with; None: it is not. staging_folder: as for a check. now:
+    milliseconds. Raises StoreError where there is no log, SettingError, UnknownRelease, OSError.
+    """
+    storage = storage_for(store)
+    path = storage.resolve(store)
+    told = Told()
+    opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, told)
+    with opened:
+        log = opened.log
+        facts = Facts(path, now, log.start, log.end, len(log.segments))
+        _ask(facts, opened, progress)
+    facts.note("store", told.notes)
+    with facts.part("disk"):
+        facts.disk = _disk(storage, path)
+    with facts.part("expired"):
+        facts.expired = _expired(storage, path, rocketmq, settings, now, progress)
+    with facts.part("check"):
+        if spark is None:
+            raise StoreError(_NO_SPARK)
+        facts.check = _check(spark, store, rocketmq, settings, staging_folder, progress)
+    return facts
+
+
+def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
+    """What the store's files answer by themselves: the log is walked twice."""
+
+    def telling() -> Told:
+        return told_with(progress, None)
+
+    with facts.part("put"):
+        told = telling()
+        facts.put = _put(opened, told)
+        facts.note("put", told.notes)
+    with facts.part("queues"):
+        told = telling()
+        rows = queues(opened, False, told)
+        facts.topics = topics_of(opened, rows, True, told)
+        facts.groups = groups_of(opened, rows, told)
+        facts.queues = rows
+        facts.note("queues", told.notes)
+    with facts.part("index"):
+        facts.index = _index(facts, opened, progress)
+    with facts.part("fates"):
+        told = telling()
+        facts.fates = fate_sums(opened, FATES_MOST, told)
+        facts.note("fates", told.notes)
+
+
+def _put(opened: OpenedStore, told: Told) -> PutTimes:
+    start = opened.log.start
+    told.to_scan = opened.log.end - start
+
+    def watch(at: int) -> None:
+        told.scanned = at - start
+
+    with told.watching():
+        return put_times(
+            opened.log, opened.profile.split_properties,
+            batch_topics(opened.storage, opened.path, told), watch, told.note,
+        )  # fmt: skip
+
+
+def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexFileStats]:
+    """Of each index file, oldest first; one that cannot be read is a note."""
+    reader, found = opened.index(), []
+    many = len(reader.files)
+    read = 0
+
+    def done() -> Done:
+        return Done(read / many, f"{read:,} of {many:,} files read")
+
+    with progress.stage("index", done):
+        for number in reversed(range(many)):
+            try:
+                with reader.open(number) as file:
+                    found.append(index_stats(file))
+            except (BadIndex, StoreChanged) as error:
+                facts.note("index", [str(error)])
+            read += 1
+    return found
+
+
+def _disk(storage: Storage, path: str) -> list[DiskPart]:
+    parts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for each in storage.walk(path):
+        if each.state is not None:
+            name, below, _ = each.name.partition("/")
+            counted = parts[f"{name}/" if below else "other files"]
+            counted[0] += 1
+            counted[1] += each.state.size
+    rows = [DiskPart(name, files, size) for name, (files, size) in parts.items()]
+    return sorted(rows, key=lambda row: (-row.bytes, row.name))
+
+
+def _expired(
+    storage: Storage, path: str, rocketmq: str | None, settings: Mapping[str, str], now: int,
+    progress: Progress,
+) -> Expired:  # fmt: skip
+    """What `reput expire --any-hour --dry-run` says."""
+    if not isinstance(storage, LocalStorage) or not os.path.isdir(path):
+        raise StoreError("only of a local store it is told what cleaning would free")
+    nothing: Callable[[str], None] = lambda _: None  # noqa: E731 (it is never asked)
+    with held_local_store(path, True) as held:
+        return expire_store(
+            held, *plan_expiry(held, rocketmq, settings), Even(), None, manual=True, now=now,
+            used=disk_used, progress=progress, confirm=nothing,
+        )  # fmt: skip
+
+
+def _check(
+    spark: "SparkSession", store: str, rocketmq: str | None, settings: Mapping[str, str],
+    staging_folder: str | None, progress: Progress,
+) -> CheckReport:  # fmt: skip
+    from reput.jobs.engine.checking import check_store_of  # wants PySpark
+    from reput.jobs.engine.job import find_store
+
+    found = find_store(
+        spark, store, rocketmq=rocketmq, settings=settings, cut=None, storage=None,
+        progress=progress, tolerant=True,
+    )  # fmt: skip
+    return check_store_of(found, staging_folder, None, None)

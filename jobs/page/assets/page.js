@@ -1,0 +1,215 @@
+// Shows what the element #report has. All text goes into the document as text: no name of a topic,
+// group or key is ever parsed as HTML, and nothing is loaded.
+"use strict";
+(function () {
+  const PAGE_ROWS = 50;
+  const report = JSON.parse(document.getElementById("report").textContent);
+
+  // An element with a class, a text and children, each of which may be left out.
+  function make(name, kind, text, children) {
+    const made = document.createElement(name);
+    if (kind) made.className = kind;
+    if (text !== undefined && text !== null) made.textContent = text;
+    for (const child of children || []) made.append(child);
+    return made;
+  }
+
+  // How a column's cells are set: numbers to the right, times on one line.
+  function setting([name, number]) {
+    if (number) return "number";
+    return name.endsWith("(UTC)") ? "time" : "";
+  }
+
+  function shown(value) {
+    if (value === null) return "–";
+    return typeof value === "number" ? value.toLocaleString("en-US") : value;
+  }
+
+  // --- tables: some rows at a time, sorted by a heading's button, filtered by a field -------------
+
+  function order(column, down) {
+    return function (a, b) {
+      const [x, y] = [a[column], b[column]];
+      if (x === y) return 0;
+      if (x === null) return 1; // what is not known comes last, both ways
+      if (y === null) return -1;
+      const less = typeof x === typeof y ? x < y : String(x) < String(y);
+      return (less ? -1 : 1) * (down ? -1 : 1);
+    };
+  }
+
+  function fill(details, table) {
+    let rows = table.rows;
+    let first = 0;
+    let sorted = { column: -1, down: false };
+    const body = make("tbody");
+    const status = make("span", "soft");
+    status.setAttribute("role", "status");
+    const before = make("button", "", "Previous");
+    const after = make("button", "", "Next");
+    const buttons = [];
+
+    function draw() {
+      body.replaceChildren(...rows.slice(first, first + PAGE_ROWS).map(function (row) {
+        return make("tr", "", undefined, row.map(function (value, n) {
+          return make("td", setting(table.columns[n]), shown(value));
+        }));
+      }));
+      const last = Math.min(first + PAGE_ROWS, rows.length);
+      status.textContent = rows.length
+        ? `Rows ${first + 1} to ${last} of ${rows.length.toLocaleString("en-US")}` : "No row";
+      before.disabled = first === 0;
+      after.disabled = last === rows.length;
+      buttons.forEach(function (button, n) {
+        button.parentNode.setAttribute("aria-sort",
+          n !== sorted.column ? "none" : sorted.down ? "descending" : "ascending");
+      });
+    }
+
+    function choose(text) {
+      const wanted = text.toLowerCase();
+      rows = table.rows.filter((row) =>
+        !wanted || row.some((value) => shown(value).toLowerCase().includes(wanted)));
+      if (sorted.column >= 0) rows = rows.slice().sort(order(sorted.column, sorted.down));
+      first = 0;
+      draw();
+    }
+
+    const filter = make("input");
+    filter.type = "search";
+    filter.setAttribute("aria-label", `Filter ${table.name}`);
+    filter.placeholder = "Filter";
+    let waiting;
+    filter.addEventListener("input", function () {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => choose(filter.value), 150);
+    });
+    before.addEventListener("click", function () {
+      first = Math.max(first - PAGE_ROWS, 0);
+      draw();
+    });
+    after.addEventListener("click", function () {
+      first += PAGE_ROWS;
+      draw();
+    });
+    const heads = table.columns.map(function ([name, number], n) {
+      const button = make("button", "", name);
+      button.addEventListener("click", function () {
+        sorted = { column: n, down: sorted.column === n ? !sorted.down : number };
+        choose(filter.value);
+      });
+      buttons.push(button);
+      const head = make("th", number ? "number" : "", undefined, [button]);
+      head.scope = "col";
+      return head;
+    });
+    const whole = make("table", "", undefined, [
+      make("caption", "soft", table.cut ? `${table.name}: ${table.cut}` : table.name),
+      make("thead", "", undefined, [make("tr", "", undefined, heads)]),
+      body,
+    ]);
+    const tools = table.rows.length > PAGE_ROWS ? [filter, before, after, status] : [status];
+    const scroll = make("div", "scroll", undefined, [whole]);
+    scroll.tabIndex = 0;
+    scroll.setAttribute("role", "region");
+    scroll.setAttribute("aria-label", table.name);
+    details.append(make("div", "tools", undefined, tools), scroll);
+    draw();
+  }
+
+  function tableOf(table) {
+    const many = table.rows.length;
+    const count = `${many.toLocaleString("en-US")} row${many === 1 ? "" : "s"}`;
+    const details = make("details", "", undefined, [
+      make("summary", "", `Table: ${table.name}, ${count}${table.cut ? ` (${table.cut})` : ""}`),
+    ]);
+    details.addEventListener("toggle", function once() {
+      details.removeEventListener("toggle", once);
+      fill(details, table);
+    });
+    return details;
+  }
+
+  // --- pictures: one after the other, so that the page can be read meanwhile ----------------------
+
+  const CONFIG = {
+    background: "transparent",
+    aria: false, // the element around has role and label; the table has the values
+    font: "system-ui, sans-serif",
+    view: { stroke: "transparent" },
+    axis: {
+      labelColor: "var(--ink)", titleColor: "var(--soft)", gridColor: "var(--line)",
+      domainColor: "var(--soft)", tickColor: "var(--soft)", labelLimit: 150, labelFontSize: 12,
+      titleFontWeight: "normal",
+    },
+    legend: {
+      labelColor: "var(--ink)", orient: "bottom", labelFontSize: 12, labelLimit: 220, symbolType: "square",
+    },
+  };
+  const loader = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
+
+  function refuse() {
+    return Promise.reject(new Error("this page loads nothing"));
+  }
+
+  function draw(spec, into) {
+    const columns = Math.max(1, Math.floor(into.clientWidth / 240));
+    const config = { ...CONFIG, legend: { ...CONFIG.legend, columns } };
+    const compiled = vegaLite.compile(spec, { config, logger: vega.logger(vega.Error) }).spec;
+    const runtime = vega.parse(compiled, null, { ast: true });
+    return new vega.View(runtime, {
+      expr: expressionInterpreter, renderer: "svg", loader, hover: false, logLevel: vega.Error,
+    }).initialize(into).runAsync();
+  }
+
+  const drawings = [];
+
+  function pictureOf(picture) {
+    const into = make("div", "picture");
+    into.setAttribute("role", "img");
+    into.setAttribute("aria-label", `${picture.about}. The table below has the numbers.`);
+    drawings.push(() => draw(picture.spec, into));
+    return make("figure", "", undefined, [into, make("figcaption", "", picture.about)]);
+  }
+
+  function drawAll() {
+    const next = drawings.shift();
+    if (!next) {
+      document.documentElement.dataset.drawn = "yes";
+      return;
+    }
+    next().catch((error) => console.error(error)).then(() => setTimeout(drawAll));
+  }
+
+  // --- the page -----------------------------------------------------------------------------------
+
+  function sectionOf(section) {
+    const title = make("h2", "", section.title);
+    title.id = `${section.id}-title`;
+    const made = make("section", "", undefined, [
+      title,
+      ...section.alarms.map((text) => make("p", "alarm", text)),
+      ...section.words.map((text) => make("p", "", text)),
+      ...section.pictures.map(pictureOf),
+      ...section.tables.map(tableOf),
+      ...section.notes.map((text) => make("p", "soft", text)),
+    ]);
+    made.id = section.id;
+    made.setAttribute("aria-labelledby", title.id);
+    return made;
+  }
+
+  document.getElementById("top").append(
+    make("h1", "", report.title),
+    make("p", "soft", report.made),
+    make("p", `verdict ${report.verdict.kind}`, report.verdict.text),
+    ...report.notes.map((text) => make("p", "soft", text)),
+  );
+  document.querySelector("nav").append(make("ul", "", undefined, report.sections.map(function (each) {
+    const link = make("a", "", each.title);
+    link.href = `#${each.id}`;
+    return make("li", "", undefined, [link]);
+  })));
+  document.getElementById("main").append(...report.sections.map(sectionOf));
+  drawAll();
+})();

@@ -1,0 +1,350 @@
+"""Sections about the log: what was put when, topics, sizes of messages, damage, derived files."""
+
+from bisect import bisect_left
+from collections import defaultdict
+
+from reput.jobs.console.check_text import rows as segment_rows
+from reput.jobs.console.texts import duration
+from reput.jobs.engine.check_report import CheckReport
+from reput.jobs.engine.damage_map import range_text
+from reput.jobs.engine.store_facts import Facts
+from reput.jobs.engine.summary import cause_line
+from reput.jobs.engine.told import size_text, told_lines
+from reput.jobs.page.model import (
+    Column,
+    Picture,
+    Section,
+    Table,
+    labels,
+    name_text,
+    plural,
+    table,
+    time_cell,
+)
+from reput.jobs.page.pictures import (
+    BARS_MOST,
+    COLOURS,
+    Bar,
+    Span,
+    bars,
+    columns,
+    drawable,
+    grid,
+    over_time,
+)
+from reput.store_format.query.put_times import SPANS_MOST, PutTimes
+
+_OTHER = "other topics"
+_KINDS = (
+    ("sound", "var(--c0)"), ("damaged", "var(--bad)"), ("stale", "var(--c3)"),
+    ("content", "var(--c1)"), ("missing", "var(--ink)"), ("unused", "var(--line)"),
+)  # fmt: skip
+
+
+def put_section(facts: Facts) -> Section:
+    """Messages over time by topic."""
+    section = Section("time", "Messages over time", notes=facts.notes["put"])
+    put = facts.put
+    if put is None:
+        section.notes.append(f"not known: {facts.unknown['put']}")
+        return section
+    messages = sum(row.messages for row in put.topics)
+    if not messages:
+        section.words.append("The log has no message.")
+        return section
+    section.words.append(
+        f"{plural(messages, 'message')} of {plural(len(put.topics), 'topic')}, "
+        f"{sum(row.bytes for row in put.topics):,} bytes of records, by storeTimestamp, in spans "
+        f"of {duration(put.width)}."
+    )
+    spans, parts = _grouped(put)
+    drawn = [span for span in spans if drawable(span.begin) and drawable(span.end)]
+    drawn, left_out = _densest(drawn, put.width)
+    left_out += len(spans) - len(drawn) - left_out
+    if left_out:
+        section.notes.append(
+            f"{left_out:,} of {len(spans):,} spans lie far from the others and are not drawn; the "
+            f"table has them"
+        )
+    about = f"Stacked bars: messages in spans of {duration(put.width)}, by topic"
+    section.pictures.append(Picture(about, over_time(drawn, "messages", parts)))
+    section.tables.append(
+        table(
+            "Messages in each span",
+            (
+                Column("from (UTC)", lambda row: time_cell(row.begin)),
+                Column("topic", lambda row: row.part),
+                Column("messages", lambda row: int(row.value), True),
+            ),
+            spans,
+        )
+    )
+    return section
+
+
+def _grouped(put: PutTimes) -> tuple[list[Span], list[str]]:
+    """Spans of the topics with the most messages by their labels, and of all others together."""
+    first = sorted(put.topics, key=lambda row: (-row.messages, row.topic or ""))
+    names = [str(row.topic) for row in first]
+    label_of = dict(zip(names[:COLOURS], labels(names[:COLOURS]), strict=True))
+    parts = list(label_of.values()) + ([_OTHER] if len(names) > COLOURS else [])
+    sums: dict[tuple[int, str], int] = defaultdict(int)
+    for span in put.spans:
+        sums[span.begin, label_of.get(span.topic, _OTHER)] += span.messages
+    return [
+        Span(begin, begin + put.width, many, part) for (begin, part), many in sorted(sums.items())
+    ], parts
+
+
+def _densest(spans: list[Span], width: int) -> tuple[list[Span], int]:
+    """The spans within the stretch of time that has the most messages, and how many are not.
+
+    One record with a clock gone wrong would otherwise leave all others in one bar.
+    """
+    reach = width * SPANS_MOST * 2
+    if not spans or spans[-1].end - spans[0].begin <= reach:
+        return spans, 0
+    begins = [span.begin for span in spans]
+    totals = [0.0]
+    for span in spans:
+        totals.append(totals[-1] + span.value)
+    ends = [bisect_left(begins, begin + reach) for begin in begins]
+    first = max(range(len(spans)), key=lambda n: totals[ends[n]] - totals[n])
+    return spans[first : ends[first]], len(spans) - (ends[first] - first)
+
+
+def topics_section(facts: Facts) -> Section:
+    """Topics by their bytes in the log, with all that is known of each."""
+    section = Section("topics", "Topics")
+    put = {str(row.topic): row for row in facts.put.topics} if facts.put else {}
+    there = {row.topic: row for row in facts.topics}
+
+    def size_of(name: str) -> int:
+        return put[name].bytes if name in put else 0
+
+    names = sorted({*put, *there}, key=lambda name: (-size_of(name), name))
+    if not names:
+        section.words.append("There is no topic.")
+        return section
+    shown = [name for name in names if name in put][:BARS_MOST]
+    if shown:
+        more = len(put) - len(shown)
+        section.words.append(
+            f"The {plural(len(shown), 'topic')} with the most bytes in the log"
+            + (f"; {more:,} more are in the table only." if more else ".")
+        )
+        section.pictures.append(
+            Picture(
+                "Bars: bytes of each topic's records in the log",
+                bars(
+                    [Bar(label, put[name].bytes)
+                     for label, name in zip(labels(shown), shown, strict=True)],
+                    "bytes",
+                ),
+            )
+        )  # fmt: skip
+    section.tables.append(
+        table(
+            "Topics",
+            (
+                Column("topic", lambda name: name),
+                Column("kind", lambda name: there[name].kind if name in there else None),
+                Column("queues", lambda name: there[name].queues if name in there else 0, True),
+                Column("put in the log",
+                       lambda name: put[name].messages if name in put else 0, True),
+                Column("bytes in the log", size_of, True),
+                Column("in queues",
+                       lambda name: there[name].messages if name in there else 0, True),
+                Column("oldest (UTC)",
+                       lambda name: time_cell(put[name].first) if name in put else None),
+                Column("newest (UTC)",
+                       lambda name: time_cell(put[name].last) if name in put else None),
+            ),
+            names,
+        )
+    )  # fmt: skip
+    return section
+
+
+def sizes_section(facts: Facts) -> Section:
+    """How large records are."""
+    section = Section("sizes", "Sizes of messages")
+    rows = facts.put.sizes if facts.put else []
+    if not rows:
+        section.words.append("There is none.")
+        return section
+    records = sum(row.records for row in rows)
+    section.words.append(
+        f"Records of the log by their length; {sum(row.bytes for row in rows) // records:,} bytes "
+        f"on average."
+    )
+    shown = [Bar(_from_size(int(row.size or 0)), row.records) for row in rows]
+    section.pictures.append(Picture("Columns: records by size", columns(shown, "records")))
+    section.tables.append(
+        table(
+            "Sizes",
+            (
+                Column("bytes, from", lambda row: row.size, True),
+                Column("to below", lambda row: row.size * 2, True),
+                Column("records", lambda row: row.records, True),
+                Column("bytes in all", lambda row: row.bytes, True),
+            ),
+            rows,
+        )
+    )
+    return section
+
+
+def _from_size(size: int) -> str:
+    return size_text(size).replace(" bytes", " B")
+
+
+def damage_section(facts: Facts) -> Section:
+    """The damage map, as `reput check` draws it."""
+    section = Section("damage", "The log's bytes")
+    report = facts.check
+    if report is None:
+        section.notes.append(f"not known: {facts.unknown['check']}")
+        return section
+    section.words.append(
+        f"From {report.log_start:,} to {report.log_end:,}, {plural(report.messages, 'message')} in "
+        f"{plural(len(report.segments), 'segment')}, read as RocketMQ {report.rocketmq} has them."
+    )
+    found = report.damage
+    section.alarms += [name_text(f"{each.path}: {each.reason}") for each in report.findings[:20]]
+    if found["range_count"]:
+        section.alarms.append(
+            f"{plural(found['range_count'], 'range')} of the log "
+            f"{'is' if found['range_count'] == 1 else 'are'} damaged: {found['bytes_lost']:,} "
+            f"bytes lost, {plural(found['messages_missing'], 'message')} known to be missing."
+        )
+        section.alarms += [cause_line(each) for each in found["causes"][:5]]
+    else:
+        section.words.append("Every record is whole, by every CRC that there is.")
+    section.pictures.append(Picture(_map_words(report), grid(_cells(report), _kinds(report))))
+    section.tables.append(_map_table(report))
+    if found["range_count"]:
+        section.tables += _damage_tables(report)
+    return section
+
+
+def _cells(report: CheckReport) -> list[tuple[str, list[str]]]:
+    """Each segment that is drawn, by its first physical offset."""
+    return [(f"{row.start:,}", row.cells) for row in segment_rows(report) if row.cells]
+
+
+def _kinds(report: CheckReport) -> list[tuple[str, str]]:
+    there = {kind for _, cells in _cells(report) for kind in cells}
+    return [each for each in _KINDS if each[0] in there]
+
+
+def _map_words(report: CheckReport) -> str:
+    shown, there = len(_cells(report)), len(report.segments)
+    which = "" if shown >= there else f" ({shown:,} of {there:,}: the ends and those with damage)"
+    return f"A row a segment{which}, each cell a 64th of its bytes"
+
+
+def _map_table(report: CheckReport) -> Table:
+    """The map in numbers: of each row how many cells are of which kind."""
+    kinds = [kind for kind, _ in _kinds(report)]
+    return table(
+        "Cells of each segment",
+        (
+            Column("first physical offset", lambda row: row[0]),
+            *(
+                Column(kind, lambda row, kind=kind: row[1].count(kind), True)  # type: ignore[misc]
+                for kind in kinds
+            ),
+        ),
+        _cells(report),
+    )
+
+
+def _damage_tables(report: CheckReport) -> list[Table]:
+    found = report.damage
+    return [
+        table(
+            "Causes",
+            (
+                Column("kind", lambda row: row["kind"]),
+                Column("field", lambda row: row["field"]),
+                Column("reason", lambda row: row["reason"]),
+                Column("ranges", lambda row: row["ranges"], True),
+                Column("bytes", lambda row: row["bytes"], True),
+            ),
+            found["causes"],
+        ),
+        table(
+            "Damaged ranges",
+            (
+                Column("physical offset", lambda row: row["physical_offset"], True),
+                Column("bytes", lambda row: row["length"], True),
+                Column("kind", lambda row: row["kind"]),
+                Column("in words", range_text),
+            ),
+            found["ranges"],
+            found["range_count"],
+        ),
+        table(
+            "Messages missing from queues",
+            (
+                Column("topic", lambda row: row["topic"]),
+                Column("queue", lambda row: row["queue_id"], True),
+                Column("first queueOffset", lambda row: row["first"], True),
+                Column("messages", lambda row: row["count"], True),
+            ),
+            found["missing"],
+            len(found["missing"]) + found["missing_unlisted"],
+        ),
+    ]
+
+
+def derived_section(facts: Facts) -> Section:
+    """What is derived from the log, behind it, or missing: the verdict of `reput check`."""
+    section = Section("derived", "Queues and index against the log")
+    report = facts.check
+    if report is None:
+        section.notes.append(f"not known: {facts.unknown['check']}")
+        return section
+    section.notes += [name_text(line) for line in (*report.notes, *report.warnings)]
+    section.notes += told_lines(report.told)
+    if report.derived_files is None:
+        section.words.append("There are none; reput rebuild makes them from the log.")
+        return section
+    wrong, behind = len(report.differences), len(report.behind)
+    as_given = max(report.derived_files - wrong - behind, 0)
+    states = (
+        ("as the log gives them", as_given),
+        ("behind: a broker goes on with them", behind),
+        ("expired: cleaning removes them", len(report.expired)),
+        ("different", wrong),
+    )
+    if report.looks_like:
+        section.alarms.append(
+            f"This looks like RocketMQ {report.looks_like}, not {report.rocketmq}: as "
+            f"{report.looks_like} it is sound (--rocketmq {report.looks_like})."
+        )
+    elif wrong:
+        section.alarms.append(f"{plural(wrong, 'difference')} from what the log gives.")
+    else:
+        section.words.append(f"{plural(report.derived_files, 'file')}: as the log gives them.")
+    shown = [Bar(name, many) for name, many in states if many]
+    section.pictures.append(Picture("Bars: derived files by state", bars(shown, "files")))
+    rows = [("different", each) for each in report.differences]
+    rows += [("behind", each) for each in report.behind]
+    section.tables.append(
+        table(
+            "Derived files by state",
+            (Column("state", lambda row: row[0]), Column("files", lambda row: row[1], True)),
+            states,
+        )
+    )
+    if rows:
+        section.tables.append(
+            table(
+                "Files that differ or are behind",
+                (Column("state", lambda row: row[0]), Column("what", lambda row: row[1].text())),
+                rows,
+            )
+        )
+    return section

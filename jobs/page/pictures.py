@@ -1,0 +1,186 @@
+"""Vega-Lite specifications: the few kinds of picture that the page draws.
+
+Colours are the page's own CSS variables, so that one drawing serves light and dark.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from reput.jobs.console.texts import time_text
+
+COLOURS = 8  # series with a colour of their own: --c0 to --c7
+BARS_MOST = 30
+_OTHER = "var(--other)"
+_TIMES_MOST = 8_000_000_000_000_000  # milliseconds that a Date of JavaScript's can have
+_UTC = {"type": "utc"}
+
+
+class Bar(NamedTuple):
+    """A horizontal bar, or one part of it."""
+
+    label: str
+    value: float
+    part: str = ""
+
+
+class Span(NamedTuple):
+    """A value over a span of time, in milliseconds."""
+
+    begin: int
+    end: int
+    value: float
+    part: str
+
+
+def bars(rows: Sequence[Bar], axis: str, parts: Sequence[str] = ()) -> dict[str, Any]:
+    """Horizontal bars in the order given; parts: of which they consist, in the legend's order."""
+    spec: dict[str, Any] = {
+        "data": {"values": [row._asdict() for row in rows]},
+        "mark": {"type": "bar", "color": "var(--c0)"},
+        "width": "container",
+        "height": {"step": 24},
+        "encoding": {
+            "y": {"field": "label", "type": "nominal", "sort": None, "title": None},
+            "x": {
+                "field": "value", "type": "quantitative", "title": axis, "stack": "zero",
+                "axis": {"format": "~s", "tickCount": 5},
+            },
+            "tooltip": _tooltip(("label", "nominal"), ("value", "quantitative")),
+        },
+    }  # fmt: skip
+    if parts:
+        spec["encoding"]["color"] = _coloured(parts)
+        spec["encoding"]["order"] = {"field": "rank", "type": "quantitative"}
+        rank = {part: n for n, part in enumerate(parts)}
+        spec["data"] = {"values": [{**row._asdict(), "rank": rank[row.part]} for row in rows]}
+        spec["encoding"]["tooltip"] = _tooltip(
+            ("label", "nominal"), ("part", "nominal"), ("value", "quantitative")
+        )
+    return spec
+
+
+def columns(rows: Sequence[Bar], axis: str) -> dict[str, Any]:
+    """Upright bars in the order given."""
+    return {
+        "data": {"values": [row._asdict() for row in rows]},
+        "mark": {"type": "bar", "color": "var(--c0)"},
+        "width": "container",
+        "height": 220,
+        "encoding": {
+            "x": {
+                "field": "label", "type": "nominal", "sort": None, "title": None,
+                "axis": {"labelAngle": -40},
+            },
+            "y": {
+                "field": "value", "type": "quantitative", "title": axis,
+                "axis": {"format": "~s", "tickCount": 5},
+            },
+            "tooltip": _tooltip(("label", "nominal"), ("value", "quantitative")),
+        },
+    }  # fmt: skip
+
+
+def over_time(rows: Sequence[Span], axis: str, parts: Sequence[str]) -> dict[str, Any]:
+    """Stacked bars over a time axis in UTC, the first of `parts` at the bottom."""
+    rank = {part: n for n, part in enumerate(parts)}
+    values, tops = [], dict.fromkeys((row.begin for row in rows), 0.0)
+    for row in sorted(rows, key=lambda row: rank[row.part]):
+        low, high = tops[row.begin], tops[row.begin] + row.value
+        tops[row.begin] = high
+        values.append(
+            {**row._asdict(), "low": low, "high": high, "when": time_text(row.begin)}
+        )  # fmt: skip
+    return {
+        "data": {"values": values},
+        "mark": {"type": "rect"},
+        "width": "container",
+        "height": 260,
+        "encoding": {
+            "x": {
+                "field": "begin", "type": "temporal", "title": "UTC", "scale": _UTC,
+                "axis": {"labelOverlap": True, "tickCount": 6},
+            },
+            "x2": {"field": "end"},
+            "y": {
+                "field": "low", "type": "quantitative", "title": axis,
+                "axis": {"format": "~s", "tickCount": 5},
+            },
+            "y2": {"field": "high"},
+            "color": _coloured(parts),
+            "tooltip": _tooltip(
+                ("when", "nominal"), ("part", "nominal"), ("value", "quantitative")
+            ),
+        },
+    }  # fmt: skip
+
+
+def lanes(rows: Sequence[tuple[str, int, int]], axis: str) -> dict[str, Any]:
+    """One horizontal line a row, from a time to a time, in milliseconds."""
+    values = [
+        {"label": label, "begin": begin, "end": end, "when": f"{time_text(begin)} to "
+         f"{time_text(end)}"} for label, begin, end in rows
+    ]  # fmt: skip
+    x = {"type": "temporal", "title": axis, "scale": _UTC,
+         "axis": {"labelOverlap": True, "tickCount": 5}}  # fmt: skip
+    return {
+        "data": {"values": values},
+        "width": "container",
+        "height": {"step": 24},
+        "encoding": {
+            "y": {"field": "label", "type": "nominal", "sort": None, "title": None},
+            "x": {"field": "begin", **x},
+            "x2": {"field": "end"},
+            "tooltip": _tooltip(("label", "nominal"), ("when", "nominal")),
+        },
+        "mark": {"type": "rule", "strokeWidth": 12, "strokeCap": "round", "color": "var(--c0)"},
+    }
+
+
+def grid(rows: Sequence[tuple[str, Sequence[str]]], kinds: Sequence[tuple[str, str]]) -> Any:
+    """Rows of cells; kinds: each kind of cell with its colour, in the legend's order."""
+    values = [
+        {"row": row, "cell": n, "kind": kind} for row, cells in rows for n, kind in enumerate(cells)
+    ]
+    return {
+        "data": {"values": values},
+        "mark": {"type": "rect"},
+        "width": "container",
+        "height": {"step": 16},
+        "encoding": {
+            "y": {
+                "field": "row", "type": "nominal", "sort": None, "title": None,
+                "axis": {"labelLimit": 140},
+            },
+            "x": {"field": "cell", "type": "ordinal", "axis": None,
+                  "scale": {"paddingInner": 0.08}},
+            "color": {
+                "field": "kind", "type": "nominal", "title": None,
+                "scale": {"domain": [k for k, _ in kinds], "range": [c for _, c in kinds]},
+            },
+            "tooltip": _tooltip(("row", "nominal"), ("kind", "nominal")),
+        },
+    }  # fmt: skip
+
+
+def drawable(milliseconds: int) -> bool:
+    """Whether a browser has a date for it."""
+    return abs(milliseconds) <= _TIMES_MOST
+
+
+def _coloured(parts: Sequence[str]) -> dict[str, Any]:
+    """A colour for each part, grey for what is beyond the colours that there are."""
+    colours = [f"var(--c{n})" if n < COLOURS else _OTHER for n in range(len(parts))]
+    return {
+        "field": "part", "type": "nominal", "title": None, "sort": None,
+        "scale": {"domain": list(parts), "range": colours},
+    }  # fmt: skip
+
+
+def _tooltip(*fields: tuple[str, str]) -> list[dict[str, Any]]:
+    shown = []
+    for name, kind in fields:
+        about: dict[str, Any] = {"field": name, "type": kind}
+        if kind == "quantitative":
+            about |= {"format": ","}
+        shown.append(about)
+    return shown

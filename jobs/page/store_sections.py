@@ -1,0 +1,314 @@
+"""Sections about the rest of a store: queues, groups, index files, fates of messages, the disk."""
+
+from reput.jobs.console.texts import duration
+from reput.jobs.engine.store_facts import Facts
+from reput.jobs.page.model import (
+    Column,
+    Picture,
+    Section,
+    Table,
+    labels,
+    name_text,
+    plural,
+    table,
+    time_cell,
+)
+from reput.jobs.page.pictures import BARS_MOST, Bar, bars, columns, drawable, lanes
+from reput.store_format.derived.index_stats import IndexFileStats
+from reput.store_format.fate.answers import ENDED, OPEN
+from reput.store_format.fate.sums import FateSums
+from reput.store_format.query.listing import GroupRow, QueueRow
+
+
+def queues_section(facts: Facts) -> Section:
+    """How many messages each queue has."""
+    section = Section("queues", "Queues", notes=[name_text(each) for each in facts.notes["queues"]])
+    rows = facts.queues
+    if rows is None:
+        section.notes.append(f"not known: {name_text(facts.unknown['queues'])}")
+        return section
+    if not rows:
+        section.words.append("There is no queue.")
+        return section
+    deepest = sorted(rows, key=lambda row: (-row.messages, row.topic, row.queue_id))
+    shown = deepest[:BARS_MOST]
+    section.words.append(
+        f"{plural(len(rows), 'queue')}; the picture has the {len(shown):,} with the most messages "
+        f"that the log still has."
+    )
+    names = labels(_queue_name(row) for row in shown)
+    drawn = [Bar(name, row.messages) for name, row in zip(names, shown, strict=True)]
+    section.pictures.append(Picture("Bars: messages in each queue", bars(drawn, "messages")))
+    section.tables.append(
+        table(
+            "Queues",
+            (
+                Column("topic", lambda row: row.topic),
+                Column("queue", lambda row: row.queue_id, True),
+                Column("messages", lambda row: row.messages, True),
+                Column("first position", lambda row: row.min_offset, True),
+                Column("end", lambda row: row.max_offset, True),
+                Column("bytes", lambda row: row.bytes, True),
+                Column("oldest (UTC)", lambda row: time_cell(row.min_timestamp)),
+                Column("newest (UTC)", lambda row: time_cell(row.max_timestamp)),
+            ),
+            deepest,
+        )
+    )
+    return section
+
+
+def _queue_name(row: QueueRow | GroupRow) -> str:
+    return f"{row.topic} / {row.queue_id}"
+
+
+def groups_section(facts: Facts) -> Section:
+    """How far consumer groups are behind."""
+    section = Section("groups", "Consumer groups and their lag")
+    if facts.queues is None:
+        section.notes.append(f"not known: {name_text(facts.unknown['queues'])}")
+        return section
+    if not facts.groups:
+        section.words.append("No group has an offset in config/consumerOffset.json.")
+        return section
+    lags: dict[str, int] = {}
+    for row in facts.groups:
+        lags[row.group] = lags.get(row.group, 0) + row.lag
+    most = sorted(lags, key=lambda group: (-lags[group], group))
+    shown = most[:BARS_MOST]
+    behind = sum(lag > 0 for lag in lags.values())
+    section.words.append(
+        f"{plural(len(lags), 'group')}, {behind:,} of them with messages not yet consumed; the "
+        f"picture has the {len(shown):,} that are furthest behind."
+    )
+    drawn = [Bar(name, lags[group]) for name, group in zip(labels(shown), shown, strict=True)]
+    section.pictures.append(Picture("Bars: lag of each group", bars(drawn, "messages behind")))
+    section.tables.append(
+        table(
+            "Groups",
+            (
+                Column("group", lambda row: row.group),
+                Column("topic", lambda row: row.topic),
+                Column("queue", lambda row: row.queue_id, True),
+                Column("next position", lambda row: row.consumer_offset, True),
+                Column("queue's end", lambda row: row.max_offset, True),
+                Column("lag", lambda row: row.lag, True),
+            ),
+            sorted(facts.groups, key=lambda row: -row.lag),
+        )
+    )
+    return section
+
+
+def index_section(facts: Facts) -> Section:
+    """Index files: how full they are, how long their chains, which times they are of."""
+    section = Section("index", "Index files", notes=[name_text(n) for n in facts.notes["index"]])
+    files = facts.index
+    if files is None:
+        section.notes.append(f"not known: {name_text(facts.unknown['index'])}")
+        return section
+    if not files:
+        section.words.append(
+            "There is none that can be read." if section.notes else "There is no index file."
+        )
+        return section
+    chains: dict[int, int] = {}
+    for file in files:
+        for least, slots in file.chains.items():
+            chains[least] = chains.get(least, 0) + slots
+    entries = sum(file.header.entries for file in files)
+    section.words.append(
+        f"{plural(len(files), 'file')} with {entries:,} entries in {sum(chains.values()):,} slots; "
+        f"the longest chain has {max(file.longest for file in files):,} entries, "
+        f"which a query by key reads one by one."
+    )
+    shown = files[-BARS_MOST:]
+    names = labels(_file_name(file) for file in shown)
+    full = [Bar(name, file.header.entries) for name, file in zip(names, shown, strict=True)]
+    section.pictures.append(
+        Picture(f"Bars: entries in each of the newest {len(shown):,} index files",
+                bars(full, f"entries, of {shown[-1].room:,}"))
+    )  # fmt: skip
+    if chains:
+        drawn = [Bar(_at_least(least), chains[least]) for least in sorted(chains)]
+        section.pictures.append(
+            Picture("Columns: slots by the length of their chain", columns(drawn, "slots"))
+        )
+    times = [
+        (name, file.header.begin_timestamp, file.header.end_timestamp)
+        for name, file in zip(names, shown, strict=True)
+        if file.header.entries
+        and drawable(file.header.begin_timestamp)
+        and drawable(file.header.end_timestamp)
+    ]
+    if times:
+        section.pictures.append(
+            Picture("Lines: from the oldest to the newest message of each file",
+                    lanes(times, "store times (UTC)"))
+        )  # fmt: skip
+    section.tables.append(_index_table(files, facts.now))
+    return section
+
+
+def _file_name(file: IndexFileStats) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def _at_least(least: int) -> str:
+    return str(least) if least == 1 else f"{least} to {2 * least - 1}"
+
+
+def _index_table(files: list[IndexFileStats], now: int) -> Table:
+    return table(
+        "Index files",
+        (
+            Column("file", _file_name),
+            Column("entries", lambda file: file.header.entries, True),
+            Column("room for", lambda file: file.room, True),
+            Column("slots in use", lambda file: file.header.slots_used, True),
+            Column("of slots", lambda file: file.slots, True),
+            Column("longest chain", lambda file: file.longest or None, True),
+            Column("oldest (UTC)", lambda file: time_cell(file.header.begin_timestamp)),
+            Column("newest (UTC)", lambda file: time_cell(file.header.end_timestamp)),
+            Column("age", lambda file: duration(now - file.header.end_timestamp)),
+        ),
+        files,
+    )
+
+
+def fates_section(facts: Facts) -> Section:
+    """Half messages and delayed messages, by what became of them."""
+    section = Section(
+        "fates", "Half and delayed messages", notes=[name_text(n) for n in facts.notes["fates"]]
+    )
+    found = facts.fates
+    if found is None:
+        section.notes.append(f"not known: {name_text(facts.unknown['fates'])}")
+        return section
+    if not found.transactions and not found.delayed:
+        section.words.append("The log has none.")
+        return section
+    section.words.append("As they stand where the log ends.")
+    if found.transactions:
+        drawn = [Bar(str(state), many) for state, many in sorted(found.transactions.items())]
+        section.pictures.append(
+            Picture("Bars: half messages by what became of them", bars(drawn, "half messages"))
+        )
+        section.tables.append(_transactions_table(found))
+    if found.delayed:
+        drawn = [Bar(str(state), many, by) for (by, state), many in sorted(found.delayed.items())]
+        parts = sorted({by for by, _ in found.delayed})
+        section.pictures.append(
+            Picture(
+                "Bars: delayed messages by what became of them, by level and timer",
+                bars(drawn, "delayed messages", parts),
+            )
+        )
+        section.tables.append(_delayed_table(found))
+    counts = [("half", "", state, many) for state, many in sorted(found.transactions.items())]
+    counts += [("delayed", by, state, many) for (by, state), many in sorted(found.delayed.items())]
+    section.tables.insert(
+        0,
+        table(
+            "How many",
+            (
+                Column("messages", lambda row: row[0]),
+                Column("by", lambda row: row[1]),
+                Column("state", lambda row: str(row[2])),
+                Column("how many", lambda row: row[3], True),
+            ),
+            counts,
+        ),
+    )
+    return section
+
+
+def _transactions_table(found: FateSums) -> Table:
+    return table(
+        "Half messages that are not decided, or were given up",
+        (
+            Column("state", lambda row: row.state),
+            Column("topic", lambda row: row.topic),
+            Column("unique key", lambda row: row.unique_key),
+            Column("producer group", lambda row: row.producer_group),
+            Column("put (UTC)", lambda row: time_cell(row.store_timestamp)),
+            Column("age", lambda row: duration(row.age)),
+            Column("checks", lambda row: row.checks, True),
+        ),
+        found.open_transactions,
+        sum(found.transactions.get(state, 0) for state in OPEN),
+    )
+
+
+def _delayed_table(found: FateSums) -> Table:
+    return table(
+        "Delayed messages that have not arrived",
+        (
+            Column("state", lambda row: row.state),
+            Column("by", lambda row: f"level {row.level}" if row.level else "timer"),
+            Column("topic", lambda row: row.topic),
+            Column("unique key", lambda row: row.unique_key),
+            Column("due (UTC)", lambda row: time_cell(row.due)),
+            Column("late by", lambda row: None if row.late is None else duration(row.late)),
+        ),
+        found.open_delayed,
+        sum(many for (_, state), many in found.delayed.items() if state not in ENDED),
+    )
+
+
+def disk_section(facts: Facts) -> Section:
+    """What the store takes, and what cleaning would free."""
+    section = Section("disk", "Disk")
+    expired = facts.expired
+    freed: dict[str, int] = {}
+    if expired is None:
+        section.notes.append(
+            f"what cleaning would free is not known: {name_text(facts.unknown['expired'])}"
+        )
+    else:
+        for each in (*expired.segments, *expired.files):
+            name = f"{each.path.partition('/')[0]}/"
+            freed[name] = freed.get(name, 0) + each.length
+        section.words.append(
+            f"reput expire --any-hour would free {expired.bytes:,} bytes: "
+            f"{plural(len(expired.segments), 'segment')}, "
+            f"{plural(len(expired.files), 'file')} of queues and index."
+            if expired.needed
+            else "Nothing has expired that cleaning could free."
+        )
+        if expired.kept_segments:
+            section.notes.append(
+                f"cleaning leaves {plural(expired.kept_segments, 'expired segment')}, as somebody "
+                f"needs what is there"
+            )
+        section.notes += [name_text(each.who) for each in expired.kept[:20]]
+    if facts.disk is None:
+        section.notes.append(f"not known: {name_text(facts.unknown['disk'])}")
+        return section
+    drawn, parts = [], ["stays"] + (["cleaning frees it"] if freed else [])
+    for row, name in zip(facts.disk, labels(row.name for row in facts.disk), strict=True):
+        gone = min(freed.get(row.name, 0), row.bytes)
+        drawn.append(Bar(name, row.bytes - gone, "stays"))
+        if gone:
+            drawn.append(Bar(name, gone, "cleaning frees it"))
+    section.words.append(
+        f"{sum(row.bytes for row in facts.disk):,} bytes in "
+        f"{plural(sum(row.files for row in facts.disk), 'file')}, by their lengths: files that a "
+        f"broker has prepared take less of the disk."
+    )
+    section.pictures.append(
+        Picture("Bars: bytes in each folder of the store", bars(drawn[:BARS_MOST], "bytes", parts))
+    )
+    section.tables.append(
+        table(
+            "Folders",
+            (
+                Column("folder", lambda row: row.name),
+                Column("files", lambda row: row.files, True),
+                Column("bytes", lambda row: row.bytes, True),
+                Column("cleaning frees", lambda row: freed.get(row.name, 0), True),
+            ),
+            facts.disk,
+        )
+    )
+    return section

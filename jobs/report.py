@@ -1,0 +1,132 @@
+"""`reput report STORE --output FILE`: one page of pictures and tables about a store."""
+
+import argparse
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, NamedTuple
+
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    add_staging,
+    add_store,
+    show,
+    told_to_jobs,
+)
+from reput.jobs.engine.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reput.jobs.engine.outputs import WholeFile
+
+_HELP = """\
+Writes one HTML file that has everything in it and opens from disk, without a network: messages over
+time by topic, topics, queues, consumer groups and their lag, sizes, index files, damage, derived
+files, half and delayed messages, the disk; a table under each picture. The log is checked as `reput
+check` does, by Spark; --no-check leaves that out and needs no Spark. The store is only read.
+Exit codes: 0 the page is written; 1 it is, and the check found something; 2 and 3: no page.
+
+examples:
+  reput report /data/store --output report.html
+  reput report s3://bucket/store --output report.html --no-check
+
+"""
+
+
+class Reported(NamedTuple):
+    """What was written, and what the page says first."""
+
+    output: str
+    bytes: int
+    sound: bool | None  # None: not checked
+    verdict: str
+    unknown: dict[str, str]  # parts of the page that could not be told, and why
+
+    def text(self) -> str:
+        """What a person reads."""
+        lines = [f"wrote {self.output}: {self.bytes:,} bytes", f"  verdict   {self.verdict}"]
+        untold = {name: why for name, why in self.unknown.items() if name != "check"}
+        return "\n".join([*lines, *(f"  not told  {name}: {why}" for name, why in untold.items())])
+
+
+def report(
+    store: str,
+    output: str,
+    *,
+    spark: "SparkSession | None" = None,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    staging_folder: str | None = None,
+    replace: bool = False,
+    now: int | None = None,
+    progress: Progress | None = None,
+) -> Reported:
+    """Write a page about a store, by path or URL, to a local file.
+
+    spark: a session for the check of the log; without one the page says that nothing was checked.
+    staging_folder: as for `check`. replace: an older page of ours may be there; nothing else is
+    ever replaced. now: milliseconds, by default the machine's. Raises StoreError where there is no
+    log or the output may not be written, SettingError, UnknownRelease, OSError.
+    """
+    from reput.jobs.engine.store_facts import look_at
+    from reput.jobs.page.html import page, verdict
+
+    file = _file(store, output, settings or {}, replace)
+    facts = look_at(
+        store, spark=spark, rocketmq=rocketmq, settings=settings or {},
+        staging_folder=staging_folder,
+        now=time.time_ns() // 1_000_000 if now is None else now, progress=progress or Progress(),
+    )  # fmt: skip
+    content = page(facts)
+    file.write(content)
+    sound = None if facts.check is None else facts.check.sound
+    return Reported(output, len(content), sound, verdict(facts)["text"], dict(facts.unknown))
+
+
+def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -> "WholeFile":
+    """The file to be written. Raises StoreError where it may not be."""
+    from reput.jobs.engine.outputs import WholeFile, inputs_of
+    from reput.jobs.page.html import BEGINS
+    from reput.store_format.storage import storage_for
+
+    storage = storage_for(store)
+    inputs = inputs_of(storage, storage.resolve(store), settings)
+    file = WholeFile(output, tuple(inputs), BEGINS, replace)
+    file.check()
+    return file
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput report` understands."""
+    parser.epilog = _HELP
+    add_store(parser, on_damage=())
+    parser.add_argument("--output", required=True, metavar="FILE", help="the page, a local file")
+    parser.add_argument(
+        "--replace", action="store_true", help="replace an older page, and nothing else"
+    )
+    parser.add_argument(
+        "--no-check", action="store_true", help="do not check the log: no Spark is needed"
+    )
+    add_staging(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the page; returns the exit code."""
+    told = told_to_jobs(arguments)
+    # before anybody waits for Spark
+    _file(arguments.store, arguments.output, told["settings"], arguments.replace)
+    with nullcontext() if arguments.no_check else _session(arguments) as spark:
+        done = report(
+            arguments.store, arguments.output, spark=spark, replace=arguments.replace,
+            staging_folder=arguments.staging, **told,
+        )  # fmt: skip
+    show(arguments, done._asdict(), done.text())
+    return DAMAGE if done.sound is False else DONE
+
+
+def _session(arguments: argparse.Namespace) -> AbstractContextManager["SparkSession"]:
+    from reput.jobs.spark.session import command_session
+
+    return command_session(arguments.master)

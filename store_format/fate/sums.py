@@ -1,0 +1,77 @@
+"""How many transactions and delayed messages stand how where the log ends, in one pass over it."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.fate import delays, transactions
+from reput.store_format.fate.answers import (
+    ENDED,
+    OPEN,
+    DelayedRow,
+    TransactionRow,
+    delayed_row,
+    gather_told,
+    level_delays,
+    tell_no_offsets,
+    tell_skipped,
+    transaction_row,
+)
+from reput.store_format.fate.broker_files import half_position, read_progress
+from reput.store_format.fate.gather import Gathered, Marks
+from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.told import Told
+
+
+class FateSums(NamedTuple):
+    """Counts by state, and the first of those that have not ended well.
+
+    delayed: by ("level" or "timer", state). last_timestamp: of the log's last record, milliseconds.
+    """
+
+    transactions: dict[str, int]
+    open_transactions: list[TransactionRow]
+    delayed: dict[tuple[str, str], int]
+    open_delayed: list[DelayedRow]
+    last_timestamp: int
+
+
+def fate_sums(store: OpenedStore, most: int, told: Told) -> FateSums:
+    """Count all, and list at most so many of each that are open.
+
+    Open are the same as without --all in `reput transactions` and `reput delayed`. Raises
+    StoreError where the store's files cannot be read.
+    """
+    read, levels = read_progress(store.storage, store.path, told), level_delays(store, told)
+    position = half_position(store.storage, store.path, told)
+    gathered = gather_told(store, _concerns, told)
+    of_delays = _only(gathered, delays.concerns(gathered.marks))
+    tell_skipped(delays.unread(of_delays, levels), None, told)
+    now = gathered.last_timestamp
+    states: dict[str, int] = {}
+    open_transactions: list[TransactionRow] = []
+    for found in transactions.resolve(
+        _only(gathered, transactions.concerns(gathered.marks)), position
+    ):
+        states[found.state] = states.get(found.state, 0) + 1
+        if found.state in OPEN and len(open_transactions) < most:
+            open_transactions.append(transaction_row(store, found, now))
+    delayed: dict[tuple[str, str], int] = {}
+    open_delayed: list[DelayedRow] = []
+    for each in delays.resolve(of_delays, levels, read):
+        by = "level" if each.level else "timer"
+        delayed[by, each.state] = delayed.get((by, each.state), 0) + 1
+        if each.state not in ENDED and len(open_delayed) < most:
+            open_delayed.append(delayed_row(store, each, now))
+    if read.levels is None and any(by == "level" and state not in ENDED for by, state in delayed):
+        tell_no_offsets(store, told)
+    return FateSums(states, open_transactions, delayed, open_delayed, now)
+
+
+def _concerns(marks: Marks) -> npt.NDArray[np.bool_]:
+    return transactions.concerns(marks) | delays.concerns(marks)
+
+
+def _only(gathered: Gathered, wanted: npt.NDArray[np.bool_]) -> Gathered:
+    return gathered._replace(marks=gathered.marks[wanted])

@@ -1,0 +1,111 @@
+"""The Databricks bundle and the examples of conf/: what can be held without a workspace."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyspark.sql
+import pytest
+
+from reput.jobs import cli
+from reput.jobs.spark.session import command_session
+
+yaml = pytest.importorskip("yaml")
+
+ROOT = Path(__file__).parent.parent
+BUNDLE: dict[str, Any] = yaml.safe_load((ROOT / "databricks.yml").read_text("utf-8"))
+JOBS: dict[str, Any] = BUNDLE["resources"]["jobs"]
+
+
+def tasks() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    for job in JOBS.values():
+        for task in job["tasks"]:
+            yield job, task
+
+
+def test_each_task_runs_words_that_a_command_takes() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    for job, task in tasks():
+        wheel = task["python_wheel_task"]
+        assert wheel["package_name"] == "reput"
+        module, _, function = scripts[wheel["entry_point"]].partition(":")
+        assert (module, getattr(cli, function)) == ("reput.jobs.cli", cli.task)
+        defaults = {each["name"]: each["default"] for each in job["parameters"]}
+        words = list(wheel["parameters"])
+        for name, value in defaults.items():
+            words = [word.replace(f"{{{{job.parameters.{name}}}}}", value) for word in words]
+        assert not [word for word in words if "{{" in word]
+        parsed = cli._parser(False).parse_args(words)
+        assert not parsed.rocketmq
+
+
+def test_each_task_has_an_environment_with_the_wheel() -> None:
+    for job, task in tasks():
+        (environment,) = job["environments"]
+        assert task["environment_key"] == environment["environment_key"]
+        assert environment["spec"]["dependencies"] == ["./dist/*.whl"]
+    assert BUNDLE["artifacts"]["reput"]["build"].endswith("--wheel-dir dist .")
+
+
+def test_each_variable_has_a_default_and_is_used() -> None:
+    text = (ROOT / "databricks.yml").read_text("utf-8")
+    used = set(re.findall(r"\$\{var\.(\w+)\}", text))
+    assert used == set(BUNDLE["variables"])
+    assert all("default" in about for about in BUNDLE["variables"].values())
+
+
+def test_a_failed_command_fails_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["reput-task", "check", "/nowhere"])
+    with pytest.raises(SystemExit) as ended:
+        cli.task()
+    assert ended.value.code == 2
+    monkeypatch.setattr("sys.argv", ["reput-task", "completion", "bash"])
+    cli.task()
+
+
+def test_a_task_takes_the_session_that_is_there_and_leaves_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped = []
+
+    class Given:
+        def stop(self) -> None:
+            stopped.append(self)
+
+    class Builder:
+        def appName(self, _: str) -> "Builder":
+            return self
+
+        def getOrCreate(self) -> Given:
+            return given
+
+    given = Given()
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "client.4.0")
+    monkeypatch.setattr(pyspark.sql.SparkSession, "builder", Builder())
+    with command_session() as spark:
+        assert spark is given
+    assert stopped == []
+
+
+def test_it_is_what_the_databricks_cli_takes() -> None:
+    """By the JSON schema of that CLI: of one on PATH, or in a file that is named."""
+    jsonschema = pytest.importorskip("jsonschema")
+    file = os.environ.get("REPUT_BUNDLE_SCHEMA")
+    if file:
+        text = Path(file).read_text("utf-8")
+    elif shutil.which("databricks"):
+        said = subprocess.run(
+            ["databricks", "bundle", "schema"], capture_output=True, text=True, check=True
+        )
+        text = said.stdout
+    else:
+        pytest.skip("no databricks CLI, and REPUT_BUNDLE_SCHEMA names no schema of one")
+    # a class of characters that Python's expressions do not have
+    text = text.replace(r"[\\p{L}\\p{N}]", r"\\w").replace(r"\\p{L}", "[A-Za-z]")
+    jsonschema.Draft202012Validator(json.loads(text)).validate(BUNDLE)

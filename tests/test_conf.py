@@ -1,0 +1,57 @@
+"""The examples of conf/: what Spark takes them for, and a command that runs with them."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.page import stores
+
+CONF = Path(__file__).parent.parent / "conf"
+
+
+def test_each_example_is_told_of() -> None:
+    told = set(re.findall(r"^\| `([^`]+)`", (CONF / "README.md").read_text("utf-8"), re.M))
+    assert told | {"README.md", "spark.properties"} == {path.name for path in CONF.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["spark.properties", "spark-defaults.conf"])
+def test_lines_are_a_name_and_a_value(name: str) -> None:
+    lines = [line for line in (CONF / name).read_text("utf-8").splitlines() if line.strip()]
+    settings = [line.split(None, 1) for line in lines if not line.startswith("#")]
+    assert all(len(each) == 2 and each[0].startswith("spark.") for each in settings)
+    names = [each[0] for each in settings]
+    assert len(set(names)) == len(names)
+
+
+def test_the_shell_reads_the_environment() -> None:
+    script = (
+        f"set -eu; . {CONF}/spark-env.sh; sed -n 's/^#export/export/p' {CONF}/spark-env.sh | bash"
+    )
+    subprocess.run(["bash", "-c", script], check=True)
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_a_command_runs_with_them(tmp_path: Path) -> None:
+    """All three, by a Spark that somebody has set up; its log is silent."""
+    conf = tmp_path / "conf"
+    shutil.copytree(CONF, conf)
+    text = (conf / "spark-defaults.conf").read_text()
+    (conf / "spark-defaults.conf").write_text(
+        text.replace("/var/tmp/reput-numba", str(tmp_path / "numba"))
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "reput", "check", str(stores.healthy(tmp_path)), "--rocketmq",
+         "5.3.3", "--master", "local[2]"],
+        env={**os.environ, "SPARK_CONF_DIR": str(conf)},
+        cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "sound" in done.stdout
+    assert " WARN " not in done.stderr
+    assert " ERROR " not in done.stderr

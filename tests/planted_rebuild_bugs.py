@@ -185,7 +185,7 @@ BUGS = (
     Bug("no output over an input", _OUTPUTS, "if how is not None:", "if False:",
         only(_ATTACK, "test_rebuild or test_repair or staging or picture or append or install_from")),
     Bug("an input is told by its inode", "store_format/storage/overlap.py",
-        "        above.add(_inode(folder))\n", "", only(_ATTACK, "not_there_yet or bind")),
+        "        above.add(_inode(folder))\n", "", only(_ATTACK, "above_and_below")),
     Bug("an input is told by its place on its file system", "store_format/storage/overlap.py",
         "| _on_its_file_system(here, missing)", "", only(_ATTACK, "bind_mounts")),
     Bug("all paths of a log are inputs", _OUTPUTS, 'if "storepath" in name.lower():', "if False:",

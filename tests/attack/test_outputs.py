@@ -32,8 +32,10 @@ from reput.jobs.recover import recover
 from reput.jobs.repair import repair
 from reput.jobs.report import report
 from reput.jobs.verify import verify
+from reput.store_format.disk.files import DiskFiles
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.message.message import Message
+from reput.store_format.storage import overlap
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.overlap import relation, where_mounted
 from tests.attack.test_wrong_input import SEGMENT, messages
@@ -420,17 +422,23 @@ def test_what_came_while_the_job_ran_stays(world: World, monkeypatch: pytest.Mon
     """Checked when the job begins is not enough: asked again right before, and right after."""
     out = world.root / "work" / "out"
     rebuild(world, out)
-    real = LocalStorage.publish
+    real, exchange, exchanged = LocalStorage.publish, DiskFiles.exchange, []
 
     def late(self: LocalStorage, *words: Any) -> None:
         put(out / "index" / "thesis.doc")
         real(self, *words)
 
+    def seen(self: DiskFiles, *words: str) -> None:
+        exchanged.append(words)
+        exchange(self, *words)
+
     monkeypatch.setattr(LocalStorage, "publish", late)
+    monkeypatch.setattr(DiskFiles, "exchange", seen)
     with pytest.raises(StoreError, match=r"thesis\.doc: is not in its manifest"):
         rebuild(world, out, replace=True)
     assert (out / "index" / "thesis.doc").read_text() == "years of work"
     assert sorted(p.name for p in out.parent.iterdir()) == ["out"]
+    assert not exchanged  # it kept its place, too
 
 
 @pytest.mark.parametrize("what", ["a file", "another folder", "the store"])
@@ -438,8 +446,6 @@ def test_what_came_at_the_last_moment_gets_its_place_back(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Between the last look and the exchange of the names."""
-    from reput.store_format.disk.files import DiskFiles
-
     out, aside = world.root / "work" / "out", world.root / "work" / "aside"
     rebuild(world, out)
     real, calls = DiskFiles.exchange, []
@@ -828,6 +834,21 @@ def test_bind_mounts(tmp_path: Path) -> None:
         "mnt": "is", "mnt/x": "lies inside", "sub": "lies inside", "sub/x/y": "lies inside",
         "up/er/store": "is", "up/er": "holds", "up/er/mnt": "None", "up/er/other": "None",
     }, done.stderr  # fmt: skip
+
+
+@pytest.mark.parametrize("mounts", ["/proc/self/mountinfo", "/nowhere"])  # no Linux, or no /proc
+def test_folders_above_and_below(
+    mounts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlap, "_MOUNTS", mounts)
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "store" / "commitlog")
+    where = LocalStorage().whereabouts
+    store = where(str(tmp_path / "store"))
+    assert relation(where(str(tmp_path / "link")), store) == "lies inside"
+    assert relation(where(str(tmp_path / "link" / "new")), store) == "lies inside"
+    assert relation(where(str(tmp_path)), store) == "holds"
+    assert relation(where(str(tmp_path / "other")), store) is None
 
 
 def test_names_that_are_not_there_yet(tmp_path: Path) -> None:

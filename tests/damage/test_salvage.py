@@ -197,6 +197,11 @@ def test_an_earlier_time_is_stale_only_in_the_last_segment() -> None:
     rebuilt = salvage(log.log)
     assert rebuilt.summary.messages == 99
     check_queues(log, rebuilt, {9})
+    # and where each message has a queue of its own, which goes on from nothing
+    alone = [replace(m, queue_id=n, queue_offset=5) for n, m in enumerate(made)]
+    log = damaged(alone)
+    log.flip(9, 5)
+    assert salvage(log.log).summary.messages == 99
 
 
 def test_a_gap_that_was_there_before_is_left_as_rocketmq_leaves_it() -> None:

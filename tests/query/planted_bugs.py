@@ -75,8 +75,6 @@ BUGS = (
     Bug("a rolled back message has no keys", _KEY, "if indexed and within(", "if within(", messages("rolled_back")),
     Bug("nor has it one of many keys", _WANTED, "if not _reaches_index(row.sysFlag):", "if False:",
         messages("rolled_back")),
-    Bug("a filter is asked where the log answers too", "store_format/query/scan.py",
-        "np.intersect1d(numbers, np.array(", "(np.array(", messages("filters_hold")),
     Bug("a window that is judged meanwhile is not written over", "store_format/log/reader.py",
         "                        walk.use(buffers)", "                        pass", ("tests/query/test_ahead.py",)),
     Bug("an answer that is left half read lets Python end", "store_format/query/ahead.py",

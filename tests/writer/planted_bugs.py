@@ -61,7 +61,7 @@ BUGS = (
         "last = end", _CRASH),
     Bug("the checkpoint vouches for what only the growing index file has", "index_files",
         "        if not self._unpublished:\n            return dispatched\n", "        return dispatched\n",
-        _CRASH),
+        "test_open.py -k not_vouch"),
     Bug("more is vouched for only after index/ has changed", "index_folder",
         "        before()\n        try:\n            files.exchange(STAGED_INDEX, INDEX)\n",
         "        try:\n            files.exchange(STAGED_INDEX, INDEX)\n            before()\n", _CRASH),

@@ -115,6 +115,26 @@ def test_abort_is_there_while_open_and_the_checkpoint_after(tmp_path: Path) -> N
     writer.close()
 
 
+def test_the_checkpoint_does_not_vouch_for_entries_that_are_not_in_index_yet(
+    tmp_path: Path,
+) -> None:
+    """RocketMQ dispatches from the checkpoint on: it would never put the keys that are missing."""
+    clock = Clock()
+    with open_writer(tmp_path, clock) as writer:
+        writer.append(Message("T", b"x", keys="k0"))
+    known = clock.now
+    writer = open_writer(tmp_path, clock)
+    clock.now += 5000
+    writer.append(Message("T", b"x", keys="k1"))
+    writer.flush()
+    writer.dispatch()
+    writer.store.keep_checkpoint(clock.now)
+    kept = decode((tmp_path / "checkpoint").read_bytes())
+    assert (kept.physic_msg_timestamp, kept.logics_msg_timestamp) == (clock.now, known)
+    writer.close()
+    assert decode((tmp_path / "checkpoint").read_bytes()).logics_msg_timestamp == clock.now
+
+
 def test_queue_offsets_go_on_where_the_queues_end(tmp_path: Path) -> None:
     with open_writer(tmp_path) as writer:
         for _ in range(30):

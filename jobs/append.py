@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from reput.jobs.console.options import DAMAGE, DONE, USAGE, WRITES_AS, add_broker, setting_layers
 from reput.jobs.console.progress import ShownProgress
-from reput.jobs.engine.append_sources import Line, Rows, messages_of, segments_of
+from reput.jobs.engine.append_exported import FromExport, append_exported
+from reput.jobs.engine.append_sources import Line, Rows, segments_of, source_of
 from reput.jobs.engine.in_place import (
     refuse_shared_files,
     refuse_what_is_no_store,
@@ -64,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="source",
         metavar="FILE",
-        help="file.jsonl, file.parquet or file.arrow; - reads JSON lines from standard input",
+        help="file.jsonl, file.parquet or file.arrow, or a folder that `reput export` wrote; "
+        "- reads JSON lines from standard input",
     )
     source.add_argument("--from-store", metavar="DIR", help="copy messages of another store")
     parser.add_argument(
@@ -121,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
     # opened before the store is: a missing file must not make one
     copied_from = arguments.from_store
     source: Any = (
-        segments_of(copied_from) if copied_from else messages_of(arguments.source, arguments.skip)
+        segments_of(copied_from) if copied_from else source_of(arguments.source, arguments.skip)
     )
     writer = open_writer(
         arguments.store,
@@ -195,7 +197,9 @@ def _inputs(arguments: argparse.Namespace) -> list[Input]:
     if arguments.from_store:
         storage = storage_for(arguments.from_store)
         return inputs_of(storage, storage.resolve(arguments.from_store), {})
-    return [] if arguments.source == "-" else [Input(LocalStorage(), arguments.source)]
+    if arguments.source == "-":
+        return []
+    return [Input(storage_for(arguments.source), arguments.source)]
 
 
 def _wanted(arguments: argparse.Namespace) -> Wanted:
@@ -207,12 +211,17 @@ def _wanted(arguments: argparse.Namespace) -> Wanted:
     )
 
 
-def _append_all(writer: CommitLogWriter, source: Iterator[Line | Rows], counted: Counted) -> None:
+def _append_all(
+    writer: CommitLogWriter, source: Iterator[Line | Rows | FromExport], counted: Counted
+) -> None:
     """Append what a source yields. Raises Refused at the first refusal, naming line or row."""
     try:
         for item in source:
             if isinstance(item, Rows):
                 append_arrow(writer, item.batch, item.first, counted.add)
+            elif isinstance(item, FromExport):
+                append_exported(writer, item.where, item.row)
+                counted.add(1)
             else:
                 _append_line(writer, item)
                 counted.add(1)

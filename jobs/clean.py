@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from reput.jobs.console.options import DAMAGE, DONE, FAILED, add_consent, consent
-from reput.jobs.engine.install_place import finish_killed, foreign_installs
+from reput.jobs.engine.install_target import finish_killed, foreign_installs
 from reput.jobs.engine.staging import places, staged
 from reput.jobs.spark.session_folder import abandoned_session_folders, remove_session_folder
 from reput.store_format.disk.files import DiskFiles, StoreInUse

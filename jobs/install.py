@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from reput.jobs.console.options import add_consent, consent
-from reput.jobs.engine.install_place import Place, finish_first, local_path, locked
+from reput.jobs.engine.install_target import Target, finish_first, local_path, locked
 from reput.jobs.engine.outputs import Input, refuse_overlap
 from reput.jobs.engine.plan import refuse_foreign_store, topic_attributes
 from reput.jobs.engine.sets import REBUILT, parse_manifest
@@ -80,26 +80,26 @@ def install_set(
     confirm: asked before anything is changed; raises StoreError to stop.
     """
     folder = local_path(folder)
-    place = Place(store)
+    target = Target(store)
     local = LocalStorage()
-    for path in (place.path, kept_name(place.path)):
+    for path in (target.path, kept_name(target.path)):
         refuse_overlap(local, path, [Input(local, folder)])
     manifest = read_manifest(folder)
     source = FixedFiles(folder)
     wanted = [SetFile(f["path"], f["length"], f["sha256"]) for f in manifest["files"]]
-    about = Installed(place.path, folder, kept_name(place.path), False, len(wanted))
+    about = Installed(target.path, folder, kept_name(target.path), False, len(wanted))
     about.log_end = manifest["log_end"]
     note = note_of(manifest)
-    refuse_foreign_store(LocalStorage(), place.path)
-    with locked(place, dry_run):
-        check_not_grown(place.path, note)
-        _check_belongs(place.path, source, note, [file.path for file in wanted])
-        about.cleaned, about.warnings = finish_first(place, dry_run)
-        check_can_change(place.files, place.name)
+    refuse_foreign_store(LocalStorage(), target.path)
+    with locked(target, dry_run):
+        check_not_grown(target.path, note)
+        _check_belongs(target.path, source, note, [file.path for file in wanted])
+        about.cleaned, about.warnings = finish_first(target, dry_run)
+        check_can_change(target.files, target.name)
         if not dry_run:
-            confirm(f"put {len(wanted)} files of {folder} in the place of those of {place.path}")
+            confirm(f"put {len(wanted)} files of {folder} in the place of those of {target.path}")
             install(
-                place.files, place.name, uuid.uuid4().hex, note, source, wanted,
+                target.files, target.name, uuid.uuid4().hex, note, source, wanted,
                 manifest["log_start"],
             )  # fmt: skip
             about.done = True
@@ -110,24 +110,24 @@ def undo_install(
     store: str, dry_run: bool = False, confirm: Callable[[str], None] = lambda _: None
 ) -> Installed:
     """Put back what the last install replaced. Raises as install_set does."""
-    place = Place(store)
-    about = Installed(place.path, kept_name(place.path), kept_name(place.path), False)
-    with locked(place, dry_run):
-        about.cleaned, about.warnings = finish_first(place, dry_run)
-        check_can_change(place.files, place.name)
-        note = read_note(place.files, f"{kept_name(place.name)}/{NOTE}")
+    target = Target(store)
+    about = Installed(target.path, kept_name(target.path), kept_name(target.path), False)
+    with locked(target, dry_run):
+        about.cleaned, about.warnings = finish_first(target, dry_run)
+        check_can_change(target.files, target.name)
+        note = read_note(target.files, f"{kept_name(target.name)}/{NOTE}")
         if note is None:
             raise StoreError(f"{about.kept}: there is no set that an install has replaced")
         wrong = wrong_in(note)
         if wrong:
             raise StoreError(f"{about.kept}/{NOTE}: is no note of an install: {wrong}")
-        check_no_links(place.files, kept_name(place.name))
-        check_not_grown(place.path, note)
+        check_no_links(target.files, kept_name(target.name))
+        check_not_grown(target.path, note)
         about.log_end = note["log_end"]
         about.files = sum(len(names) for _, _, names in os.walk(about.kept)) - 1
         if not dry_run:
-            confirm(f"put {about.kept} back in the place of the files of {place.path}")
-            undo(place.files, place.name, uuid.uuid4().hex, note)
+            confirm(f"put {about.kept} back in the place of the files of {target.path}")
+            undo(target.files, target.name, uuid.uuid4().hex, note)
             about.done = True
     return about
 

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from reput.jobs.engine.open_writer import open_writer as open_writer
     from reput.jobs.engine.outputs import OutputInUse as OutputInUse
     from reput.jobs.engine.outputs import OverlapsInput as OverlapsInput
+    from reput.jobs.engine.sources import register as register
     from reput.jobs.expire import expire as expire
+    from reput.jobs.export import export as export
+    from reput.jobs.export import verify_export as verify_export
     from reput.jobs.rebuild import rebuild as rebuild
     from reput.jobs.recover import recover as recover
     from reput.jobs.repair import repair as repair
@@ -60,10 +63,13 @@ _PUBLIC = {
     "catch_up": "reput.jobs.catch_up",
     "follow": "reput.jobs.catch_up",
     "expire": "reput.jobs.expire",
+    "export": "reput.jobs.export",
+    "verify_export": "reput.jobs.export",
     "deliver_delayed": "reput.jobs.deliver_delayed",
     "resolve_transactions": "reput.jobs.resolve_transactions",
     "open_store": "reput.jobs.engine.open_store",
     "open_writer": "reput.jobs.engine.open_writer",
+    "register": "reput.jobs.engine.sources",
     "Message": "reput.store_format.message.message",
     "LogReader": "reput.store_format.log.reader",
     "QueueReader": "reput.store_format.derived.queue_reader",

@@ -42,6 +42,9 @@ class Fault(IntEnum):
     # what the store's own ConsumeQueue contradicts where the log is suspect (udfs/old_queue)
     TAG = 25
     ELSEWHERE = 26
+    # and what its own IndexFiles contradict there (udfs/old_index)
+    KEYS = 27
+    STORED = 28
 
 
 # fault -> (the field at fault, the reason)
@@ -69,6 +72,8 @@ REASONS = {
     Fault.UNSEALED: ("properties", "have no `__CRC32#`, though those around have one"),
     Fault.TAG: ("TAGS", "is not of the hash that its ConsumeQueue entry has"),
     Fault.ELSEWHERE: ("queueId/topic/queueOffset", "is not what a ConsumeQueue says of the record"),
+    Fault.KEYS: ("topic/KEYS/UNIQ_KEY", "have not the hash that its IndexFile entry has"),
+    Fault.STORED: ("storeTimestamp", "is not in the second that its IndexFile entry has"),
     Fault.TORN: ("topic/properties", "zeros where a sector ends: torn by a crash, it seems"),
 }
 

@@ -100,7 +100,7 @@ BUGS = (
         '        files.sync_all("")  # so', '        pass  # so', only(_INSTALL, "crash")),
     Bug("an installation that was killed is told by its root", "store_format/change/install.py",
         'files.inode(root) == note.get("root")', "True", only(_INSTALL, "crash_leaves")),
-    Bug("not while the lock is held", "jobs/engine/install_place.py", "    if holder is not None:",
+    Bug("not while the lock is held", "jobs/engine/install_target.py", "    if holder is not None:",
         "    if False:", only(_INSTALL, "has_the_lock")),
     Bug("not when the log has grown", "jobs/install.py", "return part.records > 0", "return False",
         only(_INSTALL, "grown")),

@@ -32,6 +32,9 @@ EXCEPTIONS = {
     "store_format/filter/grep.py": {"pyarrow"},
     # its codecs, where a body is compressed by LZ4 or zstd
     "store_format/message/bodies.py": {"pyarrow"},
+    # Delta tables
+    "jobs/engine/delta_table.py": {"deltalake"},
+    "jobs/engine/export_delta.py": {"deltalake"},
     # where a shell asks
     "jobs/completion.py": {"argcomplete"},
     "jobs/console/shell_words.py": {"argcomplete"},

@@ -13,12 +13,9 @@ import pyarrow as pa
 
 from reput.store_format.damage.evidence import Known, Queue
 from reput.store_format.damage.followed import last_of
+from reput.store_format.damage.live import Before
 from reput.store_format.damage.ranges import Damage, Ranges
-from reput.store_format.damage.tolerant import (
-    MOST_RANGES,
-    Before,
-    scan_past_damage,
-)
+from reput.store_format.damage.tolerant import MOST_RANGES, scan_past_damage
 from reput.store_format.derive.scan import End, IndexPuts, Read, Runs, ScanRules
 from reput.store_format.log.segments import Segment
 from reput.store_format.storage.protocol import Reader, Storage
@@ -83,12 +80,12 @@ class MapSegments:
             self.staging, tuple(each for each in self.runs if each[0] < split),
             tuple(each for each in self.unread if each[0] < split),
         )  # fmt: skip
-        told = _Told(self.staging, run, segment.start, lambda: scan.ranges)
+        told = _Told(self.staging, run, segment.start, lambda: scan.reported.count)
         scan = scan_past_damage(
             told.reads(padded(reader, segment)), segment.start, segment.start + self.segment_bytes,
             self.rules, Before(damaged.last_timestamp, before.last, damaged.is_last),
         )  # fmt: skip
-        ranges = RangeFile(self.staging, run, segment.end, lambda: scan.live_end)
+        ranges = RangeFile(self.staging, run, segment.end, lambda: scan.live.end)
         scan.most_ranges = self.most_ranges
         end = End()
         for part in scan.run():
@@ -109,9 +106,9 @@ class MapSegments:
         return {
             **scanned_row(split, run, end, output.unsafe),
             "segment": damaged.number,
-            "live_end": scan.live_end,
+            "live_end": scan.live.end,
             **ranges.finish(segment.start + self.segment_bytes),
-            "given_up": scan.ranges >= scan.most_ranges,
+            "given_up": scan.reported.count >= scan.most_ranges,
         }
 
 

@@ -6,14 +6,14 @@ from itertools import islice
 
 import numpy as np
 
-from reput.store_format.damage.ranges import FOLLOWS, KINDS, RANGE, Damage, Kind, as_row
+from reput.store_format.damage.ranges import FOLLOWS, KINDS, RANGE, Damage, DamageKind, as_row
 from reput.store_format.faults import Fault
 from reput.udfs.staging import Staging
 
 DAMAGE = ".damage"
 _ROWS_A_PIECE = 1 << 14
 
-CONTENT = KINDS.index(Kind.CONTENT)
+CONTENT = KINDS.index(DamageKind.CONTENT)
 
 Causes = dict[tuple[str, int, bool], list[int]]  # (kind, fault, in the tail) -> [ranges, bytes]
 
@@ -50,7 +50,7 @@ class RangeFile:
             self._write()
         _count(self._tail, (str(d.kind), int(d.fault), True), 1, d.length)
         self._last = d.offset
-        if d.kind != Kind.CONTENT:
+        if d.kind != DamageKind.CONTENT:
             self._lost_end_in_tail = d.end
 
     def add_rows(self, rows: np.ndarray) -> None:
@@ -89,8 +89,9 @@ class RangeFile:
     def finish(self, segment_end: int) -> dict[str, object]:
         """Complete the file. Returns the columns of MAPPED that sum it up."""
         if self._there_end < segment_end:
-            self._add(Damage(self._there_end, segment_end, Kind.MISSING, Fault.MISSING, 0, None,
-                             "segment's end"))  # fmt: skip
+            kind, fault = DamageKind.MISSING, Fault.MISSING
+            end = "segment's end"
+            self._add(Damage(self._there_end, segment_end, kind, fault, 0, None, end))
         self._settle()
         self._write()
         self._output.finish(self._bytes)

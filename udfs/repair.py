@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.damage.filler import Position, Stamp, fill, own_least_bytes
-from reput.store_format.damage.ranges import Damage, Kind
+from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.resync import Prover
 from reput.store_format.derive.scan import Read
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault, StoreError
@@ -143,13 +143,14 @@ class RepairSegments:
 
     def _ranges(self, repair: SegmentRepair, end: int) -> list[Damage]:
         if repair.source is None:
-            return [Damage(repair.start, end, Kind.MISSING, Fault.MISSING, 0, None, "record")]
+            return [Damage(repair.start, end, DamageKind.MISSING, Fault.MISSING, 0, None, "record")]
         ranges = list(read_ranges(self.staging, repair.run)) if repair.run else []
         replaced = {stray.offset for stray in repair.strays}  # whatever else is wrong with them
         ranges = sorted([*(r for r in ranges if r.offset not in replaced), *repair.strays])
         if repair.zeros_from >= 0:
             rest = min(end, repair.source.end)
-            zeros = Damage(repair.zeros_from, rest, Kind.DAMAGED, Fault.ZEROS, 0, None, "record")
+            kind, fault = DamageKind.DAMAGED, Fault.ZEROS
+            zeros = Damage(repair.zeros_from, rest, kind, fault, 0, None, "record")
             ranges = sorted([*ranges, zeros])
         return ranges
 
@@ -164,15 +165,15 @@ class RepairSegments:
         least = own_least_bytes(self.crc_property)
         widened: list[tuple[Damage, tuple[Position, ...]]] = [(each, ()) for each in ranges]
         for number, damage in enumerate(ranges):
-            if damage.kind == Kind.CONTENT or damage.end == segment_end:
+            if damage.kind == DamageKind.CONTENT or damage.end == segment_end:
                 continue
             before = number and ranges[number - 1].end == damage.offset
             after = number + 1 < len(ranges) and ranges[number + 1].offset == damage.end
             if damage.length >= least:
                 continue
             for is_there, beside in ((before, number - 1), (after, number + 1)):
-                if is_there and ranges[beside].kind == Kind.CONTENT:
-                    record = ranges[beside]._replace(kind=Kind.DAMAGED)
+                if is_there and ranges[beside].kind == DamageKind.CONTENT:
+                    record = ranges[beside]._replace(kind=DamageKind.DAMAGED)
                     widened[beside] = record, _position_of(record, prover)
                     break
         return widened
@@ -187,7 +188,7 @@ class RepairSegments:
         for damage, own_positions in ranges:
             if damage.offset >= self.live_end:
                 continue
-            if damage.kind == Kind.CONTENT:
+            if damage.kind == DamageKind.CONTENT:
                 if held:
                     yield held
                 held = None
@@ -261,7 +262,7 @@ class _Saved:
     def add(self, damage: Damage, read: Read) -> None:
         row = {"offset": damage.offset, "length": damage.length, "kind": str(damage.kind)}
         row |= {"field": REASONS.get(damage.fault, ("", ""))[0], "at": self._at}
-        if damage.kind == Kind.MISSING:
+        if damage.kind == DamageKind.MISSING:
             row["at"] = -1
         else:
             if self._output is None:

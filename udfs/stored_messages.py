@@ -1,33 +1,23 @@
-"""Messages that a query found as an Arrow table; the schema is that of the Spark source."""
+"""Messages that a query found as an Arrow table, with the columns of the Spark source.
+
+Times are in milliseconds, once; the source has them twice.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from reput.udfs.message_columns import SCHEMA, TIME
+
+BODY = SCHEMA.field("body")
 MESSAGE_SCHEMA = pa.schema(
     [
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("queueId", pa.int32(), nullable=False),
-        pa.field("queueOffset", pa.int64(), nullable=False),
-        pa.field("physicalOffset", pa.int64(), nullable=False),
-        pa.field("storeTimestamp", pa.int64(), nullable=False),  # milliseconds, as bornTimestamp
-        pa.field("bornTimestamp", pa.int64(), nullable=False),
-        pa.field("storeHost", pa.string(), nullable=False),
-        pa.field("bornHost", pa.string(), nullable=False),
-        pa.field("tags", pa.string()),
-        pa.field("keys", pa.list_(pa.string()), nullable=False),
-        pa.field("uniqueKey", pa.string()),
-        pa.field("properties", pa.map_(pa.string(), pa.string()), nullable=False),
-        pa.field("flag", pa.int32(), nullable=False),
-        pa.field("sysFlag", pa.int32(), nullable=False),
-        pa.field("reconsumeTimes", pa.int32(), nullable=False),
-        pa.field("preparedTransactionOffset", pa.int64(), nullable=False),
-        pa.field("bodyCRC", pa.int32(), nullable=False),
-        pa.field("size", pa.int32(), nullable=False),
+        pa.field(each.name, pa.int64(), nullable=False) if each.type == TIME else each
+        for each in SCHEMA
+        if each != BODY and not each.name.endswith("Millis")
     ]
 )
-BODY = pa.field("body", pa.binary(), nullable=False)
 
 
 def messages_table(rows: Iterable[Mapping[str, Any]], body: bool) -> pa.Table:

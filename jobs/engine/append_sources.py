@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -14,6 +14,9 @@ from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage import storage_for
 from reput.store_format.writer.copying import SourceSegment
+
+if TYPE_CHECKING:
+    from reput.jobs.engine.append_exported import FromExport
 
 _ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
 _BATCH_ROWS = 1 << 16
@@ -31,6 +34,18 @@ class Rows(NamedTuple):
 
     first: int
     batch: pa.RecordBatch
+
+
+def source_of(name: str, skip: int) -> "Iterator[Line | Rows | FromExport]":
+    """The messages of a file, of standard input, or of a folder that `reput export` wrote.
+
+    Raises OSError; SettingError or StoreError for what cannot be read.
+    """
+    if name != "-" and ("://" in name or Path(name).is_dir()):
+        from reput.jobs.engine.append_exported import exported_rows
+
+        return exported_rows(name, skip)
+    return messages_of(name, skip)
 
 
 def messages_of(name: str, skip: int) -> Iterator[Line | Rows]:

@@ -25,12 +25,12 @@ def run_in_tasks(frame: "DataFrame", task: Task, columns: pa.Schema) -> "DataFra
     """What `task` makes of a frame's rows, partition by partition: rows with these columns."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    _run_by_this_python(frame.sparkSession)
+    run_by_this_python(frame.sparkSession)
     # as a type, not as DDL: Spark's SQL parser takes 0.1 s for its first words
     return frame.mapInArrow(task, from_arrow_schema(columns))
 
 
-def _run_by_this_python(spark: Any) -> None:
+def run_by_this_python(spark: Any) -> None:
     """Give this Python, and where our packages are, to the workers of a local session.
 
     PySpark runs them by PATH's python3 unless PYSPARK_PYTHON or the session's settings say

@@ -19,7 +19,8 @@ from reput.jobs.engine.damage_map import (
 )
 from reput.jobs.engine.link import Linked, Scanned, SegmentWalk
 from reput.jobs.engine.other_queues import ENTRIES_A_BREAK, explained_by_queues, known_elsewhere
-from reput.store_format.damage.ranges import Damage, Kind
+from reput.jobs.engine.unlike_index import unlike_index
+from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.restore import Told
 from reput.store_format.damage.tolerant import MOST_RANGES
 from reput.store_format.faults import SALVAGE, Fault
@@ -85,6 +86,8 @@ def map_damage(
     )
     _add_ranges(job, found)
     _add_gaps(job, found, gaps_listed, gap_lines)
+    for damage in unlike_index(job, found):
+        add_range(found, damage)
     return found
 
 
@@ -194,8 +197,8 @@ def _add_piece(
     lost = 0
     live_end = row["live_end"] if row else -1
     for kind, fault, in_tail, count, length in json.loads(row["causes"]) if row else ():
-        count_ranges(found, Kind(kind), fault, count, length)
-        if kind != Kind.CONTENT and start < end and not (in_tail and live_end >= end):
+        count_ranges(found, DamageKind(kind), fault, count, length)
+        if kind != DamageKind.CONTENT and start < end and not (in_tail and live_end >= end):
             lost += length
     for damage in more:
         count_ranges(found, damage.kind, int(damage.fault), 1, damage.length)
@@ -237,8 +240,8 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
     for row in rows:
         if row["what"] == TAGGED and found.count:
             place, size = row["before"], row["count"]
-            damage = Damage(place, place + size, Kind.CONTENT, Fault.TAG, size, None, "record")
-            add_range(found, damage)
+            kind, fault = DamageKind.CONTENT, Fault.TAG
+            add_range(found, Damage(place, place + size, kind, fault, size, None, "record"))
     if found.strays:
         found.strays.sort()
         found.linked.strays = frozenset(stray.offset for stray in found.strays)
@@ -264,7 +267,7 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
 
 
 def _one_record(place: int, size: int, fault: Fault, value: int) -> Damage:
-    return Damage(place, place + size, Kind.DAMAGED, fault, size, value, "record")
+    return Damage(place, place + size, DamageKind.DAMAGED, fault, size, value, "record")
 
 
 def _kept_out(job: "Pipeline", found: DamageMap, rows: list[dict[str, Any]]) -> list[Damage]:
@@ -335,7 +338,7 @@ def _zeros(segment: Segment, row: Scanned, found: DamageMap) -> list[Damage]:
     start, end = row["next"], min(segment.start + found.segment_bytes, segment.end)
     if Fault(row["fault"]) != Fault.ZEROS or start >= min(end, found.linked.end):
         return []
-    return [Damage(start, end, Kind.DAMAGED, Fault.ZEROS, 0, None, "segment's end")]
+    return [Damage(start, end, DamageKind.DAMAGED, Fault.ZEROS, 0, None, "segment's end")]
 
 
 def _hole(segments: list[Segment], n: int, segment_bytes: int) -> list[Damage]:
@@ -343,6 +346,5 @@ def _hole(segments: list[Segment], n: int, segment_bytes: int) -> list[Damage]:
     if n == 0:
         return []
     start, end = segments[n - 1].start + segment_bytes, segments[n].start
-    return (
-        [Damage(start, end, Kind.MISSING, Fault.MISSING, 0, None, "record")] if start < end else []
-    )
+    missing = Damage(start, end, DamageKind.MISSING, Fault.MISSING, 0, None, "record")
+    return [missing] if start < end else []

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from reput.jobs.engine.link import Linked, Scanned
-from reput.store_format.damage.ranges import Damage, Kind
+from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.restore import Told
 from reput.store_format.damage.witnesses import heard
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
@@ -78,7 +78,7 @@ class DamageMap:
         }
 
 
-def count_ranges(found: DamageMap, kind: Kind, fault: int, count: int, length: int) -> None:
+def count_ranges(found: DamageMap, kind: DamageKind, fault: int, count: int, length: int) -> None:
     """Count ranges of one cause, and their bytes."""
     counted = found.causes.setdefault((str(kind), fault), [0, 0])
     counted[0] += count
@@ -115,7 +115,7 @@ def write_ranges(staging: Staging, found: DamageMap, output: BinaryIO) -> None:
 
 def field_of(kind: str, fault: int) -> tuple[str, str]:
     """The field at fault, and what is wrong with it."""
-    if kind == Kind.STALE and fault == Fault.NONE:
+    if kind == DamageKind.STALE and fault == Fault.NONE:
         return "storeTimestamp/queueOffset", "is of an earlier time: stale"
     return REASONS.get(Fault(fault), ("", ""))
 
@@ -130,7 +130,7 @@ def _describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
     segment = segment_of(found.segments, found.segment_bytes, damage.offset)
     field_name, reason = field_of(damage.kind, damage.fault)
     said = heard(damage)
-    is_stale = damage.kind == Kind.STALE and damage.fault == Fault.NONE
+    is_stale = damage.kind == DamageKind.STALE and damage.fault == Fault.NONE
     return {
         "file": segment.path if segment else None,
         "offset": damage.offset - segment.start if segment else 0,
@@ -153,7 +153,7 @@ def harms(told: dict[str, Any]) -> bool:
     A record whose queue cannot place it is whole: derived as salvage does, it harms no other. Nor
     does one of which a field is doubted that neither a CRC nor a queue depends on.
     """
-    if told["kind"] == Kind.CONTENT:
+    if told["kind"] == DamageKind.CONTENT:
         return told["field"] in {REASONS[fault][0] for fault in CRC_FAULTS}
     return told["field"] not in {REASONS[each][0] for each in (Fault.STRAY, Fault.KEPT_OUT)}
 

@@ -11,7 +11,7 @@ from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.damage_map import DamageMap, add_range
 from reput.jobs.engine.link import Linked
 from reput.jobs.engine.verdict import NO_SUCH_FILE, Difference, files_there
-from reput.store_format.damage.ranges import Damage, Kind
+from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.queue_entries import decode_entries, is_message
 from reput.store_format.faults import Fault
@@ -57,7 +57,8 @@ def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> Non
         if all(d.offset != at for d in found.ranges):
             follows = "record" if at + torn["size"] < end else "the log's end"
             size = torn["size"]
-            add_range(found, Damage(at, at + size, Kind.CONTENT, Fault.TORN, size, None, follows))
+            kind, fault = DamageKind.CONTENT, Fault.TORN
+            add_range(found, Damage(at, at + size, kind, fault, size, None, follows))
 
 
 def past_the_end(

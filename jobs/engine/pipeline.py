@@ -132,13 +132,13 @@ class Pipeline:
         task = ScanSplits(
             self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, firsts
         )
-        rows = run_in_tasks(self._ids(len(numbers)), task, SCANNED)
+        rows = run_in_tasks(self.ids(len(numbers)), task, SCANNED)
         with self.stages.scanned():
             scanned.update((row["split"], row) for row in collect(rows))
 
     def map_segments(self, task: MapSegments) -> list[Scanned]:
         """Scan damaged segments past their damage; one MAPPED row each."""
-        frame = run_in_tasks(self._ids(len(task.segments)), task, MAPPED)
+        frame = run_in_tasks(self.ids(len(task.segments)), task, MAPPED)
         with self.stages.past_damage(len(task.segments)):
             return collect(frame)
 
@@ -158,7 +158,7 @@ class Pipeline:
 
     def find_kept_out(self, task: FindKeptOut) -> list[dict[str, Any]]:
         """KEPT_OUT rows: records that no queue takes though one misses them."""
-        frame = run_in_tasks(self._ids(len(task.segments)), task, KEPT_OUT)
+        frame = run_in_tasks(self.ids(len(task.segments)), task, KEPT_OUT)
         with self.stages.by_tasks("asked what is missing", len(task.segments), "segments"):
             return collect(frame)
 
@@ -183,7 +183,7 @@ class Pipeline:
     def runs_frame(self, linked: Linked) -> "DataFrame":
         """The RUN rows of the accepted splits."""
         runs = {row["split"]: row["run"] for row in linked.accepted}
-        ids = self._ids(self.plan.splits.total, self.cores)
+        ids = self.ids(self.plan.splits.total, self.cores)
         return run_in_tasks(ids, ListRuns(self.staging, runs), RUN)
 
     def _queue_files(self, linked: Linked) -> QueueFiles:
@@ -228,8 +228,8 @@ class Pipeline:
     def _index_frame(self, index: IndexFiles, files: int) -> "DataFrame":
         """BUILT rows of the index files."""
         if index.ranges == 1:
-            return run_in_tasks(self._ids(files), BuildWhole(index), BUILT)
-        chained = run_in_tasks(self._ids(files * index.ranges), ChainRanges(index), CHAINED)
+            return run_in_tasks(self.ids(files), BuildWhole(index), BUILT)
+        chained = run_in_tasks(self.ids(files * index.ranges), ChainRanges(index), CHAINED)
         chained = chained.repartition(min(files, self.cores * 4), "file")
         chained = chained.sortWithinPartitions("file", "range")
         return run_in_tasks(chained, MergeRanges(index), BUILT)
@@ -246,7 +246,7 @@ class Pipeline:
         count = self.plan.splits.total
         return self.spark.range(first, count, 1, max(1, count - first))
 
-    def _ids(self, count: int, partitions: int | None = None) -> "DataFrame":
+    def ids(self, count: int, partitions: int | None = None) -> "DataFrame":
         """Rows 0 .. count - 1 in the column `id`, each in a partition of its own if it can be."""
         return self.spark.range(0, count, 1, max(1, min(count, partitions or count)))
 

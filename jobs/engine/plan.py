@@ -17,7 +17,7 @@ from reput.store_format.log.segments import (
     find_segments,
     list_segments,
 )
-from reput.store_format.names import CONFIG, CONSUME_QUEUE
+from reput.store_format.names import CONFIG, CONSUME_QUEUE, INDEX
 from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
@@ -56,6 +56,11 @@ class Plan:
     def has_queues(self) -> bool:
         """Whether the store has queue files, which no broker writes to at the moment."""
         return not self.in_use and bool(names_in(self.storage, f"{self.store}/{CONSUME_QUEUE}"))
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the store has index files, which no broker writes to at the moment."""
+        return not self.in_use and bool(names_in(self.storage, f"{self.store}/{INDEX}"))
 
     @property
     def log_bytes(self) -> int:

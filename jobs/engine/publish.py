@@ -80,22 +80,36 @@ def publish(
     staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, output: Output
 ) -> None:
     """Move the accepted files into one folder, add the checkpoint, and publish it."""
-    storage, folder = staging.storage, staging.path(_SET)
-    target = storage.begin_set(folder, output.path, output.may_go)
-    for below in dict.fromkeys(row["folder"] for row in built):
-        storage.make_folders(f"{target}/{below}")
-    storage.move_all((staging.path(row["name"]), f"{target}/{row['path']}") for row in built)
+    target = begin_set(staging, [(row["name"], row["path"]) for row in built], output)
+    summary.files = [
+        OutputFile(row["path"], row["length"], row["sha256"], row["entries"]) for row in built
+    ]
+    summary.files.append(_write(staging.storage, target, CHECKPOINT, checkpoint))
+    end_set(staging, summary.manifest(), output)
+
+
+def begin_set(staging: Staging, files: list[tuple[str, str]], output: Output) -> str:
+    """Move files (name in staging, path below the output) into a folder, and return that."""
+    storage = staging.storage
+    target = storage.begin_set(staging.path(_SET), output.path, output.may_go)
+    for below in dict.fromkeys(path.rpartition("/")[0] for _, path in files):
+        if below:
+            storage.make_folders(f"{target}/{below}")
+    storage.move_all((staging.path(name), f"{target}/{path}") for name, path in files)
     # What is left in staging is removed first; else it would be made durable with the set.
     if not isinstance(storage, ManifestLast):
         for listed in storage.list(staging.folder):
             if listed.state is not None:
                 storage.remove(staging.path(listed.name))
-    summary.files = [
-        OutputFile(row["path"], row["length"], row["sha256"], row["entries"]) for row in built
-    ]
-    summary.files.append(_write(storage, target, CHECKPOINT, checkpoint))
-    manifest = json.dumps(summary.manifest(), indent=1, sort_keys=True) + "\n"
-    storage.publish(folder, output.path, output.may_go, (MANIFEST, manifest.encode()))
+    return target
+
+
+def end_set(staging: Staging, manifest: dict[str, Any], output: Output) -> None:
+    """Add the manifest, and put the folder in its place at once."""
+    text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
+    staging.storage.publish(
+        staging.path(_SET), output.path, output.may_go, (MANIFEST, text.encode())
+    )
 
 
 def _write(storage: Storage, folder: str, name: str, content: bytes) -> OutputFile:

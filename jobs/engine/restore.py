@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reput.jobs.engine.damage_map import DamageMap, all_ranges, segment_of
-from reput.store_format.damage.ranges import Damage, Kind
+from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.restore import (
     Patch,
     Told,
@@ -36,7 +36,7 @@ def restorations(job: "Pipeline", found: DamageMap) -> list[Patch]:
     """The fields that witnesses tell, in the log's order."""
     by_place: dict[int, Damage | Told] = {}
     for damage in (*all_ranges(job.staging, found), *found.strays):
-        is_told = damage.fault in _BY_LOG and damage.kind != Kind.CONTENT
+        is_told = damage.fault in _BY_LOG and damage.kind != DamageKind.CONTENT
         if (is_told or damage.fault == Fault.KEPT_OUT) and len(by_place) < _MOST_RESTORED:
             by_place[damage.offset] = damage
     for told in found.told[:_MOST_RESTORED]:

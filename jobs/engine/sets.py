@@ -1,6 +1,6 @@
 """What a folder must be for `reput` to take it for a set of its own: a manifest, and what it lists.
 
-A rebuilt set and a repaired store are the two kinds. Only they are ever replaced, whole.
+A rebuilt set, a repaired store and an export are the kinds. Only they are ever replaced, whole.
 """
 
 import json
@@ -14,6 +14,7 @@ from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.storage.protocol import Storage
 
 REPAIR_FORMAT = "reput-repair-1"
+EXPORT_FORMAT = "reput-export-1"
 
 _DERIVED_FILES = r"(batch)?consumequeue/[^/]+/-?\d+/\d{20}|index/\d{17}|checkpoint"
 _DERIVED_FOLDERS = r"(batch)?consumequeue(/[^/]+(/-?\d+)?)?|index"
@@ -39,6 +40,10 @@ REPAIRED = SetKind(
     "a store that reput has repaired", REPAIR_FORMAT, ("segments", "saved", "derived", "copied"),
     re.compile(f"{_DERIVED_FILES}|{_STORE_FILES}", re.ASCII),
     re.compile(f"{_DERIVED_FOLDERS}|commitlog|config|damaged", re.ASCII),
+)  # fmt: skip
+EXPORTED = SetKind(
+    "a set that reput has exported", EXPORT_FORMAT, ("files",),
+    re.compile(r"part-\d{8}\.(parquet|jsonl)", re.ASCII), re.compile(r"(?!)"),
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from reput.jobs.engine.found_conf import FoundConf, found_conf
 from reput.jobs.engine.told_clues import clues_of
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.derived.told_files import (
-    Place,
+    NamedFile,
     index_shown,
     queue_size,
     queues_in,
@@ -195,7 +195,7 @@ class _Telling:
 
     def _segments(self) -> None:
         self.segments = segments_in(self.storage, self._folders())
-        shown = segment_size([Place(each.start, each.state.size) for each in self.segments])
+        shown = segment_size([NamedFile(each.start, each.state.size) for each in self.segments])
         if shown is None:
             self._nobody(SEGMENT)
             return

@@ -5,6 +5,8 @@ the queue would look like older ones. A queueOffset that does not go on by one c
 next one of the queue is above it.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -48,6 +50,20 @@ def last_of(offsets: npt.ArrayLike) -> int:
     return int(state[0])
 
 
+class Looked(NamedTuple):
+    """The queues by their number in the buffers, for kernels that go on with them.
+
+    canon: the first number of a queue that has several; by that one confirmed, the queueOffset that
+    the queue goes on from, and doubted, see `follow`; seen: how many puts of the buffers these have
+    followed.
+    """
+
+    canon: Int64s
+    confirmed: Int64s
+    doubted: Int64s
+    seen: Int64s
+
+
 class Followed:
     """The queues of one scan, by what its buffers hold and held.
 
@@ -88,10 +104,8 @@ class Followed:
             return self._of.get(key, (NEVER, NEVER))[0]
         return int(self._confirmed[first])
 
-    def look(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """(the first number of each number's queue; by it: confirmed, doubted; how many puts of
-        the buffers these have followed, which a kernel may go on with).
-        """
+    def look(self) -> Looked:
+        """What the queues have, after all puts that the buffers hold."""
         if self._emptied != self._buffers.emptied:
             self._clear()
         puts = self._buffers.puts.queue[int(self._seen[0]) : int(self._buffers.puts.used[0])]
@@ -102,7 +116,7 @@ class Followed:
                 puts["queue"].astype(np.int64), puts["queueOffset"].astype(np.int64), self._canon,
                 self._confirmed, self._doubted,
             )  # fmt: skip
-        return self._canon[: self._named], self._confirmed, self._doubted, self._seen
+        return Looked(self._canon[: self._named], self._confirmed, self._doubted, self._seen)
 
     def _name(self) -> None:
         table = self._buffers.table

@@ -8,7 +8,7 @@ import numpy as np
 from reput.store_format.faults import Fault
 
 
-class Kind(StrEnum):
+class DamageKind(StrEnum):
     """What a range of the log is, if not sound."""
 
     DAMAGED = "damaged"
@@ -22,7 +22,7 @@ class Damage(NamedTuple):
 
     offset: int
     end: int
-    kind: Kind
+    kind: DamageKind
     fault: Fault
     size: int  # what totalSize says at `offset`
     # what the field at fault says, where it is one of the record's first; of stale records: who
@@ -35,7 +35,7 @@ class Damage(NamedTuple):
         return self.end - self.offset
 
 
-KINDS = tuple(Kind)
+KINDS = tuple(DamageKind)
 FOLLOWS = ("record", "stale record", "BLANK", "zeros", "segment's end", "the log's end")
 
 # One row a range, see Damage. kind and follows: numbers in the tuples above.

@@ -7,9 +7,9 @@ What is rarer is decided in Python (see tolerant), by the same rules.
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.damage.followed import NEVER, follow
-from reput.store_format.derive.dispatch import DispatchRules, Puts, dispatch
-from reput.store_format.derive.queue_table import BatchTopics, QueueTable, find_queue
+from reput.store_format.damage.followed import NEVER, Looked, follow
+from reput.store_format.derive.dispatch import Dispatching, dispatch
+from reput.store_format.derive.queue_table import find_queue
 from reput.store_format.faults import Fault
 from reput.store_format.java.strings import hash_code
 from reput.store_format.kernels.ints import get_i32, get_i64
@@ -72,26 +72,19 @@ def dispatch_fresh(
     faults: npt.NDArray[np.uint8],
     suspect: bool,
     last: int,
-    canon: npt.NDArray[np.int64],
-    confirmed: npt.NDArray[np.int64],
-    doubted: npt.NDArray[np.int64],
-    seen: npt.NDArray[np.int64],
-    rules: DispatchRules,
-    delays: npt.NDArray[np.int64],
-    batches: BatchTopics,
-    table: QueueTable,
-    puts: Puts,
-    places: npt.NDArray[np.int64],
+    followed: Looked,
+    dispatching: Dispatching,
 ) -> tuple[int, int]:
     """Dispatch rows, up to one behind a range that may be stale; (how many, why not more).
 
-    suspect: the first row stands behind a range too; last: the last live storeTimestamp; canon,
-    confirmed, doubted and seen: see followed.Followed.look. The reason is NONE at a row that may
-    be stale: its queue is not known, or has its queueOffset already.
+    suspect: the first row stands behind a range too; last: the last live storeTimestamp. The
+    reason is NONE at a row that may be stale: its queue is not known, or has its queueOffset
+    already.
     """
-    batch_names, batch_ends = batches
-    slots, queues, names, names_used = table
-    queue_puts, _, _, used = puts
+    canon, confirmed, doubted, seen = followed
+    batch_names, batch_ends = dispatching.batches
+    slots, queues, names, names_used = dispatching.table
+    queue_puts, _, _, used = dispatching.puts
     for i in range(len(rows)):
         row = rows[i]
         if suspect or faults[i] != _NONE:
@@ -118,7 +111,7 @@ def dispatch_fresh(
                 known = confirmed[canon[number]]
                 if known == NEVER or row.queueOffset <= known:
                     return i, _NONE
-        done, fault = dispatch(buf, rows[i : i + 1], rules, delays, batches, table, puts, places)
+        done, fault = dispatch(buf, rows[i : i + 1], dispatching)
         if done == 0:
             return i, fault
         suspect, last = False, row.storeTimestamp

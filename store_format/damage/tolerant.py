@@ -7,36 +7,23 @@ next record that proves itself (`resync`). The records from there on are stale a
 stored before the last live record, or their queue already has their queueOffset.
 """
 
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import numpy as np
 
-from reput.store_format.damage.evidence import (
-    Facts,
-    Known,
-    Queue,
-    judge_stretch,
-    votes_before,
-    votes_behind,
-)
 from reput.store_format.damage.followed import NEVER, Followed
+from reput.store_format.damage.live import Before, Live
 from reput.store_format.damage.neighbours import Neighbours
-from reput.store_format.damage.ranges import KINDS, RANGE, Damage, Kind, Ranges, as_row
+from reput.store_format.damage.ranges import DamageKind
 from reput.store_format.damage.record_ends import lost_its_end
+from reput.store_format.damage.reported import Reported
 from reput.store_format.damage.resync import NOT_FOUND, Prover
-from reput.store_format.damage.stretches import Stretches, queue_of
+from reput.store_format.damage.stretches import Stretches
 from reput.store_format.damage.strides import dispatch_fresh, stride
-from reput.store_format.damage.witnesses import packed
 from reput.store_format.derive.scan import Buffers, End, Outputs, Runs, ScanRules
-from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
-from reput.store_format.layouts import (
-    BLANK,
-    RECORD_AT,
-    RECORD_HEAD,
-    as_struct,
-)
+from reput.store_format.faults import CRC_FAULTS, Fault
+from reput.store_format.layouts import BLANK
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Marks, Read, Walk
 
@@ -44,24 +31,6 @@ MOST_RANGES = 1_000_000  # in one segment; after so many the segment's rest coun
 _PUTS = 1 << 16
 _LEAST_STRIDE = 16  # rows
 _ASKED_FOR_THEIR_END = 2  # rows before what is not ordinary: record_ends looks at them
-_RECENT = 4  # of the last live records the times are kept
-_HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
-
-
-class Before(NamedTuple):
-    """What the log has before a segment; a stale record is told from a live one by it.
-
-    known: (topic, queue id) -> what the queue goes on from, or None. is_last: all later segments
-    are empty. Only then do stale records follow the log's end: RocketMQ deletes the segments behind
-    a truncation, and has overwritten all of a segment when it begins the next one.
-    """
-
-    timestamp: int | None
-    known: Callable[[str, int], Known | None]
-    is_last: bool = True
-
-
-NOTHING_BEFORE = Before(None, lambda topic, queue_id: None)
 
 
 def scan_past_damage(
@@ -88,21 +57,16 @@ class TolerantScan:
             read, end, rules.records, rules.checks, buffers.window, buffers.rows, self._doubt
         )
         self._neighbours = Neighbours(rules.records)
-        self.live_end = start  # where the last live record ends
-        self._lost = 0  # bytes before it that are no live records
-        self.ranges = 0
         self.most_ranges = MOST_RANGES
         self._buffers = buffers
         self._followed = Followed(buffers)
+        stretches = Stretches(read, start, end, rules.records, rules.checks)
+        self.live = Live(start, before, self._followed, self.prover, stretches)
+        self.reported = Reported(self.prover)
         self._stride_rows = _LEAST_STRIDE
         self._stride_faults = np.zeros(len(buffers.rows), np.uint8)
         self._stride_values = np.zeros(len(buffers.rows), np.int64)
         self._suspect = True  # stale records may follow
-        self._stale_until = start  # up to there the records that follow are
-        self._stale_by = 0  # the witnesses who said so
-        self._recent: deque[tuple[int, int]] = deque(maxlen=_RECENT)  # (place, storeTimestamp)
-        self._stretches: Stretches | None = None
-        self._held: Damage | None = None  # it may go on
 
     def run(self) -> Iterator[Any]:
         """Yields IndexPuts, Runs, Damage and Ranges, each in the log's order, and last one End.
@@ -128,7 +92,7 @@ class TolerantScan:
                     at = yield from self._strides(at)
         end.next = at
         yield from self.outputs.empty()
-        yield from self._let_go()
+        yield from self.reported.rest()
         yield end
 
     def _sound(self, at: int) -> Generator[Any, None, tuple[int, Fault]]:
@@ -175,7 +139,7 @@ class TolerantScan:
         wrong = np.zeros(len(rows), np.uint8) if wrong is None else wrong
         while len(rows):
             if self._suspect:
-                stale = self._stale(window, rows)
+                stale = self.live.stale(window, rows)
                 if stale:
                     yield from self._stale_range(rows[:stale])
                     rows, wrong = rows[stale:], wrong[stale:]
@@ -185,8 +149,8 @@ class TolerantScan:
             most = int(unsealed[0]) if len(unsealed) else len(rows)
             if most == 0:  # it covers all of the record, so that nothing in it is sure
                 place, size = int(rows["physicalOffset"][0]), int(rows["size"][0])
-                yield from self._report(
-                    Kind.DAMAGED, place, place + size, Fault.PROPERTY_CRC, "record"
+                yield from self.reported.range(
+                    DamageKind.DAMAGED, place, place + size, Fault.PROPERTY_CRC, "record"
                 )
                 rows, wrong = rows[1:], wrong[1:]
                 continue
@@ -194,15 +158,15 @@ class TolerantScan:
             for i in np.flatnonzero(wrong[:good]).tolist():
                 place = int(rows["physicalOffset"][i])
                 of_crc = Fault(int(wrong[i]))
-                yield from self._report(
-                    Kind.CONTENT, place, place + int(rows["size"][i]), of_crc, "record"
+                yield from self.reported.range(
+                    DamageKind.CONTENT, place, place + int(rows["size"][i]), of_crc, "record"
                 )
             if good:
-                self._lived(rows[:good])
+                self.live.took(rows[:good])
             if good < most:
                 place = int(rows["physicalOffset"][good])
-                yield from self._report(
-                    Kind.DAMAGED, place, place + int(rows["size"][good]), fault, "record"
+                yield from self.reported.range(
+                    DamageKind.DAMAGED, place, place + int(rows["size"][good]), fault, "record"
                 )
                 good += 1
             rows, wrong = rows[good:], wrong[good:]
@@ -249,161 +213,41 @@ class TolerantScan:
         good = yield from self._dispatch_fresh(window, rows[:most])
         if good == 0:
             return 0, at
-        self._lived(rows[:good])
-        yield from self._report_stride(rows[:good], wrong)
+        self.live.took(rows[:good])
+        yield from self.reported.of_stride(
+            rows[:good], self._stride_faults, self._stride_values, wrong
+        )
         self._suspect = good < len(rows) and faults[good] != Fault.NONE
         if self._suspect:
             found = int(rows["physicalOffset"][good])
             fault = Fault(int(faults[good]))
-            kind = Kind.STALE if fault == Fault.PLACE else Kind.DAMAGED
-            yield from self._report(kind, self.live_end, found, fault, "record")
+            kind = DamageKind.STALE if fault == Fault.PLACE else DamageKind.DAMAGED
+            yield from self.reported.range(kind, self.live.end, found, fault, "record")
             return good, found
-        return good, self.live_end
+        return good, self.live.end
 
     def _dispatch_fresh(self, window: Bytes, rows: Rows) -> Generator[Any, None, int]:
         """Dispatch rows up to one that may be stale or is malformed; how many."""
         good, suspect, fault = 0, self._suspect, int(Fault.NEED_MORE)
         while fault == Fault.NEED_MORE and good < len(rows):
             last = self.end.last_timestamp if self.end.records else self.before.timestamp
-            outputs, buffers = self.outputs, self._buffers
             more, fault = dispatch_fresh(
                 window, rows[good:], self._stride_faults[good:], suspect,
-                NEVER if last is None else last, *self._followed.look(), outputs.rules.dispatch,
-                outputs.delays, outputs.batches, buffers.table, buffers.puts, buffers.places,
+                NEVER if last is None else last, self._followed.look(), self.outputs.dispatching,
             )  # fmt: skip
-            outputs.count(rows[good : good + more])
+            self.outputs.count(rows[good : good + more])
             good += more
             suspect = suspect and more == 0
             if fault == Fault.NEED_MORE:
-                yield from outputs.make_room()
+                yield from self.outputs.make_room()
         return good
-
-    def _report_stride(self, rows: Rows, wrong: Marks | None) -> Generator[Any, None, None]:
-        """Report the ranges before and of a stride's rows."""
-        after = np.flatnonzero(self._stride_faults[: len(rows)])
-        ranges = np.zeros(len(after), RANGE)
-        ranges["offset"] = rows["physicalOffset"][after - 1] + rows["size"][after - 1]
-        ranges["end"] = rows["physicalOffset"][after]
-        ranges["size"] = ranges["end"] - ranges["offset"]
-        ranges["value"] = self._stride_values[after]
-        ranges["hasValue"] = 1
-        ranges["fault"] = self._stride_faults[after]
-        stale = ranges["fault"] == Fault.PLACE
-        ranges["kind"] = np.where(stale, KINDS.index(Kind.STALE), KINDS.index(Kind.DAMAGED))
-        if wrong is not None:
-            content = [
-                self._content(rows[i], int(wrong[i])) for i in np.flatnonzero(wrong[: len(rows)])
-            ]
-            ranges = np.append(ranges, np.array(content, RANGE))
-            ranges = ranges[np.argsort(ranges["offset"])]
-        if len(ranges):
-            yield from self._let_go()
-            self.ranges += len(ranges)
-            yield Ranges(ranges)
-
-    def _content(self, row: Any, fault: int) -> tuple[int, ...]:
-        at = int(row["physicalOffset"])
-        told = self._values_at(at, Fault(fault))
-        end = at + int(row["size"])
-        return as_row(Damage(at, end, Kind.CONTENT, Fault(fault), *told, "record"))
-
-    def _stale(self, window: Bytes, rows: Rows) -> int:
-        """How many rows are stale, counted from the first one up to the first that may be live.
-
-        A stretch is judged only where a first witness doubts it: it is older than the last live
-        record, or its queue has its queueOffset already. So is the log's first stretch, which has
-        none before it.
-        """
-        at, time = int(rows["physicalOffset"][0]), int(rows["storeTimestamp"][0])
-        if at >= self._stale_until:
-            last = self._last_time(time)
-            is_older = last is not None and time < last
-            begins = at == self.segment and last is None
-            if not is_older and not begins and not self._repeats(window, rows[0]):
-                return 0
-            self._judge(at, last if is_older else None, last is not None and not is_older)
-        return int(np.searchsorted(rows["physicalOffset"], self._stale_until))
-
-    def _judge(self, at: int, newer: int | None, is_younger: bool) -> None:
-        """Judge the stretch that begins at `at`; where it is stale, `_stale_until` is its end.
-
-        newer: the last live storeTimestamp, where the stretch is older; is_younger: it is not.
-        """
-        if self._stretches is None:
-            rules, end = self.rules, self.segment_end
-            self._stretches = Stretches(self.read, self.segment, end, rules.records, rules.checks)
-        found = self._stretches.look(at, newer)
-        known = {queue: self._last_offset(queue) for queue in found.spans}
-        lost = at - self.live_end
-        ends_log = found.behind < 0 and self.before.is_last
-        # What is behind is no witness where it may be as old as what it is to speak of.
-        since = max(found.time, self.before.timestamp or 0 if newer is None else newer)
-        is_newer = found.behind >= 0 and found.behind_time >= since
-        facts = Facts(
-            newer is not None and (ends_log or found.behind >= 0),
-            is_newer,
-            lost > 2 * found.largest or (lost > 0 and self._frame_at(self.live_end, at)),
-            votes_before(found.spans, known, lost),
-            votes_behind(
-                found.spans, known, found.firsts.items() if is_newer else (),
-                found.behind - found.end, found.behind - self.live_end,
-            ),
-            is_younger and is_newer,
-        )  # fmt: skip
-        verdict = judge_stretch(facts)
-        self._stale_until = at if verdict.live else found.end
-        self._stale_by = packed(verdict)
-
-    def _last_offset(self, queue: Queue) -> Known | None:
-        """The queueOffset that a queue goes on from."""
-        here = self._followed.last(queue)
-        if here != NEVER:
-            return Known(here, self._lost)
-        had = self.before.known(*queue)
-        return Known(had.last, had.lost + self._lost) if had else None
-
-    def _repeats(self, window: Bytes, row: Any) -> bool:
-        queue = queue_of(window, row)
-        known = self._last_offset(queue) if queue is not None else None
-        return known is not None and int(row["queueOffset"]) <= known.last
-
-    def _frame_at(self, at: int, following: int) -> bool:
-        """Whether a record of this log began at `at`, where damage begins: its place is there, or
-        its size reaches to the next one.
-        """
-        raw = self.prover.bytes_at(at, RECORD_HEAD.itemsize)
-        if len(raw) < RECORD_HEAD.itemsize:
-            return False
-        fields = dict(zip(_HEAD_NAMES, _HEAD.unpack(raw), strict=True))
-        return bool(fields["physicalOffset"] == at or fields["totalSize"] == following - at)
-
-    def _last_time(self, following: int) -> int | None:
-        """When the last live record was stored; None where there is none.
-
-        Its own field is outvoted where the record before it, the one that follows the damage, and
-        its own bornTimestamp all say that it was earlier.
-        """
-        recent = list(self._recent)
-        while len(recent) > 1 and recent[-1][1] > following >= recent[-2][1]:
-            place, stored = recent[-1]
-            born = int.from_bytes(self.prover.bytes_at(place + RECORD_AT.bornTimestamp, 8), "big")
-            if abs(born - following) >= stored - following:
-                break
-            recent.pop()
-        return recent[-1][1] if recent else self.before.timestamp
-
-    def _lived(self, rows: Rows) -> None:
-        """Note live records: where they end, and the times of the last ones."""
-        first, last = rows[0], rows[-1]
-        self._lost += int(first["physicalOffset"]) - self.live_end
-        self.live_end = int(last["physicalOffset"]) + int(last["size"])
-        for row in rows[-_RECENT:]:
-            self._recent.append((int(row["physicalOffset"]), int(row["storeTimestamp"])))
 
     def _stale_range(self, rows: Rows) -> Generator[Any, None, None]:
         start, last = int(rows["physicalOffset"][0]), rows[-1]
         end = int(last["physicalOffset"]) + int(last["size"])
-        yield from self._report(Kind.STALE, start, end, Fault.NONE, "record", self._stale_by)
+        yield from self.reported.range(
+            DamageKind.STALE, start, end, Fault.NONE, "record", self.live.stale_by
+        )
 
     def _blank(self, at: int) -> Generator[Any, None, int]:
         """A BLANK ends the segment, unless its size is wrong and a live record follows."""
@@ -413,8 +257,8 @@ class TolerantScan:
         if size != left:
             found = self._search(at + 1)
             following = found if found != NOT_FOUND else self.segment_end
-            yield from self._report(
-                Kind.DAMAGED, at, following, Fault.BLANK_SIZE,
+            yield from self.reported.range(
+                DamageKind.DAMAGED, at, following, Fault.BLANK_SIZE,
                 "record" if found != NOT_FOUND else "segment's end",
             )  # fmt: skip
             if found != NOT_FOUND:
@@ -426,28 +270,28 @@ class TolerantScan:
     def _damaged(self, at: int, fault: Fault) -> Generator[Any, None, int]:
         """Report the damage at `at`; where the scan goes on."""
         self.prover.stand(at)
-        kind = Kind.DAMAGED
+        kind = DamageKind.DAMAGED
         found = NOT_FOUND
         parts = self.prover.lengths(at)
         if parts and fault in (Fault.BAD_MAGIC, Fault.PLACE, *CRC_FAULTS):
             if fault == Fault.PLACE:
-                kind = Kind.STALE
+                kind = DamageKind.STALE
             if self.prover.starts_surely(at + parts.size):
                 found = at + parts.size  # the damage is one record; its body is not searched
         if found == NOT_FOUND:
             found = self._search(at + 1)
         if found != NOT_FOUND:
             self._suspect = True
-            yield from self._report(kind, at, found, fault, "record")
+            yield from self.reported.range(kind, at, found, fault, "record")
             return found
         blank = self.prover.next_blank(at + 1)
         if blank != NOT_FOUND:
-            yield from self._report(kind, at, blank, fault, "BLANK")
+            yield from self.reported.range(kind, at, blank, fault, "BLANK")
             return blank
         last = self._last_byte(at)
         if last >= at:
             zeros = last + 1 < self.segment_end
-            yield from self._report(
+            yield from self.reported.range(
                 kind, at, last + 1, fault, "zeros" if zeros else "segment's end"
             )
         if last + 1 < self.segment_end:
@@ -456,7 +300,7 @@ class TolerantScan:
         return self.segment_end
 
     def _search(self, at: int) -> int:
-        return self.prover.next_record(at) if self.ranges < self.most_ranges else NOT_FOUND
+        return self.prover.next_record(at) if self.reported.count < self.most_ranges else NOT_FOUND
 
     def _last_byte(self, at: int) -> int:
         """The offset of the segment's last byte that is not zero; at - 1 if all are,
@@ -468,35 +312,3 @@ class TolerantScan:
             if len(written):
                 last = start + int(written[-1])
         return last
-
-    def _report(
-        self, kind: Kind, at: int, end: int, fault: Fault, follows: str, stale_by: int | None = None
-    ) -> Generator[Any, None, None]:
-        held = self._held
-        if held and held.end == at and held.kind == kind != Kind.CONTENT:
-            self._held = held._replace(end=end, follows=follows)
-            return
-        if held and held.end == at and kind == Kind.STALE:
-            held = held._replace(follows="stale record")
-        self._held = held
-        yield from self._let_go()
-        size, value = self._values_at(at, fault)
-        value = value if stale_by is None else stale_by
-        self._held = Damage(at, end, kind, fault, size, value, follows)
-        self.ranges += 1
-
-    def _values_at(self, at: int, fault: Fault) -> tuple[int, int | None]:
-        """The totalSize at `at`, and the value of the field at fault if it is one of the first
-        ones.
-        """
-        raw = self.prover.bytes_at(at, RECORD_HEAD.itemsize).ljust(RECORD_HEAD.itemsize, b"\0")
-        fields = _HEAD.unpack(raw)
-        size, name = fields[0], REASONS.get(fault, ("", ""))[0]
-        if name in _HEAD_NAMES:
-            return size, fields[_HEAD_NAMES.index(name)]
-        return size, size if name == "size" else None
-
-    def _let_go(self) -> Generator[Any, None, None]:
-        if self._held:
-            yield self._held
-        self._held = None

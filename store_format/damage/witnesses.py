@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from reput.store_format.damage.evidence import Verdict, Witness
-from reput.store_format.damage.ranges import Damage, Kind
+from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.faults import Fault
 
 
@@ -56,6 +56,8 @@ _BY_FAULT = {
         Sureness.LIKELY, f"__CRC32# of {_AROUND}", f"what is left of its own, or {_BESIDE}"
     ),
     Fault.TAG: _of(Sureness.EVEN, "tagsCode of its ConsumeQueue entry"),
+    Fault.KEYS: _of(Sureness.EVEN, "keyHash of its IndexFile entry"),
+    Fault.STORED: _of(Sureness.EVEN, "timeDiff of its IndexFile entry"),
     Fault.ELSEWHERE: _of(
         Sureness.LIKELY, _QUEUE_MISSES, "that queue's ConsumeQueue entry with its place and size"
     ),
@@ -78,7 +80,7 @@ def packed(verdict: Verdict) -> int:
 
 def heard(damage: Damage) -> Heard:
     """Who spoke of a range, and how sure it is."""
-    if damage.kind == Kind.STALE and damage.fault == Fault.NONE:
+    if damage.kind == DamageKind.STALE and damage.fault == Fault.NONE:
         value = damage.value or 0
         spoke, against = value & ((1 << _AGAINST_BITS) - 1), value >> _AGAINST_BITS
         counts = spoke.bit_count(), against.bit_count()

@@ -7,7 +7,7 @@ position that it gets there: `queue_runs.number_run` decides that later.
 """
 
 from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,7 @@ from reput.store_format.log.properties import (
     MULTI_OFFSETS,
     TAGS,
     UNIQ_KEY,
+    ValueSpans,
     find_properties,
 )
 from reput.store_format.log.property_crc import property_crc_matches
@@ -49,7 +50,6 @@ from reput.store_format.log.property_crc import property_crc_matches
 Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[Any]
 Row = Any  # one RECORD_ROW, as a kernel sees it
-Places = npt.NDArray[np.int64]
 
 # The settings and profile fields that dispatch depends on (see profiles and settings).
 DispatchRules = namedtuple(
@@ -62,6 +62,22 @@ DispatchRules = namedtuple(
 # one, as those of a QueueTable.
 Puts = namedtuple("Puts", "queue hashes messages used")
 
+
+class Dispatching(NamedTuple):
+    """What a dispatch goes by, and what it fills.
+
+    delays: int64, milliseconds of each delay level; spans: int64, shape (len(properties.NAMES), 2),
+    working memory for find_properties.
+    """
+
+    rules: DispatchRules
+    delays: npt.NDArray[np.int64]
+    batches: BatchTopics
+    table: QueueTable
+    puts: Puts
+    spans: ValueSpans
+
+
 _NONE = int(Fault.NONE)
 _NEED_MORE = int(Fault.NEED_MORE)
 _PROPERTY_CRC = int(Fault.PROPERTY_CRC)
@@ -72,23 +88,23 @@ _SPACE, _HASH_SIGN, _COMMA, _SLASH, _T = 0x20, 0x23, 0x2C, 0x2F, 0x54
 
 
 @inlined
-def _has(places: Places, name: int) -> bool:
-    return bool(places[name, 0] >= 0)
+def _has(spans: ValueSpans, name: int) -> bool:
+    return bool(spans[name, 0] >= 0)
 
 
 @inlined
 def _tags_code(
-    buf: Bytes, row: Row, places: Places, flags: int, delays: npt.NDArray[np.int64]
+    buf: Bytes, row: Row, spans: ValueSpans, flags: int, delays: npt.NDArray[np.int64]
 ) -> tuple[int, int]:
     """(fault, tagsCode): the hash of the tags, or on the schedule topic the time of delivery.
 
     delays: int64, milliseconds of levels 1, 2, ...; a higher level counts as the highest one.
     """
     code: Any = np.int64(0)
-    if _has(places, TAGS):
-        code = np.int64(hash_code(buf, places[TAGS, 0], places[TAGS, 1], np.int32(0)))
-    if flags & SCHEDULE_TOPIC and _has(places, DELAY):
-        well_formed, level = parse_integer(buf, places[DELAY, 0], places[DELAY, 1], 32)
+    if _has(spans, TAGS):
+        code = np.int64(hash_code(buf, spans[TAGS, 0], spans[TAGS, 1], np.int32(0)))
+    if flags & SCHEDULE_TOPIC and _has(spans, DELAY):
+        well_formed, level = parse_integer(buf, spans[DELAY, 0], spans[DELAY, 1], 32)
         if not well_formed:
             return _DELAY_LEVEL, 0
         level = min(level, len(delays))
@@ -145,7 +161,7 @@ def _parts(buf: Bytes, at: int, end: int) -> int:
 def _multi_dispatch(
     buf: Bytes,
     row: Row,
-    places: Places,
+    spans: ValueSpans,
     tags_code: int,
     rules: DispatchRules,
     batch_names: Bytes,
@@ -158,8 +174,8 @@ def _multi_dispatch(
     used: Any,
 ) -> None:
     """The further queues that INNER_MULTI_DISPATCH names (ConsumeQueue.multiDispatchLmqQueue)."""
-    at, end = places[MULTI_DISPATCH]
-    offset_at, offset_end = places[MULTI_OFFSETS]
+    at, end = spans[MULTI_DISPATCH]
+    offset_at, offset_end = spans[MULTI_OFFSETS]
     if _is_blank(buf, at, end) or _is_blank(buf, offset_at, offset_end):
         return
     count = _parts(buf, at, end)
@@ -200,24 +216,24 @@ def _put_key(buf: Bytes, at: int, end: int, seed: np.int32, hashes: Any, used: A
 
 @inlined
 def _put_keys(
-    buf: Bytes, row: Row, topic: np.int32, places: Places, rules: DispatchRules, hashes: Any,
+    buf: Bytes, row: Row, topic: np.int32, spans: ValueSpans, rules: DispatchRules, hashes: Any,
     messages: Any, used: Any,
 ) -> None:  # fmt: skip
     """The message's index keys, in the order of IndexService.buildIndex; topic: its hash."""
     first = used[1]
     seed = add_unit(topic, _HASH_SIGN)
-    if _has(places, UNIQ_KEY):
-        _put_key(buf, places[UNIQ_KEY, 0], places[UNIQ_KEY, 1], seed, hashes, used)
-    if _has(places, KEYS):
-        at, end = places[KEYS]
+    if _has(spans, UNIQ_KEY):
+        _put_key(buf, spans[UNIQ_KEY, 0], spans[UNIQ_KEY, 1], seed, hashes, used)
+    if _has(spans, KEYS):
+        at, end = spans[KEYS]
         while at < end:
             stop = find_byte(buf, at, end, _SPACE)
             if stop > at:
                 _put_key(buf, at, stop, seed, hashes, used)
             at = stop + 1
-    if rules.index_tags and _has(places, TAGS):
+    if rules.index_tags and _has(spans, TAGS):
         tag_seed = add_unit(add_unit(seed, _T), _HASH_SIGN)  # IndexService: topic#T#tags
-        _put_key(buf, places[TAGS, 0], places[TAGS, 1], tag_seed, hashes, used)
+        _put_key(buf, spans[TAGS, 0], spans[TAGS, 1], tag_seed, hashes, used)
     if used[1] > first:
         hashes[first] = ~hashes[first]
         message = messages[used[2]]
@@ -227,21 +243,12 @@ def _put_keys(
 
 
 @kernel
-def dispatch(
-    buf: Bytes,
-    rows: Rows,
-    rules: DispatchRules,
-    delays: npt.NDArray[np.int64],
-    batches: BatchTopics,
-    table: QueueTable,
-    puts: Puts,
-    places: Places,
-) -> tuple[int, int]:
+def dispatch(buf: Bytes, rows: Rows, dispatching: Dispatching) -> tuple[int, int]:
     """Dispatch rows in order; returns (rows dispatched, fault of the next one).
 
-    The fault NEED_MORE means that the outputs must be emptied before the next row. places: int64,
-    shape (len(properties.NAMES), 2), working memory for find_properties.
+    The fault NEED_MORE means that the table and puts must be emptied before the next row.
     """
+    rules, delays, batches, table, puts, spans = dispatching
     batch_names, batch_ends = batches
     slots, queues, names, names_used = table
     queue_puts, hashes, messages, used = puts
@@ -258,9 +265,9 @@ def dispatch(
         ):
             return i, _NEED_MORE
         properties_end = row.propertiesAt + row.propertiesLength
-        find_properties(buf, row.propertiesAt, properties_end, rules.split_properties, places)
+        find_properties(buf, row.propertiesAt, properties_end, rules.split_properties, spans)
         if rules.property_crc and not property_crc_matches(
-            buf, row, places, rules.zero_property_crc
+            buf, row, spans, rules.zero_property_crc
         ):
             return i, _PROPERTY_CRC
         topic_end = row.topicAt + row.topicLength
@@ -270,13 +277,13 @@ def dispatch(
             batch_names, batch_ends,
         )  # fmt: skip
         flags = queues[queue].flags
-        fault, tags_code = _tags_code(buf, row, places, flags, delays)
+        fault, tags_code = _tags_code(buf, row, spans, flags, delays)
         base: int = row.queueOffset
         batch_size: Any = np.int64(1)
-        if rules.batch_queues and _has(places, INNER_NUM) and _has(places, INNER_BASE):
+        if rules.batch_queues and _has(spans, INNER_NUM) and _has(spans, INNER_BASE):
             # CommitLog.setBatchSizeIfNeeded: on any topic, a value that is no number is a fault.
-            base_ok, base = parse_integer(buf, places[INNER_BASE, 0], places[INNER_BASE, 1], 64)
-            size_ok, batch_size = parse_integer(buf, places[INNER_NUM, 0], places[INNER_NUM, 1], 16)
+            base_ok, base = parse_integer(buf, spans[INNER_BASE, 0], spans[INNER_BASE, 1], 64)
+            size_ok, batch_size = parse_integer(buf, spans[INNER_NUM, 0], spans[INNER_NUM, 1], 16)
             if fault == _NONE and not (base_ok and size_ok):
                 fault = _BATCH_NUMBERS
         if fault != _NONE:
@@ -290,16 +297,16 @@ def dispatch(
                 _put_queue(queue_puts, used, row, queue, row.queueOffset, tags_code, 1)
                 if (
                     rules.multi_dispatch
-                    and _has(places, MULTI_DISPATCH)
-                    and _has(places, MULTI_OFFSETS)
+                    and _has(spans, MULTI_DISPATCH)
+                    and _has(spans, MULTI_OFFSETS)
                     and not (rules.skips_retry and flags & RETRY_TOPIC)
                     and not (rules.skips_delays and flags & (SCHEDULE_TOPIC | TIMER_TOPIC))
                     and not (rules.skips_system and flags & SYSTEM_TOPIC)
                 ):
                     _multi_dispatch(
-                        buf, row, places, tags_code, rules, batch_names, batch_ends,
+                        buf, row, spans, tags_code, rules, batch_names, batch_ends,
                         slots, queues, names, names_used, queue_puts, used,
                     )  # fmt: skip
         if rules.index and transaction != SYS_TRANSACTION_ROLLBACK:
-            _put_keys(buf, row, topic_hash, places, rules, hashes, messages, used)
+            _put_keys(buf, row, topic_hash, spans, rules, hashes, messages, used)
     return len(rows), _NONE

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.derive.dispatch import DispatchRules, Puts, dispatch
+from reput.store_format.derive.dispatch import Dispatching, DispatchRules, Puts, dispatch
 from reput.store_format.derive.queue_runs import QueueRuns, group_by_queue
 from reput.store_format.derive.queue_table import (
     BATCH_TOPIC,
@@ -135,7 +135,7 @@ class Buffers:
             np.zeros(most_hashes, INDEX_MESSAGE),
             np.zeros(3, np.int64),
         )
-        self.places = np.empty((len(NAMES), 2), np.int64)
+        self.spans = np.empty((len(NAMES), 2), np.int64)
         # How often the buffers were emptied: whoever reads them sees by it that they were.
         self.emptied = 0
 
@@ -164,8 +164,10 @@ class Outputs:
         """end: counts what is dispatched and given."""
         self.rules, self.buffers, self.end = rules, buffers, end
         buffers.empty()
-        self.delays = np.array(rules.delays, np.int64)
-        self.batches = batch_topics(list(rules.batch_topics))
+        self.dispatching = Dispatching(
+            rules.dispatch, np.array(rules.delays, np.int64),
+            batch_topics(list(rules.batch_topics)), buffers.table, buffers.puts, buffers.spans,
+        )  # fmt: skip
 
     def dispatch(
         self, window: Bytes, rows: Rows
@@ -174,10 +176,7 @@ class Outputs:
         done = 0
         fault = int(Fault.NEED_MORE)
         while fault == Fault.NEED_MORE:
-            more, fault = dispatch(
-                window, rows[done:], self.rules.dispatch, self.delays, self.batches,
-                self.buffers.table, self.buffers.puts, self.buffers.places,
-            )  # fmt: skip
+            more, fault = dispatch(window, rows[done:], self.dispatching)
             done += more
             if fault == Fault.NEED_MORE:
                 yield from self.make_room()

@@ -140,6 +140,12 @@ class IndexFileReader:
         raw = self._bytes(self._entry_at(number), INDEX_ENTRY_BYTES)
         return IndexEntry(number, *np.frombuffer(raw, INDEX_ENTRY)[0].item())
 
+    def entries_at(self, number: int, count: int) -> Any:
+        """Entries [number, number + count), as an array of INDEX_ENTRY."""
+        raw = np.empty(count * INDEX_ENTRY_BYTES, np.uint8)
+        self.read_entries(number, raw)
+        return raw.view(INDEX_ENTRY)
+
     def read_slots(self, number: int, buffer: Bytes) -> None:
         """Fill the buffer with the slots from `number` on (INDEX_SLOT)."""
         self._reader.read_into(self._slot_at(number), buffer)

@@ -24,7 +24,7 @@ _WHOLE = 1024  # a file of no whole KiB that has no neighbour may be a part of o
 _QUEUES_MOST, _FILES_MOST, _TOPICS_LISTED, _SEARCHED_MOST = 32, 512, 256, 4
 
 
-class Place(NamedTuple):
+class NamedFile(NamedTuple):
     """A file by the offset that its name says, and its length in bytes."""
 
     start: int
@@ -51,7 +51,7 @@ class IndexShown(NamedTuple):
     lengths: frozenset[int]
 
 
-def segment_size(segments: Sequence[Place]) -> Size | None:
+def segment_size(segments: Sequence[NamedFile]) -> Size | None:
     """The size of a log's segments; None where there is none that could be trusted.
 
     One segment alone that is no whole number of KiB, or whose name is no multiple of its length,
@@ -68,11 +68,11 @@ def segment_size(segments: Sequence[Place]) -> Size | None:
     return _size(size, there)
 
 
-def queue_size(queues: Iterable[Sequence[Place]], batch: bool) -> Size | None:
+def queue_size(queues: Iterable[Sequence[NamedFile]], batch: bool) -> Size | None:
     """The size of queue files; `queues` has the files of each queue."""
     unit = entry_bytes(batch)
     votes: Counter[int] = Counter()
-    there: list[Place] = []
+    there: list[NamedFile] = []
     for files in queues:
         found = sorted(each for each in files if each.length)
         there += found
@@ -89,7 +89,7 @@ def _most(votes: Counter[int], least: int) -> int | None:
     return max(able)[1] if able else None
 
 
-def _size(size: int, there: Sequence[Place]) -> Size:
+def _size(size: int, there: Sequence[NamedFile]) -> Size:
     lengths = [each.length for each in there]
     return Size(size, lengths.count(size), frozenset(lengths))
 
@@ -144,7 +144,7 @@ def segments_in(storage: Storage, folders: Iterable[str]) -> list[Segment]:
     return [found[start] for start in sorted(found)]
 
 
-def queues_in(storage: Storage, store: str, kind: str) -> Iterator[list[Place]]:
+def queues_in(storage: Storage, store: str, kind: str) -> Iterator[list[NamedFile]]:
     """The files of the first queues of a store, as many as tell its size; kind: their folder."""
     queues = files = 0
     for topic, state in listed(storage, f"{store}/{kind}")[:_TOPICS_LISTED]:
@@ -160,10 +160,10 @@ def queues_in(storage: Storage, store: str, kind: str) -> Iterator[list[Place]]:
                 return
 
 
-def _places(storage: Storage, folder: str) -> list[Place]:
+def _places(storage: Storage, folder: str) -> list[NamedFile]:
     places = []
     for name, state in listed(storage, folder):
         start = segment_start(name)
         if start is not None and state is not None:
-            places.append(Place(start, state.size))
+            places.append(NamedFile(start, state.size))
     return places

@@ -97,8 +97,6 @@ def sizes_of_store(
 
     def queue_files(folder: str) -> Iterator[Seen]:
         for topic in files.names(folder):
-            if not files.is_folder(f"{folder}/{topic}"):
-                continue  # RocksDB's, which opening refuses, or a stray one
             for queue_id in files.names(f"{folder}/{topic}"):
                 if queue_id.isdigit():
                     for name in files.names(f"{folder}/{topic}/{queue_id}"):

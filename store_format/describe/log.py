@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.derive.dispatch import Puts, dispatch
+from reput.store_format.derive.dispatch import Dispatching, Puts, dispatch
 from reput.store_format.derive.packed_puts import unpacked
 from reput.store_format.derive.queue_table import batch_topics, clear, new_table
 from reput.store_format.derive.scan import ScanRules
@@ -71,9 +71,6 @@ class _Segment:
         self.rules, self.shown = rules, shown
         buffer = np.empty(min(WINDOW_BYTES, end - start), np.uint8)
         self.walk = Walk(read, end, rules.records, rules.checks, buffer)
-        self.delays = np.array(rules.delays, np.int64)
-        self.places = np.empty((len(NAMES), 2), np.int64)
-        self.batches = batch_topics(list(rules.batch_topics))
         self.table = new_table(_ROOM, 4 * _ROOM)
         self.puts = Puts(
             np.zeros(_ROOM, QUEUE_PUT),
@@ -81,6 +78,11 @@ class _Segment:
             np.zeros(_ROOM, INDEX_MESSAGE),
             np.zeros(3, np.int64),
         )
+        self.dispatching = Dispatching(
+            rules.dispatch, np.array(rules.delays, np.int64),
+            batch_topics(list(rules.batch_topics)), self.table, self.puts,
+            np.empty((len(NAMES), 2), np.int64),
+        )  # fmt: skip
         self.broken = False
         self.last_timestamp: int | None = None  # of the last live record
         self.next_offset: dict[tuple[str, int], int] = {}
@@ -112,10 +114,7 @@ class _Segment:
         done = 0
         while done < len(rows):
             some = rows[done : done + _SLICE]
-            count, code = dispatch(
-                window, some, self.rules.dispatch, self.delays, self.batches, self.table, self.puts,
-                self.places,
-            )  # fmt: skip
+            count, code = dispatch(window, some, self.dispatching)
             used = self.puts.used.tolist()
             index_puts = unpacked(self.puts.hashes[: used[1]], self.puts.messages[: used[2]])
             tags, keys = _by_place(self.puts.queue[: used[0]], index_puts)

@@ -34,7 +34,7 @@ _TOPICS = (
     SCHEDULE_NAME.tobytes(), TIMER_NAME.tobytes(),
 )  # fmt: skip
 
-# The properties that are read (MessageConst); each one's index here is its row in `places`.
+# The properties that are read (MessageConst); each one's index here is its row in `spans`.
 _NAMES = (
     b"UNIQ_KEY", b"REAL_TOPIC", b"REAL_QID", b"TIMER_OUT_MS", b"TIMER_ROLL_TIMES",
     b"TIMER_DEL_UNIQKEY", b"TRANSACTION_CHECK_TIMES", b"TRAN_PREPARED_QUEUE_OFFSET",
@@ -126,28 +126,28 @@ def hash_text(text: bytes) -> int:
 
 
 @inlined
-def _text(buf: Bytes, places: Any, name: int) -> np.uint64:
-    if places[name, 0] < 0:
+def _text(buf: Bytes, spans: Any, name: int) -> np.uint64:
+    if spans[name, 0] < 0:
         return np.uint64(0)
-    return _hashed(_START, buf, places[name, 0], places[name, 1])
+    return _hashed(_START, buf, spans[name, 0], spans[name, 1])
 
 
 @inlined
-def _number(buf: Bytes, places: Any, name: int, bits: int) -> tuple[bool, int]:
+def _number(buf: Bytes, spans: Any, name: int, bits: int) -> tuple[bool, int]:
     """(well-formed, value) of a property; one that is missing is not well-formed."""
-    if places[name, 0] < 0:
+    if spans[name, 0] < 0:
         return False, 0
-    return parse_integer(buf, places[name, 0], places[name, 1], bits)
+    return parse_integer(buf, spans[name, 0], spans[name, 1], bits)
 
 
 @kernel
-def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, places: Any, marks: Any) -> int:
+def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, spans: Any, marks: Any) -> int:
     """Fill `marks` (MARK) from rows of a walk (RECORD_ROW); returns how many.
 
     Marked are records of the broker's own topics, those with a transaction type, and those that
     have a REAL_TOPIC or a TIMER_OUT_MS (a timer's delivery lacks REAL_TOPIC where its properties
     were written anew, as for multi-dispatch); `every`: all. split: Profile.split_properties;
-    places: int64, (NAMED, 2).
+    spans: int64, (NAMED, 2).
     """
     count = 0
     for i in range(len(rows)):
@@ -156,8 +156,8 @@ def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, places: Any, 
         kind = 1 + _among(buf, row.topicAt, topic_end, _TOPIC_BYTES, _TOPIC_ENDS)
         transaction = row.sysFlag & SYS_TRANSACTION_MASK
         end = row.propertiesAt + row.propertiesLength
-        find_named(buf, row.propertiesAt, end, split, _NAME_BYTES, _NAME_ENDS, places)
-        sent_on = places[_REAL_TOPIC, 0] >= 0 or places[_OUT, 0] >= 0
+        find_named(buf, row.propertiesAt, end, split, _NAME_BYTES, _NAME_ENDS, spans)
+        sent_on = spans[_REAL_TOPIC, 0] >= 0 or spans[_OUT, 0] >= 0
         if not (every or kind > 0 or transaction != 0 or sent_on):
             continue
         mark = marks[count]
@@ -166,53 +166,53 @@ def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, places: Any, 
         mark.physicalOffset, mark.queueOffset = row.physicalOffset, row.queueOffset
         mark.storeTimestamp, mark.queueId = row.storeTimestamp, row.queueId
         mark.kind, mark.transaction, mark.sentOn = kind, transaction, sent_on
-        mark.key, mark.origin = _text(buf, places, _UNIQ_KEY), _text(buf, places, _ORIGIN)
-        mark.deletes, mark.deletedBy = _text(buf, places, _DELETES), 0
-        mark.rolled = places[_ROLLED, 0] >= 0
+        mark.key, mark.origin = _text(buf, spans, _UNIQ_KEY), _text(buf, spans, _ORIGIN)
+        mark.deletes, mark.deletedBy = _text(buf, spans, _DELETES), 0
+        mark.rolled = spans[_ROLLED, 0] >= 0
         mark.out, mark.checks, mark.flaws = NONE, 0, 0
         mark.prepared = get_i64(buf, middle + MIDDLE_AT.preparedTransactionOffset)
         if kind in (SCHEDULE, WHEEL):
-            home = _where_to(buf, places, mark)
+            home = _where_to(buf, spans, mark)
         else:
             home = _hashed_number(_hashed(_START, buf, row.topicAt, topic_end), row.queueId)
         if kind in (HALF, DISCARDED):
-            _count_checks(buf, places, mark)
-        if places[_UNIQ_KEY, 0] >= 0:
-            home = _hashed(home, buf, places[_UNIQ_KEY, 0], places[_UNIQ_KEY, 1])
+            _count_checks(buf, spans, mark)
+        if spans[_UNIQ_KEY, 0] >= 0:
+            home = _hashed(home, buf, spans[_UNIQ_KEY, 0], spans[_UNIQ_KEY, 1])
         home = _hashed_number(home, get_i64(buf, row.at + RECORD_AT.bornTimestamp))
         mark.home = _hashed_number(home, get_i32(buf, middle + MIDDLE_AT.reconsumeTimes))
     return count
 
 
 @kernel
-def _where_to(buf: Bytes, places: Any, mark: Any) -> np.uint64:
+def _where_to(buf: Bytes, spans: Any, mark: Any) -> np.uint64:
     """The hash of REAL_TOPIC and REAL_QID; notes what a timer message has besides."""
-    home = _text(buf, places, _REAL_TOPIC)
-    if places[_REAL_TOPIC, 0] < 0:
+    home = _text(buf, spans, _REAL_TOPIC)
+    if spans[_REAL_TOPIC, 0] < 0:
         mark.flaws |= NO_REAL_TOPIC
-    good, queue_id = _number(buf, places, _REAL_QID, 32)
+    good, queue_id = _number(buf, spans, _REAL_QID, 32)
     if not good:
         mark.flaws |= BAD_REAL_QID
     if mark.kind == WHEEL:
-        good, out = _number(buf, places, _OUT, 64)
+        good, out = _number(buf, spans, _OUT, 64)
         mark.out = out
         if not good:
             mark.flaws |= BAD_OUT
-        if places[_REAL_TOPIC, 0] >= 0 and mark.key != 0:
+        if spans[_REAL_TOPIC, 0] >= 0 and mark.key != 0:
             by = _hashed(home, _PLUS, 0, 1)
-            mark.deletedBy = _hashed(by, buf, places[_UNIQ_KEY, 0], places[_UNIQ_KEY, 1])
+            mark.deletedBy = _hashed(by, buf, spans[_UNIQ_KEY, 0], spans[_UNIQ_KEY, 1])
     return _hashed_number(home, queue_id)
 
 
 @kernel
-def _count_checks(buf: Bytes, places: Any, mark: Any) -> None:
+def _count_checks(buf: Bytes, spans: Any, mark: Any) -> None:
     """TRANSACTION_CHECK_TIMES and TRAN_PREPARED_QUEUE_OFFSET, of which most have none."""
-    good, checks = _number(buf, places, _CHECKS, 32)
+    good, checks = _number(buf, spans, _CHECKS, 32)
     mark.checks = checks
-    if not good and places[_CHECKS, 0] >= 0:
+    if not good and spans[_CHECKS, 0] >= 0:
         mark.flaws |= BAD_CHECKS
     if mark.kind == HALF:
-        good, offset = _number(buf, places, _PREPARED, 64)
+        good, offset = _number(buf, spans, _PREPARED, 64)
         mark.prepared = offset if good else NONE
-        if not good and places[_PREPARED, 0] >= 0:
+        if not good and spans[_PREPARED, 0] >= 0:
             mark.flaws |= BAD_PREPARED

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reput.store_format.filter.java_values import Thrown, compare, compare_ordered, negated
-from reput.store_format.filter.program import FALSE, NULL, TRUE, Kind, Op, Program, Value
+from reput.store_format.filter.program import FALSE, NULL, TRUE, Op, Program, Value, ValueKind
 
 
 def matches(program: Program, properties: Mapping[str, str]) -> bool:
@@ -51,7 +51,7 @@ def evaluate(program: Program, properties: Mapping[str, str]) -> Value:
 def _pushed(op: Op, argument: Any, properties: Mapping[str, str], stack: list[Value]) -> Value:
     if op == Op.PROPERTY:
         text = properties.get(argument)
-        return NULL if text is None else Value(Kind.TEXT, text)
+        return NULL if text is None else Value(ValueKind.TEXT, text)
     value: Value = argument if op == Op.CONSTANT else stack[-1]
     return value
 
@@ -80,7 +80,7 @@ def _text_test(test: Any, wanted: bool) -> Any:
     """A test of a text; what is no text, or is missing, is FALSE either way round."""
 
     def result(value: Value, text: str) -> Value:
-        return _truth(value.kind == Kind.TEXT and test(value.of, text) == wanted)
+        return _truth(value.kind == ValueKind.TEXT and test(value.of, text) == wanted)
 
     return result
 

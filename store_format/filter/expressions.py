@@ -11,11 +11,11 @@ from typing import Any
 from lark import Token, Transformer, v_args
 
 from reput.store_format.filter.java_values import Thrown, compare
-from reput.store_format.filter.program import FALSE, NULL, TRUE, Instruction, Kind, Op, Value
+from reput.store_format.filter.program import FALSE, NULL, TRUE, Instruction, Op, Value, ValueKind
 
 _INT_MOST = (1 << 31) - 1
 _LONG_MOST = (1 << 63) - 1
-_NUMBERS = (Kind.INTEGER, Kind.LONG, Kind.DOUBLE)
+_NUMBERS = (ValueKind.INTEGER, ValueKind.LONG, ValueKind.DOUBLE)
 
 
 class Refusal(Exception):
@@ -151,13 +151,14 @@ class Expressions(Transformer[Token, Part]):
     # --- literals and names
 
     def text(self, token: Token) -> Part:
-        return _constant(token, Value(Kind.TEXT, unquoted(token)))
+        return _constant(token, Value(ValueKind.TEXT, unquoted(token)))
 
     def decimal(self, token: Token) -> Part:
         """ConstantExpression.createFromDecimal: a Long, or an Integer if it is one."""
         digits = token.rstrip("lL")
         number = int(digits[:20])  # a long has 19, and the grammar takes no zeros before them
-        part = _constant(token, Value(Kind.INTEGER if number <= _INT_MOST else Kind.LONG, number))
+        kind = ValueKind.INTEGER if number <= _INT_MOST else ValueKind.LONG
+        part = _constant(token, Value(kind, number))
         if number > _LONG_MOST:
             raise Refusal(f"is more than a long holds, {_LONG_MOST}", part)
         return part
@@ -165,7 +166,7 @@ class Expressions(Transformer[Token, Part]):
     def floating(self, token: Token) -> Part:
         """ConstantExpression.createFloat: what is below Double.MIN_VALUE is refused, and so 0.0."""
         number = float(token)
-        part = _constant(token, Value(Kind.DOUBLE, number))
+        part = _constant(token, Value(ValueKind.DOUBLE, number))
         if number == float("inf"):
             raise Refusal("is more than a double holds", part)
         if number == 0:

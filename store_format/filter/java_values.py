@@ -7,9 +7,9 @@ does not go. What it throws makes the whole expression not match.
 import re
 import unicodedata
 
-from reput.store_format.filter.program import Kind, Value
+from reput.store_format.filter.program import Value, ValueKind
 
-_BITS = {Kind.INTEGER: 32, Kind.LONG: 64}
+_BITS = {ValueKind.INTEGER: 32, ValueKind.LONG: 64}
 _BLANKS = "".join(map(chr, range(0x21)))  # what Java's String.trim removes
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?")
 _HEX = re.compile(r"[+-]?0[xX](?:[0-9A-Fa-f]+\.?|[0-9A-Fa-f]*\.[0-9A-Fa-f]+)[pP][+-]?[0-9]+[fFdD]?")
@@ -49,8 +49,8 @@ def parse_double(text: str) -> float:
     raise Thrown
 
 
-def _converted(text: str, kind: Kind) -> int | float:
-    return parse_double(text) if kind == Kind.DOUBLE else parse_integer(text, _BITS[kind])
+def _converted(text: str, kind: ValueKind) -> int | float:
+    return parse_double(text) if kind == ValueKind.DOUBLE else parse_integer(text, _BITS[kind])
 
 
 def _order(left: int | float, right: int | float) -> int:
@@ -73,13 +73,13 @@ def compare(left: Value, right: Value) -> int:
     """
     (left_kind, one), (right_kind, other) = left, right
     kinds = {left_kind, right_kind}
-    if kinds == {Kind.TEXT}:
+    if kinds == {ValueKind.TEXT}:
         return int(one != other)  # nobody asks which text is the greater one
-    if kinds == {Kind.BOOLEAN, Kind.TEXT}:
-        if left_kind == Kind.BOOLEAN:
+    if kinds == {ValueKind.BOOLEAN, ValueKind.TEXT}:
+        if left_kind == ValueKind.BOOLEAN:
             raise Thrown  # RocketMQ casts the wrong side
-        one, kinds = str(one).isascii() and str(one).lower() == "true", {Kind.BOOLEAN}
-    elif Kind.BOOLEAN in kinds and len(kinds) > 1:
+        one, kinds = str(one).isascii() and str(one).lower() == "true", {ValueKind.BOOLEAN}
+    elif ValueKind.BOOLEAN in kinds and len(kinds) > 1:
         return -1
     assert one is not None
     assert other is not None
@@ -87,7 +87,7 @@ def compare(left: Value, right: Value) -> int:
         one = _converted(one, right_kind)
     if isinstance(other, str):
         other = _converted(other, left_kind)
-    if Kind.DOUBLE in kinds:
+    if ValueKind.DOUBLE in kinds:
         return _order_of_doubles(float(one), float(other))
     return _order(one, other)
 
@@ -102,11 +102,11 @@ def compare_ordered(left: Value, right: Value) -> int:
 def negated(value: Value) -> Value:
     """UnaryExpression.negate: wraps at the class's least number; null of what is no number."""
     kind, of = value
-    if kind == Kind.DOUBLE:
+    if kind == ValueKind.DOUBLE:
         assert isinstance(of, float)
         return Value(kind, -of)
     if kind in _BITS:
         assert isinstance(of, int)
         half = 1 << _BITS[kind] - 1
         return Value(kind, (-of + half) % (2 * half) - half)
-    return Value(Kind.NULL, None)
+    return Value(ValueKind.NULL, None)

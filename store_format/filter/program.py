@@ -4,8 +4,8 @@ Two readers run a program: `evaluate` one message after the other, in Python, an
 messages of a window, in a kernel. Neither calls itself, so no expression is too deep for them.
 
 A value on the stack is what Java's Expression.evaluate returns: null, a Boolean, an Integer, a
-Long, a Double or a String. `Kind` tells these apart, since RocketMQ compares an Integer with a text
-in another way than a Long.
+Long, a Double or a String. `ValueKind` tells these apart, since RocketMQ compares an Integer with a
+text in another way than a Long.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 
-class Kind(IntEnum):
+class ValueKind(IntEnum):
     """The Java class of a value."""
 
     NULL = 0
@@ -28,13 +28,13 @@ class Kind(IntEnum):
 class Value(NamedTuple):
     """One value; `of` is a bool, an int, a float or a str, and None for NULL."""
 
-    kind: Kind
+    kind: ValueKind
     of: bool | int | float | str | None
 
 
-NULL = Value(Kind.NULL, None)
-TRUE = Value(Kind.BOOLEAN, True)
-FALSE = Value(Kind.BOOLEAN, False)
+NULL = Value(ValueKind.NULL, None)
+TRUE = Value(ValueKind.BOOLEAN, True)
+FALSE = Value(ValueKind.BOOLEAN, False)
 
 
 class Op(IntEnum):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.filter.program import Kind, Op, Program, Value
+from reput.store_format.filter.program import Op, Program, Value, ValueKind
 from reput.store_format.java.strings import parse_integer
 from reput.store_format.kernels.blocks import find_byte, same_bytes
 from reput.store_format.kernels.jit import inlined, kernel
@@ -39,8 +39,8 @@ Tables = namedtuple(
 )
 # The stack: each value's kind and number. A text is at [number, end) in the window, or, if its kind
 # is LITERAL, in the program's texts.
-_LITERAL = len(Kind)
-_NULL, _BOOLEAN, _INTEGER, _LONG, _DOUBLE, _TEXT = (int(kind) for kind in Kind)
+_LITERAL = len(ValueKind)
+_NULL, _BOOLEAN, _INTEGER, _LONG, _DOUBLE, _TEXT = (int(kind) for kind in ValueKind)
 _OK, _THROWS, _ASK = range(3)
 _DIGITS_MOST = 15  # of an integer that a double holds, whatever the digits
 _TRUE = np.frombuffer(b"true", np.uint8)
@@ -110,10 +110,10 @@ def _joined(parts: Iterable[bytes]) -> tuple[Bytes, Numbers]:
 def judge(window: Bytes, rows: Rows, split_properties: bool, program: Any) -> Verdicts:
     """A Verdict for each row (RECORD_ROW) of a window; program: what `tables` gave."""
     verdicts = np.empty(len(rows), np.uint8)
-    places = np.empty((len(program.name_ends), 2), np.int64)
+    spans = np.empty((len(program.name_ends), 2), np.int64)
     stack = np.empty((program.depth + 1, 3), np.int64)  # kind, number or start, end
     doubles = np.empty(program.depth + 1, np.float64)
-    _judge(window, rows, split_properties, program, places, stack, doubles, verdicts)
+    _judge(window, rows, split_properties, program, spans, stack, doubles, verdicts)
     return verdicts
 
 
@@ -123,7 +123,7 @@ def _judge(
     rows: Rows,
     split_properties: bool,
     program: Any,
-    places: Numbers,
+    spans: Numbers,
     stack: Numbers,
     doubles: npt.NDArray[np.float64],
     verdicts: Verdicts,
@@ -132,13 +132,13 @@ def _judge(
         row = rows[i]
         at = row.propertiesAt
         end = at + row.propertiesLength
-        find_named(window, at, end, split_properties, program.names, program.name_ends, places)
-        verdicts[i] = _run(window, program, places, stack, doubles)
+        find_named(window, at, end, split_properties, program.names, program.name_ends, spans)
+        verdicts[i] = _run(window, program, spans, stack, doubles)
 
 
 @kernel
 def _run(
-    window: Bytes, program: Any, places: Numbers, stack: Numbers, doubles: npt.NDArray[np.float64]
+    window: Bytes, program: Any, spans: Numbers, stack: Numbers, doubles: npt.NDArray[np.float64]
 ) -> int:
     """The Verdict of one record. `evaluate` is the same, in words that are easier to read."""
     code, texts, text_ends = program.code, program.texts, program.text_ends
@@ -148,9 +148,9 @@ def _run(
         at += 1
         if op == _PROPERTY:
             top += 1
-            stack[top, 0] = _TEXT if places[first, 0] >= 0 else _NULL
-            stack[top, 1] = places[first, 0]
-            stack[top, 2] = places[first, 1]
+            stack[top, 0] = _TEXT if spans[first, 0] >= 0 else _NULL
+            stack[top, 1] = spans[first, 0]
+            stack[top, 2] = spans[first, 1]
         elif op == _CONSTANT:
             top += 1
             kind, number = program.kinds[first], program.numbers[first]

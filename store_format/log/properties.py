@@ -14,9 +14,11 @@ from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.layouts import PROPERTY_END, PROPERTY_NAME_END
 
 Bytes = npt.NDArray[np.uint8]
+# (properties, 2): where the value of each stands in the buffer; (-1, any) where there is none
+ValueSpans = npt.NDArray[np.int64]
 
 # The properties that decide which queues and keys a message gets (MessageConst). A property's index
-# here is its row in the array `places` that `find_properties` fills.
+# here is its row in the array `spans` that `find_properties` fills.
 NAMES = (
     b"KEYS",
     b"TAGS",
@@ -56,14 +58,14 @@ def _which(buf: Bytes, at: int, end: int) -> int:
 
 
 @kernel
-def _pair_by_first(buf: Bytes, at: int, end: int) -> Pair:
+def pair_by_first(buf: Bytes, at: int, end: int) -> Pair:
     """From 4.9.1: split at the first 01; name and value must not be empty."""
     middle = find_byte(buf, at, end, PROPERTY_NAME_END)
     return Pair(at < middle < end - 1, middle, middle + 1, end)
 
 
 @kernel
-def _pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
+def pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
     """Up to 4.9.0: Java's split at 01, which drops trailing empty parts, must yield two parts."""
     while end > at and buf[end - 1] == PROPERTY_NAME_END:
         end -= 1
@@ -78,27 +80,27 @@ def _pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
 
 @inlined
 def find_properties(
-    buf: Bytes, at: int, end: int, split_properties: bool, places: npt.NDArray[np.int64]
+    buf: Bytes, at: int, end: int, split_properties: bool, spans: ValueSpans
 ) -> None:
-    """Fill places[i] with (start, end) of the value of the property NAMES[i]; start is -1 where
+    """Fill spans[i] with (start, end) of the value of the property NAMES[i]; start is -1 where
     the message has no such property.
 
-    places: int64, shape (len(NAMES), 2). Where a name occurs several times the last one counts.
+    spans: int64, shape (len(NAMES), 2). Where a name occurs several times the last one counts.
     """
     for number in range(len(_NAME_ENDS)):
-        places[number, 0] = -1
+        spans[number, 0] = -1
     while at < end:
         stop = find_byte(buf, at, end, PROPERTY_END)
         if stop - at >= 3:  # a name, 01 and a value
             if split_properties:
-                pair = _pair_by_split(buf, at, stop)
+                pair = pair_by_split(buf, at, stop)
             else:
-                pair = _pair_by_first(buf, at, stop)
+                pair = pair_by_first(buf, at, stop)
             if pair.counts and pair.name_end > at:
                 number = _which(buf, at, pair.name_end)
                 if number >= 0:
-                    places[number, 0] = pair.value_at
-                    places[number, 1] = pair.value_end
+                    spans[number, 0] = pair.value_at
+                    spans[number, 1] = pair.value_end
         at = stop + 1
 
 
@@ -110,27 +112,27 @@ def find_named(
     split_properties: bool,
     names: Bytes,
     name_ends: npt.NDArray[np.int64],
-    places: npt.NDArray[np.int64],
+    spans: ValueSpans,
 ) -> None:
     """As `find_properties`, for any names: number i is names[name_ends[i - 1]:name_ends[i]].
 
-    places: int64, shape (len(name_ends), 2).
+    spans: int64, shape (len(name_ends), 2).
     """
     for number in range(len(name_ends)):
-        places[number, 0] = -1
+        spans[number, 0] = -1
     while at < end:
         stop = find_byte(buf, at, end, PROPERTY_END)
         if stop - at >= 3:
             if split_properties:
-                pair = _pair_by_split(buf, at, stop)
+                pair = pair_by_split(buf, at, stop)
             else:
-                pair = _pair_by_first(buf, at, stop)
+                pair = pair_by_first(buf, at, stop)
             if pair.counts and pair.name_end > at:
                 start = 0
                 for number in range(len(name_ends)):
                     length = name_ends[number] - start
                     if pair.name_end - at == length and same_bytes(buf, at, names, start, length):
-                        places[number, 0] = pair.value_at
-                        places[number, 1] = pair.value_end
+                        spans[number, 0] = pair.value_at
+                        spans[number, 1] = pair.value_end
                     start = name_ends[number]
         at = stop + 1

@@ -83,7 +83,7 @@ class Walk:
         self._rules, self._checks, self._doubt = rules, checks, doubt
         self._buffer = buffer
         self._rows = np.zeros(most_rows(len(buffer)), RECORD_ROW) if rows is None else rows
-        self._places = np.empty((len(NAMES), 2), np.int64) if checks.property else None
+        self._spans = np.empty((len(NAMES), 2), np.int64) if checks.property else None
         self._window = buffer[:0]
         self._window_at = 0
 
@@ -187,8 +187,8 @@ class Walk:
         return wrong
 
     def _bad_property_crcs(self, window: Bytes, rows: Rows) -> npt.NDArray[np.bool_]:
-        assert self._places is not None
-        return bad_property_crcs(window, rows, self._checks.split_properties, self._places)
+        assert self._spans is not None
+        return bad_property_crcs(window, rows, self._checks.split_properties, self._spans)
 
     def places(self, at: int, end: int) -> Iterator[int]:
         """The offsets in [at, end) at which a magic number and the right physicalOffset stand.

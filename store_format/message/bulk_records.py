@@ -58,7 +58,7 @@ class Rows(NamedTuple):
     keys: Texts
     properties: Texts  # as in a record, with all that belongs there; empty: from tags and keys
     size: Int64s  # bytes of the record
-    queue: Int64s  # its queue's number in Place.next_offsets
+    queue: Int64s  # its queue's number in Destination.next_offsets
 
 
 class Alike(NamedTuple):
@@ -72,7 +72,7 @@ class Alike(NamedTuple):
     crc: bool  # `__CRC32#` is appended
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """Where the records of one write go, and when that is."""
 
     physical: int
@@ -118,9 +118,9 @@ def _put_crc(out: Bytes, start: int, at: int) -> int:
 
 @unlocked
 def encode_rows(
-    first: int, stop: int, rows: Rows, topics: Texts, alike: Alike, place: Place, out: Bytes
+    first: int, stop: int, rows: Rows, topics: Texts, alike: Alike, to: Destination, out: Bytes
 ) -> int:
-    """Write rows [first, stop) to out as records from `place` on; returns the bytes used."""
+    """Write rows [first, stop) to out as records from there on; returns the bytes used."""
     host = alike.host
     at = 0
     for i in range(first, stop):
@@ -136,14 +136,14 @@ def encode_rows(
         put_i32(out, at + RECORD_AT.bodyCRC, body_crc)
         put_i32(out, at + RECORD_AT.queueId, rows.queue_id[i])
         put_i32(out, at + RECORD_AT.flag, rows.flag[i])
-        put_i64(out, at + RECORD_AT.queueOffset, place.next_offsets[queue])
-        put_i64(out, at + RECORD_AT.physicalOffset, place.physical + at)
+        put_i64(out, at + RECORD_AT.queueOffset, to.next_offsets[queue])
+        put_i64(out, at + RECORD_AT.physicalOffset, to.physical + at)
         put_i32(out, at + RECORD_AT.sysFlag, alike.sys_flag)
-        born = rows.born[i] if rows.born[i] > 0 else place.now
+        born = rows.born[i] if rows.born[i] > 0 else to.now
         put_i64(out, at + RECORD_AT.bornTimestamp, born)
-        place.next_offsets[queue] += 1
+        to.next_offsets[queue] += 1
         at = _copy(out, at + RECORD_HEAD_BYTES, host, 0, len(host))
-        put_i64(out, at, place.now)
+        put_i64(out, at, to.now)
         at = _copy(out, at + TIMESTAMP_BYTES, host, 0, len(host))
         put_i32(out, at + MIDDLE_AT.reconsumeTimes, 0)
         put_i64(out, at + MIDDLE_AT.preparedTransactionOffset, 0)
@@ -166,8 +166,8 @@ def encode_rows(
                 if name == _UNIQ:
                     at = _put_name(out, at, _UNIQ)
                     at = _copy(out, at, alike.unique_prefix, 0, len(alike.unique_prefix))
-                    at = _put_hex(out, at, place.time_part, 8)
-                    at = _put_hex(out, at, place.number + i - first, 4)
+                    at = _put_hex(out, at, to.time_part, 8)
+                    at = _put_hex(out, at, to.number + i - first, 4)
                 else:
                     texts = rows.keys if name == _KEYS else rows.tags
                     value_at, value_end = texts.ends[i], texts.ends[i + 1]

@@ -36,7 +36,7 @@ _HOUR_MS = 3_600_000
 _INNER_BATCH = 0x80  # MessageSysFlag.INNER_BATCH_FLAG
 _DLQ_PREFIX = np.frombuffer(DLQ_PREFIX.encode(), np.uint8)
 
-# The properties that are read (MessageConst); each one's index here is its row in `places`.
+# The properties that are read (MessageConst); each one's index here is its row in `spans`.
 _NAMES = (b"REAL_TOPIC", b"PGROUP", b"INNER_NUM")
 _REAL_TOPIC, _GROUP, _INNER_NUM = range(3)
 _NAME_BYTES = np.frombuffer(b"".join(_NAMES), np.uint8)
@@ -97,7 +97,7 @@ def _number(table: Any, buf: Bytes, at: int, end: int, batch_names: Bytes, batch
 @kernel
 def _count_rows(
     window: Bytes, rows: Any, split: bool, topics: Any, groups: Any, batch_names: Bytes,
-    batch_ends: Any, places: npt.NDArray[np.int64], out: Any,
+    batch_ends: Any, spans: npt.NDArray[np.int64], out: Any,
 ) -> None:  # fmt: skip
     """Fill out (COUNTED) for each row."""
     for i in range(len(rows)):
@@ -106,10 +106,10 @@ def _count_rows(
         topic = _number(topics, window, at, end, batch_names, batch_ends)
         first = row.propertiesAt
         find_named(
-            window, first, first + row.propertiesLength, split, _NAME_BYTES, _NAME_ENDS, places
+            window, first, first + row.propertiesLength, split, _NAME_BYTES, _NAME_ENDS, spans
         )
         group = -1
-        real, real_end = places[_REAL_TOPIC, 0], places[_REAL_TOPIC, 1]
+        real, real_end = spans[_REAL_TOPIC, 0], spans[_REAL_TOPIC, 1]
         for begin, stop in ((at, end), (real, real_end)):
             if group < 0 and begin >= 0:
                 if starts_with(window, begin, stop, RETRY_PREFIX):
@@ -118,14 +118,14 @@ def _count_rows(
                     group = begin + len(_DLQ_PREFIX)
                 if group >= 0:
                     group = _number(groups, window, group, stop, batch_names, batch_ends)
-        if group < 0 and places[_GROUP, 0] >= 0:
+        if group < 0 and spans[_GROUP, 0] >= 0:
             group = _number(
-                groups, window, places[_GROUP, 0], places[_GROUP, 1], batch_names, batch_ends
+                groups, window, spans[_GROUP, 0], spans[_GROUP, 1], batch_names, batch_ends
             )
         messages = 1
         inner = row.sysFlag & _INNER_BATCH or topics.rows[topic].flags & BATCH_TOPIC
-        if inner and places[_INNER_NUM, 0] >= 0:
-            sound, number = parse_integer(window, places[_INNER_NUM, 0], places[_INNER_NUM, 1], 16)
+        if inner and spans[_INNER_NUM, 0] >= 0:
+            sound, number = parse_integer(window, spans[_INNER_NUM, 0], spans[_INNER_NUM, 1], 16)
             if sound and number > 0:
                 messages = number
         size = 1
@@ -142,7 +142,7 @@ class _Reading:
         self._split, self._batch = split, batch_topics(list(batch))
         self._topics = new_table(_NAMES_MOST, _NAME_ROOM)
         self._groups = new_table(_NAMES_MOST, _NAME_ROOM)
-        self._places = np.empty((len(_NAMES), 2), np.int64)
+        self._spans = np.empty((len(_NAMES), 2), np.int64)
         self._room = np.zeros(0, COUNTED)
         self._names: dict[str, list[str]] = {"topic": [], "group": []}
 
@@ -153,7 +153,7 @@ class _Reading:
         out = self._room[: len(rows)]
         _count_rows(
             step.window, rows, self._split, self._topics, self._groups, self._batch.names,
-            self._batch.ends, self._places, out,
+            self._batch.ends, self._spans, out,
         )  # fmt: skip
         self._learn_names()
         return out

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from reput.store_format.derived.index_shape import file_bytes
-from reput.store_format.derived.told_files import Place, index_shown, segment_size, segments_in
+from reput.store_format.derived.told_files import NamedFile, index_shown, segment_size, segments_in
 from reput.store_format.derived.told_index import ENTRIES, SLOTS
 from reput.store_format.derived.told_sizes import SEGMENT
 from reput.store_format.log.segments import commit_log_folders
@@ -27,7 +27,7 @@ def told_settings(
     settings = settings_from(given, release=release)
     if SEGMENT not in given:
         segments = segments_in(storage, commit_log_folders(store, settings))
-        size = segment_size([Place(each.start, each.state.size) for each in segments])
+        size = segment_size([NamedFile(each.start, each.state.size) for each in segments])
         if size is not None:
             settings = replace(settings, mapped_file_size_commit_log=size.value)
     if SLOTS in given and ENTRIES in given:

@@ -71,8 +71,8 @@ class WantedKeys:
         """A Verdict for each row (RECORD_ROW) of a window."""
         verdicts = np.full(len(rows), _ASK, np.uint8)
         if not self._topic_is_odd:
-            places = np.empty((len(NAMES), 2), np.int64)
-            _judge(window, rows, split_properties, self._tables, places, self._found, verdicts)
+            spans = np.empty((len(NAMES), 2), np.int64)
+            _judge(window, rows, split_properties, self._tables, spans, self._found, verdicts)
         return verdicts
 
     def may_match(self, tags_code: int) -> bool:
@@ -123,7 +123,7 @@ def _chain_all(hashes: npt.NDArray[np.int32], first: Numbers, others: Numbers) -
 
 @kernel
 def _judge(
-    window: Bytes, rows: Rows, split_properties: bool, tables: Any, places: Numbers, found: Any,
+    window: Bytes, rows: Rows, split_properties: bool, tables: Any, spans: Numbers, found: Any,
     verdicts: Verdicts,
 ) -> None:  # fmt: skip
     topic = tables.topic
@@ -137,15 +137,15 @@ def _judge(
         ):
             continue
         at = row.propertiesAt
-        find_properties(window, at, at + row.propertiesLength, split_properties, places)
-        if places[UNIQ_KEY, 0] >= 0:
-            at, end = places[UNIQ_KEY, 0], places[UNIQ_KEY, 1]
+        find_properties(window, at, at + row.propertiesLength, split_properties, spans)
+        if spans[UNIQ_KEY, 0] >= 0:
+            at, end = spans[UNIQ_KEY, 0], spans[UNIQ_KEY, 1]
             verdicts[i] = _one_of(window, at, end, 0, tables, found)
-        if places[TAGS, 0] >= 0:
-            at, end = places[TAGS, 0], places[TAGS, 1]
+        if spans[TAGS, 0] >= 0:
+            at, end = spans[TAGS, 0], spans[TAGS, 1]
             verdicts[i] = _better(verdicts[i], _one_of(window, at, end, 2, tables, found))
-        if places[KEYS, 0] >= 0:
-            at, end = places[KEYS, 0], places[KEYS, 1]
+        if spans[KEYS, 0] >= 0:
+            at, end = spans[KEYS, 0], spans[KEYS, 1]
             while at < end:
                 stop = find_byte(window, at, end, _SPACE)
                 if stop > at:

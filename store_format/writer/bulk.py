@@ -24,9 +24,9 @@ from reput.store_format.log.records import needs_v2, record_bytes
 from reput.store_format.message.bulk_records import (
     NAMES,
     Alike,
+    Destination,
     Int32s,
     Int64s,
-    Place,
     Rows,
     Texts,
     encode_rows,
@@ -147,8 +147,8 @@ class _Bulk:
                 room = min(log.room - BLANK_BYTES, len(out))
                 stop = int(np.searchsorted(ends, before + room, side="right"))
                 ids = writer.encoder.unique_ids
-                place = Place(log.end, now, next_offsets, ids.time_part(), ids.take(stop - done))
-                used = encode_rows(done, stop, rows, self.topics, self.alike, place, out)
+                to = Destination(log.end, now, next_offsets, ids.time_part(), ids.take(stop - done))
+                used = encode_rows(done, stop, rows, self.topics, self.alike, to, out)
                 start = log.end if start < 0 else start
                 log.write(memoryview(out)[:used])
                 for number, key in enumerate(queues):

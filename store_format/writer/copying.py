@@ -71,7 +71,7 @@ def copy_messages(
                     skip -= 1
                     continue
                 record = record_of(step, number, rules)
-                _append(writer, with_body(record, _body(segment, step, number, record)))
+                append_stored(writer, with_body(record, _body(segment, step, number, record)))
                 copied += 1
                 if done is not None:
                     done(1)
@@ -115,7 +115,8 @@ def _wanted(buf: Bytes, rows: Rows, topic: Bytes, since: int, until: int) -> npt
     return mask
 
 
-def _append(writer: CommitLogWriter, record: Stored) -> None:
+def append_stored(writer: CommitLogWriter, record: Stored) -> None:
+    """Append a message that was read from a log. Raises Refused, WriterFailed."""
     properties = record.properties
     if properties[-CRC_PROPERTY_BYTES:].startswith(_CRC_NAME):
         properties = properties[:-CRC_PROPERTY_BYTES]  # it is of the old offsets; a new one is made

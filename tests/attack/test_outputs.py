@@ -26,6 +26,7 @@ from reput.jobs.cli import main
 from reput.jobs.engine.outputs import NewFile, OutputInUse, OverlapsInput, inputs_of
 from reput.jobs.engine.staging import staging_folder
 from reput.jobs.expire import expire
+from reput.jobs.export import export
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.recover import recover
 from reput.jobs.repair import repair
@@ -176,6 +177,13 @@ def test_rebuild(world: World, replace: bool) -> None:
 def test_repair(world: World, replace: bool) -> None:
     refused(world, lambda output: in_process(
         repair, str(world.store), output, settings=world.settings, replace_output=replace,
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("replace", [False, True], ids=["", "replace"])
+def test_export(world: World, replace: bool) -> None:
+    refused(world, lambda output: in_process(
+        export, str(world.store), output, settings=world.settings, replace=replace,
     ))  # fmt: skip
 
 

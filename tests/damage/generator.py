@@ -18,6 +18,7 @@ from tests.damaged import SETTINGS, START, Damaged
 from tests.in_process import STORE, Rebuilt, Session, rebuild_log, storage_of
 from tests.logs.damage import record_places
 from tests.logs.encoder import Message, build_log, encode, properties
+from tests.logs.strategies import Log
 
 SEGMENT = 1 << 16
 PAGE, SECTOR = 4096, 512
@@ -262,9 +263,11 @@ KINDS: dict[str, Callable[[Hurt], Any]] = {
 }
 
 
+INDEX_NAME = 20260101000000000
 SURE_MS = 1000  # a clock that is set by less contradicts nobody
 _COVERED = {"totalSize", "magic", "queueId", "queueOffset", "physicalOffset", "bodyLength"}
 CRC_BYTES = 20  # of a `__CRC32#` property
+KEY = re.compile(rb"(?:KEYS|UNIQ_KEY)\x01([^\x01\x02]+)\x02?")
 TAGS = re.compile(rb"TAGS\x01([^\x01\x02]*)")
 
 
@@ -312,6 +315,18 @@ def _odd_time(hurt: Hurt, number: int, now: bytes) -> bool:
     return flipped and off and 2 * near < abs(stored - around[0])
 
 
+def _unlike_its_entries(hurt: Hurt, number: int, was: bytes, now: bytes) -> bool:
+    """Whether its IndexFile entries know a key that a record does not have now, or another time."""
+    had, has = (
+        {key for found in KEY.findall(raw) for key in found.split(b" ")} for raw in (was, now)
+    )
+    begin = hurt.log.messages[0].store_timestamp
+    at = HEADER["storeTimestamp"][0]
+    stored = [(struct.unpack_from(">q", raw, at)[0] - begin) // 1000 for raw in (was, now)]
+    late = number > 0 and max(stored[0], 0) != min(max(stored[1], 0), 0x7FFFFFFF)
+    return bool(had) and (bool(had - has) or late)
+
+
 def contradicted(hurt: Hurt, number: int, derived: bool) -> bool:
     """Whether a checksum or two other witnesses contradict a record that was changed: by what it
     and its neighbours were, not by how reput judges. One alone may be wrong in a sound log too:
@@ -347,6 +362,8 @@ def contradicted(hurt: Hurt, number: int, derived: bool) -> bool:
         plain = text.replace(b"\1", b"").replace(b"\2", b"").decode("latin1").isprintable()
         if after and after[0][1] < 8 and not plain:
             return True
+    if derived and broken and _unlike_its_entries(hurt, number, was, now):
+        return True
     tags = [found[1] if (found := TAGS.search(raw)) else b"" for raw in (was, now)]
     return derived and bool(broken) and not ends_log and tags[0] != tags[1] and tags[0] != b""
 
@@ -382,17 +399,25 @@ def queues_of(files: dict[str, bytes], prefix: str = "") -> dict[tuple[str, int]
     return found
 
 
+def derived_of(log: Log) -> dict[str, bytes]:
+    """The queue and index files of a sound log, as they lie in a store."""
+    found: dict[str, bytes] = {}
+    for path, raw in rebuild_log(log).files.items():
+        folder, _, name = path.partition("/")
+        if folder == "consumequeue":
+            found[f"{STORE}/{path}"] = raw
+        elif folder == "index":  # its name is a time, which the job leaves out
+            found[f"{STORE}/index/{INDEX_NAME + int(name)}"] = raw
+    return found
+
+
 def salvaged(hurt: Hurt, derived: bool) -> Rebuilt:
-    """What salvage makes of it. derived: the store has the queue files that were derived from the
-    log while it was whole.
+    """What salvage makes of it. derived: the store has the files that were derived from the log
+    while it was whole.
     """
     storage = storage_of(hurt.log.log)
     if derived:
-        sound = rebuild_log(hurt.log.log._replace(segments=hurt.whole))
-        storage.files |= {
-            f"{STORE}/{path}": raw for path, raw in sound.files.items()
-            if path.startswith("consumequeue/")
-        }  # fmt: skip
+        storage.files |= derived_of(hurt.log.log._replace(segments=hurt.whole))
     return rebuild_log(hurt.log.log, Cut(SEGMENT, 2, 2), Session(), SALVAGE, storage)
 
 

@@ -10,6 +10,8 @@ _TOLERANT = "store_format/damage/tolerant.py"
 _NEIGHBOURS = "store_format/damage/neighbours.py"
 _CHAIN, _EVIDENCE = "store_format/damage/chain.py", "store_format/damage/evidence.py"
 _NAMES, _NAMES_TEST = "store_format/log/proven_names.py", "tests/jobs/test_assume_names.py"
+_OLD_INDEX = "store_format/damage/old_index.py"
+_INDEX_TEST = ("tests/damage/test_old_index.py",)
 _RESTORE, _RESTORE_TEST = "store_format/damage/restore.py", "tests/jobs/test_restore.py"
 
 BUGS = (
@@ -55,6 +57,22 @@ BUGS = (
     Bug("a report says who spoke", "store_format/damage/witnesses.py",
         "return tuple(name for witness, name in _NAMES.items() if witness & witnesses)",
         "return ()", (_TEST, "-k", "test_3_a_stale")),
+    Bug("an index entry's key is the record's", _OLD_INDEX,
+        "known = puts[at].keyHash == entry.keyHash", "known = True", _INDEX_TEST),
+    Bug("and its time", _OLD_INDEX, "            faults[i] = _STORED", "            faults[i] = 0",
+        _INDEX_TEST),
+    Bug("a file's first entry counts from the file before", _OLD_INDEX, "elif numbers[i] > 1 and",
+        "elif numbers[i] > 0 and", _INDEX_TEST),
+    Bug("what a header counts is not all written", _OLD_INDEX, "if entry.keyHash == 0 and",
+        "if entry.keyHash == -1 and", _INDEX_TEST),
+    Bug("an index file that disagrees often says nothing", "udfs/old_index.py",
+        "if len(found) <= _MOST_UNLIKE +", "if True or len(found) <= _MOST_UNLIKE +", _INDEX_TEST),
+    Bug("a piece of puts has all of a record", "udfs/old_index.py",
+        "puts[:last], puts[last:]", "puts, None", _INDEX_TEST),
+    Bug("index files are asked only of a damaged log", "jobs/engine/unlike_index.py",
+        "if not found.count or not", "if not", _INDEX_TEST),
+    Bug("a range that is named is not named again", "jobs/engine/unlike_index.py",
+        "unlike.pop(damage.offset, None)", "pass", _INDEX_TEST),
     Bug("--assume-names reads a segment where its records say", _NAMES,
         "by_start[start] = each._replace(start=start)", "by_start[start] = each",
         (_NAMES_TEST, "-k", "offers")),

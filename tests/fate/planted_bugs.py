@@ -17,7 +17,7 @@ BUGS: tuple[Bug, ...] = (
     Bug("fate: a REAL_QID that is no number is named", _MARKS,
         "        mark.flaws |= BAD_REAL_QID", "        pass", _IN_LOGS),
     Bug("fate: a record without a UNIQ_KEY has none of another", _MARKS,
-        "        if places[_UNIQ_KEY, 0] >= 0:\n            home", "        if True:\n            home",
+        "        if spans[_UNIQ_KEY, 0] >= 0:\n            home", "        if True:\n            home",
         _IN_LOGS),
     Bug("fate: an op names several half messages", _GATHER,
         'parts = body.split(b",")', 'parts = body.split(b",")[:1]', _IN_LOGS),

@@ -25,13 +25,13 @@ def found(raw: bytes, release: str) -> dict[bytes, bytes]:
 def found_before(raw: bytes, behind: bytes, release: str) -> dict[bytes, bytes]:
     before = b"TAGS\x01before\x02"  # not part of the properties, nor is this:
     buf = np.frombuffer(before + raw + b"\x02TAGS\x01behind\x02" + behind, np.uint8)
-    places = np.full((len(NAMES), 2), 77, np.int64)
+    spans = np.full((len(NAMES), 2), 77, np.int64)
     at = len(before)
-    find_properties(buf, at, at + len(raw), profile(release).split_properties, places)
+    find_properties(buf, at, at + len(raw), profile(release).split_properties, spans)
     values = buf.tobytes()
     return {
         name: values[start:end]
-        for name, (start, end) in zip(NAMES, places.tolist(), strict=True)
+        for name, (start, end) in zip(NAMES, spans.tolist(), strict=True)
         if start >= 0
     }
 

@@ -375,6 +375,7 @@ def test_a_stray_file_beside_the_topics_is_passed_over(grown: Path, tmp_path: Pa
     store = tmp_path / "store"
     shutil.copytree(grown, store)
     (store / "consumequeue" / ".DS_Store").write_bytes(b"x")
+    open_writer(store, **SETTINGS).close()
     expire(store, 1)
     quiet(store)
     rebuild(str(store), str(tmp_path / "set"), rocketmq=VERSION, settings=as_text(SETTINGS))

@@ -17,7 +17,7 @@ from reput.jobs.engine.open_writer import open_writer
 from reput.jobs.engine.told import Told, tell, told_lines
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
-from reput.store_format.derived.told_files import Place, queue_size, segment_size
+from reput.store_format.derived.told_files import NamedFile, queue_size, segment_size
 from reput.store_format.derived.told_index import SizeDisagrees
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import UnknownRelease, release_named
@@ -183,7 +183,7 @@ def test_one_damaged_file_tells_nothing_and_stays_a_finding(tmp_path: Path) -> N
 
 def test_names_tell_a_size_where_the_first_file_is_torn() -> None:
     def told(*places: tuple[int, int]) -> int | None:
-        size = segment_size([Place(*place) for place in places])
+        size = segment_size([NamedFile(*place) for place in places])
         return None if size is None else size.value
 
     assert told((0, 100), (8192, 8192)) == 8192
@@ -200,7 +200,7 @@ def test_names_tell_a_size_where_the_first_file_is_torn() -> None:
 
 def test_queue_files_tell_a_size_together() -> None:
     def told(*queues: list[tuple[int, int]]) -> int | None:
-        size = queue_size([[Place(*place) for place in files] for files in queues], False)
+        size = queue_size([[NamedFile(*place) for place in files] for files in queues], False)
         return None if size is None else size.value
 
     assert told([(0, 100), (100, 100)], [(0, 60)]) == 100

@@ -15,7 +15,7 @@ from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.volumes import VolumeStorage
 
 
-class Place:
+class Target:
     """A store on a local disk, and the folder that holds it."""
 
     def __init__(self, store: str) -> None:
@@ -41,28 +41,30 @@ def local_path(path: str) -> str:
 
 
 @contextmanager
-def locked(place: Place, dry_run: bool) -> Iterator[None]:
+def locked(target: Target, dry_run: bool) -> Iterator[None]:
     """Hold the store's lock; for a dry run only ask for it. Raises StoreInUse."""
-    holder = LocalStorage().lock_holder(place.path)
+    holder = LocalStorage().lock_holder(target.path)
     if holder is not None:
         by = holder_text(holder)
-        raise StoreInUse(f"{place.path}: is in use: {by} holds its lock; stop the broker")
+        raise StoreInUse(f"{target.path}: is in use: {by} holds its lock; stop the broker")
     with ExitStack() as held:
         if not dry_run:
-            held.callback(place.files.lock(f"{place.name}/{LOCK}"))
+            held.callback(target.files.lock(f"{target.name}/{LOCK}"))
         yield
 
 
-def finish_first(place: Place, dry_run: bool) -> tuple[list[str], list[str]]:
+def finish_first(target: Target, dry_run: bool) -> tuple[list[str], list[str]]:
     """Bring killed installations to their end, or undo them: which there were, and warnings."""
-    found = unfinished(place.files, place.name) if dry_run else clean_up(place.files, place.name)
+    found = (
+        unfinished(target.files, target.name) if dry_run else clean_up(target.files, target.name)
+    )
     warnings = []
-    if place.files.exists(f"{place.name}/{ABORT}"):
+    if target.files.exists(f"{target.name}/{ABORT}"):
         warnings.append(
-            f"{place.path}/{ABORT} is there: the store was not stopped cleanly; its broker will "
+            f"{target.path}/{ABORT} is there: the store was not stopped cleanly; its broker will "
             f"recover when it starts (reput recover does so here)"
         )
-    return [os.path.join(os.path.dirname(place.path), name) for name in found], warnings
+    return [os.path.join(os.path.dirname(target.path), name) for name in found], warnings
 
 
 def finish_killed(store: str, dry_run: bool = False) -> list[str]:
@@ -73,9 +75,9 @@ def finish_killed(store: str, dry_run: bool = False) -> list[str]:
     parent, name = os.path.split(local_path(store))
     if not unfinished(DiskFiles(parent.rstrip("/")), name):
         return []  # it need not be a store at all
-    place = Place(store)
-    with locked(place, dry_run):
-        cleaned, _ = finish_first(place, dry_run)
+    target = Target(store)
+    with locked(target, dry_run):
+        cleaned, _ = finish_first(target, dry_run)
     return cleaned
 
 

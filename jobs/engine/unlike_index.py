@@ -1,0 +1,65 @@
+"""Records of a damaged log of which the store's own index files say something else."""
+
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reput.jobs.engine.collect import collect, run_in_tasks
+from reput.jobs.engine.damage_map import DamageMap, all_ranges, segment_of
+from reput.jobs.engine.link import Linked
+from reput.jobs.engine.pipeline import index_files
+from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.derived.index_reader import BadIndex, IndexReader
+from reput.store_format.faults import Fault
+from reput.store_format.log.segments import Segment
+from reput.udfs.damage import padded
+from reput.udfs.old_index import UNLIKE, AskIndex
+
+if TYPE_CHECKING:
+    from reput.jobs.engine.pipeline import Pipeline
+
+
+def unlike_index(job: "Pipeline", found: DamageMap) -> list[Damage]:
+    """A range of kind content for each record, in the log's order.
+
+    A sound log is not asked about: there the index files themselves would be what is wrong.
+    """
+    if not found.count or not job.plan.settings.builds_index or not job.plan.has_index:
+        return []
+    try:
+        rows = _ask(job, found.linked)
+    except BadIndex:
+        return []  # a foreign file among them: whoever compares index files tells of it
+    unlike = {row["place"]: row["fault"] for row in rows}
+    for damage in all_ranges(job.staging, found) if unlike else ():
+        unlike.pop(damage.offset, None)  # it is named already
+    return list(_ranges(job, found, sorted(unlike.items())))
+
+
+def _ask(job: "Pipeline", linked: Linked) -> list[dict[str, Any]]:
+    """UNLIKE rows: records of which the store's own index files say something else."""
+    plan = job.plan
+    files = len(IndexReader(plan.storage, plan.store, plan.settings).files)
+    puts = index_files(plan, job.staging, linked, 1)
+    # A run without records begins where the one before does.
+    firsts = accumulate((row["first"] for row in linked.accepted), max, initial=-1)
+    task = AskIndex(plan.storage, plan.store, plan.settings, puts, tuple(firsts))
+    with job.stages.by_tasks("asked what is missing", files, "index files"):
+        return collect(run_in_tasks(job.ids(files), task, UNLIKE))
+
+
+def _ranges(job: "Pipeline", found: DamageMap, unlike: list[tuple[int, int]]) -> Iterator[Damage]:
+    held: Segment | None = None
+    for place, fault in unlike:
+        segment = segment_of(found.segments, found.segment_bytes, place)
+        if segment is None:
+            continue
+        if segment != held:
+            read = padded(job.plan.storage.open(segment.path, segment.state), segment)
+            held = segment
+        raw = np.empty(4, np.uint8)
+        read(place, raw)
+        size = int.from_bytes(raw.tobytes(), "big")
+        yield Damage(place, place + size, DamageKind.CONTENT, Fault(fault), size, None, "record")

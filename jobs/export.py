@@ -1,0 +1,205 @@
+"""`reput export`: the messages of a log as Parquet files, JSON lines or a Delta table."""
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from reput.jobs.console.asking import milliseconds
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    add_store,
+    show,
+    told_to_jobs,
+)
+from reput.jobs.engine.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reput.jobs.engine.export_report import Compared, Exported
+    from reput.jobs.engine.pipeline import Cut
+    from reput.store_format.storage.protocol import Storage
+
+_DELTA = "delta"
+_FORMATS = ("parquet", "jsonl", _DELTA)
+_ON_DAMAGE = ("fail", "skip", "salvage")
+_EPILOG = """\
+DIR gets files part-00000000.parquet, ... in the log's order, with the columns of the Spark source
+(docs/source.md), and a manifest.json. It appears whole or not at all. `reput append` puts what is
+in it into another store; --verify compares it with the log.
+
+  reput export /data/store --to /data/messages --format parquet --topic Orders --no-bodies
+  reput export /data/store --to s3://bucket/messages --format jsonl --since 2026-11-21T07:00:00Z
+  reput export /data/store --to /data/messages --verify
+  reput append /data/other --from /data/messages
+
+--format delta makes two tables in DIR, messages and runs (docs/export.md); run again, it adds what
+is new in the log, once, whatever was killed. It needs deltalake: pip install "reput[delta]".
+"""
+
+
+def is_delta(to: str) -> bool:
+    """Whether a folder has a Delta table of messages."""
+    return os.path.isdir(f"{to}/messages/_delta_log")
+
+
+def export(
+    spark: "SparkSession | None",
+    store: str,
+    to: str,
+    *,
+    format: str = "parquet",  # noqa: A002 (Spark's word for it)
+    topics: Sequence[str] = (),
+    tags: str | None = None,
+    sql: str | None = None,
+    since: int | None = None,
+    until: int | None = None,
+    bodies: bool = True,
+    decompress: bool = False,
+    on_damage: str = "fail",
+    replace: bool = False,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    cut: "Cut | None" = None,
+    storage: "Storage | None" = None,
+    output_storage: "Storage | None" = None,
+    progress: Progress | None = None,
+) -> "Exported":
+    """Write a log's messages as files, `parquet` or `jsonl`, in a folder or at a URL; or add what
+    is new to the Delta tables of a local folder, `delta`, for which `spark` may be None.
+
+    topics: only these; tags, sql: only what a consumer's subscription would get; since, until:
+    storeTimestamps in milliseconds, `until` not within; bodies: with them; decompress: as their
+    producers gave them; on_damage: `fail` raises DamageFound, `skip` leaves out the rest of a
+    damaged segment, `salvage` what is damaged or stale; replace: put it in the place of an export
+    that is there. The others as for `reput.rebuild`.
+
+    Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease, WrongTags,
+    WrongExpression; nothing is left behind in `to` then.
+    """
+    from reput.jobs.engine.exporting import Chosen, export_set
+    from reput.jobs.engine.job import find_store
+    from reput.jobs.engine.sets import EXPORTED
+    from reput.jobs.engine.source_log import told_of
+    from reput.store_format.release.settings import SettingError
+    from reput.store_format.storage import storage_for
+
+    if format not in _FORMATS:
+        raise SettingError(f"format {format!r}: one of {', '.join(_FORMATS)} is wanted")
+    if on_damage not in _ON_DAMAGE:
+        raise SettingError(f"on_damage {on_damage!r}: one of {', '.join(_ON_DAMAGE)} is wanted")
+    if decompress and not bodies:
+        raise SettingError("--decompress: there is nothing to decompress with --no-bodies")
+    chosen = Chosen(
+        tuple(topics), tags, sql, since, until, bodies, decompress, on_damage
+    )  # fmt: skip
+    if format == _DELTA:
+        from reput.jobs.engine.export_delta import export_delta
+
+        if replace:
+            raise SettingError("--replace: a Delta table is only added to")
+        return export_delta(store, to, chosen, rocketmq, settings or {})
+    assert spark is not None, "a session is wanted for files"
+    given, storage = storage, storage or storage_for(store)
+    found = find_store(
+        spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
+        progress=progress, tolerant=on_damage == "salvage",
+        told=told_of(storage, storage.resolve(store), rocketmq, settings or {}),
+    )  # fmt: skip
+    target = found.output(to, EXPORTED, replace, output_storage or given)
+    return export_set(found, target, format, chosen)
+
+
+def verify_export(
+    spark: "SparkSession | None",
+    store: str,
+    to: str,
+    *,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    storage: "Storage | None" = None,
+    output_storage: "Storage | None" = None,
+    progress: Progress | None = None,
+) -> "Compared":
+    """Read an export back and compare it with the log: counts, sums and CRCs.
+
+    What was chosen stands in the export's manifest. Raises StoreError, SettingError,
+    UnknownRelease.
+    """
+    from reput.jobs.engine.exporting import chosen_of, compare_set, export_manifest
+    from reput.jobs.engine.job import find_store
+    from reput.jobs.engine.source_log import told_of
+    from reput.store_format.storage import storage_for
+
+    if is_delta(to):
+        from reput.jobs.engine.export_delta import compare_delta
+
+        return compare_delta(store, to, rocketmq, settings or {})
+    there = output_storage or storage or storage_for(to)
+    folder = there.resolve(to)
+    salvages = chosen_of(export_manifest(there, folder), folder).on_damage == "salvage"
+    storage = storage or storage_for(store)
+    assert spark is not None, "a session is wanted for files"
+    found = find_store(
+        spark, store, rocketmq=rocketmq, settings=settings, cut=None, storage=storage,
+        progress=progress, tolerant=salvages,
+        told=told_of(storage, storage.resolve(store), rocketmq, settings or {}),
+    )  # fmt: skip
+    return compare_set(found, there, folder)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput export` understands."""
+    parser.epilog = _EPILOG
+    add_store(parser, on_damage=())
+    parser.add_argument(
+        "--to", required=True, metavar="DIR", help="absent or empty folder, or its URL"
+    )
+    parser.add_argument("--format", choices=_FORMATS, default="parquet", help="default: parquet")
+    parser.add_argument(
+        "--topic", action="append", default=[], help="only this topic; may be repeated"
+    )
+    parser.add_argument("--tags", metavar="'A || B'", help="only messages with one of these tags")
+    parser.add_argument("--sql", metavar="EXPRESSION", help="only what a subscription would get")
+    parser.add_argument("--since", type=milliseconds, metavar="TIME", help="stored then or later")
+    parser.add_argument("--until", type=milliseconds, metavar="TIME", help="stored before")
+    parser.add_argument("--no-bodies", action="store_true", help="leave out the bodies")
+    parser.add_argument(
+        "--decompress", action="store_true", help="bodies as their producers gave them"
+    )
+    parser.add_argument(
+        "--on-damage", choices=_ON_DAMAGE, default="fail",
+        help="fail (default) where live records may follow, skip the rest of that segment, or "
+        "salvage: leave out what is damaged or stale",
+    )  # fmt: skip
+    parser.add_argument("--replace", action="store_true", help="replace the export in DIR")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="write nothing: compare the export in DIR with the log",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Export, or compare: 0 done; 1 where something was left out, or differs."""
+    from reput.jobs.spark.session import command_session
+
+    told = told_to_jobs(arguments)
+    by_delta = is_delta(arguments.to) if arguments.verify else arguments.format == _DELTA
+    with nullcontext() if by_delta else command_session(arguments.master) as spark:
+        if arguments.verify:
+            compared = verify_export(spark, arguments.store, arguments.to, **told)
+            show(arguments, compared.as_json(), compared.text())
+            return DONE if compared.same else DAMAGE
+        done = export(
+            spark, arguments.store, arguments.to, format=arguments.format,
+            topics=arguments.topic, tags=arguments.tags, sql=arguments.sql,
+            since=arguments.since, until=arguments.until, bodies=not arguments.no_bodies,
+            decompress=arguments.decompress, on_damage=arguments.on_damage,
+            replace=arguments.replace, **told,
+        )  # fmt: skip
+    show(arguments, done.as_json(), done.text())
+    return DAMAGE if done.left_out else DONE

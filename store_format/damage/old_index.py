@@ -1,0 +1,45 @@
+"""What IndexFile entries say of the log's records: that these are their keys, and their times."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.derived.index_file import time_diff
+from reput.store_format.faults import Fault
+from reput.store_format.kernels.jit import kernel
+
+_KEYS, _STORED = int(Fault.KEYS), int(Fault.STORED)
+Faults = npt.NDArray[np.uint8]
+
+
+@kernel
+def unlike(puts: Any, entries: Any, numbers: Any, begin: int, faults: Faults) -> int:
+    """Compare entries with puts, both in the order of their places; fills in each entry's Fault.
+
+    puts: INDEX_PUT; entries: INDEX_ENTRY in native byte order; numbers: of the entries in their
+    file, whose first one's time is no witness: it counts from the file before; begin: the file's
+    beginTimestamp. Returns how many entries point to a record that has puts.
+    """
+    looked, first = 0, 0
+    for i in range(len(entries)):
+        entry = entries[i]
+        if entry.keyHash == 0 and entry.physicalOffset == 0:
+            continue  # not written, whatever a header counts
+        while first < len(puts) and puts[first].physicalOffset < entry.physicalOffset:
+            first += 1
+        if first == len(puts):
+            break
+        if puts[first].physicalOffset != entry.physicalOffset:
+            continue
+        looked += 1
+        stored, at = puts[first].storeTimestamp, first
+        known = False
+        while at < len(puts) and puts[at].physicalOffset == entry.physicalOffset and not known:
+            known = puts[at].keyHash == entry.keyHash
+            at += 1
+        if not known:
+            faults[i] = _KEYS
+        elif numbers[i] > 1 and time_diff(stored, begin) != entry.timeDiff:
+            faults[i] = _STORED
+    return looked

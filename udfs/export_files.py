@@ -1,0 +1,128 @@
+"""The files of an export, written batch by batch as they come: Parquet, or JSON lines."""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reput.store_format.storage.protocol import Storage, Writer, Written
+
+PARQUET, JSONL = "parquet", "jsonl"
+BODY_BASE64 = "bodyBase64"  # a body in JSON lines
+
+_ROWS_A_GROUP = 1 << 17
+_BYTES_A_GROUP = 64 << 20
+# Columns with few different values, which Parquet keeps once; to look for them in others is lost
+# time.
+_FEW_VALUES = [
+    "topic", "queueId", "storeHost", "bornHost", "tags", "flag", "sysFlag", "reconsumeTimes",
+    "preparedTransactionOffset", "properties.key_value.key",
+]  # fmt: skip
+
+
+class ExportFile(Protocol):
+    """One file of an export."""
+
+    def add(self, batch: pa.RecordBatch) -> None: ...
+
+    def finish(self) -> Written: ...
+
+    def abandon(self) -> None: ...
+
+
+class _Sink:
+    """A Writer as the file that pyarrow writes to."""
+
+    closed = False
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer, self.length = writer, 0
+
+    def write(self, data: Any) -> int:
+        size = len(memoryview(data))
+        self._writer.write(data)
+        self.length += size
+        return size
+
+    def tell(self) -> int:
+        return self.length
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class ParquetFile:
+    """Holds the rows of one row group."""
+
+    def __init__(self, writer: Writer, schema: pa.Schema) -> None:
+        self._writer, self._sink = writer, _Sink(writer)
+        few = [name for name in _FEW_VALUES if name.split(".")[0] in schema.names]
+        self._file = pq.ParquetWriter(self._sink, schema, use_dictionary=few, compression="snappy")
+        self._held: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows; they are written when they are enough for a row group."""
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= _ROWS_A_GROUP or self._bytes >= _BYTES_A_GROUP:
+            self._write()
+
+    def _write(self) -> None:
+        if self._held:
+            self._file.write_table(pa.Table.from_batches(self._held), row_group_size=self._rows)
+        self._held, self._rows, self._bytes = [], 0, 0
+
+    def finish(self) -> Written:
+        """Write what is left, and the file's end."""
+        self._write()
+        self._file.close()
+        return self._writer.finish(self._sink.length)
+
+    def abandon(self) -> None:
+        """Remove it."""
+        self._writer.abandon()
+
+
+class JsonLinesFile:
+    """A JSON object a message: the columns' names, times in milliseconds, the body as base64."""
+
+    def __init__(self, writer: Writer, schema: pa.Schema) -> None:
+        self._writer, self._length = writer, 0
+        self._names = [field.name for field in schema if not pa.types.is_timestamp(field.type)]
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write the rows."""
+        lines = []
+        for row in batch.select(self._names).to_pylist():
+            row["properties"] = dict(row["properties"])
+            if "body" in row:
+                row[BODY_BASE64] = base64.b64encode(row.pop("body")).decode()
+            lines.append(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+        raw = "".join(lines).encode()
+        self._writer.write(raw)
+        self._length += len(raw)
+
+    def finish(self) -> Written:
+        """Complete the file."""
+        return self._writer.finish(self._length)
+
+    def abandon(self) -> None:
+        """Remove it."""
+        self._writer.abandon()
+
+
+_FILES: dict[str, Callable[[Writer, pa.Schema], ExportFile]] = {
+    PARQUET: ParquetFile,
+    JSONL: JsonLinesFile,
+}
+
+
+def new_file(kind: str, storage: Storage, path: str, schema: pa.Schema) -> ExportFile:
+    """A new file of this kind for rows of this schema."""
+    return _FILES[kind](storage.create(path, digest=True), schema)

@@ -1,0 +1,83 @@
+"""Which rows of a window somebody wants: by topic, by time, and by what Spark pushed down.
+
+All rows of a window are looked at together, by Arrow; a pattern is matched by RE2, which takes the
+time of one pass over the text, whatever the pattern.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reput.udfs.log_columns import Rows
+
+LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "less", "less_equal", "greater", "greater_equal"
+EQUAL, STARTS, IS_IN = "equal", "starts_with", "is_in"
+
+
+class Condition(NamedTuple):
+    """One condition on a column: its name, an operation (LESS, ... above), the value."""
+
+    column: str
+    operation: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The rows that are wanted; all of them where nothing is said.
+
+    topics: any of these; pattern: a regular expression that a whole topic matches; since: stored at
+    that time or later, in milliseconds; conditions: all of them hold.
+    """
+
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    since: int | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    def numbers(self, rows: Rows) -> npt.NDArray[np.int64] | None:
+        """The numbers of the wanted rows; None where all are."""
+        wanted = list(self._masks(rows))
+        if not wanted:
+            return None
+        mask = wanted[0]
+        for more in wanted[1:]:
+            mask = pc.and_(mask, more)
+        return np.flatnonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
+
+    def _masks(self, rows: Rows) -> Any:
+        if self.topics is not None:
+            yield pc.is_in(rows.column("topic"), value_set=pa.array(self.topics, pa.string()))
+        if self.pattern is not None:
+            yield pc.match_substring_regex(rows.column("topic"), f"^(?:{self.pattern})$")
+        if self.since is not None:
+            yield pc.greater_equal(rows.column("storeTimestampMillis"), self.since)
+        for condition in self.conditions:
+            column = rows.column(condition.column)
+            if condition.operation == STARTS:
+                yield pc.starts_with(column, condition.value)
+            elif condition.operation == IS_IN:
+                yield pc.is_in(column, value_set=pa.array(condition.value, column.type))
+            else:
+                value = pa.scalar(condition.value, column.type)
+                yield getattr(pc, condition.operation)(column, value)
+
+    @property
+    def places(self) -> tuple[int, int | None]:
+        """[start, stop) of the physicalOffsets that the conditions allow; None: up to the end."""
+        start, stop = 0, None
+        for column, operation, value in self.conditions:
+            if column == "physicalOffset":
+                if operation in (GREATER, GREATER_EQUAL, EQUAL):
+                    start = max(start, value + (operation == GREATER))
+                if operation in (LESS, LESS_EQUAL, EQUAL):
+                    end = value + (operation != LESS)
+                    stop = end if stop is None else min(stop, end)
+        return start, stop
+
+
+EVERYTHING = Choice()

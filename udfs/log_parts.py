@@ -14,10 +14,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from reput.store_format.damage.evidence import Known
-from reput.store_format.damage.ranges import KINDS, Damage, Kind, Ranges
+from reput.store_format.damage.live import Before
+from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
 from reput.store_format.damage.record_ends import lost_its_end
 from reput.store_format.damage.resync import NOT_FOUND, Prover
-from reput.store_format.damage.tolerant import Before, scan_past_damage
+from reput.store_format.damage.tolerant import scan_past_damage
 from reput.store_format.derive.scan import Buffers, Runs, ScanRules, scan
 from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
 from reput.store_format.layouts import RECORD_HEAD_BYTES
@@ -333,17 +334,17 @@ class PartReader:
         found = scan_past_damage(self.read, self.segment.start, self.segment.end, log.rules, before)
         lost: list[tuple[int, int]] = []
         for part in found.run():
-            if isinstance(part, Damage) and part.kind != Kind.CONTENT:
+            if isinstance(part, Damage) and part.kind != DamageKind.CONTENT:
                 lost.append((part.offset, part.end))
             elif isinstance(part, Ranges):
-                rows = part.rows[part.rows["kind"] != KINDS.index(Kind.CONTENT)]
+                rows = part.rows[part.rows["kind"] != KINDS.index(DamageKind.CONTENT)]
                 lost += zip(rows["offset"].tolist(), rows["end"].tolist(), strict=True)
         live, at = [], self.segment.start
-        for start, stop in [*lost, (found.live_end, found.live_end)]:
+        for start, stop in [*lost, (found.live.end, found.live.end)]:
             if start > at:
-                live.append((at, min(start, found.live_end)))
+                live.append((at, min(start, found.live.end)))
             at = max(at, stop)
         for start, stop in lost:
-            if self.part.start <= start < min(self.part.stop, found.live_end):
+            if self.part.start <= start < min(self.part.stop, found.live.end):
                 self.tell(f"{self.segment.path}: physical {start}: {stop - start:,} bytes left out")
         return [(start, stop) for start, stop in live if start < stop]

@@ -52,6 +52,16 @@ def test_after_a_crash_one_message_is_lost_and_not_thousands(tmp_path: Path) -> 
     assert {"before.html", "after.html"} <= {path.name for path in tmp_path.iterdir()}
 
 
+@pytest.mark.long
+def test_the_archive_grows_and_can_be_looked_back_at(tmp_path: Path) -> None:
+    said = ran("message_archive.py", tmp_path)
+    assert "exported 3,750 messages" in said
+    assert "added 3 messages, then 0" in said
+    assert "has 3,750 messages" in said
+    assert "has 3,753 messages" in said
+    assert (tmp_path / "report.html").is_file()
+
+
 def test_what_never_arrived_is_found(tmp_path: Path) -> None:
     said = ran("never_arrived.py", tmp_path)
     assert "never delivered" in said

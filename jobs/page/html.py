@@ -20,7 +20,7 @@ from reput.jobs.page.log_sections import (
     sizes_section,
     topics_section,
 )
-from reput.jobs.page.model import name_text
+from reput.jobs.page.model import Section, name_text
 from reput.jobs.page.store_sections import (
     disk_section,
     fates_section,
@@ -40,7 +40,7 @@ _SECTIONS = (
 
 def page(facts: Facts) -> bytes:
     """The page, as UTF-8."""
-    sections = [make(facts) for make in _SECTIONS]
+    sections = [_printable(make(facts)) for make in _SECTIONS]
     title = f"RocketMQ store {name_text(facts.store)}"
     whole = {
         "title": title,
@@ -88,6 +88,13 @@ def as_data(value: object) -> str:
     """JSON as it may stand in a script element: no text in it can end that element."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _printable(section: Section) -> Section:
+    """Its sentences may name files and topics; its tables and pictures are made of such text."""
+    for lines in (section.words, section.alarms, section.notes):
+        lines[:] = map(name_text, lines)
+    return section
 
 
 def _asset(name: str) -> str:

@@ -16,7 +16,6 @@ from reput.jobs.page.model import (
     Section,
     Table,
     labels,
-    name_text,
     plural,
     table,
     time_cell,
@@ -43,7 +42,7 @@ _KINDS = (
 
 def put_section(facts: Facts) -> Section:
     """Messages over time by topic."""
-    section = Section("time", "Messages over time", notes=facts.notes["put"])
+    section = Section("time", "Messages over time", notes=list(facts.notes["put"]))
     put = facts.put
     if put is None:
         section.notes.append(f"not known: {facts.unknown['put']}")
@@ -211,7 +210,7 @@ def damage_section(facts: Facts) -> Section:
         f"{plural(len(report.segments), 'segment')}, read as RocketMQ {report.rocketmq} has them."
     )
     found = report.damage
-    section.alarms += [name_text(f"{each.path}: {each.reason}") for each in report.findings[:20]]
+    section.alarms += [f"{each.path}: {each.reason}" for each in report.findings[:20]]
     if found["range_count"]:
         section.alarms.append(
             f"{plural(found['range_count'], 'range')} of the log "
@@ -306,7 +305,7 @@ def derived_section(facts: Facts) -> Section:
     if report is None:
         section.notes.append(f"not known: {facts.unknown['check']}")
         return section
-    section.notes += [name_text(line) for line in (*report.notes, *report.warnings)]
+    section.notes += [*report.notes, *report.warnings]
     section.notes += told_lines(report.told)
     if report.derived_files is None:
         section.words.append("There are none; reput rebuild makes them from the log.")

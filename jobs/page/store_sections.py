@@ -8,7 +8,6 @@ from reput.jobs.page.model import (
     Section,
     Table,
     labels,
-    name_text,
     plural,
     table,
     time_cell,
@@ -22,10 +21,10 @@ from reput.store_format.query.listing import GroupRow, QueueRow
 
 def queues_section(facts: Facts) -> Section:
     """How many messages each queue has."""
-    section = Section("queues", "Queues", notes=[name_text(each) for each in facts.notes["queues"]])
+    section = Section("queues", "Queues", notes=list(facts.notes["queues"]))
     rows = facts.queues
     if rows is None:
-        section.notes.append(f"not known: {name_text(facts.unknown['queues'])}")
+        section.notes.append(f"not known: {facts.unknown['queues']}")
         return section
     if not rows:
         section.words.append("There is no queue.")
@@ -66,7 +65,7 @@ def groups_section(facts: Facts) -> Section:
     """How far consumer groups are behind."""
     section = Section("groups", "Consumer groups and their lag")
     if facts.queues is None:
-        section.notes.append(f"not known: {name_text(facts.unknown['queues'])}")
+        section.notes.append(f"not known: {facts.unknown['queues']}")
         return section
     if not facts.groups:
         section.words.append("No group has an offset in config/consumerOffset.json.")
@@ -102,10 +101,10 @@ def groups_section(facts: Facts) -> Section:
 
 def index_section(facts: Facts) -> Section:
     """Index files: how full they are, how long their chains, which times they are of."""
-    section = Section("index", "Index files", notes=[name_text(n) for n in facts.notes["index"]])
+    section = Section("index", "Index files", notes=list(facts.notes["index"]))
     files = facts.index
     if files is None:
-        section.notes.append(f"not known: {name_text(facts.unknown['index'])}")
+        section.notes.append(f"not known: {facts.unknown['index']}")
         return section
     if not files:
         section.words.append(
@@ -178,12 +177,10 @@ def _index_table(files: list[IndexFileStats], now: int) -> Table:
 
 def fates_section(facts: Facts) -> Section:
     """Half messages and delayed messages, by what became of them."""
-    section = Section(
-        "fates", "Half and delayed messages", notes=[name_text(n) for n in facts.notes["fates"]]
-    )
+    section = Section("fates", "Half and delayed messages", notes=list(facts.notes["fates"]))
     found = facts.fates
     if found is None:
-        section.notes.append(f"not known: {name_text(facts.unknown['fates'])}")
+        section.notes.append(f"not known: {facts.unknown['fates']}")
         return section
     if not found.transactions and not found.delayed:
         section.words.append("The log has none.")
@@ -262,9 +259,7 @@ def disk_section(facts: Facts) -> Section:
     expired = facts.expired
     freed: dict[str, int] = {}
     if expired is None:
-        section.notes.append(
-            f"what cleaning would free is not known: {name_text(facts.unknown['expired'])}"
-        )
+        section.notes.append(f"what cleaning would free is not known: {facts.unknown['expired']}")
     else:
         for each in (*expired.segments, *expired.files):
             name = f"{each.path.partition('/')[0]}/"
@@ -281,9 +276,9 @@ def disk_section(facts: Facts) -> Section:
                 f"cleaning leaves {plural(expired.kept_segments, 'expired segment')}, as somebody "
                 f"needs what is there"
             )
-        section.notes += [name_text(each.who) for each in expired.kept[:20]]
+        section.notes += [each.who for each in expired.kept[:20]]
     if facts.disk is None:
-        section.notes.append(f"not known: {name_text(facts.unknown['disk'])}")
+        section.notes.append(f"not known: {facts.unknown['disk']}")
         return section
     drawn, parts = [], ["stays"] + (["cleaning frees it"] if freed else [])
     for row, name in zip(facts.disk, labels(row.name for row in facts.disk), strict=True):

@@ -16,6 +16,8 @@ BUGS = (
         'text.replace("<", "\\\\u003c")', "text", page("data")),
     Bug("page: what is not printable is an escape", _MODEL,
         "    shown = safe(text[:NAME_MOST])", "    shown = text[:NAME_MOST]", page("hostile")),
+    Bug("page: names of files in sentences are printable", _HTML,
+        "    for lines in (section.words, section.alarms, section.notes):", "    for lines in ():", page("printable")),
     Bug("page: each bar has a label of its own", _MODEL,
         "        while seen[label] > 1:", "        while False:", page("labels")),
     Bug("page: what a table leaves out is told", _MODEL,

@@ -183,6 +183,15 @@ def test_hostile_names_are_data(tmp_path: Path) -> None:
     assert len(fates[1]["rows"]) == len(stores.HOSTILE)
 
 
+def test_names_of_files_in_sentences_are_printable(tmp_path: Path) -> None:
+    store = stores.healthy(tmp_path)
+    (store / "index" / "\u202egnp").write_bytes(b"x")
+    whole = written(store, tmp_path / "report.html", "--no-check")
+    (note,) = [each for each in section(whole, "index")["notes"] if "not known" in each]
+    assert "\\u202egnp" in note
+    assert note.isprintable()
+
+
 def test_a_clock_gone_wrong_does_not_hide_the_others(tmp_path: Path) -> None:
     messages = [
         stores.Message(topic="T", store_timestamp=stores.AT + n * 60_000) for n in range(300)

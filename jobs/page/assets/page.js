@@ -52,7 +52,9 @@
     function draw() {
       body.replaceChildren(...rows.slice(first, first + PAGE_ROWS).map(function (row) {
         return make("tr", "", undefined, row.map(function (value, n) {
-          return make("td", setting(table.columns[n]), shown(value));
+          const kind = setting(table.columns[n]);
+          return kind ? make("td", kind, shown(value))
+            : make("td", "", undefined, [make("div", "text", shown(value))]);
         }));
       }));
       const last = Math.min(first + PAGE_ROWS, rows.length);

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from reput.jobs.engine.log_source import CommitLogSource
 from reput.jobs.engine.log_stream import LogStream
+from reput.jobs.export import export
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
@@ -76,3 +77,29 @@ def test_rows_are_what_a_client_consumes(
         rest = [message for message in consumed if message != damaged]
         settings = {name: value for name, value in SETTINGS.items() if "CommitLog" in name}
         assert _rows(version, store, onDamage="salvage", **settings) == rest
+
+
+def test_a_broker_serves_an_exported_store(
+    folder: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    version = "5.3.3"
+    needs_rocketmq(version)
+    store, made = folder / "store", folder / "made"
+    with Driver(version) as client:
+        with Broker(version, store) as broker:
+            asking = Client(client, broker.namesrv)
+            asking.send(messages(SENT))
+            consumed = asking.read(group="first")
+            broker.stop()
+        topic = TOPICS[1]
+        export(None, str(store), str(made), format="rocketmq", rocketmq=version, topics=[topic])
+        with Broker(version, made) as broker:
+            served = Client(client, broker.namesrv).read((topic,), group="second")
+            broker.stop()
+    wanted = [message for message in consumed if message[0] == topic]
+
+    def kept(told: list[Any]) -> list[Any]:  # all but positions
+        return [told[0], told[1], told[3], *told[5:]]
+
+    assert sorted(map(kept, served)) == sorted(map(kept, wanted))
+    assert len(served) == SENT // len(TOPICS)

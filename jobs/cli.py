@@ -27,7 +27,7 @@ _COMMANDS = {
     "delayed": "list what is due when, and what should have been delivered and never was",
     "trace": "show one message's life: put, delayed, retried, committed, with times",
     "dump": "show any store file as text or JSON lines",
-    "export": "write messages as Parquet, JSON lines or a Delta table, or compare these",
+    "export": "write messages as Parquet, JSON lines, a Delta table or a store of their own",
     "append": "append messages to a local store",
     "deliver-delayed": "deliver the delayed messages that are due, once",
     "resolve-transactions": "commit or roll back pending transactions, as their producers would",

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from reput.jobs.engine.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
 
-_DELTA = "delta"
-_FORMATS = ("parquet", "jsonl", _DELTA)
+_DELTA, _STORE = "delta", "rocketmq"
+_FORMATS = ("parquet", "jsonl", _DELTA, _STORE)
 _ON_DAMAGE = ("fail", "skip", "salvage")
 _EPILOG = """\
 DIR gets files part-00000000.parquet, ... in the log's order, with the columns of the Spark source
@@ -35,6 +35,8 @@ in it into another store; --verify compares it with the log.
   reput export /data/store --to s3://bucket/messages --format jsonl --since 2026-11-21T07:00:00Z
   reput export /data/store --to /data/messages --verify
   reput append /data/other --from /data/messages
+
+--format rocketmq makes a store of the chosen messages, on which a broker starts.
 
 --format delta makes two tables in DIR, messages and runs (docs/export.md); run again, it adds what
 is new in the log, once, whatever was killed. It needs deltalake: pip install "reput[delta]".
@@ -60,6 +62,7 @@ def export(
     bodies: bool = True,
     decompress: bool = False,
     on_damage: str = "fail",
+    redact: Sequence[str] = (),
     replace: bool = False,
     rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
@@ -69,12 +72,14 @@ def export(
     progress: Progress | None = None,
 ) -> "Exported":
     """Write a log's messages as files, `parquet` or `jsonl`, in a folder or at a URL; or add what
-    is new to the Delta tables of a local folder, `delta`, for which `spark` may be None.
+    is new to the Delta tables of a local folder, `delta`; or make a store that a broker starts on,
+    `rocketmq`. For the last two `spark` may be None.
 
     topics: only these; tags, sql: only what a consumer's subscription would get; since, until:
     storeTimestamps in milliseconds, `until` not within; bodies: with them; decompress: as their
     producers gave them; on_damage: `fail` raises DamageFound, `skip` leaves out the rest of a
-    damaged segment, `salvage` what is damaged or stale; replace: put it in the place of an export
+    damaged segment, `salvage` what is damaged or stale; redact: of a store `body`, `body:hash`,
+    `property:NAME`; replace: put it in the place of an export
     that is there. The others as for `reput.rebuild`.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease, WrongTags,
@@ -96,6 +101,14 @@ def export(
     chosen = Chosen(
         tuple(topics), tags, sql, since, until, bodies, decompress, on_damage
     )  # fmt: skip
+    if format != _STORE and redact:
+        raise SettingError(f"--redact: only with --format {_STORE}")
+    if format == _STORE:
+        from reput.jobs.engine.export_store import export_store, redaction
+
+        if replace or not bodies:
+            raise SettingError("--replace, --no-bodies: not for a store; --redact body leaves none")
+        return export_store(store, to, chosen, redaction(redact), rocketmq, settings or {})
     if format == _DELTA:
         from reput.jobs.engine.export_delta import export_delta
 
@@ -175,6 +188,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fail (default) where live records may follow, skip the rest of that segment, or "
         "salvage: leave out what is damaged or stale",
     )  # fmt: skip
+    parser.add_argument(
+        "--redact", action="append", default=[], metavar="WHAT",
+        help="with --format rocketmq: body (leaves none), body:hash (its SHA-256 in its place), "
+        "property:NAME; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--replace", action="store_true", help="replace the export in DIR")
     parser.add_argument(
         "--verify",
@@ -188,8 +206,8 @@ def run(arguments: argparse.Namespace) -> int:
     from reput.jobs.spark.session import command_session
 
     told = told_to_jobs(arguments)
-    by_delta = is_delta(arguments.to) if arguments.verify else arguments.format == _DELTA
-    with nullcontext() if by_delta else command_session(arguments.master) as spark:
+    alone = is_delta(arguments.to) if arguments.verify else arguments.format in (_DELTA, _STORE)
+    with nullcontext() if alone else command_session(arguments.master) as spark:
         if arguments.verify:
             compared = verify_export(spark, arguments.store, arguments.to, **told)
             show(arguments, compared.as_json(), compared.text())
@@ -199,7 +217,7 @@ def run(arguments: argparse.Namespace) -> int:
             topics=arguments.topic, tags=arguments.tags, sql=arguments.sql,
             since=arguments.since, until=arguments.until, bodies=not arguments.no_bodies,
             decompress=arguments.decompress, on_damage=arguments.on_damage,
-            replace=arguments.replace, **told,
+            redact=arguments.redact, replace=arguments.replace, **told,
         )  # fmt: skip
     show(arguments, done.as_json(), done.text())
     return DAMAGE if done.left_out else DONE

@@ -23,6 +23,7 @@ from tests import golden_stores
 from tests.attack.test_kills import in_cluster
 from tests.golden_stores import GoldenStore
 from tests.rocketmq.judge import difference
+from tests.source.reading import places
 
 # Each starts executors whose kernels are compiled anew, from the zip: half a minute and more.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -281,3 +282,37 @@ def test_a_speculative_duplicate_changes_nothing(cluster: Cluster, tmp_path: Pat
     """Spark starts a second copy of a slow task only on another host: 127.0.0.2, 127.0.0.3."""
     in_cluster("doubled", tmp_path, cluster.url)
     assert (tmp_path / "doubled").exists()
+
+
+_TABLE = """
+import json, sys
+from pyspark.sql import SparkSession
+import reput
+spark = SparkSession.builder.getOrCreate()
+reput.register(spark)
+log = spark.read.format("commitlog").option("columns", "topic,physicalOffset")
+log = log.option("minPartitions", "4").load(sys.argv[1])
+done = reput.export(spark, sys.argv[1], sys.argv[2], rocketmq="5.4.0", bodies=False)
+found = sorted(row[1] for row in log.collect())
+open(sys.argv[3], "w").write(json.dumps([found, done.messages]))
+"""
+
+
+def test_a_cluster_reads_the_log_as_a_table(
+    cluster: Cluster, workers_python: Path, tmp_path: Path
+) -> None:
+    store = golden_stores.unpack("mixed_5.4.0")
+    archive, script, told = tmp_path / "reput.zip", tmp_path / "table.py", tmp_path / "told"
+    subprocess.run([sys.executable, "scripts/make_zip.py", str(archive)], cwd=ROOT, check=True)
+    script.write_text(_TABLE)
+    done = subprocess.run(
+        [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, *SMALL,
+         "--py-files", str(archive), str(script), str(store.input), str(tmp_path / "out"),
+         str(told)],
+        cwd=tmp_path,
+        env=environment(PYSPARK_PYTHON=str(workers_python), PYSPARK_DRIVER_PYTHON=sys.executable),
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    wanted = places(store.input, rocketmq="5.4.0")
+    assert json.loads(told.read_text()) == [wanted, len(wanted)]

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs.engine.derived_sources import ConsumeQueueSource
 from tests import golden_stores
 from tests.rocketmq.judge import difference
+from tests.source.reading import table
+from tests.source.test_derived import table as derived_table
 from tests.test_cluster import daemon, environment
 
 ROOT = Path(__file__).parent.parent
@@ -26,6 +29,10 @@ spark.addArtifacts(sys.argv[2], pyfile=True)
 settings = dict(word.split("=") for word in sys.argv[5:])
 print(reput.rebuild(spark, sys.argv[3], sys.argv[4], rocketmq="5.3.3", settings=settings).text())
 print(reput.verify(spark, sys.argv[3], against=sys.argv[4]).same)
+reput.register(spark)
+log = spark.read.format("commitlog").option("rocketmq", "5.3.3").load(sys.argv[3])
+queues = spark.read.format("consumequeue").load(sys.argv[4])
+print(log.select("physicalOffset").distinct().count(), log.count(), queues.count())
 """
 
 
@@ -80,5 +87,9 @@ def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> Non
             text=True, timeout=600, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "True"
+    *_, same, counts = done.stdout.splitlines()
+    messages = table(golden.input, rocketmq="5.3.3").num_rows
+    entries = derived_table(ConsumeQueueSource, golden.expect).num_rows
+    assert same == "True"
+    assert counts.split() == [str(messages), str(messages), str(entries)]
     assert difference(golden.expect, out) is None

@@ -3,31 +3,26 @@
 import importlib.util
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from reput.jobs.engine.chosen_log import ChosenLog
 from reput.jobs.engine.export_report import Compared, Exported
 from reput.jobs.engine.exporting import Chosen, wrong_bodies
-from reput.jobs.engine.outputs import OutputInUse, inputs_of, refuse_overlap
-from reput.jobs.engine.plan import Plan, make_plan
-from reput.jobs.engine.source_log import end_of_log, parts_log, told_of
-from reput.jobs.engine.source_options import SourceOptions
+from reput.jobs.engine.outputs import OutputInUse
+from reput.jobs.engine.source_log import end_of_log
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.release.settings import SettingError
-from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
-from reput.udfs.export import Sums, decompress
-from reput.udfs.log_batches import batches_of
-from reput.udfs.log_parts import LogParts, Part
+from reput.udfs.export import Sums
 
 if TYPE_CHECKING:
     from reput.jobs.engine.delta_table import MessageTable
 
 _DIFFERENCES_MOST = 100
-BODY_MOST = 64 << 20  # bytes of one decompressed body
 
 
 def _want_deltalake() -> None:
@@ -43,57 +38,17 @@ def _chosen_in(folder: str) -> Chosen:
     return Chosen(**{**told, "topics": tuple(told["topics"])})
 
 
-class _Log:
-    """A log that is read into a table."""
+def _table(job: ChosenLog, make: bool) -> "MessageTable":
+    """The tables; make: where they are not there. Raises StoreError, SettingError."""
+    from reput.jobs.engine.delta_table import MessageTable
 
-    def __init__(
-        self, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str], chosen: Chosen
-    ) -> None:
-        storage = storage_for(store)
-        self.store, self.chosen = storage.resolve(store), chosen
-        if not isinstance(storage_for(to), LocalStorage):
-            raise SettingError(f"--to {to}: delta-rs writes to local disks here, not to URLs")
-        self.folder = LocalStorage().resolve(to)
-        refuse_overlap(LocalStorage(), self.folder, inputs_of(storage, self.store, settings))
-        told = told_of(storage, self.store, rocketmq, settings)
-        salvages = chosen.on_damage == "salvage"
-        self.plan: Plan = make_plan(storage, self.store, told, 1, None, tolerant=salvages)
-        options = SourceOptions(self.store, on_damage=chosen.on_damage)
-        _want_deltalake()
-        self.log: LogParts = parts_log(self.plan, options, chosen.bodies, grows=True)
-
-    def table(self, make: bool) -> "MessageTable":
-        """The tables; make: where they are not there. Raises StoreError, SettingError."""
-        from reput.jobs.engine.delta_table import MessageTable
-
-        there = os.listdir(self.folder) if os.path.isdir(self.folder) else []
-        if not make and "messages" not in there:
-            raise StoreError(f"{self.folder}: is no export: it has no table messages")
-        if set(there) - {"messages", "runs"}:
-            raise OutputInUse(f"{self.folder}: holds {sorted(there)[0]!r}; give another folder")
-        told = {**vars(self.chosen), "topics": list(self.chosen.topics)}
-        return MessageTable(self.folder, self.store, told, self.plan.profile.release)
-
-    def batches(
-        self, start: int, end: int, notes: list[str], raw: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """The chosen messages of [start, end). raw: bodies as they stand in the log."""
-        chosen, wanted = self.chosen, self.chosen.wanted(self.plan)
-        for number, segment in enumerate(self.log.segments):
-            first, stop = max(start, segment.start), min(end, segment.end)
-            if first >= stop:
-                continue
-            part = Part(number, first, first, stop)
-            for batch in batches_of(
-                self.log, part, chosen.choice, chosen.columns, wanted, notes.append
-            ):
-                packed = raw or not chosen.decompress
-                yield batch if packed else decompress(batch, BODY_MOST)
-
-    def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
-        """[start, end) by segments, in which no record reaches into the next one."""
-        found = [(max(s.start, start), min(s.end, end)) for s in self.log.segments]
-        return [(a, b) for a, b in found if a < b]
+    there = os.listdir(job.folder) if os.path.isdir(job.folder) else []
+    if not make and "messages" not in there:
+        raise StoreError(f"{job.folder}: is no export: it has no table messages")
+    if set(there) - {"messages", "runs"}:
+        raise OutputInUse(f"{job.folder}: holds {sorted(there)[0]!r}; give another folder")
+    told = {**vars(job.chosen), "topics": list(job.chosen.topics)}
+    return MessageTable(job.folder, job.store, told, job.plan.profile.release)
 
 
 def export_delta(
@@ -103,11 +58,12 @@ def export_delta(
 
     Raises StoreError, SettingError, UnknownRelease, OSError, DeltaError.
     """
+    _want_deltalake()
     from reput.jobs.engine.delta_table import Range
 
     began = time.monotonic()
-    job = _Log(store, to, rocketmq, settings, chosen)
-    table = job.table(make=True)
+    job = ChosenLog(store, to, rocketmq, settings, chosen)
+    table = _table(job, make=True)
     _refuse_other_log(job, table)
     log, begin = job.log, job.log.segments[0].start
     start = begin if table.end is None else table.end
@@ -136,7 +92,7 @@ def export_delta(
     return done
 
 
-def _refuse_other_log(job: _Log, table: "MessageTable") -> None:
+def _refuse_other_log(job: ChosenLog, table: "MessageTable") -> None:
     """Raise StoreError where the table's last message is not what the log has in that place."""
     last, log = table.last(), job.log
     if last is None or not log.segments[0].start <= last.place < log.segments[-1].end:
@@ -164,8 +120,8 @@ def compare_delta(
     chosen = _chosen_in(LocalStorage().resolve(to))
     from deltalake.exceptions import DeltaError
 
-    job = _Log(store, to, rocketmq, settings, chosen)
-    table = job.table(make=False)
+    job = ChosenLog(store, to, rocketmq, settings, chosen)
+    table = _table(job, make=False)
     differences: list[str] = []
     try:
         total = _differences(job, table, differences)
@@ -175,7 +131,7 @@ def compare_delta(
     return Compared(job.store, job.folder, total, differences[:_DIFFERENCES_MOST])
 
 
-def _differences(job: _Log, table: "MessageTable", differences: list[str]) -> int:
+def _differences(job: ChosenLog, table: "MessageTable", differences: list[str]) -> int:
     """Note what differs; returns how many messages the table has."""
     total, begin = 0, job.log.segments[0].start
     crcs_differ = job.chosen.decompress  # a decompressed body has its own

@@ -196,7 +196,9 @@ def test_only_an_export_is_replaced(store: Path, tmp_path: Path) -> None:
 
 
 def test_words_that_do_not_go_together(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="format 'csv': one of parquet, jsonl, delta is wanted"):
+    with pytest.raises(
+        SettingError, match="format 'csv': one of parquet, jsonl, delta, rocketmq is wanted"
+    ):
         run(store, tmp_path / "out", format="csv")
     with pytest.raises(SettingError, match="nothing to decompress"):
         run(store, tmp_path / "out", bodies=False, decompress=True)

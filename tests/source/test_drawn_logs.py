@@ -1,0 +1,48 @@
+"""Rows of logs of every kind, sound and damaged, beside what the slow reference walks."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from reput.store_format.faults import SALVAGE, StoreError
+from tests.in_process import as_text
+from tests.logs import Log, logs
+from tests.reference.log import Walk
+from tests.reference.rules import Rules, parse_version
+from tests.source.reading import table, write
+
+_ENDS = ("zeros", "end of segments")  # why a walk of the reference stops where all was read
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(log=logs(), parts=st.sampled_from([1, 2, 5, 40]))
+def test_rows_are_the_references(log: Log, parts: int) -> None:
+    walk = Walk(log.segments, Rules(parse_version(log.version), log.settings, log.topic_attributes))
+    wanted = list(walk)
+    with tempfile.TemporaryDirectory() as folder:
+        store = write(log, Path(folder))
+        options = {**as_text(log.settings), "rocketmq": log.version, "minPartitions": parts}
+        try:
+            rows = table(store, **options).to_pylist()
+        except StoreError as error:
+            said, rows = str(error), None
+        salvaged = table(store, **options, onDamage=SALVAGE)["physicalOffset"].to_pylist()
+    assert salvaged == sorted(set(salvaged))
+    if rows is None:
+        event("refused")
+        assert "later segment" in said or "live records may follow" in said
+        return
+    for row, message in zip(rows, wanted, strict=False):
+        assert row["physicalOffset"] == message.physical_offset
+        assert (row["topic"], row["body"]) == (message.topic, message.body)
+        assert dict(row["properties"]) == (message.properties or {})
+        assert len(row["properties"]) == len(message.properties or {})
+    if walk.stop in _ENDS:
+        event("whole")
+        assert len(rows) == len(wanted)
+        assert salvaged == [row["physicalOffset"] for row in rows]
+    else:  # what dispatch alone refuses is a row; a record that a CRC does not fit is none
+        event("broken off")
+        assert len(rows) >= len(wanted)

@@ -77,8 +77,6 @@ BUGS = (
         messages("rolled_back")),
     Bug("a window that is judged meanwhile is not written over", "store_format/log/reader.py",
         "                        walk.use(buffers)", "                        pass", ("tests/query/test_ahead.py",)),
-    Bug("an answer that is left half read lets Python end", "store_format/query/ahead.py",
-        "args=words, daemon=True)", "args=words)", ("tests/query/test_ahead.py", "-k", "half_read")),
     Bug("what is raised while windows are judged comes behind them", "store_format/query/ahead.py",
         "                    raise judged", "                    return", ("tests/query/test_ahead.py",)),
     Bug("a chain that leaves a block waits at the block it leads to", _SWEEP,

@@ -16,10 +16,12 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from reput.jobs.engine.log_source import LogReading, checks_bodies
+from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.source_log import (
     checked_start,
     cut,
     end_of_log,
+    log_now,
     offset_after,
     parts_log,
     place_of,
@@ -49,10 +51,14 @@ class LogStream(LogReading, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self.check_body = checks_bodies(options, schema)
         self.target: int | None = None  # of AvailableNow: nothing behind it is read
         self.seen = -1  # where the log ended when that was last asked
+        self._opened: tuple[Plan, LogParts] | None = None
 
     def _log(self) -> LogParts:
-        """The log as it is now: listed anew each time."""
-        return parts_log(plan_of(self.options), self.options, self.check_body, grows=True)
+        """The log as it is now: its segments are listed anew each time, as Spark asks often."""
+        if self._opened is None:
+            plan = plan_of(self.options)
+            self._opened = plan, parts_log(plan, self.options, self.check_body, grows=True)
+        return log_now(*self._opened)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 (Spark's name)
         return {_OFFSET: place_of(self._log(), self.options.start)}

@@ -12,6 +12,7 @@ from reput.jobs.engine.source_options import EARLIEST, LATEST, SourceOptions
 from reput.jobs.engine.told import Told, tell
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.faults import SALVAGE, StoreError
+from reput.store_format.log.segments import commit_log_folders, find_segments, list_segments
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
@@ -55,6 +56,20 @@ def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool)
     return LogParts(
         plan.storage, tuple(segments), rules, options.on_damage, check_body, options.may_miss
     )
+
+
+def log_now(plan: Plan, log: LogParts) -> LogParts:
+    """The log with the segments that it has now. What else the store tells is not asked again.
+
+    Raises StoreError, OSError.
+    """
+    size = plan.settings.mapped_file_size_commit_log
+    folders = commit_log_folders(plan.store, plan.settings)
+    if log.on_damage == SALVAGE:
+        segments = list_segments(plan.storage, folders, size).segments
+    else:
+        segments = find_segments(plan.storage, folders, size)
+    return replace(log, segments=tuple(may_grow(segments, -1)))
 
 
 def cut(

@@ -166,3 +166,16 @@ def test_damage_that_live_records_follow_ends_the_stream(tmp_path: Path) -> None
     salvaged = stream(store, onDamage="salvage")
     found = flat(drained(salvaged, salvaged.initialOffset()))
     assert found == [p for p in log.places if p != log.places[last[2]]]
+
+
+def test_a_store_is_asked_what_it_is_only_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark asks for the latest offset many times a second."""
+    log = damaged(messages(60))
+    reader = stream(write(up_to(log, 10), tmp_path))
+    at = reader.latestOffset(reader.initialOffset(), ALL)
+    monkeypatch.setattr("reput.jobs.engine.log_stream.plan_of", None)
+    write(log.log, tmp_path)
+    end = reader.latestOffset(at, ALL)
+    assert rows(reader, at, end) == log.places[10:]

@@ -107,11 +107,11 @@ def steps(work: Work) -> Iterator[int]:
 
 
 def test_a_crash_while_publishing_leaves_one_set_or_the_other(work: Work) -> None:
-    """A selection: each state at the step itself, some of those before and after."""
+    """A selection: each state at the step itself and right behind, some before and after."""
     swap = next(n for n, op in enumerate(work.files.ops) if op.kind == "sync all")
     seen = check(
         work, 2,
-        lambda number, crash: abs(crash.after - swap) < 6 or number % 23 == 0,
+        lambda number, crash: -6 < crash.after - swap < 12 or number % 23 == 0,
     )  # fmt: skip
     assert seen["old"] > 10
     assert seen["new"] > 5

@@ -19,7 +19,6 @@ from reput.jobs.engine.damage_map import (
 )
 from reput.jobs.engine.link import Linked, Scanned, SegmentWalk
 from reput.jobs.engine.other_queues import ENTRIES_A_BREAK, explained_by_queues, known_elsewhere
-from reput.jobs.engine.unlike_index import unlike_index
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.restore import Told
 from reput.store_format.damage.tolerant import MOST_RANGES
@@ -86,8 +85,11 @@ def map_damage(
     )
     _add_ranges(job, found)
     _add_gaps(job, found, gaps_listed, gap_lines)
-    for damage in unlike_index(job, found):
-        add_range(found, damage)
+    if found.count:  # of a sound log the index files themselves would be what is wrong
+        from reput.jobs.engine.unlike_index import unlike_index
+
+        for damage in unlike_index(job, found):
+            add_range(found, damage)
     return found
 
 

@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 
 
 def unlike_index(job: "Pipeline", found: DamageMap) -> list[Damage]:
-    """A range of kind content for each record, in the log's order.
-
-    A sound log is not asked about: there the index files themselves would be what is wrong.
-    """
-    if not found.count or not job.plan.settings.builds_index or not job.plan.has_index:
+    """A range of kind content for each record, in the log's order."""
+    if not job.plan.settings.builds_index or not job.plan.has_index:
         return []
     try:
         rows = _ask(job, found.linked)

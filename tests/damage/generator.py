@@ -362,7 +362,7 @@ def contradicted(hurt: Hurt, number: int, derived: bool) -> bool:
         plain = text.replace(b"\1", b"").replace(b"\2", b"").decode("latin1").isprintable()
         if after and after[0][1] < 8 and not plain:
             return True
-    if derived and broken and _unlike_its_entries(hurt, number, was, now):
+    if derived and broken and not ends_log and _unlike_its_entries(hurt, number, was, now):
         return True
     tags = [found[1] if (found := TAGS.search(raw)) else b"" for raw in (was, now)]
     return derived and bool(broken) and not ends_log and tags[0] != tags[1] and tags[0] != b""

@@ -4,6 +4,7 @@ All rows of a window are looked at together, by Arrow; a pattern is matched by R
 time of one pass over the text, whatever the pattern.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,6 +17,11 @@ from reput.udfs.log_columns import Rows
 
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "less", "less_equal", "greater", "greater_equal"
 EQUAL, STARTS, IS_IN = "equal", "starts_with", "is_in"
+
+
+def whole_matches(texts: pa.Array, pattern: str) -> pa.Array:
+    """Which texts a regular expression (RE2) matches as a whole. Raises ArrowInvalid for none."""
+    return pc.match_substring_regex(texts, f"^(?:{pattern})$")
 
 
 class Condition(NamedTuple):
@@ -41,19 +47,26 @@ class Choice:
 
     def numbers(self, rows: Rows) -> npt.NDArray[np.int64] | None:
         """The numbers of the wanted rows; None where all are."""
-        wanted = list(self._masks(rows))
-        if not wanted:
+        mask = _all_of(self._masks(rows))
+        if mask is None:
             return None
-        mask = wanted[0]
-        for more in wanted[1:]:
-            mask = pc.and_(mask, more)
         return np.flatnonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
 
-    def _masks(self, rows: Rows) -> Any:
+    def of_topics(self, topics: list[str]) -> list[str]:
+        """Those of these topics that are wanted."""
+        there = pa.array(topics, pa.string())
+        mask = _all_of(self._topic_masks(lambda: there))
+        wanted: list[str] = topics if mask is None else there.filter(mask).to_pylist()
+        return wanted
+
+    def _topic_masks(self, topics: Callable[[], pa.Array]) -> Iterator[pa.Array]:
         if self.topics is not None:
-            yield pc.is_in(rows.column("topic"), value_set=pa.array(self.topics, pa.string()))
+            yield pc.is_in(topics(), value_set=pa.array(self.topics, pa.string()))
         if self.pattern is not None:
-            yield pc.match_substring_regex(rows.column("topic"), f"^(?:{self.pattern})$")
+            yield whole_matches(topics(), self.pattern)
+
+    def _masks(self, rows: Rows) -> Iterator[pa.Array]:
+        yield from self._topic_masks(lambda: rows.column("topic"))
         if self.since is not None:
             yield pc.greater_equal(rows.column("storeTimestampMillis"), self.since)
         for condition in self.conditions:
@@ -78,6 +91,14 @@ class Choice:
                     end = value + (operation != LESS)
                     stop = end if stop is None else min(stop, end)
         return start, stop
+
+
+def _all_of(masks: Iterator[pa.Array]) -> pa.Array | None:
+    """The masks as one; None where there is none."""
+    found = next(masks, None)
+    for more in masks:
+        found = pc.and_(found, more)
+    return found
 
 
 EVERYTHING = Choice()

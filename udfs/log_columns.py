@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from reput.store_format.log import columns as kernels
-from reput.store_format.log.properties import KEYS, TAGS, UNIQ_KEY
+from reput.store_format.log.properties import KEYS, TAGS, UNIQ_KEY, new_spans
 from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.walk import Step
 from reput.store_format.message.message import host_text
@@ -57,8 +57,7 @@ class Rows:
     @cached_property
     def _found(self) -> Numbers:
         found = np.empty((len(kernels.FOUND), 2, len(self)), np.int64)
-        places = kernels.new_places()
-        kernels.find_values(self.window, self.rows, self._split, places, found)
+        kernels.find_values(self.window, self.rows, self._split, new_spans(), found)
         return found
 
     def number(self, name: str) -> pa.Array:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from reput.jobs.engine.source_options import (
@@ -77,7 +76,7 @@ class QueueBatch(_Reader):
         found = []
         for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
             batch = kind == BATCH_CONSUME_QUEUE
-            for topic in self._chosen(self._folders(kind)):
+            for topic in self.options.choice.of_topics(self._folders(kind)):
                 for name in filter(is_queue_id, self._folders(f"{kind}/{topic}")):
                     folder = queue_folder(self.store, topic, int(name), batch)
                     found.append(Queue(folder, topic, int(name), batch))
@@ -86,16 +85,6 @@ class QueueBatch(_Reader):
     def _folders(self, below: str) -> list[str]:
         there = listed(self.storage, f"{self.store}/{below}")
         return [name for name, state in there if state is None]
-
-    def _chosen(self, topics: list[str]) -> list[str]:
-        choice = self.options.choice
-        if choice.topics is not None:
-            return [topic for topic in topics if topic in choice.topics]
-        if choice.pattern is not None and topics:
-            wanted = pc.match_substring_regex(pa.array(topics), f"^(?:{choice.pattern})$")
-            matching: list[str] = pa.array(topics).filter(wanted).to_pylist()
-            return matching
-        return topics
 
     def _read(self, value: tuple[Queue, ...]) -> Iterator[pa.RecordBatch]:
         return queue_batches(self.storage, value, self.columns)

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from reput.store_format.release.setting_table import BY_NAME, SettingError
-from reput.udfs.log_choice import EVERYTHING, Choice
+from reput.udfs.log_choice import EVERYTHING, Choice, whole_matches
 from reput.udfs.log_parts import FAIL, ON_DAMAGE
 
 EARLIEST, LATEST = -2, -1  # as Kafka writes them in JSON
@@ -123,7 +122,7 @@ def _columns(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _pattern(text: str) -> str:
-    pc.match_substring_regex(pa.array([""]), f"^(?:{text})$")  # raises where it is none
+    whole_matches(pa.array([""]), text)  # raises where it is none
     return text
 
 

@@ -84,6 +84,10 @@ class Facts:
         except (StoreError, StoreChanged, SettingError, UnknownRelease, OSError) as error:
             self.unknown[name] = str(error)
 
+    def not_known(self, name: str) -> str:
+        """Why a part is not known."""
+        return f"not known: {self.unknown[name]}"
+
     def note(self, name: str, lines: list[str]) -> None:
         """What a part tells besides, the first of very many."""
         more = len(lines) - _NOTES_MOST

@@ -45,7 +45,7 @@ def put_section(facts: Facts) -> Section:
     section = Section("time", "Messages over time", notes=list(facts.notes["put"]))
     put = facts.put
     if put is None:
-        section.notes.append(f"not known: {facts.unknown['put']}")
+        section.notes.append(facts.not_known("put"))
         return section
     messages = sum(row.messages for row in put.topics)
     if not messages:
@@ -203,7 +203,7 @@ def damage_section(facts: Facts) -> Section:
     section = Section("damage", "The log's bytes")
     report = facts.check
     if report is None:
-        section.notes.append(f"not known: {facts.unknown['check']}")
+        section.notes.append(facts.not_known("check"))
         return section
     section.words.append(
         f"From {report.log_start:,} to {report.log_end:,}, {plural(report.messages, 'message')} in "
@@ -303,7 +303,7 @@ def derived_section(facts: Facts) -> Section:
     section = Section("derived", "Queues and index against the log")
     report = facts.check
     if report is None:
-        section.notes.append(f"not known: {facts.unknown['check']}")
+        section.notes.append(facts.not_known("check"))
         return section
     section.notes += [*report.notes, *report.warnings]
     section.notes += told_lines(report.told)

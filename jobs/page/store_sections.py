@@ -24,7 +24,7 @@ def queues_section(facts: Facts) -> Section:
     section = Section("queues", "Queues", notes=list(facts.notes["queues"]))
     rows = facts.queues
     if rows is None:
-        section.notes.append(f"not known: {facts.unknown['queues']}")
+        section.notes.append(facts.not_known("queues"))
         return section
     if not rows:
         section.words.append("There is no queue.")
@@ -65,7 +65,7 @@ def groups_section(facts: Facts) -> Section:
     """How far consumer groups are behind."""
     section = Section("groups", "Consumer groups and their lag")
     if facts.queues is None:
-        section.notes.append(f"not known: {facts.unknown['queues']}")
+        section.notes.append(facts.not_known("queues"))
         return section
     if not facts.groups:
         section.words.append("No group has an offset in config/consumerOffset.json.")
@@ -104,7 +104,7 @@ def index_section(facts: Facts) -> Section:
     section = Section("index", "Index files", notes=list(facts.notes["index"]))
     files = facts.index
     if files is None:
-        section.notes.append(f"not known: {facts.unknown['index']}")
+        section.notes.append(facts.not_known("index"))
         return section
     if not files:
         section.words.append(
@@ -180,7 +180,7 @@ def fates_section(facts: Facts) -> Section:
     section = Section("fates", "Half and delayed messages", notes=list(facts.notes["fates"]))
     found = facts.fates
     if found is None:
-        section.notes.append(f"not known: {facts.unknown['fates']}")
+        section.notes.append(facts.not_known("fates"))
         return section
     if not found.transactions and not found.delayed:
         section.words.append("The log has none.")
@@ -259,7 +259,7 @@ def disk_section(facts: Facts) -> Section:
     expired = facts.expired
     freed: dict[str, int] = {}
     if expired is None:
-        section.notes.append(f"what cleaning would free is not known: {facts.unknown['expired']}")
+        section.notes.append(f"what cleaning would free is {facts.not_known('expired')}")
     else:
         for each in (*expired.segments, *expired.files):
             name = f"{each.path.partition('/')[0]}/"
@@ -278,7 +278,7 @@ def disk_section(facts: Facts) -> Section:
             )
         section.notes += [each.who for each in expired.kept[:20]]
     if facts.disk is None:
-        section.notes.append(f"not known: {facts.unknown['disk']}")
+        section.notes.append(facts.not_known("disk"))
         return section
     drawn, parts = [], ["stays"] + (["cleaning frees it"] if freed else [])
     for row, name in zip(facts.disk, labels(row.name for row in facts.disk), strict=True):

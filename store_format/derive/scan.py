@@ -31,7 +31,7 @@ from reput.store_format.layouts import (
     RECORD_HEAD,
     RECORD_HEAD_BYTES,
 )
-from reput.store_format.log.properties import NAMES
+from reput.store_format.log.properties import new_spans
 from reput.store_format.log.records import RECORD_ROW, Bytes, RecordRules, Rows, find_record
 from reput.store_format.log.segments import FIND_FIRST, Stretch
 from reput.store_format.log.walk import Checks, Read, Walk, most_rows
@@ -135,7 +135,7 @@ class Buffers:
             np.zeros(most_hashes, INDEX_MESSAGE),
             np.zeros(3, np.int64),
         )
-        self.spans = np.empty((len(NAMES), 2), np.int64)
+        self.spans = new_spans()
         # How often the buffers were emptied: whoever reads them sees by it that they were.
         self.emptied = 0
 

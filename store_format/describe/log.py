@@ -29,7 +29,7 @@ from reput.store_format.layouts import (
     RECORD_HEAD,
     RECORD_HEAD_BYTES,
 )
-from reput.store_format.log.properties import NAMES
+from reput.store_format.log.properties import new_spans
 from reput.store_format.log.records import Bytes
 from reput.store_format.log.walk import Read, Walk
 
@@ -81,7 +81,7 @@ class _Segment:
         self.dispatching = Dispatching(
             rules.dispatch, np.array(rules.delays, np.int64),
             batch_topics(list(rules.batch_topics)), self.table, self.puts,
-            np.empty((len(NAMES), 2), np.int64),
+            new_spans(),
         )  # fmt: skip
         self.broken = False
         self.last_timestamp: int | None = None  # of the last live record

@@ -26,9 +26,9 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.log.properties import (
     KEYS,
-    NAMES,
     TAGS,
     UNIQ_KEY,
+    ValueSpans,
     find_properties,
     pair_by_first,
     pair_by_split,
@@ -185,18 +185,22 @@ def put_hosts(
 
 @kernel
 def find_values(
-    window: Bytes, rows: Rows, split_properties: bool, places: Places, found: npt.NDArray[np.int64]
+    window: Bytes,
+    rows: Rows,
+    split_properties: bool,
+    spans: ValueSpans,
+    found: npt.NDArray[np.int64],
 ) -> None:
     """Where each row has the value of each property of FOUND: found[n, 0, i] to found[n, 1, i].
 
-    The start is -1 where the row has no such property. places: as `find_properties` wants them.
+    The start is -1 where the row has no such property. spans: as `find_properties` wants them.
     """
     for i in range(len(rows)):
         at = rows[i].propertiesAt
-        find_properties(window, at, at + rows[i].propertiesLength, split_properties, places)
+        find_properties(window, at, at + rows[i].propertiesLength, split_properties, spans)
         for n in range(len(FOUND)):
-            found[n, 0, i] = places[FOUND[n], 0]
-            found[n, 1, i] = places[FOUND[n], 1]
+            found[n, 0, i] = spans[FOUND[n], 0]
+            found[n, 1, i] = spans[FOUND[n], 1]
 
 
 @kernel
@@ -262,8 +266,3 @@ def put_pairs(
         if hard[i] != 0:
             pairs, name_at, value_at = first, first_name, first_value
         lists[i + 1] = pairs
-
-
-def new_places() -> Places:
-    """What `find_values` needs as `places`."""
-    return np.empty((len(NAMES), 2), np.int64)

@@ -78,6 +78,11 @@ def pair_by_split(buf: Bytes, at: int, end: int) -> Pair:
     return Pair(middle >= 0, middle, middle + 1, end)
 
 
+def new_spans(names: int = len(NAMES)) -> ValueSpans:
+    """What `find_properties` fills; for `find_named` of so many names."""
+    return np.empty((names, 2), np.int64)
+
+
 @inlined
 def find_properties(
     buf: Bytes, at: int, end: int, split_properties: bool, spans: ValueSpans

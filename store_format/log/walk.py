@@ -21,7 +21,7 @@ from reput.store_format.log.checks import NO_CHECKS as NO_CHECKS
 from reput.store_format.log.checks import Checks as Checks
 from reput.store_format.log.oversize import Read as Read
 from reput.store_format.log.oversize import crc_of, read_oversize
-from reput.store_format.log.properties import CRC_PROPERTY_NAME, NAMES
+from reput.store_format.log.properties import CRC_PROPERTY_NAME, new_spans
 from reput.store_format.log.property_crc import bad_property_crcs
 from reput.store_format.log.records import (
     RECORD_ROW,
@@ -83,7 +83,7 @@ class Walk:
         self._rules, self._checks, self._doubt = rules, checks, doubt
         self._buffer = buffer
         self._rows = np.zeros(most_rows(len(buffer)), RECORD_ROW) if rows is None else rows
-        self._spans = np.empty((len(NAMES), 2), np.int64) if checks.property else None
+        self._spans = new_spans() if checks.property else None
         self._window = buffer[:0]
         self._window_at = 0
 

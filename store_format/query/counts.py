@@ -24,7 +24,7 @@ from reput.store_format.derive.queue_table import (
 )
 from reput.store_format.java.strings import decode, parse_integer
 from reput.store_format.kernels.jit import kernel
-from reput.store_format.log.properties import find_named
+from reput.store_format.log.properties import find_named, new_spans
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.log.walk import Step
 from reput.store_format.names import DLQ_PREFIX
@@ -142,7 +142,7 @@ class _Reading:
         self._split, self._batch = split, batch_topics(list(batch))
         self._topics = new_table(_NAMES_MOST, _NAME_ROOM)
         self._groups = new_table(_NAMES_MOST, _NAME_ROOM)
-        self._spans = np.empty((len(_NAMES), 2), np.int64)
+        self._spans = new_spans(len(_NAMES))
         self._room = np.zeros(0, COUNTED)
         self._names: dict[str, list[str]] = {"topic": [], "group": []}
 

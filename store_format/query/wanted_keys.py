@@ -12,7 +12,7 @@ from reput.store_format.java.strings import hash_code, hash_text
 from reput.store_format.kernels.blocks import find_byte, same_bytes
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.log.one_record import Record
-from reput.store_format.log.properties import KEYS, NAMES, TAGS, UNIQ_KEY, find_properties
+from reput.store_format.log.properties import KEYS, TAGS, UNIQ_KEY, find_properties, new_spans
 from reput.store_format.log.record_rules import reaches_index
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Step
@@ -71,7 +71,7 @@ class WantedKeys:
         """A Verdict for each row (RECORD_ROW) of a window."""
         verdicts = np.full(len(rows), _ASK, np.uint8)
         if not self._topic_is_odd:
-            spans = np.empty((len(NAMES), 2), np.int64)
+            spans = new_spans()
             _judge(window, rows, split_properties, self._tables, spans, self._found, verdicts)
         return verdicts
 

@@ -12,12 +12,13 @@ from reput.jobs.console.options import (
     add_consent,
     consent,
     progress_of,
+    setting_layers,
     show,
     told_to_jobs,
 )
 from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import StoreError
-from reput.store_format.release.settings import SettingError
+from reput.store_format.release.settings import SettingError, merge_layers
 
 if TYPE_CHECKING:
     from reput.jobs.engine.replica_report import Replicated
@@ -87,6 +88,63 @@ def replicate(
     return about
 
 
+def replicate_from(
+    master: str,
+    target: str,
+    *,
+    broker: str | None = None,
+    from_offset: int | None = None,
+    controller: bool = False,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    to_offset: int | None = None,
+    to_time: int | None = None,
+    follow: bool = False,
+    idle: float | None = None,
+    derive: bool = True,
+    derive_every: float = 30.0,
+    rate: float | None = None,
+    check_crc: bool = True,
+    progress: Progress | None = None,
+    confirm: Callable[[str], None] = lambda _: None,
+) -> "Replicated":
+    """Make, or go on with, a replica of a live master's store over its replication port.
+
+    master: HOST:PORT of it (10912). broker: the broker's own address, by default the port before:
+    it is asked where the log begins, for sizes, release and config/; "" : it is not asked.
+    from_offset: where the log begins, if nobody tells. controller: the master is under a
+    controller (5.x). Connects again until what is wanted is there; the rest is as `replicate`.
+
+    Raises ReplicaDiffers, WrongOffset, StoreError, SettingError, OSError.
+    """
+    from reput.jobs.engine.replica_jobs import from_master
+    from reput.jobs.engine.replica_source import Wanted
+    from reput.jobs.engine.replicating import How
+
+    started = time.monotonic()
+    address = _address("--master", master)
+    asked = (address[0], address[1] - 1) if broker is None else None
+    if broker:
+        asked = _address("--broker", broker)
+    wanted = Wanted(_FOREVER if to_offset is None else to_offset,
+                    _FOREVER if to_time is None else to_time)  # fmt: skip
+    how = How(wanted, follow, 1.0, idle, derive, derive_every, rate, check_crc)
+    about = from_master(
+        address, asked, _local(target), rocketmq, settings or {}, how, progress or Progress(),
+        confirm, start=from_offset, controller=controller,
+    )  # fmt: skip
+    about.seconds = time.monotonic() - started
+    return about
+
+
+def _address(option: str, text: str) -> tuple[str, int]:
+    """Host and port. Raises SettingError."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 1 << 16:
+        raise SettingError(f"{option} {text}: HOST:PORT is wanted")
+    return host.strip("[]"), int(port)
+
+
 def _local(target: str) -> str:
     """The target's path. Raises StoreError for a URL."""
     from reput.store_format.storage import storage_for
@@ -101,11 +159,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput replicate` understands."""
     parser.epilog = _HELP
     parser.add_argument(
-        "store", metavar="SOURCE", help="the store to copy, path or URL: it holds commitlog/"
-    )
+        "store", metavar="SOURCE", nargs="?",
+        help="the store to copy, path or URL: it holds commitlog/; not with --master",
+    )  # fmt: skip
     parser.add_argument("target", metavar="TARGET", help="a local folder: new, or a replica")
     add_broker(parser, "the source's release; without it, as its files tell")
     add_consent(parser)
+    parser.add_argument(
+        "--master", metavar="HOST:PORT",
+        help="copy over the wire from a live master's replication port (10912)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--broker", metavar="HOST:PORT",
+        help="with --master: the broker's own port, which tells where its log begins, sizes and "
+        "config (default: the port before); '' asks nobody",
+    )  # fmt: skip
+    parser.add_argument(
+        "--from-offset", type=int, metavar="N",
+        help="with --master: where its log begins, if the broker is not to tell",
+    )  # fmt: skip
+    parser.add_argument(
+        "--controller", action="store_true",
+        help="with --master: it is under a controller (AutoSwitchHAService)",
+    )  # fmt: skip
     parser.add_argument(
         "--to-offset", type=int, metavar="N", help="no record that ends behind physical offset N"
     )
@@ -142,18 +218,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Replicate, and say what was copied: 0 done."""
     _check_words(arguments)
-    told = told_to_jobs(arguments)
-    about = replicate(
-        arguments.store, arguments.target, to_offset=arguments.to_offset,
-        to_time=arguments.to_time, dry_run=arguments.dry_run, confirm=consent(arguments.yes), **_common(arguments), **told,
-    )  # fmt: skip
+    agree = consent(arguments.yes)
+    if arguments.master:
+        about = replicate_from(
+            arguments.master, arguments.target, broker=arguments.broker,
+            from_offset=arguments.from_offset, controller=arguments.controller,
+            rocketmq=arguments.rocketmq, settings=merge_layers(*setting_layers(arguments)),
+            progress=progress_of(arguments), confirm=agree, **_common(arguments),
+        )  # fmt: skip
+    else:
+        about = replicate(
+            arguments.store, arguments.target, dry_run=arguments.dry_run, every=arguments.every,
+            confirm=agree, **_common(arguments), **told_to_jobs(arguments),
+        )  # fmt: skip
     show(arguments, about.as_json(), about.text())
     return DONE
 
 
 def _common(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
-        "follow": arguments.follow, "every": arguments.every, "idle": arguments.idle,
+        "to_offset": arguments.to_offset, "to_time": arguments.to_time,
+        "follow": arguments.follow, "idle": arguments.idle,
         "derive": not arguments.no_derived, "derive_every": arguments.derive_every,
         "rate": None if arguments.rate is None else _rate(arguments.rate),
         "check_crc": not arguments.no_check_crc,
@@ -162,6 +247,13 @@ def _common(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _check_words(arguments: argparse.Namespace) -> None:
     """Raise SettingError for options that say nothing together."""
+    if bool(arguments.store) == bool(arguments.master):
+        raise SettingError("one source is wanted: a store's path or URL, or --master HOST:PORT")
+    if not arguments.master and (arguments.broker is not None or arguments.controller
+                                 or arguments.from_offset is not None):  # fmt: skip
+        raise SettingError("--broker, --from-offset and --controller go with --master")
+    if arguments.master and arguments.dry_run:
+        raise SettingError("--dry-run tells of a store: not with --master")
     if arguments.dry_run and arguments.follow:
         raise SettingError("--dry-run says what is there now: not with --follow")
     if arguments.idle is not None and not arguments.follow:

@@ -37,7 +37,8 @@ def copy_config(
     JSON does, waits for the next round. Raises OSError.
     """
     there = {name: state for name, state in listed(storage, f"{store}/{CONFIG}") if state}
-    copied, warnings = dict(known), []
+    copied: dict[str, str] = dict(known)
+    warnings: list[str] = []
     for name in (*KINDS, *(POSITIONS if positions else ())):
         state = there.get(name)
         if state is None:
@@ -46,18 +47,29 @@ def copy_config(
             warnings.append(f"{store}/{CONFIG}/{name}: {state.size} bytes are too many; left out")
             continue
         content = storage.read_bytes(f"{store}/{CONFIG}/{name}")
-        digest = hashlib.sha256(content).hexdigest()
-        if not content.rstrip().endswith(b"}") or copied.get(name) == digest:
-            continue
-        path = f"{CONFIG}/{name}"
-        if files.exists(path):
-            check_small(files, path)
-            now = hashlib.sha256(read_small(files, path, _MOST_BYTES)).hexdigest()
-            if now != copied.get(name) and now != digest:
-                warnings.append(f"{path}: was changed in the target, and stays as it is")
-                continue
-        files.make_folder(CONFIG)
-        replace_small(files, path, content)
-        files.sync_folder(CONFIG)
-        copied[name] = digest
+        put_config(files, name, content, copied, warnings)
     return copied, warnings
+
+
+def put_config(
+    files: Files, name: str, content: bytes, copied: dict[str, str], warnings: list[str]
+) -> None:
+    """Write one file of config/, unless it is there already, was changed by somebody else, or is
+    not all there; `copied` and `warnings` are added to. Raises OSError.
+    """
+    digest = hashlib.sha256(content).hexdigest()
+    if not content.rstrip().endswith(b"}") or copied.get(name) == digest:
+        return
+    path = f"{CONFIG}/{name}"
+    if files.exists(path):
+        check_small(files, path)
+        now = hashlib.sha256(read_small(files, path, _MOST_BYTES)).hexdigest()
+        if now not in (copied.get(name), digest):
+            said = f"{path}: was changed in the target, and stays as it is"
+            if said not in warnings:
+                warnings.append(said)
+            return
+    files.make_folder(CONFIG)
+    replace_small(files, path, content)
+    files.sync_folder(CONFIG)
+    copied[name] = digest

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 
+from reput.jobs.engine.ask_master import Asking, MasterSays
 from reput.jobs.engine.catching_up import rules_of
 from reput.jobs.engine.held_store import held_store
 from reput.jobs.engine.outputs import inputs_of
@@ -11,12 +12,19 @@ from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.replica_report import Replicated
 from reput.jobs.engine.replica_source import SourceLog, Wanted, pieces
 from reput.jobs.engine.replica_target import ReplicaTarget, check_target, held_target
+from reput.jobs.engine.replica_wire import WireReplication
 from reput.jobs.engine.replicating import How, Replication
 from reput.jobs.engine.told import tell
+from reput.store_format.change.catch_up import Rules
 from reput.store_format.change.replica import NOTE
+from reput.store_format.derive.rules import place_rules, scan_rules
+from reput.store_format.faults import StoreError
 from reput.store_format.log.checks import NO_CHECKS
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG
+from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.release.settings import settings_from
+from reput.store_format.replication.frames import ProtocolError
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 
@@ -60,6 +68,48 @@ def from_store(
             return about
     finally:
         log.close()
+
+
+def from_master(
+    address: tuple[str, int], asked: tuple[str, int] | None, target: str, rocketmq: str | None,
+    settings: Mapping[str, str], how: How, progress: Progress, confirm: Callable[[str], None],
+    *, start: int | None, controller: bool,
+) -> Replicated:  # fmt: skip
+    """Replicate a live master's log to a local folder, as a slave. Raises as `replicate_from` does.
+
+    asked: the broker's own port, where it is asked what its replication port does not tell; None:
+    not at all. start: where its log begins, if the broker is not to tell.
+    """
+    name = f"{address[0]}:{address[1]}"
+    about = Replicated(name, target)
+    asking = None if asked is None else Asking(asked)
+    says = MasterSays()
+    if asking is not None:
+        try:
+            says = asking.says()
+        except (OSError, ProtocolError, StoreError) as error:
+            about.warnings.append(f"{asked[0]}:{asked[1]} does not tell: {error}")  # type: ignore[index]
+    begin = says.start if start is None else start
+    if begin < 0:
+        raise StoreError(
+            f"{name}: nobody tells where the master's log begins: --from-offset, or --broker "
+            f"with the broker's own address"
+            + "".join(f"; {each}" for each in about.warnings)
+        )
+    told = {**says.settings, **settings}
+    rules = profile(rocketmq or says.release or RELEASES[-1])
+    parsed = settings_from(told, release=rules.release)
+    scanned = scan_rules(rules, parsed, ())
+    _agree(target, confirm)
+    with held_target(target, (), None) as held:
+        there = ReplicaTarget(
+            held, Rules(rules, parsed, scanned, place_rules(rules)), told, name
+        )
+        WireReplication(
+            address, asking, there, how, about, progress, start=begin, end=says.end,
+            controller=controller,
+        ).run()
+    return about
 
 
 def _agree(target: str, confirm: Callable[[str], None]) -> None:

@@ -72,6 +72,7 @@ def held_target(
     with held_store(path, False) as held:
         held.lock_at_last()
         held.changed = True
+        held.files.make_folder(COMMIT_LOG)  # first: by it the next run knows a replica again
         yield held
 
 
@@ -220,10 +221,7 @@ class ReplicaTarget:
         begin, end, last = found
         first = self.segments[0]
         if end < start:
-            raise ReplicaDiffers(
-                f"{self.name}: ends at {end}, but the source's log now begins at {start}: what is "
-                f"between was deleted there; make a new replica"
-            )
+            raise ReplicaDiffers(self._deleted(end, start))
         self._refuse_longer(end, stop)
         if start <= first:
             self._compare(source, first, min(first + _HEAD_BYTES, end))
@@ -235,6 +233,27 @@ class ReplicaTarget:
             self._refuse(differs)
         self.last = last
         self.log = ReplicaLog(self.files, self.segment_bytes, end)
+
+    def stand(self, start: int) -> None:
+        """As `take_up` of a source that can only be asked for what follows: `last` is compared
+        later. Raises ReplicaDiffers.
+        """
+        found = self.find_end()
+        if found is None:
+            self.log = ReplicaLog(self.files, self.segment_bytes, start)
+            return
+        _, end, self.last = found
+        if end < start:
+            raise ReplicaDiffers(self._deleted(end, start))
+        if self.last < start:  # the master has not got it any more
+            self.last = -1
+        self.log = ReplicaLog(self.files, self.segment_bytes, end)
+
+    def _deleted(self, end: int, start: int) -> str:
+        return (
+            f"{self.name}: ends at {end}, but the source's log now begins at {start}: what is "
+            f"between was deleted there; make a new replica"
+        )
 
     def _refuse_longer(self, end: int, stop: int) -> None:
         if end > stop:
@@ -264,8 +283,6 @@ class ReplicaTarget:
         if self.held.crashed:
             return
         size = self.segment_bytes
-        if not self.segments and not self.files.exists(COMMIT_LOG):
-            self.files.make_folder(COMMIT_LOG)
         start = self.segments[0] if self.segments else self.log.end
         if self._has_log():
             plan = growing_plan(self.held, self.rules.profile.release, self.settings)

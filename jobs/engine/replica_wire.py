@@ -22,7 +22,13 @@ from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.walk import Walk, most_rows
 from reput.store_format.replication.asked import CONFIG_FILES
 from reput.store_format.replication.frames import Part, ProtocolError
-from reput.store_format.replication.slave import DefaultSlave, Slave, SwitchSlave, WrongOffset
+from reput.store_format.replication.slave import (
+    HEARTBEAT_SECONDS,
+    DefaultSlave,
+    Slave,
+    SwitchSlave,
+    WrongOffset,
+)
 
 _RECEIVE_BYTES = 1 << 20
 _CHECK_BYTES = 1 << 20  # so much comes before it is looked at, unless nothing comes at the moment
@@ -31,6 +37,8 @@ _SYNC_BYTES = 256 << 20
 _CONNECT_SECONDS = 5.0
 _LOOK_SECONDS = 0.5
 _CONFIG_SECONDS = 10.0  # SlaveSynchronize's interval
+_QUIET_SECONDS = 2 * HEARTBEAT_SECONDS  # so long nothing comes where nobody tells the end
+_TRIES = 10  # connections one after the other that bring nothing
 _BACKOFF = 0.5, 30.0  # seconds: the first wait before connecting again, and the longest
 
 
@@ -80,7 +88,7 @@ class WireReplication:
         about.end_reason = "as far as was wanted" if self._ended else "where the master's log ended"
 
     def _connections(self) -> None:
-        wait = _BACKOFF[0]
+        wait, tries = _BACKOFF[0], 0
         while not self._over():
             before = self.target.log.end
             try:
@@ -90,19 +98,23 @@ class WireReplication:
                 raise
             except (OSError, ProtocolError) as error:
                 why = str(error)
-            if not self.how.follow and self.about.reconnects >= 10 and self.target.log.end == before:
+            tries = 0 if self.target.log.end > before else tries + 1
+            if not self.how.follow and tries >= _TRIES:
                 host, port = self.address
-                raise StoreError(f"{host}:{port}: {why}; given up after ten times")
+                raise StoreError(f"{host}:{port}: {why}; given up after {tries} times")
             self.about.reconnects += 1
             wait = _BACKOFF[0] if self.target.log.end > before else min(wait * 2, _BACKOFF[1])
             self._sleep(wait * random.uniform(0.5, 1.0))
 
     def _over(self) -> bool:
-        if self._ended:
+        how, end = self.how, self.target.log.end
+        if self._ended or end >= how.wanted.offset:
+            self._ended = True
             return True
-        if not self.how.follow:
-            return 0 <= self.end <= self.target.log.end
-        return self.how.idle is not None and self._clock() - self._grown >= self.how.idle
+        if not how.follow and self.end >= 0:
+            return end >= self.end
+        idle = how.idle if how.follow else _QUIET_SECONDS
+        return idle is not None and self._clock() - self._grown >= idle
 
     def _one(self) -> None:
         """One connection, until all is there. Raises OSError, ProtocolError, ReplicaDiffers."""
@@ -122,6 +134,7 @@ class WireReplication:
                 if ready[0]:
                     data = peer.recv(_RECEIVE_BYTES)
                     if not data:
+                        self._advance()
                         raise ConnectionError("the master closed the connection")
                     for part in slave.receive(data, now):
                         self._take(part)
@@ -146,13 +159,19 @@ class WireReplication:
         known = min(max(log.end - part.offset, 0), len(data))
         if known:
             self._compare(part.offset, data[:known])
-        if len(data) > known:
+        data = data[known:]
+        wait = self._pace.wait_for(len(data))
+        if wait:
+            self._sleep(wait)
+        size = self.target.segment_bytes
+        while data:
             if log.written == log.end and not self.target.held.crashed:
                 self.target.begin()
-            log.write(data[known:])
-            wait = self._pace.wait_for(len(data) - known)
-            if wait:
-                self._sleep(wait)
+            now = data[: size - log.written % size]
+            log.write(now)
+            data = data[len(now) :]
+            if log.written % size == 0:  # a segment is whole before the next one begins
+                self._advance()
 
     def _compare(self, at: int, data: bytes) -> None:
         size = self.target.segment_bytes

@@ -155,7 +155,7 @@ class Replication:
         if len(piece.data):
             log.write(piece.data)
         self._reached = max(piece.whole, self._reached)
-        if hold and piece.records:
+        if hold and piece.records and piece.whole % self.source.segment_bytes:
             self._commit(piece.last, piece.at if piece.records > 1 else self._next_last)
         elif piece.whole > log.end:
             self._commit(piece.whole, piece.last if piece.records else self._next_last)

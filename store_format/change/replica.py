@@ -36,11 +36,17 @@ class ReplicaLog:
         self._open: dict[int, OpenFile] = {}  # written to since the last sync
 
     def write(self, data: Data) -> None:
-        """Take the bytes that come at `written`; they may end anywhere. Raises OSError."""
+        """Take the bytes that come at `written`; they may end anywhere. Raises OSError.
+
+        A segment must be whole, and committed, before the next one begins: else a killed replica
+        would have records behind its end.
+        """
         view = memoryview(data).cast("B")
         while len(view):
             at = self.written
             segment = self._segment_of(at)
+            if segment != self._segment_of(self.end):
+                raise ValueError(f"the segment at {segment} begins before {self.end} is committed")
             part = view[: segment + self.segment_bytes - at]
             view = view[len(part) :]
             kept = max(min(self._head_end(self.end) - at, len(part)), 0)

@@ -136,8 +136,8 @@ def kill_everywhere(tmp_path: Path, first: int, step: int) -> int:
 
 
 def test_killed_at_some_operations(tmp_path: Path) -> None:
-    assert kill_everywhere(tmp_path, 0, 23) > 60
-    assert kill_everywhere(tmp_path / "more", 12, 29) > 60
+    assert kill_everywhere(tmp_path, 0, 31) > 60
+    assert kill_everywhere(tmp_path / "more", 12, 43) > 60
 
 
 @pytest.mark.long

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _HELP = """\
 Copies a store's log, byte for byte, to a local folder that a broker can start on at any moment,
 and the files of config/ that a slave asks its master for. Every record is checked on the way. What
-was killed goes on where it stood; a target that is no beginning of the source is refused. Queues and
-index are derived from what was copied.
+was killed goes on where it stood; a target that is no beginning of the source is refused. Queues
+and index are derived from what was copied.
 
   reput replicate /data/store /data/replica
   reput replicate s3://bucket/store /data/replica --to-time 2026-11-22T12:00:00Z
@@ -270,4 +270,3 @@ def _rate(text: str) -> float:
     if not (number.isascii() and number.isdigit() and int(number)):
         raise SettingError(f"--rate {text}: a number of bytes a second is wanted, as 50M")
     return float(int(number) * _SIZES[unit])
-

@@ -1,4 +1,4 @@
-"""Asks a live master what its replication port does not tell: where its log begins, its settings."""
+"""Asks a live master what its replication port does not tell: where its log begins, its sizes."""
 
 import socket
 from collections.abc import Mapping
@@ -50,15 +50,18 @@ class Asking:
             answer = decode_answer(_exactly(peer, length))
         if answer.code:
             host, port = self.address
-            raise StoreError(f"{host}:{port}: refuses request {code}: {answer.code} {answer.remark}")
+            raise StoreError(
+                f"{host}:{port}: refuses request {code}: {answer.code} {answer.remark}"
+            )
         return answer.body
 
     def says(self) -> MasterSays:
         """Where the master's log begins and ends, its release and sizes. Raises as `ask`."""
         said = MasterSays()
         info = runtime_info(self.ask(BROKER_RUNTIME_INFO))
-        said.start, said.end = _number(info, "commitLogMinOffset"), _number(
-            info, "commitLogMaxOffset"
+        said.start, said.end = (
+            _number(info, "commitLogMinOffset"),
+            _number(info, "commitLogMaxOffset"),
         )
         try:
             version = info.get("brokerVersionDesc", "").removeprefix("V").replace("_", ".")

@@ -47,9 +47,7 @@ def one_round(
     return about, seen
 
 
-def growing_plan(
-    held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]
-) -> Plan:
+def growing_plan(held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]) -> Plan:
     """The plan of the segments that are there without a hole, the last perhaps in part."""
     told = tell(held.storage, held.path, rocketmq, settings)
     plan = make_plan(held.storage, held.path, told, 1, None, tolerant=True)

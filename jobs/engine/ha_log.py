@@ -43,13 +43,16 @@ class StoreLog:
         plan = make_plan(storage, store, told, 1, None, tolerant=True)
         size = plan.settings.mapped_file_size_commit_log
         folders = commit_log_folders(store, plan.settings)
-        self._new = lambda: SourceLog(storage, folders, size)
+        self._place = storage, folders, size
         self._local = isinstance(storage, LocalStorage)
         self._rules = rules_of(plan).scan.records
         self._source = self._new()
         used = [s for s in sorted(self._source.segments) if any(self._source.head(s))]
         self._end = used[-1] if used else self._source.start
         self.refresh()
+
+    def _new(self) -> SourceLog:
+        return SourceLog(*self._place)
 
     def refresh(self) -> None:
         """Look where the log ends now. Raises StoreError, OSError."""

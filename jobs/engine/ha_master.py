@@ -97,7 +97,7 @@ class HaMaster:
         """
         until = time.monotonic() + timeout
         with self._changed:
-            if gap is not None and not is_slave_ok(put_end, self._slaves, self._pushed, gap):
+            if gap is not None and not is_slave_ok(put_end, bool(self._slaves), self._pushed, gap):
                 return SLAVE_NOT_AVAILABLE
             while not is_replicated(
                 put_end, [each.acked for each in self._slaves], self._pushed, replicas

@@ -1,9 +1,8 @@
 """Which files of config/ go to a replica, and when: before the log that they tell of.
 
 Those that a slave asks its master for (SlaveSynchronize.syncAll), and those that are beside them in
-every release. Not copied: the timer's (timercheck, timermetrics: they tell of timerlog, which is not
-copied either; a broker makes both anew), who the broker is (brokerIdentity, epochFileCheckpoint),
-backups (.bak), and what is in RocksDB.
+every release. Not copied: the timer's (timercheck and timermetrics tell of timerlog, which is not
+copied either; a broker makes both anew), who the broker is, backups (.bak), what is in RocksDB.
 """
 
 import hashlib

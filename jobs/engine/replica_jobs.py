@@ -1,4 +1,4 @@
-"""A replication from its beginning: the source opened, the target held, what is told put together."""
+"""A replication from its beginning: the source opened, the target held, what is told."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -93,8 +93,7 @@ def from_master(
     if begin < 0:
         raise StoreError(
             f"{name}: nobody tells where the master's log begins: --from-offset, or --broker "
-            f"with the broker's own address"
-            + "".join(f"; {each}" for each in about.warnings)
+            f"with the broker's own address" + "".join(f"; {each}" for each in about.warnings)
         )
     told = {**says.settings, **settings}
     rules = profile(rocketmq or says.release or RELEASES[-1])
@@ -102,11 +101,16 @@ def from_master(
     scanned = scan_rules(rules, parsed, ())
     _agree(target, confirm)
     with held_target(target, (), None) as held:
-        there = ReplicaTarget(
-            held, Rules(rules, parsed, scanned, place_rules(rules)), told, name
-        )
+        there = ReplicaTarget(held, Rules(rules, parsed, scanned, place_rules(rules)), told, name)
         WireReplication(
-            address, asking, there, how, about, progress, start=begin, end=says.end,
+            address,
+            asking,
+            there,
+            how,
+            about,
+            progress,
+            start=begin,
+            end=says.end,
             controller=controller,
         ).run()
     return about

@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import cycle
 from typing import NamedTuple
 
@@ -43,6 +43,9 @@ class Wanted(NamedTuple):
 
     offset: int = 1 << 62  # no record that ends behind
     time: int = 1 << 62  # none from the first one on that was stored after it, milliseconds
+
+
+ALL_WANTED = Wanted()
 
 
 class SourceLog:
@@ -202,7 +205,7 @@ def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> 
         at += len(data)
 
 
-def read_ahead(produced: Iterator[Piece]) -> Iterator[Piece]:
+def read_ahead(produced: Iterator[Piece]) -> Generator[Piece, None, None]:
     """The same, made in a thread while the one before is used: reading, CRCs and writing overlap.
 
     Raises what making them raises.

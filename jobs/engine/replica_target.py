@@ -1,4 +1,4 @@
-"""The store that is a replica, or becomes one: whether it may, where it ends, what stands beside."""
+"""The store that is a replica, or becomes one: whether it may, where it ends, its notes."""
 
 import os
 import stat
@@ -173,7 +173,8 @@ class ReplicaTarget:
 
     def _walk(self, at: int, last: int, stop: int = 1 << 62) -> tuple[int, int, Fault]:
         """From a record on to its segment's end, the first fault, or the record that holds `stop`:
-        (where that is, where the last record before it begins, what is there)."""
+        (where that is, where the last record before it begins, what is there).
+        """
         end = at - at % self.segment_bytes + self.segment_bytes
         buffer = np.empty(min(_WINDOW_BYTES, self.segment_bytes), np.uint8)
         rows = np.zeros(most_rows(len(buffer)), RECORD_ROW)

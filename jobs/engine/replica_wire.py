@@ -13,7 +13,7 @@ from reput.jobs.engine.ask_master import Asking
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.replica_config import KINDS, POSITIONS, put_config
 from reput.jobs.engine.replica_report import Replicated, behind_text
-from reput.jobs.engine.replica_source import Wanted
+from reput.jobs.engine.replica_source import ALL_WANTED, Wanted
 from reput.jobs.engine.replica_target import ReplicaDiffers, ReplicaTarget
 from reput.jobs.engine.replicating import How, Pace
 from reput.store_format.faults import REASONS, Fault, StoreError
@@ -129,7 +129,9 @@ class WireReplication:
             peer.settimeout(_CONNECT_SECONDS)
             peer.sendall(slave.hello(self._clock()))
             while not self._over():
-                ready = select.select([peer], [], [], 0 if log.written > self._checked else _LOOK_SECONDS)
+                ready = select.select(
+                    [peer], [], [], 0 if log.written > self._checked else _LOOK_SECONDS
+                )
                 now = self._clock()
                 if ready[0]:
                     data = peer.recv(_RECEIVE_BYTES)
@@ -279,7 +281,7 @@ class WireReplication:
         if self.asking is None:
             return
         target = self.target
-        names = (*KINDS, *(POSITIONS if self.how.wanted == Wanted() else ()))
+        names = (*KINDS, *(POSITIONS if self.how.wanted == ALL_WANTED else ()))
         for name in CONFIG_FILES.values():
             if name not in names:
                 continue

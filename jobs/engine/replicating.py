@@ -8,6 +8,7 @@ from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.replica_config import copy_config
 from reput.jobs.engine.replica_report import Replicated, behind_text
 from reput.jobs.engine.replica_source import (
+    ALL_WANTED,
     Piece,
     SourceLog,
     Wanted,
@@ -45,7 +46,7 @@ class Pace:
 class How:
     """How a replication goes on."""
 
-    wanted: Wanted = Wanted()
+    wanted: Wanted = ALL_WANTED
     follow: bool = False
     every: float = 1.0  # seconds between rounds
     idle: float | None = None  # end when nothing new has come for so many seconds
@@ -119,7 +120,7 @@ class Replication:
         there yet.
         """
         target, log, how = self.target, self.target.log, self.how
-        all_wanted = how.wanted == Wanted()
+        all_wanted = how.wanted == ALL_WANTED
         config, warnings = copy_config(*self.store, target.files, target.config, all_wanted)
         changed, target.config = config != target.config, config
         self.about.config = sorted(config)

@@ -143,7 +143,9 @@ class SwitchMasterReader:
         if state != HANDSHAKE:
             raise ProtocolError(f"master's frame: state {state} is neither handshake nor transfer")
         if not 0 <= size <= EPOCHS_MOST * _ENTRY.size or size % _ENTRY.size:
-            raise ProtocolError(f"master's handshake: size {size} is not that of up to 1,000 epochs")
+            raise ProtocolError(
+                f"master's handshake: size {size} is not that of up to 1,000 epochs"
+            )
         return _MASTER_HEAD.size + int(size)
 
     def _frame(self, found: list[MasterHello | Transfer | Part]) -> None:

@@ -12,14 +12,14 @@ FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
 SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
 
 
-def is_slave_ok(put_end: int, acked: Iterable[int], pushed: int, gap: int) -> bool:
+def is_slave_ok(put_end: int, connected: bool, pushed: int, gap: int) -> bool:
     """Whether a slave is near enough to wait for (HAService.isSlaveOK).
 
-    put_end: where the put ends. acked: of each connection how far its slave is. pushed: the
-    greatest offset that any slave ever reported. gap: haSlaveFallbehindMax (4.x),
+    put_end: where the put ends. connected: whether any slave is. pushed: the greatest offset that
+    any slave ever reported. gap: haSlaveFallbehindMax (4.x),
     haMaxGapNotInSync (5.x).
     """
-    return any(True for _ in acked) and put_end - pushed < gap
+    return connected and put_end - pushed < gap
 
 
 def is_replicated(put_end: int, acked: Iterable[int], pushed: int, replicas: int) -> bool:

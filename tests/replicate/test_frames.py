@@ -1,6 +1,9 @@
 """The replication protocols as bytes: RocketMQ's layouts by hand, any cuts, hostile peers."""
 
+import re
 import struct
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -43,7 +46,7 @@ LOG = Log(0, 5000, 2048)
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     at = [0, *sorted({place % (len(data) + 1) for place in places}), len(data)]
-    return [data[low:high] for low, high in zip(at, at[1:], strict=False)]
+    return [data[low:high] for low, high in pairwise(at)]
 
 
 def joined(parts: list[Part]) -> list[tuple[int, bytes]]:
@@ -249,9 +252,9 @@ def test_a_master_in_controller_mode_sends_epoch_by_epoch() -> None:
 
 
 def test_when_a_put_counts_as_replicated() -> None:
-    assert is_slave_ok(1000, [-1], 801, 200)
-    assert not is_slave_ok(1000, [-1], 800, 200)  # masterPutWhere - push2SlaveMaxOffset < gap
-    assert not is_slave_ok(1000, [], 1000, 200)
+    assert is_slave_ok(1000, True, 801, 200)
+    assert not is_slave_ok(1000, True, 800, 200)  # masterPutWhere - push2SlaveMaxOffset < gap
+    assert not is_slave_ok(1000, False, 1000, 200)
     assert is_replicated(1000, [], 1000, 1)  # any slave that ever had it
     assert not is_replicated(1000, [], 999, 1)
     assert is_replicated(1000, [1000, 5], 1000, 2)
@@ -289,3 +292,23 @@ def test_lengths_and_tables_that_are_none() -> None:
     for body in (b"", b"[]", b'{"table":5}', b"[" * 100_000):
         with pytest.raises(ProtocolError):
             runtime_info(body)
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def test_the_frames_of_the_format_page() -> None:
+    made = {
+        "report": encode_report,
+        "transfer": encode_header,
+        "hello": lambda last, learner, broker: encode_slave_hello(
+            SlaveHello(bool(last), bool(learner), broker)
+        ),
+    }
+    page = Path(__file__).parents[2] / "docs/formats/replication.md"
+    blocks = re.findall(r"^```frame (\w+) (.*)\n(.*)\n```$", page.read_text("utf-8"), re.MULTILINE)
+    assert {kind for kind, _, _ in blocks} == set(made)
+    for kind, words, raw in blocks:
+        numbers = [int(word) for word in words.split()]
+        encoded: bytes = made[kind](*numbers)  # type: ignore[operator]
+        assert encoded == bytes.fromhex(raw), kind

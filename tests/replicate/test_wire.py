@@ -246,9 +246,12 @@ def test_a_master_that_is_none(tmp_path: Path, frame: bytes, said: str) -> None:
 
 
 def test_a_master_that_sends_another_place(tmp_path: Path) -> None:
-    with peer(lambda other: other.sendall(encode_header(4096, 5) + b"abcde")) as port:
-        with pytest.raises(WrongOffset, match="asked for 1"):
-            copy(port, tmp_path / "replica", 4000)
+    frame = encode_header(4096, 5) + b"abcde"
+    with (
+        peer(lambda other: other.sendall(frame)) as port,
+        pytest.raises(WrongOffset, match="asked for 1"),
+    ):
+        copy(port, tmp_path / "replica", 4000)
 
 
 def test_a_master_that_is_silent(tmp_path: Path) -> None:

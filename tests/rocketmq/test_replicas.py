@@ -19,6 +19,7 @@ from reput.jobs.replicate import replicate, replicate_from
 from reput.store_format.replication.waits import FLUSH_SLAVE_TIMEOUT, PUT_OK
 from reput.store_format.storage.local import LocalStorage
 from tests.in_process import as_text
+from tests.replicate.stores import record_starts
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
 
@@ -98,7 +99,7 @@ def test_a_real_slave_copies_and_then_serves(
     log = StoreLog(LocalStorage(), str(master), version, as_text(SETTINGS))
     end = log.now().end
     with HaMaster(log, ("127.0.0.1", 0)) as ours:
-        options = {**SLAVE, "haMasterAddress": "%s:%d" % ours.address}
+        options = {**SLAVE, "haMasterAddress": f"{ours.address[0]}:{ours.address[1]}"}
         with Broker(version, slave, **options) as broker:
             assert ours.wait_for(end, 60) == PUT_OK
             assert ours.wait_for(end + 1, 0.1) == FLUSH_SLAVE_TIMEOUT
@@ -145,7 +146,7 @@ def test_a_live_brokers_folder_is_copied(
 def test_thirty_kills_while_a_master_is_copied(
     tmp_path: Path, needs_rocketmq: Callable[[str], None]
 ) -> None:
-    """SIGKILL of the copying process at moments of its choosing; a broker starts on what is left."""
+    """SIGKILL of the copying process, thirty times; a broker starts on what is left."""
     version = "5.3.3"
     needs_rocketmq(version)
     master, replica = tmp_path / "master", tmp_path / "replica"
@@ -163,7 +164,8 @@ def test_thirty_kills_while_a_master_is_copied(
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
             if (replica / "commitlog").is_dir() and log_of(replica):
-                assert_prefix(replica, master, 0)
+                _, end = record_starts({int(n): d for n, d in log_of(replica).items()})
+                assert_prefix(replica, master, end)
             if number in (5, 17):
                 copied = tmp_path / f"copied{number}"
                 shutil.copytree(replica, copied)

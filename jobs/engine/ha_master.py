@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from reput.jobs.engine.ha_log import SentLog
 from reput.store_format.faults import StoreError
+from reput.store_format.release.profiles import release_key, release_named
 from reput.store_format.replication.frames import ProtocolError
 from reput.store_format.replication.master import (
     TRANSFER_BYTES,
@@ -107,6 +108,21 @@ class HaMaster:
                     return FLUSH_SLAVE_TIMEOUT
                 self._changed.wait(min(left, _WAIT_SECONDS))
         return PUT_OK
+
+    def as_sync_master(
+        self, release: str, *, timeout: float = 3.0, replicas: int = 1, gap: int = 256 << 20
+    ) -> Callable[[int], str]:
+        """What `CommitLogWriter.replicated` asks: waits as a SYNC_MASTER of a release does.
+
+        timeout: seconds (slaveTimeout). replicas: inSyncReplicas, of 5.x: with up to 1 nobody is
+        waited for, with all of its defaults too (CommitLog.handleHA). gap: haSlaveFallbehindMax,
+        of 4.x, which waits for any one slave that is nearer (submitReplicaRequest).
+        """
+        if release_key(release_named(release)) < release_key("5.0.0"):
+            return lambda end: self.wait_for(end, timeout, gap=gap)
+        if replicas <= 1:
+            return lambda _: PUT_OK
+        return lambda end: self.wait_for(end, timeout, replicas=replicas)
 
     # --- slaves ------------------------------------------------------------------------------
 

@@ -203,13 +203,14 @@ class WireReplication:
                 log.read, stop, self.target.rules.scan.records, Checks(body=self.how.check_crc),
                 self._window, self._rows,
             )  # fmt: skip
-            fault = Fault.NONE
+            fault, done = Fault.NONE, False
             for step in walk.steps(at, stop):
-                self._whole(step.rows, wanted)
+                done = self._whole(step.rows, wanted)
                 fault, at = step.fault, step.next
-                if self._ended:
+                if done:
                     break
-            if self._ended:
+            if done:
+                self._ended = True
                 break
             if fault not in (Fault.NONE, Fault.BLANK) and self._is_wrong(at, fault, segment_end):
                 field, reason = REASONS[fault]
@@ -230,18 +231,18 @@ class WireReplication:
             self.target.note(self._last)
             self._durable = log.end
 
-    def _whole(self, rows: np.ndarray, wanted: Wanted) -> None:
-        """Take records that are whole, as far as they are wanted."""
+    def _whole(self, rows: np.ndarray, wanted: Wanted) -> bool:
+        """Take records that are whole, as far as they are wanted; whether one was not."""
         ends = rows["physicalOffset"] + rows["size"]
         good = int(np.searchsorted(ends, wanted.offset, "right"))
         late = np.flatnonzero(rows["storeTimestamp"][:good] > wanted.time)
         good = int(late[0]) if len(late) else good
-        self._ended = good < len(rows)
         if good:
             self.target.log.commit(int(ends[good - 1]))
             self._last = self.target.last = int(rows["physicalOffset"][good - 1])
             self.about.records += good
             self.about.last_timestamp = int(rows["storeTimestamp"][good - 1])
+        return good < len(rows)
 
     def _head(self, at: int) -> tuple[int, int]:
         """Size and magic number of what stands at an offset; (0, 0) where they are not there."""

@@ -7,7 +7,7 @@ many replicas as `inSyncReplicas` says, the master counted.
 
 from collections.abc import Iterable
 
-PUT_OK = "PUT_OK"
+PUT_OK = "PUT_OK"  # PutMessageStatus, as in message/refusals
 FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
 SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
 

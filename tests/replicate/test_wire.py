@@ -6,17 +6,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reput.jobs.engine import replica_wire
-from reput.jobs.engine.ha_log import StoreLog
+from reput.jobs.engine.ha_log import StoreLog, WriterLog
 from reput.jobs.engine.ha_master import HaMaster
 from reput.jobs.engine.replica_report import Replicated
 from reput.jobs.engine.replica_target import ReplicaDiffers
 from reput.jobs.replicate import replicate_from
 from reput.store_format.faults import StoreError
+from reput.store_format.message.message import Message
 from reput.store_format.replication.frames import encode_header, encode_report
 from reput.store_format.replication.slave import WrongOffset
 from reput.store_format.replication.waits import (
@@ -38,6 +40,9 @@ from tests.replicate.stores import (
     record_starts,
     run,
 )
+from tests.writer.stores import TINY, Clock, open_writer
+
+SIZES = {name: str(value) for name, value in TINY.items()}
 
 
 @pytest.fixture(autouse=True)
@@ -133,8 +138,11 @@ def test_the_master_is_killed_again_and_again(source: Path, tmp_path: Path) -> N
             for number in range(31):
                 peer, _ = listener.accept()
                 asked = struct.unpack(">q", peer.recv(8, socket.MSG_WAITALL))[0]
-                piece = rest[asked : min(asked + 400, asked - asked % 2048 + 2048, end)]
-                frame = encode_header(asked, len(piece)) + piece
+                frame, to = b"", min(asked + 900, end)
+                while asked < to:
+                    piece = rest[asked : min(to, asked - asked % 2048 + 2048)]
+                    frame += encode_header(asked, len(piece)) + piece
+                    asked += len(piece)
                 whole = number % 3 == 2
                 peer.sendall(frame if whole else frame[: len(frame) * (number % 7) // 7])
                 if whole:
@@ -146,7 +154,7 @@ def test_the_master_is_killed_again_and_again(source: Path, tmp_path: Path) -> N
     thread.start()
     assert ready.wait(5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replica_wire, "_TRIES", 3)
+        patch.setattr(replica_wire, "_TRIES", 4)
         with pytest.raises(StoreError, match="given up"):
             copy(port, target, end)
     thread.join(5)
@@ -288,6 +296,53 @@ def test_waiting_for_a_replica(source: Path) -> None:
             assert running.wait_for(end, 0.01, replicas=3) == FLUSH_SLAVE_TIMEOUT
         assert until(lambda: not running.acked())
         assert running.wait_for(end, 0.01) == PUT_OK  # push2SlaveMaxOffset stays
+
+
+def test_a_writer_waits_for_its_slaves(tmp_path: Path) -> None:
+    """SYNC_MASTER: of 4.x any slave that is near enough, of 5.x inSyncReplicas of them."""
+    message = Message(topic="T", body=b"b" * 100)
+    with open_writer(tmp_path / "store", Clock()) as writer:
+        writer.append(message)
+        log = WriterLog(writer, str(tmp_path / "store"))
+        with HaMaster(log, ("127.0.0.1", 0)) as running:
+            of_4 = running.as_sync_master("4.9.7", timeout=0.05)
+            of_5 = running.as_sync_master("5.3.3", timeout=0.05, replicas=2)
+            writer.replicated = of_4
+            assert writer.append(message).status == SLAVE_NOT_AVAILABLE
+            writer.replicated = of_5
+            assert writer.append(message).status == FLUSH_SLAVE_TIMEOUT
+            writer.replicated = running.as_sync_master("5.3.3", timeout=0.05)
+            assert writer.append(message).status == PUT_OK
+            ended = threading.Event()
+
+            def follow() -> None:
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(replica_wire.WireReplication, "_over", lambda _: ended.is_set())
+                    replicate_from(
+                        f"127.0.0.1:{running.address[1]}", str(tmp_path / "replica"), broker="",
+                        rocketmq="5.3.3", settings=SIZES, from_offset=0, follow=True, derive=False,
+                    )  # fmt: skip
+
+            slave = threading.Thread(target=follow, daemon=True)
+            slave.start()
+            assert until(lambda: running.acked() == [log.now().end])
+            for waiting in (of_4, of_5):
+                writer.replicated = waiting
+                writer.append(replace(message, wait=False))
+                for _ in range(3):
+                    running_long = running.as_sync_master(
+                        "4.9.7" if waiting is of_4 else "5.3.3", timeout=5, replicas=2
+                    )
+                    writer.replicated = running_long
+                    assert writer.append(message).status == PUT_OK
+                    assert running.acked() == [log.now().end]
+            ended.set()
+            slave.join(10)
+    names = sorted(path.name for path in (tmp_path / "replica/commitlog").iterdir())
+    assert names
+    for name in names:
+        ours = (tmp_path / "replica/commitlog" / name).read_bytes()
+        assert ours == (tmp_path / "store/commitlog" / name).read_bytes()
 
 
 def test_slaves_that_are_none_go_and_others_stay(source: Path, tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ import re
 import stat
 
 from reput.store_format.faults import StoreError
+from reput.store_format.remoting.codes import ResponseCode
 from reput.store_format.remoting.command import Command
 from reput.store_format.remoting.signature import ACCESS_KEY, signed_by
+from reput.store_format.serving.answer import Answer, Caller, refused
+from reput.store_format.serving.broker import Broker, Guard
 
 _LINE = re.compile(r"""\s*(?:-\s+)?(accessKey|secretKey):\s*(["']?)(\S+?)\2\s*(?:#.*)?""")
 _BYTES_MOST = 1 << 20
@@ -60,7 +63,17 @@ def _pairs(path: str, lines: list[str]) -> dict[str, str]:
     return keys
 
 
-def why_refused(keys: dict[str, str], request: Command) -> str | None:
+def guard_by(keys: dict[str, str]) -> Guard:
+    """What lets only those requests through that are signed with one of the keys."""
+
+    def guard(broker: Broker, request: Command, caller: Caller) -> Answer | None:
+        why = _why_refused(keys, request)
+        return None if why is None else refused(ResponseCode.NO_PERMISSION, why)
+
+    return guard
+
+
+def _why_refused(keys: dict[str, str], request: Command) -> str | None:
     """Why a request is not answered, in PlainPermissionManager's words; None: it may be."""
     name = request.fields.get(ACCESS_KEY)
     if name is None:

@@ -6,7 +6,7 @@ from reput.store_format.remoting.bodies import fastjson
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
 from reput.store_format.remoting.command import Command
 from reput.store_format.serving.answer import Answer, Caller, found, refused
-from reput.store_format.serving.broker import Broker
+from reput.store_format.serving.broker import Broker, Handlers
 from reput.store_format.serving.fields import text
 from reput.store_format.serving.routes import broker_data
 
@@ -54,7 +54,7 @@ def settings(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(f"bindAddress={host}\nlistenPort={port}\n".encode())
 
 
-HANDLERS = {
+HANDLERS: Handlers = {
     RequestCode.GET_BROKER_CLUSTER_INFO: cluster_info,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: all_topics,
     RequestCode.GET_TOPICS_BY_CLUSTER: topics_of_cluster,

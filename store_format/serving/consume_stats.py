@@ -6,7 +6,7 @@ from reput.store_format.remoting.bodies import Entries, fastjson
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
 from reput.store_format.remoting.command import Command
 from reput.store_format.serving.answer import Answer, Caller, found, refused
-from reput.store_format.serving.broker import Broker
+from reput.store_format.serving.broker import Broker, Handlers
 from reput.store_format.serving.fields import flag, text
 from reput.store_format.serving.topic_facts import message_queue
 
@@ -103,7 +103,7 @@ def time_spans(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson({"consumeTimeSpanSet": spans}))
 
 
-HANDLERS = {
+HANDLERS: Handlers = {
     RequestCode.GET_CONSUME_STATS: of_group,
     RequestCode.GET_BROKER_CONSUME_STATS: of_broker,
     RequestCode.QUERY_CONSUME_TIME_SPAN: time_spans,

@@ -8,7 +8,7 @@ from reput.store_format.filter.sql import sql_filter
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
 from reput.store_format.remoting.command import Command, is_int
 from reput.store_format.serving.answer import Answer, Caller, found, refused
-from reput.store_format.serving.broker import Broker
+from reput.store_format.serving.broker import Broker, Handlers
 from reput.store_format.serving.consumers import (
     TAG,
     Client,
@@ -111,7 +111,7 @@ def check_config(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found()
 
 
-HANDLERS = {
+HANDLERS: Handlers = {
     RequestCode.HEART_BEAT: heartbeat,
     RequestCode.UNREGISTER_CLIENT: unregister,
     RequestCode.CHECK_CLIENT_CONFIG: check_config,

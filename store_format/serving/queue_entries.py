@@ -4,7 +4,7 @@ from reput.store_format.remoting.bodies import fastjson
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
 from reput.store_format.remoting.command import Command
 from reput.store_format.serving.answer import Answer, Caller, refused
-from reput.store_format.serving.broker import Broker
+from reput.store_format.serving.broker import Broker, Handlers
 from reput.store_format.serving.fields import number, text
 from reput.store_format.serving.who_is_there import subscription
 
@@ -42,4 +42,4 @@ def entries(broker: Broker, request: Command, caller: Caller) -> Answer:
     return Answer(ResponseCode.SUCCESS, None, {}, fastjson(told))
 
 
-HANDLERS = {RequestCode.QUERY_CONSUME_QUEUE: entries}
+HANDLERS: Handlers = {RequestCode.QUERY_CONSUME_QUEUE: entries}

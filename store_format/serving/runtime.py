@@ -10,7 +10,7 @@ from reput.store_format.remoting.bodies import fastjson
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
 from reput.store_format.remoting.command import Command
 from reput.store_format.serving.answer import Answer, Caller, found, refused
-from reput.store_format.serving.broker import Broker
+from reput.store_format.serving.broker import Broker, Handlers
 from reput.store_format.serving.fields import text
 
 _POOLS = ("send", "pull", "litePull", "query", "ack")  # a broker's queues of requests
@@ -108,7 +108,7 @@ def no_stats(broker: Broker, request: Command, caller: Caller) -> Answer:
     return refused(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
 
 
-HANDLERS = {
+HANDLERS: Handlers = {
     RequestCode.GET_BROKER_RUNTIME_INFO: figures,
     RequestCode.GET_BROKER_CONFIG: settings,
     RequestCode.GET_BROKER_HA_STATUS: replication,

@@ -6,13 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from reput.store_format.release.profiles import Profile, release_key
-from reput.store_format.remoting.bodies import fastjson
-from reput.store_format.remoting.codes import RequestCode, ResponseCode
-from reput.store_format.remoting.command import Command
-from reput.store_format.serving.answer import Answer, Caller, found, refused
-from reput.store_format.serving.broker import Broker
-from reput.store_format.serving.data_version import data_version
-from reput.store_format.serving.fields import text
 from reput.store_format.serving.names import is_group_name
 
 MOST_NEW = 20_000  # groups that clients may make; a broker has no limit
@@ -58,24 +51,3 @@ class SubscriptionGroups:
             "groupName": name, "notifyConsumerIdsChangedEnable": True, "retryMaxTimes": 16,
             "retryQueueNums": 1, "whichBrokerWhenConsumeSlowly": 1,
         }  # fmt: skip
-
-
-def one(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """One group's configuration."""
-    config = broker.groups.find(text(request, "group"))
-    if config is None:
-        return refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
-    return found(fastjson(config))
-
-
-def everything(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """All groups' configurations (SubscriptionGroupWrapper)."""
-    table = broker.groups.table()
-    told = {"dataVersion": data_version(broker), "subscriptionGroupTable": table}
-    return found(fastjson({**told, "forbiddenTable": {}}))
-
-
-HANDLERS = {
-    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: one,
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: everything,
-}

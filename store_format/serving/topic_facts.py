@@ -4,7 +4,7 @@ from reput.store_format.remoting.bodies import Entries, fastjson
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
 from reput.store_format.remoting.command import Command
 from reput.store_format.serving.answer import Answer, Caller, found, refused
-from reput.store_format.serving.broker import Broker
+from reput.store_format.serving.broker import Broker, Handlers
 from reput.store_format.serving.data_version import data_version
 from reput.store_format.serving.fields import text
 from reput.store_format.serving.topics import Topic
@@ -79,7 +79,7 @@ def system_topics(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(fastjson({"topicList": [name for name in _SYSTEM if name in broker.store.topics]}))
 
 
-HANDLERS = {
+HANDLERS: Handlers = {
     RequestCode.GET_TOPIC_STATS_INFO: stats,
     RequestCode.GET_TOPIC_CONFIG: configuration,
     RequestCode.GET_ALL_TOPIC_CONFIG: configurations,

@@ -8,7 +8,7 @@ from reput.store_format.remoting.bodies import fastjson
 from reput.store_format.remoting.codes import Language, RequestCode, ResponseCode
 from reput.store_format.remoting.command import Command
 from reput.store_format.serving.answer import Answer, Caller, found, refused
-from reput.store_format.serving.broker import Broker
+from reput.store_format.serving.broker import Broker, Handlers
 from reput.store_format.serving.consumers import Client, Subscription
 from reput.store_format.serving.fields import text
 
@@ -113,7 +113,7 @@ def subscription(wanted: Subscription) -> dict[str, Any]:
     }  # fmt: skip
 
 
-HANDLERS = {
+HANDLERS: Handlers = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: members,
     RequestCode.GET_CONSUMER_CONNECTION_LIST: consumers,
     RequestCode.GET_PRODUCER_CONNECTION_LIST: producers,

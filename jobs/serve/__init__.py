@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from reput.jobs.console.asking import add_asked_store, remark
 from reput.jobs.console.options import DONE, setting_layers
 from reput.jobs.console.store_there import check_store
+from reput.jobs.serve.access import add_access_arguments, arrange_access
 from reput.store_format.release.settings import SettingError, merge_layers
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-connections", type=int, default=4096, metavar="N", help="at once (default: 4096)"
     )
+    add_access_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -57,8 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
     settings = merge_layers(*setting_layers(arguments))
     check_store(arguments.store, settings)
     broker = open_broker(arguments.store, arguments.rocketmq, settings, arguments.address, remark)
+    finish = arrange_access(arguments, broker, remark)
     limits = Limits(connections=arguments.max_connections)
-    asyncio.run(_serve(broker, host, port, limits))
+    try:
+        asyncio.run(_serve(broker, host, port, limits))
+    finally:
+        finish()
     return DONE
 
 

@@ -21,6 +21,14 @@ class GroupOffsets:
         self._added = 0
         self.changes = 0  # how often something was committed; who writes a file looks at it
 
+    def all(self) -> Offsets:
+        """All offsets, by group and topic."""
+        return self._offsets
+
+    def take(self, offsets: Offsets) -> None:
+        """Put these in the place of all offsets."""
+        self._offsets = offsets
+
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The group's offset of a queue (queryOffset)."""
         return self._offsets.get((group, topic), {}).get(queue_id, -1)

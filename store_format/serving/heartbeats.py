@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from reput.store_format.filter.expressions import WrongExpression
+from reput.store_format.filter.parser import WrongExpression
 from reput.store_format.filter.sql import sql_filter
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
 from reput.store_format.remoting.command import Command, is_int

@@ -23,13 +23,12 @@ def figures(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 def _figures(broker: Broker, now: int) -> dict[str, str]:
     store, log = broker.store, broker.store.log
-    end = log.end if store.limit is None else min(log.end, store.limit)
     told: dict[str, object] = {
         "bootTimestamp": broker.started,
         "brokerActive": "true",
         "brokerVersion": broker.version,
         "brokerVersionDesc": "V" + store.opened.profile.release.replace(".", "_"),
-        "commitLogMaxOffset": end,
+        "commitLogMaxOffset": _log_end(broker),
         "commitLogMinOffset": log.start,
         "dispatchBehindBytes": 0,
         "earliestMessageTimeStamp": store.earliest_time(),
@@ -58,6 +57,17 @@ def _figures(broker: Broker, now: int) -> dict[str, str]:
         told[f"{pool}ThreadPoolQueueSize"] = 0
         told[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = 0
     return {name: str(value) for name, value in sorted(told.items())}
+
+
+def _log_end(broker: Broker) -> int:
+    """Behind the last message that a queue has: what follows in the log is not served."""
+    store, end = broker.store, broker.store.log.start
+    for topic in store.opened.topics():
+        for queue_id, _ in store.opened.queues_of(topic):
+            queue = store.queue(topic, queue_id)
+            for entry in [] if queue is None else queue.some(queue.maximum - 1, 1):
+                end = max(end, entry.physical_offset + entry.size)
+    return end
 
 
 def _disk_share(path: str) -> float:
@@ -97,7 +107,7 @@ def replication(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The replicas of this broker: none (HARuntimeInfo)."""
     told = {
         "haConnectionInfo": [], "inSyncSlaveNums": 0, "master": True,
-        "masterCommitLogMaxOffset": broker.store.log.end,
+        "masterCommitLogMaxOffset": _log_end(broker),
     }  # fmt: skip
     return found(fastjson(told))
 

@@ -75,8 +75,10 @@ def config_of(topic: Topic) -> dict[str, object]:
 
 
 def system_topics(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """The topics that are a broker's own, of those that there are."""
-    return found(fastjson({"topicList": [name for name in _SYSTEM if name in broker.store.topics]}))
+    """The topics that are a broker's own."""
+    own = [name for name in broker.store.topics if name.startswith("rmq_sys_")]
+    named = [broker.name, broker.cluster, f"{broker.cluster}_REPLY_TOPIC"]
+    return found(fastjson({"topicList": list(dict.fromkeys([*_SYSTEM, *named, *own]))}))
 
 
 HANDLERS: Handlers = {

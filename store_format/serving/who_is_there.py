@@ -99,7 +99,7 @@ def producer(client: Client) -> dict[str, Any]:
     """A ProducerInfo."""
     return {
         "clientId": client.id, "lastUpdateTimestamp": client.heard,
-        "language": Language(client.language).name, "remoteIP": client.address,
+        "language": Language(client.language).name, "remoteIP": f"/{client.address}",
         "version": client.version,
     }  # fmt: skip
 

@@ -58,7 +58,7 @@ final class PullReaders {
                     }
                     at = pulled.getNextBeginOffset();
                 }
-                for (long outside : new long[] {-1, most, most + 1, most + 1000}) {
+                for (long outside : new long[] {most, most + 1, most + 1000}) {
                     one(step, consumer, queue, outside, told);
                 }
                 told.add(consumer.fetchConsumeOffset(queue, true));

@@ -1,4 +1,4 @@
-"""What `reput serve` is told of who may ask, and of what is kept of clients: options, and what they do."""
+"""Options of `reput serve` that say who may ask and what is kept of clients, and what they do."""
 
 import argparse
 from collections.abc import Callable

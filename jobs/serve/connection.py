@@ -41,6 +41,7 @@ class Connection:
         self._unsent = deque[Piece]()
         self._unsent_bytes = 0
         self._reading = self._writing = False
+        self._awaited = 0  # requests that are being answered elsewhere
         self.open = True
         self.heard = self.moved = self._now()  # when something came, or could be sent
         self._read()
@@ -92,6 +93,12 @@ class Connection:
         self._pause()
         self._loop.call_soon(self._take)
 
+    def awaits(self, more: int) -> None:
+        """So many more requests are being answered elsewhere, or fewer."""
+        self._awaited += more
+        if more < 0 and self.open and not self._reading and not self._is_full():
+            self._loop.call_soon(self._take)
+
     @property
     def is_half_way(self) -> bool:
         """Whether a frame has begun and is not whole."""
@@ -117,7 +124,11 @@ class Connection:
         return bool(self._unsent)
 
     def _is_full(self) -> bool:
-        return self._unsent_bytes > _UNSENT_MOST or len(self._unsent) > _PIECES_MOST
+        return (
+            self._unsent_bytes > _UNSENT_MOST
+            or len(self._unsent) > _PIECES_MOST
+            or self._awaited >= _COMMANDS_AT_ONCE
+        )
 
     def _write(self) -> None:
         try:

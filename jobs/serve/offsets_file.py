@@ -30,7 +30,7 @@ class OffsetsFile:
         self._changes = self._time = 0
 
     def over(self, start: Offsets, told: Told) -> Offsets:
-        """The store's offsets, with those of the file in their place. Raises StoreError, OSError."""
+        """The store's offsets, those of the file in their place. Raises StoreError, OSError."""
         path = self._file.path
         try:
             with open(path, "rb") as file:
@@ -58,9 +58,7 @@ class OffsetsFile:
             file.write(text)
         self._changes = changes
 
-    def ticking(
-        self, offsets: GroupOffsets, tell: Callable[[str], None]
-    ) -> Callable[[int], None]:
+    def ticking(self, offsets: GroupOffsets, tell: Callable[[str], None]) -> Callable[[int], None]:
         """What writes the file every few seconds; a disk that is full is told, and tried again."""
 
         def tick(now: int) -> None:

@@ -178,38 +178,6 @@ class QueueReader:
                         yield entry
                     at += many
 
-    def some(self, first: int, most: int) -> list[QueueEntry]:
-        """The entries from the one that holds position `first` on, at most `most` and none of
-        another file: quicker than `entries`, and where an entry is none they end.
-        """
-        if not self.files:
-            return []
-        file = self.files[self._file_of(first)]
-        with self._files.open(file) as entries:
-            used = entries.used()
-            at = self._number_of(entries, file, first, used)
-            rows = entries.range(at, min(at + most, used)).tolist() if at < used else []
-        if self.batch:
-            return [
-                QueueEntry(base, place, size, tags, messages, time)
-                for place, size, tags, time, base, messages, *_ in rows
-                if place >= 0 and size > 0
-            ]
-        position = self._files.position(file, at)
-        return [QueueEntry(n, *row) for n, row in enumerate(rows, position)]
-
-    def position_of(self, place: int) -> int:
-        """The position of the first message that stands at this physical offset or behind it."""
-        for file in reversed(self.files):
-            with self._files.open(file) as entries:
-                used = entries.used()
-                at = entries.bisect(0, used, lambda e: int(e["physicalOffset"]) < place)
-                if at == 0:
-                    continue
-                entry = entry_of(entries[at - 1], self._files.position(file, at - 1), self.batch)
-                return entry.position + entry.messages
-        return max(self._first_position(), 0)
-
     def arrays(self, first: int) -> Iterator[Entries]:
         """The entries from position `first` on, thousands at a time, as arrays of the layout.
 

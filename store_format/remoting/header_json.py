@@ -1,6 +1,7 @@
 """Headers as JSON, as fastjson reads and writes a RemotingCommand (RemotingSerializable)."""
 
 import json
+from json.encoder import encode_basestring
 from typing import Any
 
 from reput.store_format.remoting.codes import Language
@@ -8,7 +9,6 @@ from reput.store_format.remoting.command import BadFrame, Command, Serialization
 
 _LANGUAGES = {language.name: int(language) for language in Language}
 _NAMES = {int(language): language.name for language in Language}
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def decode_json(header: bytes) -> Command:
@@ -64,14 +64,16 @@ def _text(value: Any) -> str:
 
 def encode_json(command: Command) -> bytes:
     """The header of a command; its members stand in fastjson's order."""
-    told: dict[str, Any] = {"code": int(command.code)}
+    members = [f'"code":{int(command.code)}']
     if command.fields:
-        told["extFields"] = command.fields
-    told["flag"] = command.flag
-    told["language"] = _NAMES.get(command.language, Language.OTHER.name)
-    told["opaque"] = command.opaque
+        fields = (
+            f"{encode_basestring(name)}:{encode_basestring(value)}"
+            for name, value in command.fields.items()
+        )
+        members.append(f'"extFields":{{{",".join(fields)}}}')
+    language = _NAMES.get(command.language, Language.OTHER.name)
+    members.append(f'"flag":{command.flag},"language":"{language}","opaque":{command.opaque}')
     if command.remark is not None:
-        told["remark"] = command.remark
-    told["serializeTypeCurrentRPC"] = "JSON"
-    told["version"] = command.version
-    return _encode(told).encode("utf-8", "replace")
+        members.append(f'"remark":{encode_basestring(command.remark)}')
+    members.append(f'"serializeTypeCurrentRPC":"JSON","version":{command.version}')
+    return f"{{{','.join(members)}}}".encode("utf-8", "replace")

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from reput.store_format.remoting.codes import ResponseCode
-from reput.store_format.serving.log_ranges import LogRange
+from reput.store_format.serving.record_bytes import Piece
 
 
 class Caller(NamedTuple):
@@ -25,13 +25,13 @@ class Hold(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An answer to a request. Its body is bytes, or ranges of the log that follow one another."""
+    """An answer to a request. Its body is bytes, or pieces of the log that follow one another."""
 
     code: int
     remark: str | None = None
     fields: dict[str, str] = {}
     body: bytes = b""
-    ranges: tuple[LogRange | bytes, ...] = ()
+    pieces: tuple[Piece, ...] = ()  # follow the body
     hold: Hold | None = None
 
 

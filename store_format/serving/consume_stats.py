@@ -35,7 +35,7 @@ def of_broker(broker: Broker, request: Command, caller: Caller) -> Answer:
         stats = []
         for name in broker.offsets.topics_of(group):
             topic = broker.store.topics.get(name)
-            if topic is None or ordered and not topic.order:
+            if topic is None or (ordered and not topic.order):
                 continue
             if broker.consumers.elsewhere(group, name):
                 continue

@@ -96,7 +96,7 @@ def unregister(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def check_config(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """Whether a subscription could be obeyed, as a client asks before it starts (checkClientConfig)."""
+    """Whether a subscription can be obeyed: clients ask before they start (checkClientConfig)."""
     try:
         told = json.loads(request.body or b"{}")
         wanted = told.get("subscriptionData")

@@ -51,7 +51,9 @@ def _asked(broker: Broker, request: Command) -> tuple[str, list[QueueKey], str] 
 
 
 def _queue(told: Any) -> QueueKey:
-    return QueueKey(str(told["brokerName"])[:MOST_CLIENT_ID], int(told["queueId"]), str(told["topic"]))
+    return QueueKey(
+        str(told["brokerName"])[:MOST_CLIENT_ID], int(told["queueId"]), str(told["topic"])
+    )
 
 
 HANDLERS: Handlers = {RequestCode.LOCK_BATCH_MQ: lock, RequestCode.UNLOCK_BATCH_MQ: unlock}

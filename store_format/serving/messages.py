@@ -46,9 +46,7 @@ def _whole(broker: Broker, place: int) -> LogRange | None:
         record = store.log.record_at(place)
     except (NoRecord, NotInLog):
         return None
-    if store.limit is not None and place >= store.limit:
-        return None
-    return store.files.range(place, record.size)
+    return store.files.range(place, record.size) if place < store.limit else None
 
 
 HANDLERS: Handlers = {

@@ -32,7 +32,8 @@ def query(broker: Broker, request: Command, caller: Caller) -> Answer:
     if _begins_in_memory(broker, broker.store.queue(topic, queue_id)):
         return found(offset=0)
     return refused(
-        ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+        ResponseCode.QUERY_NOT_FOUND,
+        "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
     )
 
 
@@ -45,8 +46,9 @@ def _begins_in_memory(broker: Broker, queue: ServedQueue | None) -> bool:
     """
     if queue is not None and queue.minimum > 0:
         return False
-    for entry in [] if queue is None else queue.some(0, 1):
-        return broker.store.log.end - entry.physical_offset <= broker.limits.memory_bytes
+    first = None if queue is None else queue.some(0, 1)
+    if first is not None and len(first):
+        return broker.store.limit - int(first.places[0]) <= broker.limits.memory_bytes
     return release_key(broker.store.opened.profile.release) < (5, 1, 0)
 
 
@@ -68,13 +70,13 @@ def commit(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def keep_pulled(
-    broker: Broker, request: Command, group: str, topic: str, queue_id: int, upto: int, flags: int
-) -> None:  # fmt: skip
+    broker: Broker, request: Command, group: str, topic: str, queue_id: int, upto: int
+) -> None:
     """Keep what a pull tells of its group: where it was given messages up to, and, if that is in
     it, how far the group has come (PullMessageProcessor.tryCommitOffset).
     """
     broker.offsets.pulled(group, topic, queue_id, upto)
-    if flags & _COMMIT_OFFSET:
+    if number(request, "sysFlag") & _COMMIT_OFFSET:
         with suppress(TooManyOffsets):
             broker.offsets.commit(group, topic, queue_id, number(request, "commitOffset"))
 

@@ -8,23 +8,21 @@ from typing import NamedTuple
 
 from reput.store_format.filter.filters import WrongTags
 from reput.store_format.filter.parser import WrongExpression
-from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
 from reput.store_format.remoting.command import Command
 from reput.store_format.serving.answer import Answer, Caller, Hold, refused
 from reput.store_format.serving.broker import Broker, Handlers
 from reput.store_format.serving.fields import number, text
-from reput.store_format.serving.log_ranges import LogRange
-from reput.store_format.serving.names import MOST_CLIENT_ID
+from reput.store_format.serving.group_configs import group_refused
 from reput.store_format.serving.offset_requests import keep_pulled
 from reput.store_format.serving.pull_limits import Taken
 from reput.store_format.serving.queue import ServedQueue
+from reput.store_format.serving.record_bytes import Piece, records_of
 from reput.store_format.serving.routes import MASTER_ID
 from reput.store_format.serving.subscriptions import Wanted, subscription_of, wanted_by
 from reput.store_format.serving.topics import PERM_READ
 
 SUSPEND, HAS_SUBSCRIPTION = 1 << 1, 1 << 2  # PullSysFlag
-_ENTRY_BYTES = 20
 
 
 class Got(NamedTuple):
@@ -34,8 +32,8 @@ class Got(NamedTuple):
     next: int  # nextBeginOffset
     minimum: int = 0
     maximum: int = 0
-    ranges: tuple[LogRange, ...] = ()
-    messages: int = 0
+    pieces: tuple[Piece, ...] = ()
+    given: int = 0  # messages
 
 
 _CODES = {
@@ -55,16 +53,8 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
     group = text(request, "consumerGroup")
     position, most = number(request, "queueOffset"), number(request, "maxMsgNums")
     flags = number(request, "sysFlag")
-    config = broker.groups.find(group)
-    if config is None:
-        return refused(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            f"subscription group [{group[:MOST_CLIENT_ID]}] does not exist",
-        )
-    if config.get("consumeEnable") is False:
-        return refused(
-            ResponseCode.NO_PERMISSION, f"subscription group no permission, {group}"
-        )
+    if (said := group_refused(broker, group)) is not None:
+        return said
     topic = broker.store.topics.get(name)
     if topic is None:
         return refused(
@@ -85,8 +75,8 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
         return wanted
     queue = broker.store.queue(name, queue_id)
     got = take(broker, queue, position, most, wanted)
-    keep_pulled(broker, request, group, name, queue_id, got.next, flags)
-    broker.given.total += got.messages
+    keep_pulled(broker, request, group, name, queue_id, got.next)
+    broker.given.total += got.given
     code = _code(got.status, position)
     fields = {
         "suggestWhichBrokerId": str(MASTER_ID),
@@ -100,7 +90,7 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
     if code == ResponseCode.PULL_NOT_FOUND and flags & SUSPEND:
         wait = number(request, "suspendTimeoutMillis", 0)
         hold = Hold(name, queue_id, position, caller.now + wait)
-    return Answer(code, got.status, fields, b"", got.ranges, hold)
+    return Answer(code, got.status, fields, b"", got.pieces, hold)
 
 
 def _code(status: str, position: int) -> int:
@@ -161,34 +151,32 @@ def take(
         return Got("OFFSET_OVERFLOW_ONE", position, low, high)
     if position > high:
         return Got("OFFSET_OVERFLOW_BADLY", high, low, high)
-    limits, log = broker.limits, broker.store.log
-    span = max(limits.max_filter_message_size, most * _ENTRY_BYTES) // _ENTRY_BYTES
+    limits, log, files = broker.limits, broker.store.log, broker.store.files
+    stop = position + limits.looked_at(most, queue.batch)
+    stop = min(stop, high, queue.entries.file_end(position))
+    keep = wanted.record if wanted.needs_record else None
     status, following = "NO_MATCHED_MESSAGE", position
-    ranges, taken = list[LogRange](), Taken(0, 0)
-    for entry in queue.some(position, span):
-        behind = log.end - entry.physical_offset
-        if limits.is_full(taken, entry.size, entry.messages, most, behind):
+    pieces, taken = list[Piece](), Taken(0, 0)
+    while following < stop and not limits.has_enough(taken, most):
+        some = queue.some(following, min(max(most - taken.messages, 1), stop - following))
+        if not len(some):
             break
-        following = entry.position + entry.messages
-        if not wanted.entry(entry.tags_code):
-            continue
-        try:
-            record = log.record_at(entry.physical_offset)
-        except (NoRecord, NotInLog):
-            record = None
-        found = broker.store.files.range(entry.physical_offset, entry.size)
-        if record is None or record.size != entry.size or found is None:
-            if not taken.messages:
-                status = "MESSAGE_WAS_REMOVING"
-            continue
-        if wanted.needs_record and not wanted.record(record):
-            if not taken.messages:
-                status = "NO_MATCHED_MESSAGE"
-            continue
-        ranges.append(found)
-        taken = Taken(taken.messages + entry.messages, taken.bytes + entry.size)
-        status = "FOUND"
-    return Got(status, following, low, high, tuple(ranges), taken.messages)
+        passes = wanted.entries(some.tags_codes)
+        passed = limits.passed(some, passes, taken, most, log.end)
+        if not passed:
+            break
+        following = int(some.positions[passed - 1] + some.messages[passed - 1])
+        chosen = some if passed == len(some) else some.part(slice(passed))
+        if not passes.all():
+            chosen = chosen.part(passes[:passed])
+        found = records_of(chosen, log, files, keep)
+        pieces += found.pieces
+        taken = Taken(taken.messages + found.taken.messages, taken.bytes + found.taken.bytes)
+        if taken.messages:
+            status = "FOUND"
+        elif len(chosen):
+            status = "NO_MATCHED_MESSAGE" if found.unwanted else "MESSAGE_WAS_REMOVING"
+    return Got(status, following, low, high, tuple(pieces), taken.messages)
 
 
 HANDLERS: Handlers = {RequestCode.PULL_MESSAGE: pull, RequestCode.LITE_PULL_MESSAGE: pull}

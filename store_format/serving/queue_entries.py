@@ -30,14 +30,12 @@ def entries(broker: Broker, request: Command, caller: Caller) -> Answer:
             told["filterData"] = f"{group}@{topic} is not online!"
         else:
             told["subscriptionData"] = subscription(known)
+    some = queue.some(first, min(max(most, 0), _MOST))
     told["queueData"] = [
-        {
-            "eval": False,
-            "physicOffset": entry.physical_offset,
-            "physicSize": entry.size,
-            "tagsCode": entry.tags_code,
-        }
-        for entry in queue.some(first, min(max(most, 0), _MOST))
+        {"eval": False, "physicOffset": place, "physicSize": size, "tagsCode": code}
+        for place, size, code in zip(
+            some.places.tolist(), some.sizes.tolist(), some.tags_codes.tolist(), strict=True
+        )
     ]
     return Answer(ResponseCode.SUCCESS, None, {}, fastjson(told))
 

@@ -28,9 +28,7 @@ class QueueLocks:
     def __init__(self) -> None:
         self._locks: dict[tuple[str, QueueKey], _Lock] = {}
 
-    def lock(
-        self, group: str, queues: Iterable[QueueKey], client: str, now: int
-    ) -> list[QueueKey]:
+    def lock(self, group: str, queues: Iterable[QueueKey], client: str, now: int) -> list[QueueKey]:
         """Take what is free, or the client's already; returns those (tryLockBatch)."""
         taken = []
         for queue in queues:
@@ -52,7 +50,9 @@ class QueueLocks:
 
     def _room(self, now: int) -> bool:
         if len(self._locks) >= MOST_LOCKS:
-            self._locks = {key: held for key, held in self._locks.items() if not _expired(held, now)}
+            self._locks = {
+                key: held for key, held in self._locks.items() if not _expired(held, now)
+            }
         return len(self._locks) < MOST_LOCKS
 
 

@@ -1,4 +1,4 @@
-"""How the broker is, as operators ask (AdminBrokerProcessor): runtime figures, settings, replication.
+"""How the broker is (AdminBrokerProcessor): runtime figures, settings, replication.
 
 Only what there is is told: threads' queues are empty here, and nothing is ever put. Figures of
 puts' latencies and of pages locked in memory are left out, since nothing could be measured.
@@ -65,8 +65,11 @@ def _log_end(broker: Broker) -> int:
     for topic in store.opened.topics():
         for queue_id, _ in store.opened.queues_of(topic):
             queue = store.queue(topic, queue_id)
-            for entry in [] if queue is None else queue.some(queue.maximum - 1, 1):
-                end = max(end, entry.physical_offset + entry.size)
+            if queue is None or queue.maximum <= max(queue.minimum, 0):
+                continue
+            last = queue.some(queue.maximum - 1, 1)
+            if len(last):
+                end = max(end, int(last.places[0] + last.sizes[0]))
     return end
 
 

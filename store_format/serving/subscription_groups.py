@@ -17,7 +17,9 @@ class SubscriptionGroups:
     def __init__(self, configured: Mapping[str, Any] | None, profile: Profile) -> None:
         """configured: the subscriptionGroupTable of the store."""
         self._table = {
-            name: dict(about) for name, about in (configured or {}).items() if isinstance(about, dict)
+            name: dict(about)
+            for name, about in (configured or {}).items()
+            if isinstance(about, dict)
         }
         self._new, self._release = 0, release_key(profile.release)
 

@@ -1,7 +1,10 @@
 """What a pull subscribes to: which entries and records it wants (ExpressionMessageFilter)."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
+
+from reput.store_format.derived.queue_slices import Numbers
 from reput.store_format.filter.filters import WrongTags, tag_filter
 from reput.store_format.filter.sql import SqlFilter, sql_filter
 from reput.store_format.log.one_record import Record
@@ -17,8 +20,8 @@ _LOWEST_INT = -(1 << 31)
 class Wanted(Protocol):
     """Says which messages a pull is to get. In doubt they are delivered: the client looks too."""
 
-    def entry(self, tags_code: int) -> bool:
-        """Whether a queue's entry may be of a wanted message."""
+    def entries(self, tags_codes: Numbers) -> Any:
+        """Of each of a queue's entries, whether it may be of a wanted message."""
 
     needs_record: bool  # whether `record` has something to say
 
@@ -33,12 +36,13 @@ class ByTags:
 
     def __init__(self, codes: frozenset[int] | None) -> None:
         """codes: None for every message."""
-        self._codes = codes
+        self._codes = None if codes is None else np.array(sorted(codes), np.int32)
 
-    def entry(self, tags_code: int) -> bool:
-        if self._codes is None or tags_code < _LOWEST_INT:  # a place in a ConsumeQueueExt file
-            return True
-        return (tags_code - _LOWEST_INT) % (1 << 32) + _LOWEST_INT in self._codes
+    def entries(self, tags_codes: Numbers) -> Any:
+        if self._codes is None:
+            return np.ones(len(tags_codes), np.bool_)
+        elsewhere = tags_codes < _LOWEST_INT  # the code stands in a ConsumeQueueExt file
+        return elsewhere | np.isin(tags_codes.astype(np.int32), self._codes)
 
     def record(self, record: Record) -> bool:
         return True
@@ -52,8 +56,8 @@ class BySql:
     def __init__(self, chosen: SqlFilter, split_properties: bool) -> None:
         self._filter, self._split = chosen, split_properties
 
-    def entry(self, tags_code: int) -> bool:
-        return True
+    def entries(self, tags_codes: Numbers) -> Any:
+        return np.ones(len(tags_codes), np.bool_)
 
     def record(self, record: Record) -> bool:
         properties = parse_properties(record.properties, self._split)

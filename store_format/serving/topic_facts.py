@@ -1,4 +1,4 @@
-"""What a broker tells of its topics (AdminBrokerProcessor): configuration, and how far queues go."""
+"""What a broker tells of its topics (AdminBrokerProcessor): configuration, how far queues go."""
 
 from reput.store_format.remoting.bodies import Entries, fastjson
 from reput.store_format.remoting.codes import RequestCode, ResponseCode

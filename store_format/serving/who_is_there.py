@@ -27,9 +27,7 @@ def consumers(broker: Broker, request: Command, caller: Caller) -> Answer:
     name = text(request, "consumerGroup")
     group = broker.consumers.groups.get(name)
     if group is None:
-        return refused(
-            ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
-        )
+        return refused(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
     told = {
         "connectionSet": [connection(each) for each in group.clients.values()],
         "consumeFromWhere": group.start,

@@ -45,7 +45,11 @@ def _compiled(version: str) -> str:
 
 
 def run(
-    version: str, namesrv: str, steps: list[Step], timeout: float = 300, options: tuple[str, ...] = ()
+    version: str,
+    namesrv: str,
+    steps: list[Step],
+    timeout: float = 300,
+    options: tuple[str, ...] = (),
 ) -> list[Any]:
     """The answers of a client's steps, one JVM for all: `{"answer": ...}` or `{"error": trace}`.
 
@@ -62,6 +66,7 @@ def run(
             f"-Duser.home={home}",
             f"-Drocketmq.home.dir={home}",
             "-Duser.timezone=UTC",
+            "-Djava.security.manager=allow",  # Tools.java keeps mqadmin from ending the JVM
             "-Drocketmq.client.logLevel=ERROR",
             f"-Dlogback.configurationFile={DRIVER / 'conf' / 'logback.xml'}",
             f"-Drmq.logback.configurationFile={DRIVER / 'conf' / 'rmq.logback.xml'}",

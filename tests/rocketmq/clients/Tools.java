@@ -20,6 +20,7 @@ final class Tools {
     }
 
     /** words: a command and its options. What it prints, on both streams, is the answer. */
+    @SuppressWarnings("removal")
     static Object mqadmin(Job step) throws Exception {
         System.setProperty(MixAll.NAMESRV_ADDR_PROPERTY, step.text("namesrv"));
         ByteArrayOutputStream text = new ByteArrayOutputStream();
@@ -28,15 +29,30 @@ final class Tools {
         PrintStream both = new PrintStream(text, true, "UTF-8");
         System.setOut(both);
         System.setErr(both);
+        System.setSecurityManager(new NoExit()); // 4.9.7 exits where it does not know an option
         try {
             MQAdminStartup.main0(
                 step.list("words").stream().map(Object::toString).toArray(String[]::new),
                 Told.signer(step));
         } finally {
+            System.setSecurityManager(null);
             System.setOut(out);
             System.setErr(errors);
         }
         return text.toString(StandardCharsets.UTF_8);
+    }
+
+    @SuppressWarnings("removal")
+    private static final class NoExit extends SecurityManager {
+        @Override
+        public void checkExit(int status) {
+            throw new SecurityException("it would end with " + status);
+        }
+
+        @Override
+        public void checkPermission(java.security.Permission permission) {
+            // all else is allowed
+        }
     }
 
     /** calls: [[method, argument...]] of one MQAdminExt; an error's first line where one fails. */

@@ -140,13 +140,14 @@ def test_a_slave_is_told_all_by_reput_serve(
     found = written_store(version, master, 3000)
     end = StoreLog(LocalStorage(), str(master), version, as_text(SETTINGS)).now().end
     words = ("--rocketmq", version, "--ha-listen", "127.0.0.1:0")
-    with served_store(master, *words) as address:
-        with Broker(version, slave, namesrv=address, **SLAVE) as broker:
-            assert until(lambda: broker.status()["max_offset"] == end, 90)
-            assert until(lambda: (slave / "config/topics.json").exists(), 90)
-            topics = slave / "config/topics.json"
-            assert until(lambda: "Live0" in topics.read_text(), 90)
-            broker.stop()
+    with (
+        served_store(master, *words) as address,
+        Broker(version, slave, namesrv=address, **SLAVE) as broker,
+    ):
+        assert until(lambda: broker.status()["max_offset"] == end, 90)
+        topics = slave / "config/topics.json"
+        assert until(lambda: topics.exists() and "Live0" in topics.read_text(), 90)
+        broker.stop()
     assert_prefix(slave, master, end)
     with Broker(version, slave) as broker, Driver(version) as driver:
         assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found

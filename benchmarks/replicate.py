@@ -1,10 +1,10 @@
 """Replication beside what else copies a log: `cp` on one disk, RocketMQ's own slave over loopback.
 
-`python -m benchmarks.replicate [--runs N]` takes the store of the other benchmarks (made once by the
-real RocketMQ) and prints one JSON line of medians, in MB a second:
+`python -m benchmarks.replicate [--runs N]` takes the store of the other benchmarks (made once by
+the real RocketMQ) and prints one JSON line of medians, in MB a second:
 
-- `cp` of the segments, and `reput replicate --no-derived` as a whole process, by turns, each with what
-  makes it durable;
+- `cp` of the segments, and `reput replicate --no-derived` as a whole process, by turns, each with
+  what makes it durable;
 - the same with `--no-check-crc`, so that the difference is what the CRCs cost;
 - the last segment from a real master over loopback: to a real slave (from when its first bytes are
   there), and to `reput replicate --master`; and from `reput`'s master to a real slave.

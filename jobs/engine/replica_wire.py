@@ -57,6 +57,7 @@ class WireReplication:
         self._clock, self._sleep = clock, sleep
         self._pace = Pace(how.rate, clock)
         self._at = 0  # the next byte that comes
+        self._begun = False  # whether the target is one that grows, since it was last left
         self._durable = self._checked = 0
         self._last, self._ended = -1, False
         self._grown = self._derived = self._configured = clock()
@@ -120,7 +121,7 @@ class WireReplication:
         """One connection, until all is there. Raises OSError, ProtocolError, ReplicaDiffers."""
         log = self.target.log
         log.rewind()
-        self._checked = log.end
+        self._checked, self._begun = log.end, False
         again = self.target.last if self.target.last >= 0 else log.end
         self._at = again  # the last record comes once more, and is compared
         slave: Slave = SwitchSlave(self._at) if self.controller else DefaultSlave(self._at)
@@ -176,8 +177,9 @@ class WireReplication:
             self._sleep(wait)
         size = self.target.segment_bytes
         while data:
-            if log.written == log.end and not self.target.held.crashed:
+            if not self._begun:
                 self.target.begin()
+                self._begun = True
             now = data[: size - log.written % size]
             log.write(now)
             data = data[len(now) :]
@@ -284,7 +286,7 @@ class WireReplication:
                 self.target.note(self._last)
                 self._durable = log.end
                 self.about.entries += self.target.derive(Progress())
-                self._derived = self._clock()
+                self._derived, self._begun = self._clock(), False
 
     def _config(self) -> None:
         """Ask for the files of config/ as SlaveSynchronize does; a master that refuses is noted."""

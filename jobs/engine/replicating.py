@@ -19,7 +19,7 @@ from reput.jobs.engine.replica_source import (
 from reput.jobs.engine.replica_target import ReplicaTarget
 from reput.store_format.faults import REASONS, DamageFound, Fault
 from reput.store_format.log.checks import Checks
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import FileState, Storage
 
 _SYNC_BYTES = 1 << 30
 _SETTLED_SECONDS = 0.5
@@ -68,6 +68,7 @@ class Replication:
         self.source, self.store, self.target = source, store, target
         self.how, self.live, self.about, self.progress = how, live, about, progress
         self._pace = Pace(how.rate)
+        self._seen: dict[str, FileState] = {}  # files of config/, as they were copied
         self._fault = Fault.NONE  # with which the source's log ended in the last round
         self._reached = 0  # up to where its records went then
         self._last = self._next_last = -1  # where the last record begins that is in, and was read
@@ -122,7 +123,9 @@ class Replication:
         """
         target, log, how = self.target, self.target.log, self.how
         all_wanted = how.wanted == ALL_WANTED
-        config, warnings = copy_config(*self.store, target.files, target.config, all_wanted)
+        config, warnings = copy_config(
+            *self.store, target.files, target.config, all_wanted, self._seen
+        )
         changed, target.config = config != target.config, config
         self.about.config = sorted(config)
         self.about.warnings += [each for each in warnings if each not in self.about.warnings]

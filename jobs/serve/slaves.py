@@ -39,6 +39,7 @@ def serve_slaves(
     master = HaMaster(log, listen, said=said)
     master.start()
     broker.slaves_at = master.address
+    said(f"slaves get the log at {master.address[0]}:{master.address[1]}")
     if not arguments.follow:
         return master.stop
 

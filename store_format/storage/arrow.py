@@ -23,6 +23,7 @@ from reput.store_format.storage.protocol import Bytes, FileState, Listed
 
 _KINDS = {"gs": "gs", "gcs": "gs", "abfs": "abfss", "abfss": "abfss", "hdfs": "hdfs"}
 _GS_EMULATOR = "STORAGE_EMULATOR_HOST"  # as Google's own clients call it
+_AZURE = "AZURE_STORAGE_CONNECTION_STRING"  # as Azure's own clients call it
 _AT_ONCE = 32  # requests, when many files get their names
 _URL = re.compile(r"^([a-z]+)://([^/]*)(?:/+(.*?))?/*$", re.IGNORECASE)
 
@@ -67,10 +68,31 @@ def _file_system(process: int, kind: str, authority: str) -> Any:
             anonymous=True, scheme=scheme or "http", endpoint_override=host.rstrip("/")
         )
     try:
+        if kind == "abfss" and os.environ.get(_AZURE):
+            return _azure(authority, os.environ[_AZURE])
         return fs.FileSystem.from_uri(f"{kind}://{authority}/")[0]
     except (OSError, ArrowException) as error:
         hint = "; webhdfs://HOST:9870/PATH needs no Java" if kind == "hdfs" else ""
         raise StoreError(f"{kind}://{authority}: {_first_line(error)}{hint}") from None
+
+
+def _azure(authority: str, connection: str) -> Any:
+    """The file system of an account, by a connection string as Azure's portal shows it.
+
+    Raises StoreError where it is for another account than the URL.
+    """
+    told = dict(part.strip().partition("=")[::2] for part in connection.split(";") if part.strip())
+    name = told.get("AccountName", "")
+    if authority.rpartition("@")[2].partition(".")[0] != name:
+        raise StoreError(f"abfss://{authority}: {_AZURE} is for the account {name!r}")
+    words = {}
+    if "BlobEndpoint" in told:  # an emulator, or a cloud of its own
+        for service in ("blob", "dfs"):
+            endpoint = told.get(f"{service.capitalize()}Endpoint", told["BlobEndpoint"])
+            scheme, _, host = endpoint.partition("://")
+            words[f"{service}_storage_scheme"] = scheme
+            words[f"{service}_storage_authority"] = host.partition("/")[0]
+    return fs.AzureFileSystem(name, account_key=told.get("AccountKey"), **words)
 
 
 def _of(place: _Place) -> Any:
@@ -156,12 +178,7 @@ class ArrowStorage(ManifestLast):
         pass
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
-        def move(names: tuple[str, str]) -> None:
-            source, to = (_place(name) for name in names)
-            with _in_words(to.url):
-                _of(source).move(source.path, to.path)
-
-        _all(move, moves)
+        _all(_move, moves)
 
     def remove(self, path: str) -> None:
         place = _place(path)
@@ -191,6 +208,17 @@ class ArrowStorage(ManifestLast):
                 _of(place).delete_dir(place.path)
         except OSError:
             return
+
+
+def _move(names: tuple[str, str]) -> None:
+    source, to = (_place(name) for name in names)
+    files = _of(source)
+    with _in_words(to.url):
+        try:
+            files.move(source.path, to.path)
+        except NotImplementedError:  # an account of Azure's without folders: copied within it
+            files.copy_file(source.path, to.path)
+            files.delete_file(source.path)
 
 
 def _all(function: Callable[[Any], None], items: Iterable[Any]) -> None:

@@ -24,6 +24,8 @@ from reput.store_format.storage.protocol import Bytes, FileState, Listed
 _KINDS = {"gs": "gs", "gcs": "gs", "abfs": "abfss", "abfss": "abfss", "hdfs": "hdfs"}
 _GS_EMULATOR = "STORAGE_EMULATOR_HOST"  # as Google's own clients call it
 _AZURE = "AZURE_STORAGE_CONNECTION_STRING"  # as Azure's own clients call it
+_WITH_FOLDERS = ("abfss", "hdfs")  # a file gets its name only in a folder that is there
+_FOLDER = fs.FileType.Directory
 _AT_ONCE = 32  # requests, when many files get their names
 _URL = re.compile(r"^([a-z]+)://([^/]*)(?:/+(.*?))?/*$", re.IGNORECASE)
 
@@ -119,7 +121,7 @@ def _state(about: Any) -> FileState:
 
 
 class ArrowStorage(ManifestLast):
-    """A file system of pyarrow's. Folders come with their files, and go with them."""
+    """A file system of pyarrow's. On Google's, folders come with their files, and go with them."""
 
     def resolve(self, path: str) -> str:
         return _place(path).url
@@ -140,9 +142,7 @@ class ArrowStorage(ManifestLast):
             yield Listed(name if state else f"{name}/", state)
 
     def _below(self, folder: str, recursive: bool) -> Iterator[Listed]:
-        place = _place(folder)
-        with _in_words(folder):
-            about = _of(place).get_file_info(place.path)
+        place, about = _place(folder), self._info(folder)
         if about.type == fs.FileType.File:
             raise NotADirectoryError(errno.ENOTDIR, "is a file", folder)
         if about.type == fs.FileType.NotFound:
@@ -152,6 +152,11 @@ class ArrowStorage(ManifestLast):
         for each in found:
             name = each.path[len(place.path) :].strip("/")
             yield Listed(name, _state(each) if each.type == fs.FileType.File else None)
+
+    def _info(self, path: str) -> Any:
+        place = _place(path)
+        with _in_words(path):
+            return _of(place).get_file_info(place.path)
 
     def whereabouts(self, path: str) -> Whereabouts:
         """By bucket, container and account, or host; and by key."""
@@ -172,16 +177,22 @@ class ArrowStorage(ManifestLast):
             return content
 
     def has_folder(self, path: str) -> bool:
-        return True
+        return _place(path).kind not in _WITH_FOLDERS or self._info(path).type == _FOLDER
 
     def make_folders(self, path: str) -> None:
-        pass
+        place = _place(path)
+        if place.kind in _WITH_FOLDERS:
+            with _in_words(path):
+                _of(place).create_dir(place.path, recursive=True)
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
         _all(_move, moves)
 
     def remove(self, path: str) -> None:
         place = _place(path)
+        # HDFS's error does not tell a file that is not there from one that cannot go
+        if place.kind == "hdfs" and self._info(path).type == fs.FileType.NotFound:
+            return
         try:
             with _in_words(path):
                 _of(place).delete_file(place.path)

@@ -1,6 +1,7 @@
 """`python -m tests.storage.hdfs_by_rpc URL FOLDER`: the battery by libhdfs.
 
-In a process of its own, as libhdfs brings a JVM into it. FOLDER is an empty one on this disk. Times are whole seconds there.
+In a process of its own, as libhdfs brings a JVM into it. FOLDER is an empty one on this disk.
+Times are whole seconds there.
 """
 
 import sys

@@ -1,7 +1,6 @@
 """Exports a log's messages as a set of files, and compares such a set with the log."""
 
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.names import MANIFEST
 from reput.store_format.storage.protocol import Storage
-from reput.udfs.export import EXPORTED, NOTES_MOST, ExportParts, Sums
+from reput.udfs.export import EXPORTED, NOTES_MOST, ExportParts, Sums, wrong_bodies
 from reput.udfs.log_choice import LESS, Choice, Condition
 from reput.udfs.log_parts import LogParts, Part
 from reput.udfs.message_columns import SCHEMA
@@ -185,15 +184,3 @@ def _added(rows: Iterable[dict[str, Any]]) -> Sums:
     for row in rows:
         whole.join(Sums(*(row[name] for name in vars(whole))))
     return whole
-
-
-def wrong_bodies(path: str, batch: pa.RecordBatch) -> Iterator[str]:
-    """A line for each body that its CRC does not fit, at most a few."""
-    if "body" not in batch.schema.names:
-        return
-    bodies, crcs = batch["body"], batch["bodyCRC"].to_pylist()
-    for number, crc in enumerate(crcs):
-        body = bodies[number].as_buffer()
-        if body is not None and body.size and zlib.crc32(body) & 0x7FFFFFFF != crc:
-            place = batch["physicalOffset"][number].as_py()
-            yield f"{path}: message at {place}: bodyCRC does not match the body"

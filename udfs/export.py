@@ -36,6 +36,7 @@ EXPORTED = schema(
     sizes=pa.int64(),  # sum of the records' sizes
     first=pa.int64(),  # physicalOffset of the first message, -1 for none
     last=pa.int64(),
+    end=pa.int64(),  # where the part's last record ends, chosen or not; -1 for none
     left_out=pa.int64(),  # places at which something was left out
     notes=pa.list_(pa.string()),  # the first of them
 )
@@ -107,9 +108,11 @@ class ExportParts:
         name = attempt_name(f"export-{number:08d}") if self.kind else ""
         notes: list[str] = []
         sums, file, written = Sums(), None, None
+        ends = [-1]
         found = batches_of(
-            self.log, self.parts[number], self.choice, self.columns, self.wanted, notes.append
-        )
+            self.log, self.parts[number], self.choice, self.columns, self.wanted, notes.append,
+            ends.append,
+        )  # fmt: skip
         try:
             for batch in found:
                 sums.add(batch)
@@ -132,6 +135,7 @@ class ExportParts:
             "length": written.length if written else 0,
             "sha256": written.sha256 if written else "",
             **vars(sums),
+            "end": max(ends),
             "left_out": len(notes),
             "notes": notes[:NOTES_MOST],
         }

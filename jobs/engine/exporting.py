@@ -81,11 +81,12 @@ def export_set(found: FoundStore, target: Output, kind: str, chosen: Chosen) -> 
         log, parts = _parts(plan, chosen, found.cores, found.cut.split_bytes)
         rows = _run(found.spark, log, parts, plan, chosen, kind, job.staging)
         check_unchanged(plan)
-        written = [row for row in rows if row["name"]]
+        written, begin = [row for row in rows if row["name"]], log.segments[0].start
         paths = [f"part-{number:08d}.{kind}" for number in range(len(written))]
         done = Exported(
             store=plan.store, output=target.path, kind=kind, release=plan.profile.release,
-            log_start=log.segments[0].start, log_end=_end(plan), chosen=vars(chosen).copy(),
+            log_start=begin, log_end=max((begin, *(row["end"] for row in rows))),
+            chosen=vars(chosen).copy(),
             sums=_added(rows), warnings=[*plan.notes, *plan.warnings], cleaned=cleaned,
             left_out=sum(row["left_out"] for row in rows),
             notes=[note for row in rows for note in row["notes"]][:NOTES_MOST],

@@ -53,9 +53,12 @@ class OpenedStore:
     """
 
     def __init__(
-        self, storage: Storage, path: str, release: str, given: Mapping[str, str], told: Told
-    ) -> None:
-        """Raises StoreError where there is no log, SettingError, UnknownRelease."""
+        self, storage: Storage, path: str, release: str, given: Mapping[str, str], told: Told,
+        end: int | None = None,
+    ) -> None:  # fmt: skip
+        """end: as for a LogReader; queues have no message from there on then. Raises StoreError
+        where there is no log, SettingError, UnknownRelease.
+        """
         self.storage = cast(
             Storage, Growing(storage)
         )  # it reads only, which is all that is asked of it
@@ -68,7 +71,7 @@ class OpenedStore:
         listing = list_segments(self.storage, folders, size)
         for finding in listing.findings:
             told.note(f"{finding.path}: {finding.reason}")
-        self.log = LogReader(self.storage, listing.segments, record_rules(self.profile))
+        self.log = LogReader(self.storage, listing.segments, record_rules(self.profile), end=end)
         self._queues: dict[tuple[str, int, bool], QueueReader] = {}
         self._queue_bytes: dict[bool, int] = {}
         self._queues_of: dict[str, list[tuple[int, bool]]] = {}

@@ -34,6 +34,7 @@ _COMMANDS = {
     "recover": "bring a store into the state of a clean stop, after a crash",
     "install": "put a rebuilt set in the place of a store's own, in one atomic step",
     "catch-up": "go on from what queues and index hold, up to the log's end",
+    "replicate": "copy a store's log, and go on as it grows, to a store that a broker starts on",
     "expire": "delete expired segments, queue and index files, but nothing that is needed",
     "clean": "remove what runs that were killed left beside an output or in a store",
     "doctor": "say what this machine has of what reput needs, and what is slow here and why",

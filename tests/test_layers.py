@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 # From the ground up: a folder imports only those of the lines above it.
 LAYERS = (
     "store_format",
-    "store_format/consumers store_format/disk store_format/release",
+    "store_format/consumers store_format/disk store_format/release store_format/replication",
     "store_format/kernels store_format/storage",
     "store_format/java",
     "store_format/log",

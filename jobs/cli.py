@@ -32,6 +32,7 @@ _COMMANDS = {
     "deliver-delayed": "deliver the delayed messages that are due, once",
     "resolve-transactions": "commit or roll back pending transactions, as their producers would",
     "recover": "bring a store into the state of a clean stop, after a crash",
+    "serve": "answer any RocketMQ client from a store, as a name server and broker that only read",
     "install": "put a rebuilt set in the place of a store's own, in one atomic step",
     "catch-up": "go on from what queues and index hold, up to the log's end",
     "replicate": "copy a store's log, and go on as it grows, to a store that a broker starts on",

@@ -76,7 +76,8 @@ class Engine(Protocol):
     errors: what reading a table raises whose files are not as its log says.
     """
 
-    errors: tuple[type[Exception], ...]
+    @property
+    def errors(self) -> tuple[type[Exception], ...]: ...
 
     def description(self, path: str) -> str | None:
         """What the table was described as when it was made; None where there is no table."""

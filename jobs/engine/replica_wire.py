@@ -134,10 +134,7 @@ class WireReplication:
                 )
                 now = self._clock()
                 if ready[0]:
-                    data = peer.recv(_RECEIVE_BYTES)
-                    if not data:
-                        self._advance()
-                        raise ConnectionError("the master closed the connection")
+                    data = self._received(peer)
                     for part in slave.receive(data, now):
                         self._take(part)
                 if log.written > self._checked and (
@@ -151,6 +148,18 @@ class WireReplication:
                 if slave.silent(now):
                     raise ConnectionError("the master was silent for too long")
                 self._now_and_then(now)
+
+    def _received(self, peer: socket.socket) -> bytes:
+        """What came; where that ends the connection, what came before is made use of first."""
+        try:
+            data = peer.recv(_RECEIVE_BYTES)
+            if data:
+                return data
+        except OSError:
+            self._advance()
+            raise
+        self._advance()
+        raise ConnectionError("the master closed the connection")
 
     def _take(self, part: Part) -> None:
         """Bytes of the log: those that are there already must be the same."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.replica_config import copy_config
@@ -195,6 +196,9 @@ class Replication:
         behind += [segment.start for segment in source.behind]
         if fault in (Fault.NONE, Fault.ZEROS) and not behind:
             return
+        if self._goes_on(at):
+            self.about.end_reason = "where the log ended, which is in use"
+            return
         field, reason = REASONS.get(fault, REASONS[Fault.MISSING])
         said = f"{source.path(at)}: at offset {at % source.segment_bytes}: {field}: {reason}"
         if fault not in (Fault.NONE, Fault.ZEROS) and not behind and self.live():
@@ -205,3 +209,10 @@ class Replication:
             f"{said}{follows}. The replica has all before, up to physical offset {at}; "
             f"`reput repair` makes a copy past damage"
         )
+
+    def _goes_on(self, at: int) -> bool:
+        """Whether a record stands now where none did in the last round: somebody writes there."""
+        self.source.refresh()
+        checks = Checks(body=self.how.check_crc)
+        found = pieces(self.source, at, ALL_WANTED, self.target.rules.scan.records, checks)
+        return any(piece.whole > at for piece in islice(found, 1))

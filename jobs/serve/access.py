@@ -2,8 +2,13 @@
 
 import argparse
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from reput.store_format.release.settings import SettingError
 from reput.store_format.serving.broker import Broker
+
+if TYPE_CHECKING:
+    from reput.jobs.serve.tls import TlsMode
 
 
 def add_access_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +23,23 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
         help="answer only requests that are signed with a key of this file (ACL 1.0), which only "
         "its owner may be able to read: lines of accessKey: NAME and secretKey: TEXT",
     )  # fmt: skip
+    parser.add_argument(
+        "--tls-cert", metavar="FILE", help="TLS too, on the same port: a certificate as PEM"
+    )
+    parser.add_argument("--tls-key", metavar="FILE", help="the certificate's key as PEM")
+    parser.add_argument("--tls-required", action="store_true", help="TLS alone")
+
+
+def tls_of(arguments: argparse.Namespace) -> "TlsMode | None":
+    """TLS as the options say. Raises SettingError, StoreError, OSError."""
+    certificate, key = arguments.tls_cert, arguments.tls_key
+    if (certificate is None) != (key is None) or (arguments.tls_required and key is None):
+        raise SettingError("--tls-cert and --tls-key belong together, and --tls-required to both")
+    if key is None:
+        return None
+    from reput.jobs.serve.tls import tls_mode
+
+    return tls_mode(certificate, key, arguments.tls_required)
 
 
 def arrange_access(

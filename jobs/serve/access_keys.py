@@ -8,8 +8,8 @@ be written here.
 
 import os
 import re
-import stat
 
+from reput.jobs.serve.tls import refuse_readable_by_others
 from reput.store_format.faults import StoreError
 from reput.store_format.remoting.codes import ResponseCode
 from reput.store_format.remoting.command import Command
@@ -26,14 +26,7 @@ def read_access_keys(path: str) -> dict[str, str]:
     """The secret key of each access key. Raises StoreError, OSError; no key is in any message."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            raise StoreError(f"{path}: is no file")
-        if state.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise StoreError(
-                f"{path}: others than its owner can read or write it (mode "
-                f"{stat.S_IMODE(state.st_mode):o}): chmod 600 makes it fit for keys"
-            )
+        refuse_readable_by_others(path, os.fstat(descriptor).st_mode)
         raw = file.read(_BYTES_MOST + 1)
     if len(raw) > _BYTES_MOST:
         raise StoreError(f"{path}: more than {_BYTES_MOST} bytes are too many")

@@ -10,6 +10,7 @@ import pytest
 from reput.jobs.engine.outputs import OverlapsInput
 from reput.jobs.engine.replica_source import SourceCleaned
 from reput.jobs.engine.replica_target import ReplicaDiffers
+from reput.jobs.engine.replicating import Replication
 from reput.jobs.replicate import _rate
 from reput.store_format.disk.files import DiskFiles, StoreInUse
 from reput.store_format.faults import DamageFound, StoreError
@@ -315,6 +316,24 @@ def test_the_last_record_of_a_growing_log_waits(tmp_path: Path) -> None:
         run(source, target, follow=True, idle=0)
     assert ends[0] == starts[9]
     assert log_of(target) == log_of(source)
+
+
+def test_a_log_that_grows_while_its_end_is_judged(tmp_path: Path) -> None:
+    """What stood behind its end by then is no sign of damage: the end itself has moved on."""
+    source, target = tmp_path / "source", tmp_path / "replica"
+    make_store(source, 5)
+    ended = Replication._judge_end
+
+    def later(self: Replication) -> None:
+        make_store(source, 40)
+        self.source.refresh()
+        ended(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Replication, "_judge_end", later)
+        about = run(source, target)
+    assert about.records == 5
+    assert check_prefix(source, target) == about.end
 
 
 def test_a_log_that_grows_is_followed(tmp_path: Path) -> None:

@@ -122,8 +122,9 @@ def test_another_log_is_refused(source: Path, tmp_path: Path) -> None:
         copy(running.address[1], target, 4000)
 
 
-def test_the_master_is_killed_again_and_again(source: Path, tmp_path: Path) -> None:
+def test_the_master_is_killed_again_and_again(tmp_path: Path) -> None:
     """Thirty times in the middle of whatever it sends: the slave connects again and goes on."""
+    source = make_store(tmp_path / "source", 150)
     target, log = tmp_path / "replica", store_log(source)
     end = log.now().end
     port, ready = 0, threading.Event()
@@ -138,7 +139,7 @@ def test_the_master_is_killed_again_and_again(source: Path, tmp_path: Path) -> N
             for number in range(31):
                 peer, _ = listener.accept()
                 asked = struct.unpack(">q", peer.recv(8, socket.MSG_WAITALL))[0]
-                frame, to = b"", min(asked + 900, end)
+                frame, to = b"", min(asked + 1300, end)
                 while asked < to:
                     piece = rest[asked : min(to, asked - asked % 2048 + 2048)]
                     frame += encode_header(asked, len(piece)) + piece
@@ -146,7 +147,9 @@ def test_the_master_is_killed_again_and_again(source: Path, tmp_path: Path) -> N
                 whole = number % 3 == 2
                 peer.sendall(frame if whole else frame[: len(frame) * (number % 7) // 7])
                 if whole:
-                    time.sleep(0.02)
+                    peer.shutdown(socket.SHUT_WR)
+                    while peer.recv(100):  # else what was sent may be lost with a reset
+                        pass
                 peer.close()
                 ends.append(check_prefix(source, target))
 
@@ -154,13 +157,13 @@ def test_the_master_is_killed_again_and_again(source: Path, tmp_path: Path) -> N
     thread.start()
     assert ready.wait(5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replica_wire, "_TRIES", 4)
+        patch.setattr(replica_wire, "_TRIES", 5)
         with pytest.raises(StoreError, match="given up"):
             copy(port, target, end)
     thread.join(5)
     assert len(ends) == 31
     assert ends == sorted(ends)
-    assert len(set(ends)) > 8
+    assert len(set(ends)) > 6
     with master(source) as running:
         about = copy(running.address[1], target, end)
     assert about.end == end
@@ -355,9 +358,9 @@ def test_slaves_that_are_none_go_and_others_stay(source: Path, tmp_path: Path) -
                 assert slave.recv(100) == b""
         idle = [socket.create_connection(running.address) for _ in range(20)]
         assert until(lambda: len(running.acked()) == 16)
+        assert until(lambda: sum("refused" in line for line in said) >= 4)
         for each in idle:
             each.close()
         assert until(lambda: not running.acked())
         copy(running.address[1], tmp_path / "replica", end, derive=False)
     assert log_of(tmp_path / "replica") == log_of(source)
-    assert sum("refused" in line for line in said) >= 4

@@ -1,7 +1,6 @@
 """`reput export`: the messages of a log as Parquet files, JSON lines or a Delta table."""
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
     from reput.store_format.storage.protocol import Storage
 
 _DELTA, _STORE = "delta", "rocketmq"
+_SPARK = "spark"
 _FORMATS = ("parquet", "jsonl", _DELTA, _STORE)
+_ENGINES = ("deltalake", _SPARK)
 _ON_DAMAGE = ("fail", "skip", "salvage")
 _EPILOG = """\
 DIR gets files part-00000000.parquet, ... in the log's order, with the columns of the Spark source
@@ -44,8 +45,12 @@ is new in the log, once, whatever was killed. It needs deltalake: pip install "r
 
 
 def is_delta(to: str) -> bool:
-    """Whether a folder has a Delta table of messages."""
-    return os.path.isdir(f"{to}/messages/_delta_log")
+    """Whether a folder, by path or URL, has a Delta table of messages."""
+    from reput.store_format.storage import storage_for
+    from reput.store_format.storage.listing import listed
+
+    storage = storage_for(to)
+    return any(listed(storage, f"{storage.resolve(to)}/messages/_delta_log"))
 
 
 def export(
@@ -63,6 +68,7 @@ def export(
     decompress: bool = False,
     on_damage: str = "fail",
     redact: Sequence[str] = (),
+    engine: str = "deltalake",
     replace: bool = False,
     rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
@@ -72,14 +78,15 @@ def export(
     progress: Progress | None = None,
 ) -> "Exported":
     """Write a log's messages as files, `parquet` or `jsonl`, in a folder or at a URL; or add what
-    is new to the Delta tables of a local folder, `delta`; or make a store that a broker starts on,
-    `rocketmq`. For the last two `spark` may be None.
+    is new to the Delta tables in a folder or at a URL, `delta`; or make a store that a broker
+    starts on, `rocketmq`. For the last two `spark` may be None.
 
     topics: only these; tags, sql: only what a consumer's subscription would get; since, until:
     storeTimestamps in milliseconds, `until` not within; bodies: with them; decompress: as their
     producers gave them; on_damage: `fail` raises DamageFound, `skip` leaves out the rest of a
     damaged segment, `salvage` what is damaged or stale; redact: of a store `body`, `body:hash`,
-    `property:NAME`; replace: put it in the place of an export
+    `property:NAME`; engine: of Delta tables, `deltalake` in this process, or `spark`, the session's
+    own, which clusters them; replace: put it in the place of an export
     that is there. The others as for `reput.rebuild`.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease, WrongTags,
@@ -110,11 +117,11 @@ def export(
             raise SettingError("--replace, --no-bodies: not for a store; --redact body leaves none")
         return export_store(store, to, chosen, redaction(redact), rocketmq, settings or {})
     if format == _DELTA:
-        from reput.jobs.engine.export_delta import export_delta
+        from reput.jobs.engine.export_delta import engine_of, export_delta
 
         if replace:
             raise SettingError("--replace: a Delta table is only added to")
-        return export_delta(store, to, chosen, rocketmq, settings or {})
+        return export_delta(engine_of(engine, spark), store, to, chosen, rocketmq, settings or {})
     assert spark is not None, "a session is wanted for files"
     given, storage = storage, storage or storage_for(store)
     found = find_store(
@@ -131,6 +138,7 @@ def verify_export(
     store: str,
     to: str,
     *,
+    engine: str = "deltalake",
     rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
     storage: "Storage | None" = None,
@@ -139,8 +147,8 @@ def verify_export(
 ) -> "Compared":
     """Read an export back and compare it with the log: counts, sums and CRCs.
 
-    What was chosen stands in the export's manifest. Raises StoreError, SettingError,
-    UnknownRelease.
+    What was chosen stands in the export's manifest; engine: as for `export`. Raises
+    StoreError, SettingError, UnknownRelease.
     """
     from reput.jobs.engine.exporting import chosen_of, compare_set, export_manifest
     from reput.jobs.engine.job import find_store
@@ -148,9 +156,9 @@ def verify_export(
     from reput.store_format.storage import storage_for
 
     if is_delta(to):
-        from reput.jobs.engine.export_delta import compare_delta
+        from reput.jobs.engine.export_delta import compare_delta, engine_of
 
-        return compare_delta(store, to, rocketmq, settings or {})
+        return compare_delta(engine_of(engine, spark), store, to, rocketmq, settings or {})
     there = output_storage or storage or storage_for(to)
     folder = there.resolve(to)
     salvages = chosen_of(export_manifest(there, folder), folder).on_damage == "salvage"
@@ -193,6 +201,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --format rocketmq: body (leaves none), body:hash (its SHA-256 in its place), "
         "property:NAME; may be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--engine", choices=_ENGINES, default=_ENGINES[0],
+        help="who writes Delta tables: deltalake (default) in this process, without Java; spark, a "
+        "session that has Delta, by many machines, clustered by topic and storeTimestamp",
+    )  # fmt: skip
     parser.add_argument("--replace", action="store_true", help="replace the export in DIR")
     parser.add_argument(
         "--verify",
@@ -206,10 +219,13 @@ def run(arguments: argparse.Namespace) -> int:
     from reput.jobs.spark.session import command_session
 
     told = told_to_jobs(arguments)
-    alone = is_delta(arguments.to) if arguments.verify else arguments.format in (_DELTA, _STORE)
+    delta = is_delta(arguments.to) if arguments.verify else arguments.format == _DELTA
+    alone = arguments.engine != _SPARK if delta else arguments.format == _STORE
     with nullcontext() if alone else command_session(arguments.master) as spark:
         if arguments.verify:
-            compared = verify_export(spark, arguments.store, arguments.to, **told)
+            compared = verify_export(
+                spark, arguments.store, arguments.to, engine=arguments.engine, **told
+            )
             show(arguments, compared.as_json(), compared.text())
             return DONE if compared.same else DAMAGE
         done = export(
@@ -217,7 +233,7 @@ def run(arguments: argparse.Namespace) -> int:
             topics=arguments.topic, tags=arguments.tags, sql=arguments.sql,
             since=arguments.since, until=arguments.until, bodies=not arguments.no_bodies,
             decompress=arguments.decompress, on_damage=arguments.on_damage,
-            redact=arguments.redact, replace=arguments.replace, **told,
+            redact=arguments.redact, engine=arguments.engine, replace=arguments.replace, **told,
         )  # fmt: skip
     show(arguments, done.as_json(), done.text())
     return DAMAGE if done.left_out else DONE

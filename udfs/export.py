@@ -13,7 +13,7 @@ from reput.store_format.message.bodies import BodyError, decompressed
 from reput.udfs.export_files import new_file
 from reput.udfs.log_batches import batches_of
 from reput.udfs.log_choice import Choice
-from reput.udfs.log_parts import LogParts, Part
+from reput.udfs.log_parts import LogParts, Part, Tell
 from reput.udfs.schemas import ids_of, schema
 from reput.udfs.staging import Staging, attempt_name
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _CRC_MASK = 0x7FFFFFFF  # of a bodyCRC
 NOTES_MOST = 100  # lines that a task tells of what was left out; more are counted
+BODY_MOST = 64 << 20  # bytes of one decompressed body
 
 # One row for each part.
 EXPORTED = schema(
@@ -35,9 +36,16 @@ EXPORTED = schema(
     sizes=pa.int64(),  # sum of the records' sizes
     first=pa.int64(),  # physicalOffset of the first message, -1 for none
     last=pa.int64(),
+    end=pa.int64(),  # where the part's last record ends, chosen or not; -1 for none
     left_out=pa.int64(),  # places at which something was left out
     notes=pa.list_(pa.string()),  # the first of them
 )
+# The Sums of a task's rows.
+SUMMED = schema(
+    messages=pa.int64(), places=pa.int64(), crcs=pa.int64(), sizes=pa.int64(), first=pa.int64(),
+    last=pa.int64(),
+)  # fmt: skip
+WRONG = schema(line=pa.string())
 
 
 @dataclass
@@ -60,7 +68,7 @@ class Sums:
             total = int(places.sum())
         crcs = int(np.asarray(batch["bodyCRC"]).sum(dtype=np.int64))
         sizes = int(np.asarray(batch["size"]).sum(dtype=np.int64))
-        self.join(Sums(len(places), total, crcs, sizes, int(places[0]), int(places[-1])))
+        self.join(Sums(len(places), total, crcs, sizes, int(places.min()), int(places.max())))
 
     def join(self, other: "Sums") -> None:
         """Add what was added up elsewhere."""
@@ -90,7 +98,7 @@ class ExportParts:
     kind: str
     staging: Staging
     decompress: bool = False
-    body_most: int = 64 << 20
+    body_most: int = BODY_MOST
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in ids_of(batches):
@@ -100,9 +108,11 @@ class ExportParts:
         name = attempt_name(f"export-{number:08d}") if self.kind else ""
         notes: list[str] = []
         sums, file, written = Sums(), None, None
+        ends = [-1]
         found = batches_of(
-            self.log, self.parts[number], self.choice, self.columns, self.wanted, notes.append
-        )
+            self.log, self.parts[number], self.choice, self.columns, self.wanted, notes.append,
+            ends.append,
+        )  # fmt: skip
         try:
             for batch in found:
                 sums.add(batch)
@@ -125,9 +135,63 @@ class ExportParts:
             "length": written.length if written else 0,
             "sha256": written.sha256 if written else "",
             **vars(sums),
+            "end": max(ends),
             "left_out": len(notes),
             "notes": notes[:NOTES_MOST],
         }
+
+
+@dataclass(frozen=True)
+class ChosenMessages:
+    """The chosen messages of those of `parts` whose indices arrive in the column `id`, as rows.
+
+    columns, decompress, body_most: as of ExportParts.
+    """
+
+    log: LogParts
+    parts: tuple[Part, ...]
+    choice: Choice
+    wanted: "Filter | None"
+    columns: pa.Schema
+    decompress: bool = False
+    body_most: int = BODY_MOST
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in ids_of(batches):
+            yield from self.rows(self.parts[number])
+
+    def rows(self, part: Part, tell: Tell | None = None) -> Iterator[pa.RecordBatch]:
+        """The chosen messages of a part; tell: as for `batches_of`."""
+        for batch in batches_of(self.log, part, self.choice, self.columns, self.wanted, tell):
+            yield decompress(batch, self.body_most) if self.decompress else batch
+
+
+def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: one SUMMED row of the rows that arrive."""
+    sums = Sums()
+    for batch in batches:
+        sums.add(batch)
+    yield pa.RecordBatch.from_pylist([vars(sums)], SUMMED)
+
+
+def compare_bodies(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: a WRONG row for each of the rows that arrive whose body its CRC does not fit."""
+    for batch in batches:
+        lines = list(wrong_bodies(path, batch))
+        if lines:
+            yield pa.RecordBatch.from_pydict({"line": lines}, WRONG)
+
+
+def wrong_bodies(path: str, batch: pa.RecordBatch) -> Iterator[str]:
+    """A line for each body that its CRC does not fit."""
+    if "body" not in batch.schema.names:
+        return
+    bodies, crcs = batch["body"], batch["bodyCRC"].to_pylist()
+    for number, crc in enumerate(crcs):
+        body = bodies[number].as_buffer()
+        if body is not None and body.size and zlib.crc32(body) & _CRC_MASK != crc:
+            place = batch["physicalOffset"][number].as_py()
+            yield f"{path}: message at {place}: bodyCRC does not match the body"
 
 
 def decompress(batch: pa.RecordBatch, most: int) -> pa.RecordBatch:

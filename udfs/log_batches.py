@@ -1,6 +1,6 @@
 """A part of a log as Arrow batches: what a task of the Spark source, or of an export, yields."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,15 +23,18 @@ if TYPE_CHECKING:
 
 def batches_of(
     log: LogParts, part: Part, choice: Choice, schema: pa.Schema, wanted: "Filter | None" = None,
-    tell: Tell | None = None,
+    tell: Tell | None = None, reached: Callable[[int], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """The wanted rows of a part, with the columns of `schema`, a batch a window.
 
     wanted: only messages that it wants; tell: called with a line for each thing that is left out,
-    by default the task's log has it. Raises DamageFound, StoreChanged, OSError.
+    by default the task's log has it; reached: again and again with the place up to which the log
+    was read. Raises DamageFound, StoreChanged, OSError.
     """
     rules, split = log.rules.records, log.rules.dispatch.split_properties
     for step in log.steps(part) if tell is None else log.steps(part, tell):
+        if reached is not None:
+            reached(step.next)
         if wanted is not None:
             step = step._replace(rows=step.rows[_wanted(log, step, wanted)])
         rows = Rows(step, None, rules, split, log.body)

@@ -52,11 +52,17 @@ def run_by_this_python(spark: Any) -> None:
 
 def collect(frame: "DataFrame") -> list[dict[str, Any]]:
     """All rows of a frame. Raises StoreError as the task did, else PySparkException."""
+    with raised_in_tasks(), _attempts_may_differ(frame.sparkSession):
+        return list(frame.toArrow().to_pylist())
+
+
+@contextmanager
+def raised_in_tasks() -> Iterator[None]:
+    """Of what a task raises about a store, raise that: Spark has it in a text."""
     from pyspark.errors import PySparkException
 
     try:
-        with _attempts_may_differ(frame.sparkSession):
-            return list(frame.toArrow().to_pylist())
+        yield
     except PySparkException as error:
         raised = _RAISED.search(str(error))
         kind = getattr(faults, raised[1], None) if raised else None

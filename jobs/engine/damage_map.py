@@ -2,9 +2,9 @@
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, BinaryIO
 
 from reput.jobs.engine.link import Linked, Scanned
@@ -13,6 +13,9 @@ from reput.store_format.damage.restore import Told
 from reput.store_format.damage.witnesses import heard
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.log.segments import Finding, Segment
+from reput.store_format.log.walk import Read
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.damage import padded
 from reput.udfs.ranges import read_ranges
 from reput.udfs.staging import Staging, pieces_of
 
@@ -184,6 +187,25 @@ def segment_of(segments: list[Segment], segment_bytes: int, offset: int) -> Segm
     """The segment that holds a physical offset, None in a hole."""
     at = bisect_right([segment.start for segment in segments], offset) - 1
     return segments[at] if offset < segments[at].start + segment_bytes else None
+
+
+def read_places(
+    storage: Storage, found: DamageMap, places: Iterable[int]
+) -> Iterator[tuple[int, Segment, Read]]:
+    """Each place that is in a segment, with what reads that segment; its bytes are padded. Places
+    ascend; one segment is open at a time. Raises StoreChanged.
+    """
+    held = groupby(places, lambda at: segment_of(found.segments, found.segment_bytes, at))
+    for segment, there in held:
+        if segment is None:
+            continue
+        reader = storage.open(segment.path, segment.state)
+        try:
+            read = padded(reader, segment)
+            for place in there:
+                yield place, segment, read
+        finally:
+            reader.close()
 
 
 def is_tail(damage: Damage, found: DamageMap) -> bool:

@@ -12,7 +12,7 @@ from reput.jobs.engine.in_place import refuse_log_elsewhere
 from reput.jobs.engine.plan import Plan, make_plan
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.still_needed import Even, Needed, needed
-from reput.jobs.engine.told import tell
+from reput.jobs.engine.told import Told, tell
 from reput.store_format.change.expire import (
     AgedSegment,
     Going,
@@ -98,18 +98,19 @@ def disk_used(path: str) -> float:
 
 
 def plan_expiry(
-    held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]
+    held: HeldStore, rocketmq: str | None, settings: Mapping[str, str], told: Told | None = None
 ) -> tuple[Plan, ExpirySettings]:
     """A held store's segments, and the settings by which they expire.
 
-    Raises StoreError where files of it must not be deleted, SettingError, UnknownRelease.
+    told: what it told, where that is known already. Raises StoreError where files of it must not
+    be deleted, SettingError, UnknownRelease.
     """
     check_no_links(held.files, "")
     if held.crashed:
         raise StoreError(
             f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
         )
-    told = tell(held.storage, held.path, rocketmq, settings)
+    told = told or tell(held.storage, held.path, rocketmq, settings)
     plan = make_plan(held.storage, held.path, told, 1, None)
     refuse_log_elsewhere(plan.store, plan.segments, "expire")
     return plan, parse_settings(ExpirySettings, told.settings, release=told.release)

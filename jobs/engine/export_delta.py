@@ -1,69 +1,78 @@
 """Exports a log into Delta tables, range by range; and compares these with the log."""
 
 import importlib.util
-import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from reput.jobs.engine.chosen_log import ChosenLog
+from reput.jobs.engine.delta_table import (
+    MESSAGES,
+    RUNS,
+    Engine,
+    MessageTable,
+    Range,
+    chosen_in,
+)
 from reput.jobs.engine.export_report import Compared, Exported
-from reput.jobs.engine.exporting import Chosen, wrong_bodies
+from reput.jobs.engine.exporting import Chosen
 from reput.jobs.engine.outputs import OutputInUse
 from reput.jobs.engine.source_log import end_of_log
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.release.settings import SettingError
-from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.protocol import Storage
 from reput.udfs.export import Sums
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.delta_table import MessageTable
+    from pyspark.sql import SparkSession
 
+DELTALAKE, SPARK = "deltalake", "spark"
+ENGINES = (DELTALAKE, SPARK)
 _DIFFERENCES_MOST = 100
 
 
-def _want_deltalake() -> None:
+def engine_of(name: str, spark: "SparkSession | None") -> Engine:
+    """The engine of that name. Raises SettingError where it is not there."""
+    if name == SPARK:
+        if spark is None:
+            raise SettingError("--engine spark: a session is wanted")
+        from reput.jobs.engine.delta_spark import DeltaSpark
+
+        return DeltaSpark(spark)
     if importlib.util.find_spec("deltalake") is None:
         raise SettingError('--format delta: deltalake is missing: pip install "reput[delta]"')
+    from reput.jobs.engine.delta_rs import DeltaRs
+
+    return DeltaRs()
 
 
-def _chosen_in(folder: str) -> Chosen:
-    _want_deltalake()
-    from reput.jobs.engine.delta_table import chosen_in
-
-    told = chosen_in(folder)
-    return Chosen(**{**told, "topics": tuple(told["topics"])})
-
-
-def _table(job: ChosenLog, make: bool) -> "MessageTable":
-    """The tables; make: where they are not there. Raises StoreError, SettingError."""
-    from reput.jobs.engine.delta_table import MessageTable
-
-    there = os.listdir(job.folder) if os.path.isdir(job.folder) else []
-    if not make and "messages" not in there:
-        raise StoreError(f"{job.folder}: is no export: it has no table messages")
-    if set(there) - {"messages", "runs"}:
-        raise OutputInUse(f"{job.folder}: holds {sorted(there)[0]!r}; give another folder")
-    told = {**vars(job.chosen), "topics": list(job.chosen.topics)}
-    return MessageTable(job.folder, job.store, told, job.plan.profile.release)
+def _refuse_other_files(storage: Storage, folder: str, make: bool) -> None:
+    """Raise StoreError where a folder is none that the tables may be in, or does not have them."""
+    try:
+        there = [listed.name for listed in storage.list(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        there = []
+    if not make and MESSAGES not in there:
+        raise StoreError(f"{folder}: is no export: it has no table {MESSAGES}")
+    if set(there) - {MESSAGES, RUNS}:
+        other = min(set(there) - {MESSAGES, RUNS})
+        raise OutputInUse(f"{folder}: holds {other!r}; give another folder")
 
 
 def export_delta(
-    store: str, to: str, chosen: Chosen, rocketmq: str | None, settings: Mapping[str, str]
-) -> Exported:
+    engine: Engine, store: str, to: str, chosen: Chosen, rocketmq: str | None,
+    settings: Mapping[str, str],
+) -> Exported:  # fmt: skip
     """Add to the tables what the log has and they have not; each range is there whole or not.
 
-    Raises StoreError, SettingError, UnknownRelease, OSError, DeltaError.
+    Raises StoreError, SettingError, UnknownRelease, OSError, and the engine's own errors.
     """
-    _want_deltalake()
-    from reput.jobs.engine.delta_table import Range
-
     began = time.monotonic()
     job = ChosenLog(store, to, rocketmq, settings, chosen)
-    table = _table(job, make=True)
+    _refuse_other_files(job.target, job.folder, make=True)
+    table = MessageTable(engine, job)
     _refuse_other_log(job, table)
     log, begin = job.log, job.log.segments[0].start
     start = begin if table.end is None else table.end
@@ -82,9 +91,7 @@ def export_delta(
     if lost:
         done.left_out, done.notes = 1, [f"{lost:,} bytes before {start} were deleted unread"]
     for first, stop in job.ranges(start, end):
-        notes: list[str] = []
-        which = Range(first, stop, lost if first == start else 0)
-        sums = table.add(which, job.batches(first, stop, notes, raw=False), notes)
+        sums, notes = table.add(Range(first, stop, lost if first == start else 0))
         done.sums.join(sums)
         done.left_out += len(notes)
         done.notes += notes
@@ -92,7 +99,7 @@ def export_delta(
     return done
 
 
-def _refuse_other_log(job: ChosenLog, table: "MessageTable") -> None:
+def _refuse_other_log(job: ChosenLog, table: MessageTable) -> None:
     """Raise StoreError where the table's last message is not what the log has in that place."""
     last, log = table.last(), job.log
     if last is None or not log.segments[0].start <= last.place < log.segments[-1].end:
@@ -111,27 +118,28 @@ def _refuse_other_log(job: ChosenLog, table: "MessageTable") -> None:
 
 
 def compare_delta(
-    store: str, to: str, rocketmq: str | None, settings: Mapping[str, str]
+    engine: Engine, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str]
 ) -> Compared:
     """Compare the tables with each other and, as far as the log is still there, with the log.
 
     What was chosen stands in the table. Raises as export_delta does.
     """
-    chosen = _chosen_in(LocalStorage().resolve(to))
-    from deltalake.exceptions import DeltaError
-
+    target = storage_for(to)
+    told: dict[str, Any] = chosen_in(engine, target.resolve(to))
+    chosen = Chosen(**{**told, "topics": tuple(told["topics"])})
     job = ChosenLog(store, to, rocketmq, settings, chosen)
-    table = _table(job, make=False)
+    _refuse_other_files(target, job.folder, make=False)
+    table = MessageTable(engine, job)
     differences: list[str] = []
     try:
         total = _differences(job, table, differences)
-    except (DeltaError, pa.ArrowException, OSError) as error:
+    except engine.errors as error:
         total = 0
         differences.append(f"{job.folder}: cannot be read ({type(error).__name__})")
     return Compared(job.store, job.folder, total, differences[:_DIFFERENCES_MOST])
 
 
-def _differences(job: ChosenLog, table: "MessageTable", differences: list[str]) -> int:
+def _differences(job: ChosenLog, table: MessageTable, differences: list[str]) -> int:
     """Note what differs; returns how many messages the table has."""
     total, begin = 0, job.log.segments[0].start
     crcs_differ = job.chosen.decompress  # a decompressed body has its own
@@ -157,6 +165,5 @@ def _differences(job: ChosenLog, table: "MessageTable", differences: list[str]) 
     everything = table.sums(0, 1 << 62).messages
     if everything != total:
         differences.append(f"messages: {everything:,}, of which runs knows {total:,}")
-    for batch in table.bodies():
-        differences += wrong_bodies(job.folder, batch)
+    differences += table.wrong_bodies()
     return everything

@@ -1,7 +1,6 @@
 """Exports a log's messages as a set of files, and compares such a set with the log."""
 
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.names import MANIFEST
 from reput.store_format.storage.protocol import Storage
-from reput.udfs.export import EXPORTED, NOTES_MOST, ExportParts, Sums
+from reput.udfs.export import EXPORTED, NOTES_MOST, ExportParts, Sums, wrong_bodies
 from reput.udfs.log_choice import LESS, Choice, Condition
 from reput.udfs.log_parts import LogParts, Part
 from reput.udfs.message_columns import SCHEMA
@@ -82,11 +81,12 @@ def export_set(found: FoundStore, target: Output, kind: str, chosen: Chosen) -> 
         log, parts = _parts(plan, chosen, found.cores, found.cut.split_bytes)
         rows = _run(found.spark, log, parts, plan, chosen, kind, job.staging)
         check_unchanged(plan)
-        written = [row for row in rows if row["name"]]
+        written, begin = [row for row in rows if row["name"]], log.segments[0].start
         paths = [f"part-{number:08d}.{kind}" for number in range(len(written))]
         done = Exported(
             store=plan.store, output=target.path, kind=kind, release=plan.profile.release,
-            log_start=log.segments[0].start, log_end=_end(plan), chosen=vars(chosen).copy(),
+            log_start=begin, log_end=max((begin, *(row["end"] for row in rows))),
+            chosen=vars(chosen).copy(),
             sums=_added(rows), warnings=[*plan.notes, *plan.warnings], cleaned=cleaned,
             left_out=sum(row["left_out"] for row in rows),
             notes=[note for row in rows for note in row["notes"]][:NOTES_MOST],
@@ -185,15 +185,3 @@ def _added(rows: Iterable[dict[str, Any]]) -> Sums:
     for row in rows:
         whole.join(Sums(*(row[name] for name in vars(whole))))
     return whole
-
-
-def wrong_bodies(path: str, batch: pa.RecordBatch) -> Iterator[str]:
-    """A line for each body that its CRC does not fit, at most a few."""
-    if "body" not in batch.schema.names:
-        return
-    bodies, crcs = batch["body"], batch["bodyCRC"].to_pylist()
-    for number, crc in enumerate(crcs):
-        body = bodies[number].as_buffer()
-        if body is not None and body.size and zlib.crc32(body) & 0x7FFFFFFF != crc:
-            place = batch["physicalOffset"][number].as_py()
-            yield f"{path}: message at {place}: bodyCRC does not match the body"

@@ -43,6 +43,15 @@ def log_end_now(storage: Storage, segments: list[Segment], rules: ScanRules) -> 
     return LiveEnd(end.next, False)
 
 
+def states_now(storage: Storage, segments: list[Segment]) -> list[Segment]:
+    """The segments as they are now: one that was listed while it was the last may be full since,
+    and stays as it is from then on.
+    """
+    folders = dict.fromkeys(segment.path.rpartition("/")[0] for segment in segments)
+    now = {f"{folder}/{name}": state for folder in folders for name, state in storage.list(folder)}
+    return [s._replace(state=now.get(s.path) or s.state) for s in segments]
+
+
 def may_grow(segments: list[Segment], end: int) -> list[Segment]:
     """The segments; one that ends after `end` may from now on have any time of change.
 

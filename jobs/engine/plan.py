@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, field
 
-from reput.jobs.engine.live import log_end_now, may_grow
+from reput.jobs.engine.live import log_end_now, may_grow, states_now
 from reput.jobs.engine.told import Told
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.disk.locks import holder_text
@@ -86,8 +86,11 @@ def make_plan(
     refuse_unsupported(parsed)
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = commit_log_folders(store, parsed)
+    holder = storage.lock_holder(store)
     if tolerant:
         segments, odd, findings = list_segments(storage, folders, segment_bytes)
+        if holder is not None:
+            segments = may_grow(segments, -1)  # until it is known where the log ends
         wrong = {segments[n].path for n in odd}
         segments, misnamed = proven_names(storage, segments, segment_bytes, assume_names)
         odd = frozenset(n for n, each in enumerate(segments) if each.path in wrong)
@@ -114,11 +117,11 @@ def make_plan(
     if split_bytes is None:
         split_bytes = _split_bytes(segments, cores)
     limit = None
-    holder = storage.lock_holder(store)
     if holder is not None and len(odd) < len(segments):
         whole = [each for n, each in enumerate(segments) if n not in odd]
         end = log_end_now(storage, whole, scan_rules(rules, parsed, batch_topics))
-        segments, limit = may_grow(segments, end.at), end.at if end.sure else None
+        segments = may_grow(states_now(storage, segments), end.at)
+        limit = end.at if end.sure else None
         notes.insert(
             0,
             f"{store}: is in use, {holder_text(holder)} holds its lock; its log is read up to "

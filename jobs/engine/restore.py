@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from reput.jobs.engine.damage_map import DamageMap, all_ranges, segment_of
+from reput.jobs.engine.damage_map import DamageMap, all_ranges, read_places, segment_of
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.restore import (
     Patch,
@@ -21,7 +21,6 @@ from reput.store_format.layouts import PROPERTIES_LENGTH, RECORD_AT
 from reput.store_format.log.records import topic_length_bytes
 from reput.store_format.log.segments import Segment
 from reput.store_format.storage.patched import Overlay, Patched
-from reput.udfs.damage import padded
 
 if TYPE_CHECKING:
     from reput.jobs.engine.pipeline import Pipeline
@@ -48,14 +47,10 @@ def _patches(
     job: "Pipeline", found: DamageMap, by_place: dict[int, Damage | Told]
 ) -> Iterator[Patch]:
     held: Segment | None = None
-    for place in sorted(by_place):
-        segment = segment_of(found.segments, found.segment_bytes, place)
-        if segment is None:
-            continue
+    for place, segment, read in read_places(job.plan.storage, found, sorted(by_place)):
         if segment != held:
-            reader = job.plan.storage.open(segment.path, segment.state)
             end, held = segment.start + found.segment_bytes, segment
-            prover = Prover(padded(reader, segment), segment.start, end, job.rules.records)
+            prover = Prover(read, segment.start, end, job.rules.records)
         parts = prover.lengths(place)
         if parts is not None and parts.size <= _MOST_BYTES:
             yield from _of(by_place[place], prover.bytes_at(place, parts.size), parts)

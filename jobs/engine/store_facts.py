@@ -5,18 +5,25 @@ others go on: a store in any state has a report, as long as it has a log.
 """
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from reput.jobs.engine.check_report import CheckReport
 from reput.jobs.engine.expiring import Expired, disk_used, expire_store, plan_expiry
 from reput.jobs.engine.held_store import held_local_store
+from reput.jobs.engine.job import FoundStore
 from reput.jobs.engine.open_store import told_with
+from reput.jobs.engine.outputs import inputs_of
+from reput.jobs.engine.pipeline import Cut, spark_cores
+from reput.jobs.engine.plan import Plan, make_plan
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.still_needed import Even
+from reput.jobs.engine.told import Told as StoreTold
+from reput.jobs.engine.told import tell
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.index_stats import IndexFileStats, index_stats
 from reput.store_format.fate.sums import FateSums, fate_sums
@@ -44,7 +51,12 @@ if TYPE_CHECKING:
 
 FATES_MOST = 2000  # messages that have not arrived are listed up to so many
 _NOTES_MOST = 50
+_WALKS = 5
 _NO_SPARK = "no check of the log was asked for"
+_IN_USE = (
+    "A broker was writing to the store. The log, and what queues have of it, is told as it was "
+    "when it ended at {end:,}; consumers' offsets and the disk were read a moment later."
+)
 
 
 class DiskPart(NamedTuple):
@@ -110,24 +122,57 @@ def look_at(
     spark: what the log is checked with; None: it is not. staging_folder: as for a check. now:
     milliseconds. Raises StoreError where there is no log, SettingError, UnknownRelease, OSError.
     """
-    storage = storage_for(store)
-    path = storage.resolve(store)
+    found = _find(store, rocketmq, settings, 1 if spark is None else spark_cores(spark))
+    storage, path, plan = found.storage, found.path, found.plan
     told = Told()
-    opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, told)
+    opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, told, end=found.end)
     with opened:
         log = opened.log
         facts = Facts(path, now, log.start, log.end, len(log.segments))
         _ask(facts, opened, progress)
     facts.note("store", told.notes)
+    if found.end is not None:
+        facts.note("store", [_IN_USE.format(end=found.end)])
     with facts.part("disk"):
         facts.disk = _disk(storage, path)
     with facts.part("expired"):
-        facts.expired = _expired(storage, path, rocketmq, settings, now, progress)
+        facts.expired = _expired(found, rocketmq, settings, now, progress)
     with facts.part("check"):
         if spark is None:
             raise StoreError(_NO_SPARK)
-        facts.check = _check(spark, store, rocketmq, settings, staging_folder, progress)
+        if plan is None:
+            raise found.why
+        facts.check = _check(spark, found, plan, settings, staging_folder, progress)
     return facts
+
+
+class _Found(NamedTuple):
+    """A store that was looked at once, for all parts of a report.
+
+    plan: None where there can be none, and `why`. end: of a store that a broker is writing to,
+    where its log ended then; all parts tell of the log up to there.
+    """
+
+    storage: Storage
+    path: str
+    told: StoreTold | None
+    plan: Plan | None
+    why: Exception
+
+    @property
+    def end(self) -> int | None:
+        return None if self.plan is None else self.plan.splits.limit
+
+
+def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: int) -> _Found:
+    storage = storage_for(store)
+    path, told = storage.resolve(store), None
+    try:
+        told = tell(storage, path, rocketmq, settings)
+        plan = make_plan(storage, path, told, cores, None, tolerant=True)
+    except (StoreError, SettingError, UnknownRelease) as error:
+        return _Found(storage, path, told, None, error)
+    return _Found(storage, path, told, plan, StoreError(""))
 
 
 def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
@@ -190,6 +235,13 @@ def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexF
 
 
 def _disk(storage: Storage, path: str) -> list[DiskPart]:
+    for _ in range(_WALKS):
+        with suppress(FileNotFoundError):  # a broker has removed what was just listed
+            return _disk_now(storage, path)
+    return _disk_now(storage, path)
+
+
+def _disk_now(storage: Storage, path: str) -> list[DiskPart]:
     parts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for each in storage.walk(path):
         if each.state is not None:
@@ -202,29 +254,27 @@ def _disk(storage: Storage, path: str) -> list[DiskPart]:
 
 
 def _expired(
-    storage: Storage, path: str, rocketmq: str | None, settings: Mapping[str, str], now: int,
-    progress: Progress,
-) -> Expired:  # fmt: skip
+    found: _Found, rocketmq: str | None, settings: Mapping[str, str], now: int, progress: Progress
+) -> Expired:
     """What `reput expire --any-hour --dry-run` says."""
-    if not isinstance(storage, LocalStorage) or not os.path.isdir(path):
+    if not isinstance(found.storage, LocalStorage) or not os.path.isdir(found.path):
         raise StoreError("only of a local store it is told what cleaning would free")
     nothing: Callable[[str], None] = lambda _: None  # noqa: E731 (it is never asked)
-    with held_local_store(path, True) as held:
+    with held_local_store(found.path, True) as held:
         return expire_store(
-            held, *plan_expiry(held, rocketmq, settings), Even(), None, manual=True, now=now,
-            used=disk_used, progress=progress, confirm=nothing,
+            held, *plan_expiry(held, rocketmq, settings, found.told), Even(), None, manual=True,
+            now=now, used=disk_used, progress=progress, confirm=nothing,
         )  # fmt: skip
 
 
 def _check(
-    spark: "SparkSession", store: str, rocketmq: str | None, settings: Mapping[str, str],
+    spark: "SparkSession", found: _Found, plan: Plan, settings: Mapping[str, str],
     staging_folder: str | None, progress: Progress,
 ) -> CheckReport:  # fmt: skip
     from reput.jobs.engine.checking import check_store_of  # wants PySpark
-    from reput.jobs.engine.job import find_store
 
-    found = find_store(
-        spark, store, rocketmq=rocketmq, settings=settings, cut=None, storage=None,
-        progress=progress, tolerant=True,
+    inputs = tuple(inputs_of(found.storage, found.path, settings))
+    whole = FoundStore(
+        spark, plan, inputs, spark_cores(spark), Cut(), progress, time.monotonic()
     )  # fmt: skip
-    return check_store_of(found, staging_folder, None, None)
+    return check_store_of(whole, staging_folder, None, None)

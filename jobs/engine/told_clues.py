@@ -7,7 +7,7 @@ counts, and whether tags have keys of their own. Nothing here reads more than a 
 import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.derived.index_reader import IndexEntry, IndexFileReader, key_hash
@@ -19,6 +19,7 @@ from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG, INDEX
+from reput.store_format.query.opened import Growing
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import Settings
 from reput.store_format.release.told_release import Clue
@@ -51,7 +52,9 @@ def clues_of(
     """The clues in a store, and where its derived files are."""
     hard = list(_of_the_root(storage, store))
     of_checkpoint, hints = _of_the_checkpoint(*derived)
-    with_log = LogReader(storage, list(segments), record_rules(profile(RELEASES[-1])))
+    # a broker may be writing to them
+    growing = cast(Storage, Growing(storage))
+    with_log = LogReader(growing, list(segments), record_rules(profile(RELEASES[-1])))
     of_index = list(_of_the_index(*derived, with_log, settings))
     return Clues(
         [*hard, *of_checkpoint, *(clue for clue in of_index if clue.seen)], hints, bool(of_index)

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reput.jobs.engine.collect import collect, run_in_tasks
-from reput.jobs.engine.damage_map import DamageMap, all_ranges, segment_of
+from reput.jobs.engine.damage_map import DamageMap, all_ranges, read_places
 from reput.jobs.engine.link import Linked
 from reput.jobs.engine.pipeline import index_files
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.faults import Fault
-from reput.store_format.log.segments import Segment
-from reput.udfs.damage import padded
 from reput.udfs.old_index import UNLIKE, AskIndex
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ def unlike_index(job: "Pipeline", found: DamageMap) -> list[Damage]:
     unlike = {row["place"]: row["fault"] for row in rows}
     for damage in all_ranges(job.staging, found) if unlike else ():
         unlike.pop(damage.offset, None)  # it is named already
-    return list(_ranges(job, found, sorted(unlike.items())))
+    return list(_ranges(job, found, unlike))
 
 
 def _ask(job: "Pipeline", linked: Linked) -> list[dict[str, Any]]:
@@ -47,16 +45,9 @@ def _ask(job: "Pipeline", linked: Linked) -> list[dict[str, Any]]:
         return collect(run_in_tasks(job.ids(files), task, UNLIKE))
 
 
-def _ranges(job: "Pipeline", found: DamageMap, unlike: list[tuple[int, int]]) -> Iterator[Damage]:
-    held: Segment | None = None
-    for place, fault in unlike:
-        segment = segment_of(found.segments, found.segment_bytes, place)
-        if segment is None:
-            continue
-        if segment != held:
-            read = padded(job.plan.storage.open(segment.path, segment.state), segment)
-            held = segment
-        raw = np.empty(4, np.uint8)
+def _ranges(job: "Pipeline", found: DamageMap, unlike: dict[int, int]) -> Iterator[Damage]:
+    raw = np.empty(4, np.uint8)
+    for place, _, read in read_places(job.plan.storage, found, sorted(unlike)):
         read(place, raw)
-        size = int.from_bytes(raw.tobytes(), "big")
-        yield Damage(place, place + size, DamageKind.CONTENT, Fault(fault), size, None, "record")
+        size, fault = int.from_bytes(raw.tobytes(), "big"), Fault(unlike[place])
+        yield Damage(place, place + size, DamageKind.CONTENT, fault, size, None, "record")

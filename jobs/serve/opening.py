@@ -53,7 +53,7 @@ def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
 
     def again() -> OpenedStore:
         release = source.rocketmq or NEWEST
-        return OpenedStore(read, path, release, source.settings, told, derived)
+        return OpenedStore(read, path, release, source.settings, told, derived=derived)
 
     limit = None
     if source.at is not None:

@@ -95,8 +95,12 @@ class LogReader:
         segments: list[Segment],
         rules: RecordRules,
         checks: Checks = NO_CHECKS,
+        end: int | None = None,
     ) -> None:
-        """segments: in order, as find_segments gives them; checks: the CRCs that are compared."""
+        """segments: in order, as find_segments gives them; checks: the CRCs that are compared; end:
+        where the log ended when somebody looked, so that all of one answer is of that moment.
+        """
+        self._end = end
         self.storage, self.segments = storage, segments
         self.rules, self.checks = rules, checks
         self._starts = [segment.start for segment in segments]
@@ -118,8 +122,10 @@ class LogReader:
 
     @property
     def end(self) -> int:
-        """Where the last segment ends; the last record may end before."""
-        return self.segments[-1].end
+        """Where the last segment ends, unless another end was given; the last record may end
+        before.
+        """
+        return self.segments[-1].end if self._end is None else self._end
 
     def segment_at(self, place: int) -> Segment:
         """The segment that holds a physical offset. Raises NotInLog."""

@@ -73,6 +73,8 @@ def _headers(store: OpenedStore) -> list[IndexHeader]:
 def _next(store: OpenedStore, at: int, told: Told) -> tuple[int | None, StoredMessage | None]:
     """(where the next record is, the one at `at`): None where the log ends, `at` at damage."""
     log = store.log
+    if at >= log.end:
+        return None, None
     try:
         record = log.record_at(at)
     except NotInLog:

@@ -149,7 +149,10 @@ def _sums_of(store: OpenedStore, queue: QueueReader) -> _Sums:
     log, first = store.log, max(queue.minimum(store.log.start, BY_STORE_TIMES), 0)
     sums.end = queue.maximum()
     for entries in queue.arrays(first):
-        live = entries[entries["physicalOffset"] >= log.start]
+        places = entries["physicalOffset"]
+        later = entries[places >= log.end]
+        sums.end -= int(later["batchSize"].sum()) if queue.batch else len(later)
+        live = entries[(places >= log.start) & (places < log.end)]
         sums.messages += int(live["batchSize"].sum()) if queue.batch else len(live)
         sums.bytes += int(live["size"].astype(np.int64).sum())
         if len(live):

@@ -54,9 +54,10 @@ class OpenedStore:
 
     def __init__(
         self, storage: Storage, path: str, release: str, given: Mapping[str, str], told: Told,
-        derived: tuple[Storage, str] | None = None,
+        end: int | None = None, derived: tuple[Storage, str] | None = None,
     ) -> None:  # fmt: skip
-        """derived: where queues and index are, if not in the store: a rebuilt set.
+        """end: as for a LogReader; queues have no message from there on then. derived: where queues
+        and index are, if not in the store: a rebuilt set.
 
         Raises StoreError where there is no log, SettingError, UnknownRelease.
         """
@@ -75,7 +76,7 @@ class OpenedStore:
         listing = list_segments(self.storage, folders, size)
         for finding in listing.findings:
             told.note(f"{finding.path}: {finding.reason}")
-        self.log = LogReader(self.storage, listing.segments, record_rules(self.profile))
+        self.log = LogReader(self.storage, listing.segments, record_rules(self.profile), end=end)
         self._queues: dict[tuple[str, int, bool], QueueReader] = {}
         self._queue_bytes: dict[bool, int] = {}
         self._queues_of: dict[str, list[tuple[int, bool]]] = {}

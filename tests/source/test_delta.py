@@ -8,13 +8,16 @@ import pytest
 from deltalake import DeltaTable
 
 from reput.jobs.cli import main
-from reput.jobs.engine import delta_table
+from reput.jobs.engine.delta_rs import DeltaRs
+from reput.jobs.engine.export_delta import export_delta
+from reput.jobs.engine.exporting import Chosen
 from reput.jobs.engine.outputs import OutputInUse, OverlapsInput
 from reput.jobs.export import export, verify_export
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import damaged, messages
+from tests.source.dying import Dying, Killed
 from tests.source.reading import places, table, write
 from tests.source.test_stream import up_to
 
@@ -62,38 +65,14 @@ def test_a_grown_log_adds_what_is_new_and_nothing_twice(tmp_path: Path) -> None:
     assert check(store, out).same
 
 
-def test_killed_at_each_step_and_run_again_nothing_is_there_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_at_each_step_and_run_again_nothing_is_there_twice(tmp_path: Path) -> None:
     log = damaged(messages(60))
     store = write(log.log, tmp_path / "store")
-    kept = {"create": DeltaTable.create, "write": delta_table.write_deltalake}
-    calls = 0
-
-    class Killed(BaseException):
-        pass
-
-    def dying(what: str, at: int, late: bool) -> Any:
-        def step(*words: Any, **more: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == at and not late:
-                raise Killed
-            done = kept[what](*words, **more)
-            if calls == at:
-                raise Killed
-            return done
-
-        return step
-
     for at in range(1, 7):  # two tables made, then messages and runs of two segments
         for late in (False, True):
-            out, calls = tmp_path / f"out{at}{late}", 0
-            with monkeypatch.context() as patch:
-                patch.setattr(DeltaTable, "create", dying("create", at, late))
-                patch.setattr(delta_table, "write_deltalake", dying("write", at, late))
-                with pytest.raises(Killed):
-                    run(store, out)
+            out = tmp_path / f"out{at}{late}"
+            with pytest.raises(Killed):
+                export_delta(Dying(DeltaRs(), at, late), str(store), str(out), Chosen(), None, {})
             run(store, out)
             assert there(out) == log.places, (at, late)
             assert check(store, out).same, (at, late)
@@ -161,8 +140,8 @@ def test_other_folders_and_words_are_refused(tmp_path: Path) -> None:
         run(store, tmp_path / "mine")
     with pytest.raises(SettingError, match="only added to"):
         run(store, tmp_path / "out", replace=True)
-    with pytest.raises(SettingError, match="not to URLs"):
-        export(None, str(store), "s3://bucket/x", format="delta")
+    with pytest.raises(SettingError, match="--engine spark: a session is wanted"):
+        run(store, tmp_path / "out", engine="spark")
 
 
 def test_the_command_needs_no_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

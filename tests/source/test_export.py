@@ -20,6 +20,7 @@ from tests.damaged import damaged, messages
 from tests.in_process import Session
 from tests.logs.encoder import Message, properties
 from tests.source.reading import table, write
+from tests.source.test_stream import up_to
 
 SAME = (
     "topic", "queueId", "tags", "keys", "uniqueKey", "properties", "flag", "sysFlag",
@@ -96,6 +97,19 @@ def test_messages_are_chosen(tmp_path: Path) -> None:
     assert bodies("sql", sql="price >= 1 AND price < 4", topics=["A"]) == [b"b2", b"b3"]
     assert bodies("time", since=1001, until=1003) == [b"b1", b"b2"]
     assert bodies("none", topics=["D"]) == []
+
+
+def test_an_export_ends_where_the_log_did_and_stays_right_as_it_grows(tmp_path: Path) -> None:
+    log = damaged(messages(60))
+    store = write(up_to(log, 10), tmp_path / "store")
+    done = run(store, tmp_path / "out", topics=["none"])
+    assert done.log_end == log.places[10]
+    assert f"0 to {log.places[10]:,}" in done.text()
+    done = run(store, tmp_path / "all")
+    assert (done.messages, done.log_end) == (10, log.places[10])
+    write(log.log, store)
+    assert check(store, tmp_path / "all").same
+    assert run(store, tmp_path / "later").log_end == log.places[-1] + log.size(59)
 
 
 def test_without_bodies_none_is_there(store: Path, tmp_path: Path) -> None:

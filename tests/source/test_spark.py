@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
+from reput.jobs.engine.export_delta import engine_of
+from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import damaged, messages
 from tests.source.reading import table, write
@@ -48,6 +50,11 @@ def test_filters_are_pushed_where_the_session_allows_it(
     finally:
         spark.conf.unset(_PUSHDOWN)
         reput.register(spark)
+
+
+def test_a_session_without_delta_is_told(spark: "SparkSession") -> None:
+    with pytest.raises(SettingError, match="has no Delta; start it by spark-submit with"):
+        engine_of("spark", spark)
 
 
 @pytest.mark.long

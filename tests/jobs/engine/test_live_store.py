@@ -125,6 +125,28 @@ def test_a_store_in_use_is_rebuilt_up_to_one_end(writing: Writing, tmp_path: Pat
     assert summary.messages == expected.messages > 400
 
 
+def test_what_is_full_by_the_time_of_the_end_stays_as_it_was_then(writing: Writing) -> None:
+    """It was the last segment when the log was listed, and was written to before the end was."""
+    writing.append(100)
+    storage = Busy(writing)
+    listing = storage.list
+    grown: list[int] = []
+
+    def grows(folder: str) -> Any:
+        found = listing(folder)
+        while folder.endswith("/commitlog") and len(grown) < 4:
+            grown.append(writing.append(255))
+        return found
+
+    storage.list = grows  # type: ignore[method-assign]
+    plan = make_plan(storage, str(writing.store), Told("5.3.3", SETTINGS), 2, None)
+    assert plan.splits.limit is not None
+    assert plan.splits.limit >= SEGMENT
+    for segment in plan.segments:
+        reader = LocalStorage().open(segment.path, segment.state)
+        reader.close()
+
+
 def test_a_log_that_grows_without_a_lock_fails(writing: Writing, tmp_path: Path) -> None:
     writing.append(100)
     (writing.store / "lock").unlink()  # as with a release that has none

@@ -109,8 +109,9 @@ def run(arguments: argparse.Namespace) -> int:
 async def _serve(
     broker: "Broker", listen: list[tuple[str, int]], limits: "Limits", follow: bool
 ) -> None:
-    from reput.jobs.serve.server import Server, until_signal
+    from reput.jobs.serve.server import Server, on_signal
 
+    ended = on_signal((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     server = Server(broker, limits, remark, follow)
     try:
         addresses = [server.listen(host, port) for host, port in listen]
@@ -120,7 +121,7 @@ async def _serve(
                     server.listen(host, port - _VIP_BELOW)
         sys.stdout.write(f"ready {' '.join(addresses)}\n")
         sys.stdout.flush()
-        await until_signal((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        await ended.wait()
     finally:
         server.close()
 

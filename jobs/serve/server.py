@@ -262,9 +262,9 @@ def _text(address: tuple[object, ...]) -> str:
     return f"{address[0]}:{address[1]}"
 
 
-async def until_signal(signals: tuple[int, ...]) -> None:
-    """Wait for one of these."""
+def on_signal(signals: tuple[int, ...]) -> asyncio.Event:
+    """What is set once one of these has come."""
     loop, came = asyncio.get_running_loop(), asyncio.Event()
     for number in signals:
         loop.add_signal_handler(number, came.set)
-    await came.wait()
+    return came

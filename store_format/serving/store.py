@@ -77,7 +77,8 @@ class ServedStore:
         self, topic: str, key: str, most: int, begin: int, end: int
     ) -> tuple[list[int], int, int]:
         """(physical offsets of the newest messages whose key has this hash, ascending; when the
-        index was last written to; and the last offset in it). An index that is damaged has none.
+        index was last written to; and the last offset in it). 0 for both where there are none, as
+        in an index that is damaged.
         """
         try:
             last = end if self.at is None else min(end, self.at)
@@ -86,6 +87,8 @@ class ServedStore:
             self._told.note(f"{error}; no keys are found in it")
             return [], 0, 0
         places = sorted(hit.physical_offset for hit in found.hits)
+        if not places:
+            return [], 0, 0
         return places, found.last_timestamp, found.last_offset
 
     def _open(self, topic: str, queue_id: int) -> ServedQueue | None:

@@ -26,11 +26,12 @@ class ServedStore:
 
     def __init__(
         self, again: Callable[[], OpenedStore], told: Told, at: int | None = None,
-        limit: int | None = None,
+        limit: int | None = None, far: bool = False,
     ) -> None:  # fmt: skip
         """again: opens the store; it is called now, and by `refresh`. limit: none behind that
-        physical offset is served.
+        physical offset is served. far: its files are not this machine's, and to read takes long.
         """
+        self.far = far
         self._again, self._told, self.at, self._at_limit = again, told, at, limit
         self.opened = again()
         self.files = LogFiles(self.opened.storage, self.log.segments)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from reput.jobs.console.asking import add_asked_store, milliseconds, remark
 from reput.jobs.console.options import DONE, setting_layers
 from reput.jobs.console.store_there import check_store
+from reput.jobs.serve.access import add_access_arguments, arrange_access, tls_of
 from reput.store_format.release.settings import SettingError, merge_layers
 
 if TYPE_CHECKING:
     from reput.jobs.serve.server import Limits
+    from reput.jobs.serve.tls import TlsMode
     from reput.store_format.serving.broker import Broker
 
 _DEFAULT = "127.0.0.1:9876"
@@ -71,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-connections", type=int, default=4096, metavar="N", help="at once (default: 4096)"
     )
+    add_access_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -83,6 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.address:
         _host_port(arguments.address, "--address")
     _check_words(arguments)
+    tls = tls_of(arguments)
     settings = merge_layers(*setting_layers(arguments))
     check_store(arguments.store, settings)
     with ExitStack() as stack:
@@ -101,18 +105,20 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.address,
         )  # fmt: skip
         broker = open_broker(source, remark)
+        stack.callback(arrange_access(arguments, broker, remark))
         limits = Limits(connections=arguments.max_connections)
-        asyncio.run(_serve(broker, listen, limits, arguments.follow))
+        asyncio.run(_serve(broker, listen, limits, arguments.follow, tls))
     return DONE
 
 
 async def _serve(
-    broker: "Broker", listen: list[tuple[str, int]], limits: "Limits", follow: bool
-) -> None:
+    broker: "Broker", listen: list[tuple[str, int]], limits: "Limits", follow: bool,
+    tls: "TlsMode | None",
+) -> None:  # fmt: skip
     from reput.jobs.serve.server import Server, on_signal
 
     ended = on_signal((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-    server = Server(broker, limits, remark, follow)
+    server = Server(broker, limits, remark, follow, tls)
     try:
         addresses = [server.listen(host, port) for host, port in listen]
         for host, port in listen:

@@ -7,11 +7,14 @@ from the file to the socket by sendfile, and asyncio wants a task for each of th
 import asyncio
 import os
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from reput.jobs.serve.tls import PlainRefused, Tls, TlsMode
+from reput.store_format.faults import StoreError
 from reput.store_format.remoting.command import BadFrame, Command
 from reput.store_format.remoting.frames import Frames
 from reput.store_format.serving.log_ranges import LogRange
@@ -31,12 +34,14 @@ class Connection:
     def __init__(
         self, sock: socket.socket, number: int, peer: str, local: str,
         asked: Callable[["Connection", Command], None], closed: Callable[["Connection"], None],
-        now: Callable[[], float],
+        now: Callable[[], float], tls: TlsMode | None = None,
     ) -> None:  # fmt: skip
         """asked: is called with each request; closed: once, when it is closed; now: seconds."""
         self.number, self.peer, self.local = number, peer, local
         self._sock, self._asked, self._closed, self._now = sock, asked, closed, now
         self._loop = asyncio.get_running_loop()
+        self._tls_mode, self._begun = tls, False
+        self._tls: Tls | None = None
         self._frames = Frames()
         self._unsent = deque[Piece]()
         self._unsent_bytes = 0
@@ -69,8 +74,25 @@ class Connection:
             self.close()
             return
         self.heard = self._now()
+        if self._tls_mode is not None:
+            data = self._decrypted(data, self._tls_mode)
         self._frames.feed(data)
         self._take()
+
+    def _decrypted(self, data: bytes, mode: TlsMode) -> bytes:
+        """What a client said by TLS, or plainly where it may."""
+        try:
+            if not self._begun:
+                self._begun, self._tls = True, mode.begin(data)
+            if self._tls is None:
+                return data
+            plain = self._tls.received(data)
+        except (PlainRefused, ssl.SSLError):
+            self.close()
+            return b""
+        if handshake := self._tls.outgoing():
+            self._queue([handshake])
+        return plain
 
     def _take(self) -> None:
         """Have the requests answered that are whole, as long as the client takes its answers."""
@@ -110,6 +132,17 @@ class Connection:
         """Send these, in order, behind what is unsent."""
         if not self.open:
             return
+        if self._tls is None:
+            self._queue(pieces)
+            return
+        try:
+            self._tls.encrypt(b"".join(_bytes(each) for each in pieces))
+        except (ssl.SSLError, StoreError, OSError):
+            self.close()
+            return
+        self._queue([self._tls.outgoing()])
+
+    def _queue(self, pieces: list[Piece]) -> None:
         idle = not self._unsent
         if idle:
             self.moved = self._now()
@@ -199,3 +232,7 @@ class Connection:
 
     def __repr__(self) -> Any:
         return f"Connection({self.number}, {self.peer})"
+
+
+def _bytes(piece: Piece) -> bytes | memoryview:
+    return piece.read() if isinstance(piece, LogRange) else piece

@@ -1,16 +1,20 @@
 """Opens a store to be served."""
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
+from reput.store_format.query.config import config_table, consumer_offsets
 from reput.store_format.query.opened import NEWEST, OpenedStore
 from reput.store_format.query.told import Told
 from reput.store_format.remoting.versions import ordinal
 from reput.store_format.serving.as_of import end_at
 from reput.store_format.serving.broker import Broker
+from reput.store_format.serving.group_offsets import GroupOffsets
 from reput.store_format.serving.pull_limits import PullLimits
 from reput.store_format.serving.store import ServedStore
+from reput.store_format.serving.subscription_groups import SubscriptionGroups
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.blocks import BlockCache
 from reput.store_format.storage.local import LocalStorage
@@ -56,11 +60,16 @@ def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
         with again() as opened:
             limit = end_at(opened.log, source.at, told)
     store = ServedStore(again, told, source.at, limit, far=read is not storage)
+    opened = store.opened
+    groups = config_table(read, path, "subscriptionGroup.json", "subscriptionGroupTable", told)
     return Broker(
         store,
         source.settings.get("brokerName", _NAME),
         source.settings.get("brokerClusterName", _CLUSTER),
-        ordinal(store.opened.profile.release),
+        ordinal(opened.profile.release),
+        time.time_ns() // 1_000_000,
+        GroupOffsets(consumer_offsets(read, path, told)),
+        SubscriptionGroups(groups, opened.profile),
         source.address,
         _limits(source.settings),
     )

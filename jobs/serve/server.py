@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from reput.jobs.serve.connection import Connection
 from reput.jobs.serve.held import Held, HeldPulls
+from reput.jobs.serve.tls import TlsMode
 from reput.store_format.faults import StoreError
 from reput.store_format.remoting.codes import ResponseCode
 from reput.store_format.remoting.command import Command
@@ -44,12 +45,14 @@ class Server:
     """
 
     def __init__(
-        self, broker: Broker, limits: Limits, tell: Callable[[str], None], follow: bool = False
-    ) -> None:
+        self, broker: Broker, limits: Limits, tell: Callable[[str], None], follow: bool = False,
+        tls: TlsMode | None = None,
+    ) -> None:  # fmt: skip
         """tell: is given what is worth a line of a log, which never is a message's text. follow:
         the store may grow.
         """
         self.broker, self.limits, self._tell, self._follow = broker, limits, tell, follow
+        self._tls = tls
         self._connections: dict[int, Connection] = {}
         self._numbers = 0
         self._held = HeldPulls(self._send)
@@ -97,7 +100,7 @@ class Server:
             self._numbers += 1
             self._connections[self._numbers] = Connection(
                 sock, self._numbers, _text(peer), _text(sock.getsockname()), self._asked,
-                self._closed, time.monotonic,
+                self._closed, time.monotonic, self._tls,
             )  # fmt: skip
 
     def _closed(self, connection: Connection) -> None:

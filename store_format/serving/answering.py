@@ -3,7 +3,23 @@
 from reput.store_format.faults import StoreError
 from reput.store_format.remoting.codes import Language, ResponseCode
 from reput.store_format.remoting.command import RESPONSE_BIT, Command
-from reput.store_format.serving import heartbeats, messages, offsets, pull, refused, routes
+from reput.store_format.serving import (
+    cluster,
+    consume_stats,
+    group_configs,
+    heartbeats,
+    locking,
+    messages,
+    offset_requests,
+    offsets,
+    pull,
+    queue_entries,
+    refused,
+    routes,
+    runtime,
+    topic_facts,
+    who_is_there,
+)
 from reput.store_format.serving.answer import Answer, Caller
 from reput.store_format.serving.answer import refused as refuse
 from reput.store_format.serving.broker import Broker, Handlers
@@ -16,6 +32,15 @@ HANDLERS: Handlers = {
     **offsets.HANDLERS,
     **pull.HANDLERS,
     **messages.HANDLERS,
+    **offset_requests.HANDLERS,
+    **locking.HANDLERS,
+    **who_is_there.HANDLERS,
+    **cluster.HANDLERS,
+    **topic_facts.HANDLERS,
+    **consume_stats.HANDLERS,
+    **group_configs.HANDLERS,
+    **queue_entries.HANDLERS,
+    **runtime.HANDLERS,
 }
 
 

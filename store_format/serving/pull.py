@@ -13,6 +13,8 @@ from reput.store_format.remoting.command import Command
 from reput.store_format.serving.answer import Answer, Caller, Hold, refused
 from reput.store_format.serving.broker import Broker, Handlers
 from reput.store_format.serving.fields import number, text
+from reput.store_format.serving.group_configs import group_refused
+from reput.store_format.serving.offset_requests import keep_pulled
 from reput.store_format.serving.pull_limits import Taken
 from reput.store_format.serving.queue import ServedQueue
 from reput.store_format.serving.record_bytes import Piece, records_of
@@ -31,6 +33,7 @@ class Got(NamedTuple):
     minimum: int = 0
     maximum: int = 0
     pieces: tuple[Piece, ...] = ()
+    given: int = 0  # messages
 
 
 _CODES = {
@@ -50,6 +53,8 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
     group = text(request, "consumerGroup")
     position, most = number(request, "queueOffset"), number(request, "maxMsgNums")
     flags = number(request, "sysFlag")
+    if (said := group_refused(broker, group)) is not None:
+        return said
     topic = broker.store.topics.get(name)
     if topic is None:
         return refused(
@@ -73,6 +78,8 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
         return wanted
     queue = broker.store.queue(name, queue_id)
     got = take(broker, topic, queue, position, most, wanted)
+    keep_pulled(broker, request, group, name, queue_id, got.next)
+    broker.given.total += got.given
     code = _code(got.status, position)
     fields = {
         "suggestWhichBrokerId": str(MASTER_ID),
@@ -177,7 +184,7 @@ def take(
             status = "FOUND"
         elif len(chosen):
             status = "NO_MATCHED_MESSAGE" if found.unwanted else "MESSAGE_WAS_REMOVING"
-    return Got(status, following, low, high, tuple(pieces))
+    return Got(status, following, low, high, tuple(pieces), taken.messages)
 
 
 HANDLERS: Handlers = {RequestCode.PULL_MESSAGE: pull, RequestCode.LITE_PULL_MESSAGE: pull}

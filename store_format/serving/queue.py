@@ -32,7 +32,10 @@ class ServedQueue:
 
     def earliest_time(self) -> int:
         """When the first message was stored, in milliseconds; -1 where there is none."""
-        found = self.some(max(self.minimum, 0), 1)
+        return self.time_of(self.some(max(self.minimum, 0), 1))
+
+    def time_of(self, found: Slice) -> int:
+        """When the first of these was stored, in milliseconds; -1 where there is none."""
         if not len(found):
             return -1
         return self._log.store_timestamp(int(found.places[0]), int(found.sizes[0]))

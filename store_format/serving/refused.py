@@ -44,6 +44,12 @@ _WRITING = (
     RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME, RequestCode.RECALL_MESSAGE,
     RequestCode.SET_MESSAGE_REQUEST_MODE, RequestCode.SET_COMMITLOG_READ_MODE,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, RequestCode.CLONE_GROUP_OFFSET,
+    RequestCode.RESET_CONSUMER_OFFSET_IN_BROKER, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
+    RequestCode.RESET_MASTER_FLUSH_OFFSET, RequestCode.AUTH_CREATE_USER,
+    RequestCode.AUTH_UPDATE_USER, RequestCode.AUTH_DELETE_USER, RequestCode.AUTH_CREATE_ACL,
+    RequestCode.AUTH_UPDATE_ACL, RequestCode.AUTH_DELETE_ACL,
 )  # fmt: skip
 
 HANDLERS: Handlers = {**dict.fromkeys(_SENDING, sending), **dict.fromkeys(_WRITING, writing)}

@@ -6,13 +6,20 @@ from collections.abc import Callable
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue, queue_folder
 from reput.store_format.derived.queue_slices import QueueSlices
+from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.store_format.log.reader import LogReader
 from reput.store_format.query.config import configured_topics
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.told import Told
 from reput.store_format.serving.log_ranges import LogFiles
 from reput.store_format.serving.queue import ServedQueue
-from reput.store_format.serving.topics import Topic, queue_folders, served_topics
+from reput.store_format.serving.topics import (
+    PERM_READ,
+    PERM_WRITE,
+    Topic,
+    queue_folders,
+    served_topics,
+)
 
 _OPEN_QUEUES = 256  # queues that keep a file open
 
@@ -33,6 +40,7 @@ class ServedStore:
         """
         self.far = far
         self._again, self._told, self.at, self._at_limit = again, told, at, limit
+        self._made: dict[str, Topic] = {}
         self.opened = again()
         self.files = LogFiles(self.opened.storage, self.log.segments)
         self._look()
@@ -52,6 +60,7 @@ class ServedStore:
         self.limit = self.log.end if self._at_limit is None else min(self._at_limit, self.log.end)
         configured = configured_topics(opened.storage, opened.path, self._told)
         self.topics: dict[str, Topic] = served_topics(configured, queue_folders(opened))
+        self.topics = {**self._made, **self.topics}
         self._queues: dict[tuple[str, int], ServedQueue | None] = {}
         self._held: OrderedDict[tuple[str, int], ServedQueue] = OrderedDict()
 
@@ -64,7 +73,11 @@ class ServedStore:
         queue's.
         """
         key = topic, queue_id
+        if topic not in self.topics:  # nothing is kept of names that clients make up
+            return None
         if key not in self._queues:
+            if all(number != queue_id for number, _ in self.opened.queues_of(topic)):
+                return None
             self._queues[key] = self._open(topic, queue_id)
         queue = self._queues[key]
         if queue is not None:
@@ -73,6 +86,26 @@ class ServedStore:
             if len(self._held) > _OPEN_QUEUES:
                 self._held.popitem(last=False)[1].entries.close()
         return queue
+
+    def time_at(self, topic: str, queue_id: int, position: int) -> int:
+        """When the message at a position of a queue was stored, in milliseconds; -1 where there is
+        none (getMessageStoreTimeStamp).
+        """
+        queue = self.queue(topic, queue_id)
+        if queue is None or not max(queue.minimum, 0) <= position < queue.maximum:
+            return -1
+        return queue.time_of(queue.some(position, 1))
+
+    def earliest_time(self) -> int:
+        """When the log's first message was stored, in milliseconds; -1 where there is none."""
+        return self.log.store_timestamp(self.log.start, RECORD_FIXED_BYTES)
+
+    def make_topic(self, name: str) -> None:
+        """A topic of one queue that a broker makes by itself, such as a group's %RETRY%."""
+        if name not in self.topics:
+            both = PERM_READ | PERM_WRITE
+            made = Topic(name, 1, 1, both, 0, False, "SINGLE_TAG", {}, False)
+            self.topics[name] = self._made[name] = made
 
     def by_key(
         self, topic: str, key: str, most: int, begin: int, end: int

@@ -7,9 +7,9 @@ ordinary one, does all of it, and the first round of each is not counted.
 - count: messages by topic from the source, `columns` topic;
 - parquet: export of all columns without bodies; with bodies, also as MB a second of the log;
 - delta: the same without bodies, by delta-rs;
-- pulled (with --broker): what a user does today: RocketMQ's client pulls all messages of a broker on
-  the same store and counts them by topic, two queues at a time, 32 messages a pull. It writes
-  nothing, so that all that a user would do with them comes on top. The broker's start is told apart.
+- pulled (with --broker): what a user does today: RocketMQ's client pulls all messages of a broker
+  on the same store and counts them by topic, two queues at a time, 32 messages a pull. It writes
+  nothing: all that a user would do with them comes on top. The broker's start is told apart.
 """
 
 import argparse

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_store_path(parser)
     add_broker(
         parser,
-        f"answer as a broker of this release, {RELEASES[0]} .. {RELEASES[-1]} (default: the newest)",
+        f"answer as a broker of this release, {RELEASES[0]} .. {RELEASES[-1]}; default: the newest",
         "one setting by RocketMQ's name, such as brokerName; sizes are told by the files",
     )
     parser.add_argument(

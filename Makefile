@@ -62,7 +62,6 @@ bench: env  ## Time rebuild, writer, queries, catch-up, serving and tables besid
 	$(PY) -m benchmarks.catch_up $(filter --large,$(BENCH_ARGS))
 	$(PY) -m benchmarks.replicate
 	$(PY) -m benchmarks.serve
-	$(PY) -m benchmarks.tables $(filter --large,$(BENCH_ARGS))
 	$(PY) -m benchmarks.tables --broker $(filter --large,$(BENCH_ARGS))
 
 settings-page: env  ## Write docs/settings.md anew from the declaration of settings

@@ -55,7 +55,7 @@ format: env  ## Format the code and fix what can be fixed
 	$(PY) -m ruff format $(SOURCES)
 	$(PY) -m ruff check --fix $(SOURCES)
 
-bench: env  ## Time rebuild, writer, queries, catch-up, serving and tables beside RocketMQ (BENCH_ARGS="--large" for 15 GB too)
+bench: env  ## Time rebuild, writer, queries, catch-up, replicas, serving and tables beside RocketMQ (BENCH_ARGS="--large" for 15 GB too)
 	$(PY) -m benchmarks.rebuild $(BENCH_ARGS)
 	$(PY) -m benchmarks.writer --rocketmq 5.3.3
 	$(PY) -m benchmarks.query $(filter --large,$(BENCH_ARGS))

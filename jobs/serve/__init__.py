@@ -47,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_store_path(parser)
     add_broker(
         parser,
-        f"answer as a broker of this release, {RELEASES[0]} .. {RELEASES[-1]} (default: the newest)",
+        f"answer as a broker of this release, {RELEASES[0]} .. {RELEASES[-1]}; without it, the "
+        "newest",
         "one setting by RocketMQ's name, such as brokerName; sizes are told by the files",
     )
     parser.add_argument(
@@ -112,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
         source = Source(
             arguments.store, arguments.rocketmq, settings, derived, arguments.at,
-            arguments.address,
+            arguments.address, arguments.follow,
         )  # fmt: skip
         broker = open_broker(source, remark)
         stack.callback(arrange_access(arguments, broker, remark))

@@ -84,6 +84,8 @@ BUGS = (
         "last = end if self.at is None else min(end, self.at)", "last = end", stores("as_it_was")),
     Bug("pulls that wait are answered once there is more", _SERVER,
         "queue.maximum > hold.position", "queue.maximum > hold.position + 1", stores("waits")),
+    Bug("a file that is followed may become longer", "jobs/serve/opening.py",
+        "    return cast(Storage, GrowingFiles(storage)) if follow else storage", "    return storage", stores("copied_in")),
     # the server
     Bug("a client that takes no answers is not read", _CONNECTION,
         "            self._unsent_bytes > _UNSENT_MOST", "            False", server("slow_reader")),

@@ -128,8 +128,10 @@ def test_a_log_that_is_copied_in_is_served_as_far_as_it_is_there(growing: Growin
     last.write_bytes(raw[:1000])
     broker = growing.broker(follow=True)
     seen = [len(bodies(broker))]
+    view = request(RequestCode.VIEW_MESSAGE_BY_ID, offset=int(last.name))
     for size in (1200, 3000, len(raw)):
         last.open("ab").write(raw[last.stat().st_size : size])
+        assert ask(broker, view).code == ResponseCode.SUCCESS
         found = bodies(broker)  # of a file that is longer than it was listed
         assert len(found) == seen[-1]
         broker.store.refresh()

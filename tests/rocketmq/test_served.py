@@ -84,8 +84,9 @@ _NOT_OURS = re.compile(
 # When the process began, what was given since, how full the disk is by now. And 4.9.7 looks for the
 # earliest message in a segment only if that has 8 MB.
 _OF_PROCESS = {
-    "bootTimestamp", "runtime", "getTransferredTps", "getTransferedTps", "earliestMessageTimeStamp", "msgGetTotalTodayNow", "commitLogDiskRatio",
-    "consumeQueueDiskRatio", "putMessageTimesTotal",
+    "bootTimestamp", "runtime", "getTransferredTps", "getTransferedTps", "msgGetTotalTodayNow",
+    "earliestMessageTimeStamp", "commitLogDiskRatio", "consumeQueueDiskRatio",
+    "putMessageTimesTotal",
 }  # fmt: skip
 
 

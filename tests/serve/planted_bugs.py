@@ -36,7 +36,7 @@ BUGS = (
     Bug("what follows a body that is passed over is read", _FRAMES,
         "            passed = min(self._to_pass, len(data))", "            passed = len(data)", frames("passed_over")),
     Bug("extFields of a binary header end within it", _BINARY,
-        "    if length < 0 or at + length > len(header):", "    if length < 0:", frames("any_header or any_bytes or flipped")),
+        "    if length < 0 or at + length > len(header):", "    if length < 0:", frames("end_within_it")),
     Bug("a header's code is an int of Java's", _JSON,
         "        if not is_int(told.get(name, 0)):", "        if False:", frames("json_header")),
     Bug("fields that are numbers become texts", _JSON,

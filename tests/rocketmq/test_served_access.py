@@ -1,4 +1,4 @@
-"""RocketMQ's own clients sign and encrypt what they ask `reput serve`, and are refused otherwise."""
+"""RocketMQ's own clients sign and encrypt what they ask `reput serve`, or are refused."""
 
 from __future__ import annotations
 

@@ -179,6 +179,10 @@ def test_the_file_of_offsets_is_ours_alone_and_never_in_the_store(tmp_path: Path
     for place in (store / "offsets.json", store / "config" / "consumerOffset.json"):
         with pytest.raises(StoreError, match=r"nothing is written there|stays"):
             offsets_file(place, store)
+    elsewhere = {"storePathCommitLog": str(tmp_path / "logs")}
+    (tmp_path / "logs").mkdir()
+    with pytest.raises(StoreError, match="nothing is written there"):
+        OffsetsFile(str(tmp_path / "logs" / "o.json"), LocalStorage(), str(store), elsewhere)
     other = tmp_path / "other"
     other.write_text("mine")
     with pytest.raises(StoreError, match="stays"):

@@ -37,7 +37,7 @@ mutants: env  ## Break each rule once and see its tests turn red (MUTANTS="part 
 
 fuzz: env  ## Fuzz each parser for a minute with atheris (needs a wheel of it)
 	$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt
-	for target in record properties queue index topic; do \
+	for target in record properties queue index topic remoting; do \
 		$(PY) -m tests.fuzz $$target --keep || exit 1; done
 
 fixtures: env  ## Make the small stores of tests/golden anew with RocketMQ (needs Maven)

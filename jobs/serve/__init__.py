@@ -115,10 +115,10 @@ def run(arguments: argparse.Namespace) -> int:
             )
         source = Source(
             arguments.store, arguments.rocketmq, settings, derived, arguments.at,
-            arguments.address,
+            arguments.address, arguments.follow,
         )  # fmt: skip
         broker = open_broker(source, remark)
-        stack.callback(arrange_access(arguments, broker, remark))
+        stack.callback(arrange_access(arguments, settings, broker, remark))
         if arguments.ha_listen:
             slaves_at = _host_port(arguments.ha_listen, "--ha-listen")
             stack.callback(serve_slaves(arguments, slaves_at, settings, broker, remark))

@@ -17,6 +17,7 @@ from reput.store_format.serving.store import ServedStore
 from reput.store_format.serving.subscription_groups import SubscriptionGroups
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.blocks import BlockCache
+from reput.store_format.storage.growing import GrowingFiles
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 
@@ -38,18 +39,17 @@ class Source(NamedTuple):
     derived: str | None = None  # a rebuilt set, in place of the store's own queues and index
     at: int | None = None  # milliseconds: as the store was then
     address: str | None = None  # that clients are told
+    follow: bool = False  # what is there may grow
 
 
 def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
     """A broker on a store. Raises StoreError, SettingError, UnknownRelease, OSError."""
     told = Told(tell)
     storage = storage_for(source.path)
-    read = storage if is_local(storage) else cast(Storage, BlockCache(storage))
-    path, derived = storage.resolve(source.path), None
+    read, path, derived = _read_by(storage, source.follow), storage.resolve(source.path), None
     if source.derived is not None:
         there = storage_for(source.derived)
-        found = there if is_local(there) else cast(Storage, BlockCache(there))
-        derived = found, there.resolve(source.derived)
+        derived = _read_by(there, False), there.resolve(source.derived)
 
     def again() -> OpenedStore:
         release = source.rocketmq or NEWEST
@@ -59,7 +59,7 @@ def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
     if source.at is not None:
         with again() as opened:
             limit = end_at(opened.log, source.at, told)
-    store = ServedStore(again, told, source.at, limit, far=read is not storage)
+    store = ServedStore(again, told, source.at, limit, far=not is_local(storage))
     opened = store.opened
     groups = config_table(read, path, "subscriptionGroup.json", "subscriptionGroupTable", told)
     return Broker(
@@ -73,6 +73,13 @@ def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
         source.address,
         limits=_limits(source.settings),
     )
+
+
+def _read_by(storage: Storage, follow: bool) -> Storage:
+    """What only reads, which is all that is asked of it."""
+    if not is_local(storage):
+        storage = cast(Storage, BlockCache(storage))
+    return cast(Storage, GrowingFiles(storage)) if follow else storage
 
 
 def is_local(storage: Storage) -> bool:

@@ -27,6 +27,7 @@ _BACKLOG = 1024
 _LOOK_SECONDS = 5.0  # how often connections are looked at
 _GROW_SECONDS = 0.2  # how often the files of a store that is followed are looked at,
 _GROW_FAR_SECONDS = 2.0  # and where that takes long
+_GROW_SHARE = 10  # of many queues it takes long too: then one part of so many of the time
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Server:
         self._held = HeldPulls(self._send)
         self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._asked_lately = False
+        self._asked_lately, self._trouble = False, ""
         self._thread = ThreadPoolExecutor(1) if broker.store.far else None
         _raise_open_files()
 
@@ -191,16 +192,19 @@ class Server:
     async def _grow(self) -> None:
         """Look at the store's files again and again, and answer the pulls that waited for more."""
         loop = asyncio.get_running_loop()
+        every = _GROW_SECONDS if self._thread is None else _GROW_FAR_SECONDS
+        took = 0.0
         while True:
-            await asyncio.sleep(_GROW_SECONDS if self._thread is None else _GROW_FAR_SECONDS)
+            await asyncio.sleep(max(every, took * _GROW_SHARE))
             if not (self._asked_lately or self._held):
                 continue
             self._asked_lately = False
-            waiting = self._held.all()
+            begin, waiting = time.monotonic(), self._held.all()
             if self._thread is None:
                 grown = self._grown(waiting)
             else:
                 grown = await loop.run_in_executor(self._thread, self._grown, waiting)
+            took = time.monotonic() - begin
             for held in self._held.take(grown):
                 self._asked(held.connection, held.request)
 
@@ -210,7 +214,9 @@ class Server:
             self.broker.store.refresh()
             return [held for held in waiting if self._has(held)]
         except (OSError, StoreError) as error:
-            self._tell(f"the store could not be looked at again: {error}")
+            if str(error) != self._trouble:
+                self._tell(f"the store could not be looked at again: {error}")
+            self._trouble = str(error)
             return []
 
     def _has(self, held: Held) -> bool:

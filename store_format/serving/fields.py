@@ -2,7 +2,7 @@
 
 from reput.store_format.remoting.command import Command
 
-_LONG = 1 << 63
+_LONG, _DIGITS = 1 << 63, 19
 
 
 class BadField(ValueError):
@@ -23,12 +23,10 @@ def number(request: Command, name: str, default: int | None = None) -> int:
     if value is None and default is not None:
         return default
     value = text(request, name)
-    if len(value) > 20 or not value.removeprefix("-").isascii():
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS:
         raise BadField(f"the custom field <{name}> is no number")
-    try:
-        found = int(value)
-    except ValueError:
-        raise BadField(f"the custom field <{name}> is no number") from None
+    found = int(value)
     if not -_LONG <= found < _LONG:
         raise BadField(f"the custom field <{name}> is no long")
     return found

@@ -1,11 +1,14 @@
 """The log's files as an answer needs them: read, or sent without passing through Python."""
 
 from bisect import bisect_right
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format.disk.files import fill_from
 from reput.store_format.faults import StoreChanged
 from reput.store_format.log.reader import NotInLog
 from reput.store_format.log.segments import Segment
@@ -18,12 +21,13 @@ class LogFile:
     def __init__(self, storage: Storage, segment: Segment) -> None:
         self.start = segment.start
         self.reader: Reader = storage.open(segment.path, segment.state)
-
-    @property
-    def descriptor(self) -> int | None:
-        """Its file descriptor; None where it is no file of this machine."""
         fileno = getattr(self.reader, "fileno", None)
-        return None if fileno is None else int(fileno())
+        # None where it is no file of this machine
+        self.descriptor: int | None = None if fileno is None else int(fileno())
+        # fills a buffer from an offset in the file; raises StoreChanged, OSError
+        self.read_into: Callable[[int, Any], None] = self.reader.read_into
+        if self.descriptor is not None:  # most reads are so small that each call on the way counts
+            self.read_into = partial(fill_from, self.descriptor, segment.path)
 
     def __del__(self) -> None:
         if hasattr(self, "reader"):
@@ -41,7 +45,7 @@ class LogRange(NamedTuple):
     def read(self) -> bytes:
         """The bytes. Raises StoreChanged where the file has become too short, OSError."""
         buffer = np.empty(self.length, np.uint8)
-        self.file.reader.read_into(self.start, buffer)
+        self.file.read_into(self.start, buffer)
         return buffer.tobytes()
 
 
@@ -65,7 +69,7 @@ class LogFiles:
     def read(self, number: int, place: int, buffer: Any) -> None:
         """Fill a buffer from a physical offset in a segment. Raises StoreChanged, OSError."""
         file = self._files[number] or self._file(number)
-        file.reader.read_into(place - file.start, buffer)
+        file.read_into(place - file.start, buffer)
 
     def range(self, place: int, length: int) -> LogRange:
         """The bytes [place, place + length) by physical offsets. Raises NotInLog."""

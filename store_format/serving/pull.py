@@ -22,6 +22,7 @@ from reput.store_format.serving.routes import MASTER_ID
 from reput.store_format.serving.subscriptions import EVERYTHING, Wanted, subscription_of, wanted_by
 from reput.store_format.serving.topics import PERM_READ, Topic
 
+_AT_ONCE = 1 << 10  # entries; a client may ask for any number of messages
 SUSPEND, HAS_SUBSCRIPTION = 1 << 1, 1 << 2  # PullSysFlag
 
 
@@ -164,7 +165,8 @@ def take(
     status, following = "NO_MATCHED_MESSAGE", position
     pieces, taken = list[Piece](), Taken(0, 0)
     while following < stop and not limits.has_enough(taken, most):
-        some = queue.some(following, min(max(most - taken.messages, 1), stop - following))
+        many = min(max(most - taken.messages, 1), stop - following, _AT_ONCE)
+        some = queue.some(following, many)
         if queue.batch:
             some = some.part(some.positions < stop)
         if not len(some):

@@ -175,3 +175,13 @@ def test_the_worked_example_of_the_page_is_such_a_frame() -> None:
     raw = bytes.fromhex("".join(row for _, row in lines))
     assert [int(at, 16) for at, _ in lines] == [0, 4, *range(8, len(raw), 16)]
     assert raw.hex() in [row["hex"] for row in CAUGHT]
+
+
+@pytest.mark.parametrize("declared", [-1, 12, 57])
+def test_fields_of_a_binary_header_end_within_it(declared: int) -> None:
+    fields = struct.pack(">h", 1) + b"a" + struct.pack(">i", 50) + b"cut"
+    header = struct.pack(">hBhiii", 11, 0, 479, 1, 0, 0) + struct.pack(">i", declared) + fields
+    frames = Frames()
+    frames.feed(struct.pack(">ii", 4 + len(header), 1 << 24 | len(header)) + header)
+    with pytest.raises(BadFrame):
+        frames.next()

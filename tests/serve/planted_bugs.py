@@ -36,7 +36,7 @@ BUGS = (
     Bug("what follows a body that is passed over is read", _FRAMES,
         "            passed = min(self._to_pass, len(data))", "            passed = len(data)", frames("passed_over")),
     Bug("extFields of a binary header end within it", _BINARY,
-        "    if length < 0 or at + length > len(header):", "    if length < 0:", frames("any_header or any_bytes or flipped")),
+        "    if length < 0 or at + length > len(header):", "    if length < 0:", frames("end_within_it")),
     Bug("a header's code is an int of Java's", _JSON,
         "        if not is_int(told.get(name, 0)):", "        if False:", frames("json_header")),
     Bug("fields that are numbers become texts", _JSON,
@@ -84,6 +84,8 @@ BUGS = (
         "last = end if self.at is None else min(end, self.at)", "last = end", stores("as_it_was")),
     Bug("pulls that wait are answered once there is more", _SERVER,
         "queue.maximum > hold.position", "queue.maximum > hold.position + 1", stores("waits")),
+    Bug("a file that is followed may become longer", "jobs/serve/opening.py",
+        "    return cast(Storage, GrowingFiles(storage)) if follow else storage", "    return storage", stores("copied_in")),
     # the server
     Bug("a client that takes no answers is not read", _CONNECTION,
         "            self._unsent_bytes > _UNSENT_MOST", "            False", server("slow_reader")),

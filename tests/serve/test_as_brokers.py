@@ -1,5 +1,6 @@
 """What real brokers of three releases answered about golden stores is what we answer."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 import pytest
 
 from reput.jobs.serve.opening import Source, open_broker
+from reput.store_format.remoting.codes import RequestCode
 from reput.store_format.serving.answer import Answer, Caller
 from reput.store_format.serving.answering import answer, reply
 from reput.store_format.serving.log_ranges import LogRange
+from tests.serve.asking import request
 from tests.serve.broker_answers import NAME, STORES, prepared, recorded, told
 
 CALLER = Caller(1, "127.0.0.1:1000", "127.0.0.1:9876", 1_795_246_245_000)
@@ -63,3 +66,21 @@ def compare(name: str, tmp_path: Path, every: int) -> None:
             wrong.append((asked.code, asked.fields, ours, plain(theirs, name)))
     assert many > 400
     assert not wrong, f"{len(wrong)} of {many}, such as {wrong[:3]}"
+
+
+def test_routes_are_those_of_a_real_name_server(tmp_path: Path) -> None:
+    store, _ = prepared("mixed_5.5.0", tmp_path)
+    given = {"brokerName": NAME, "brokerClusterName": NAME}
+    caught = json.loads((Path(__file__).parents[1] / "remoting/frames.json").read_text())
+    theirs = [bytes.fromhex(row["hex"]) for row in caught if row.get("asked") == "105"]
+    for raw, version in zip(
+        theirs, (479, 0), strict=False
+    ):  # one that reads standard JSON, and not
+        body = raw[8 + int.from_bytes(raw[5:8], "big") :]
+        address = re.search(rb"127.0.0.1:[0-9]+", body)
+        assert address is not None
+        source = Source(str(store), "5.5.0", given, address=address[0].decode())
+        broker = open_broker(source, lambda _: None)
+        asked = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Topic0")
+        said = answer(broker, asked._replace(version=version), CALLER)
+        assert said.body == body.replace(b'"perm":6', b'"perm":4')

@@ -121,6 +121,25 @@ def test_a_store_that_grows_is_seen_when_it_is_looked_at_again(growing: Growing)
     assert hits(broker, "key119") == 1
 
 
+def test_a_log_that_is_copied_in_is_served_as_far_as_it_is_there(growing: Growing) -> None:
+    growing.writer.close()
+    last = sorted((growing.path / "commitlog").iterdir())[-1]
+    raw = last.read_bytes()
+    last.write_bytes(raw[:1000])
+    broker = growing.broker(follow=True)
+    seen = [len(bodies(broker))]
+    view = request(RequestCode.VIEW_MESSAGE_BY_ID, offset=int(last.name))
+    for size in (1200, 3000, len(raw)):
+        last.open("ab").write(raw[last.stat().st_size : size])
+        assert ask(broker, view).code == ResponseCode.SUCCESS
+        found = bodies(broker)  # of a file that is longer than it was listed
+        assert len(found) == seen[-1]
+        broker.store.refresh()
+        seen.append(len(bodies(broker)))
+    assert seen == sorted(seen)
+    assert seen[0] < seen[-1] == 30
+
+
 def test_a_pull_that_waits_is_answered_once_there_is_more(growing: Growing) -> None:
     with Serving(growing.path, "--follow") as serving, Peer(serving.address) as peer:
         waits = {"sysFlag": HAS_SUBSCRIPTION | SUSPEND, "suspendTimeoutMillis": 30_000}

@@ -10,7 +10,10 @@ _BYTES, _QUEUE = "store_format/serving/record_bytes.py", "store_format/serving/q
 _STORE, _SLICES = "store_format/serving/store.py", "store_format/derived/queue_slices.py"
 _MESSAGES, _AS_OF = "store_format/serving/messages.py", "store_format/serving/as_of.py"
 _CONNECTION, _SERVER = "jobs/serve/connection.py", "jobs/serve/server.py"
-_ALIKE = ("tests/serve/test_as_brokers.py", "-k", "alike and not to_all")
+
+
+def alike(store: str) -> tuple[str, ...]:
+    return ("tests/serve/test_as_brokers.py", "-k", f"alike and not to_all and {store}")
 
 
 def frames(part: str) -> tuple[str, ...]:
@@ -43,33 +46,33 @@ BUGS = (
         "    if isinstance(value, int | float):", "    if isinstance(value, float):", frames("numbers")),
     # a pull, as DefaultMessageStore.getMessage
     Bug("a pull below the minimum is moved to it", _PULL,
-        '        return Got("OFFSET_TOO_SMALL", low, low, high)', '        return Got("OFFSET_TOO_SMALL", position, low, high)', _ALIKE),
-    Bug("a pull at the end finds nothing new", _PULL, "    if position == high:", "    if position > high:", _ALIKE),
+        '        return Got("OFFSET_TOO_SMALL", low, low, high)', '        return Got("OFFSET_TOO_SMALL", position, low, high)', alike("expired")),
+    Bug("a pull at the end finds nothing new", _PULL, "    if position == high:", "    if position > high:", alike("expired")),
     Bug("an empty queue moves all offsets but 0", _PULL,
         "return ResponseCode.PULL_OFFSET_MOVED if position else ResponseCode.PULL_NOT_FOUND",
-        "return ResponseCode.PULL_NOT_FOUND", _ALIKE),
+        "return ResponseCode.PULL_NOT_FOUND", stores("without_a_file")),
     Bug("a pull goes through so many entries and no more", _PULL,
-        "    stop = position + limits.looked_at(most, queue.batch)", "    stop = position + (1 << 40)", _ALIKE),
+        "    stop = position + limits.looked_at(most, queue.batch)", "    stop = position + (1 << 40)", stores("so_many_entries")),
     Bug("a pull ends with the queue's file", _PULL,
-        "    stop = min(stop, high, queue.entries.file_end(position))", "    stop = min(stop, high)", _ALIKE),
+        "    stop = min(stop, high, queue.entries.file_end(position))", "    stop = min(stop, high)", alike("expired")),
     Bug("entries of batches count by their first position", _PULL,
-        "            some = some.part(some.positions < stop)", "            pass", _ALIKE),
+        "            some = some.part(some.positions < stop)", "            pass", alike("lmq")),
     Bug("a pull has no more messages than were asked for", _LIMITS,
-        "                count + messages[i] > most", "                count > most", _ALIKE),
+        "                count + messages[i] > most", "                count > most", alike("lmq")),
     Bug("a wrong expression in a pull is no filter", _PULL,
         "            return EVERYTHING  # ConsumerFilterManager.build gives none, and so no filter",
-        '            return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "")', _ALIKE),
-    Bug("flags of topic and group are told from 5.0.0 on", _PULL, "    if profile.pull_sys_flags:", "    if True:", _ALIKE),
+        '            return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "")', alike("5.5.0")),
+    Bug("flags of topic and group are told from 5.0.0 on", _PULL, "    if profile.pull_sys_flags:", "    if True:", alike("4.9.7")),
     Bug("an empty batch queue begins at -1", "store_format/serving/topics.py",
-        '        return -1 if self.attributes.get("queue.type") == "BatchCQ" else 0', "        return 0", _ALIKE),
+        '        return -1 if self.attributes.get("queue.type") == "BatchCQ" else 0', "        return 0", stores("without_a_file")),
     Bug("tags are compared by the lower 32 bits of a code", "store_format/serving/subscriptions.py",
-        "np.isin(tags_codes.astype(np.int32), self._codes)", "np.isin(tags_codes, self._codes + 1)", _ALIKE),
+        "np.isin(tags_codes.astype(np.int32), self._codes)", "np.isin(tags_codes, self._codes + 1)", alike("5.5.0")),
     Bug("a boundary is obeyed by releases that know it", _QUEUE,
-        "            boundary = Boundary.LOWER", "            pass", _ALIKE),
+        "            boundary = Boundary.LOWER", "            pass", stores("boundary")),
     Bug("where no key is found the index tells nothing of itself", _STORE,
-        "            return [], 0, 0\n        return places", "            pass\n        return places", _ALIKE),
+        "            return [], 0, 0\n        return places", "            pass\n        return places", alike("expired")),
     Bug("a unique key is asked for 32 messages", _MESSAGES,
-        "most = UNIQUE_KEY_MOST if flag(request, _UNIQUE) else", "most = 1 if flag(request, _UNIQUE) else", _ALIKE),
+        "most = UNIQUE_KEY_MOST if flag(request, _UNIQUE) else", "most = 1 if flag(request, _UNIQUE) else", alike("5.5.0")),
     # what a broker does not look at
     Bug("what is no whole record is not sent", _BYTES,
         '    sound[sound] = rows["size"] == entries.sizes[sound]', "    sound[:] = True", stores("damaged")),

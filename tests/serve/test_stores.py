@@ -1,6 +1,7 @@
 """Stores of all kinds, as they are served: at a time, growing, damaged, with queues elsewhere."""
 
 import asyncio
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +180,45 @@ def test_queues_that_go_past_the_log_end_where_it_ends(growing: Growing) -> None
     assert found == list(range(0, 60, 2))[: len(found)]
     end = ask(broker, request(RequestCode.GET_MAX_OFFSET, topic="T", queueId=0))
     assert end.fields == {"offset": str(len(found))}
+
+
+def test_a_queue_without_a_file_has_no_message(growing: Growing) -> None:
+    (growing.path / "config").mkdir(exist_ok=True)
+    about = {"readQueueNums": 3, "writeQueueNums": 3, "perm": 6}
+    topics = {"T": about, "B": {**about, "attributes": {"queue.type": "BatchCQ"}}}
+    (growing.path / "config/topics.json").write_text(json.dumps({"topicConfigTable": topics}))
+    broker = growing.broker()
+    for topic, least in (("T", "0"), ("B", "-1")):
+        answers = [ask(broker, pull(topic, 2, offset)) for offset in (0, 5)]
+        assert [each.code for each in answers] == [
+            ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED,
+        ]  # fmt: skip
+        assert {each.fields["nextBeginOffset"] for each in answers} == {"0"}
+        minimum = ask(broker, request(RequestCode.GET_MIN_OFFSET, topic=topic, queueId=2))
+        assert minimum.fields == {"offset": least}
+
+
+def test_the_boundary_of_a_time_is_obeyed_from_5_1_4_on(growing: Growing) -> None:
+    between = BEGIN + 5_000  # messages 0 and 1; queue 0 has 0 and 2
+    for release, offsets in (("5.1.2", ["1", "1"]), ("5.1.4", ["1", "0"])):
+        broker = open_broker(Source(str(growing.path), release, SIZES), lambda _: None)
+        found = [
+            ask(broker, request(
+                RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, topic="T", queueId=0, timestamp=between,
+                boundaryType=boundary,
+            )).fields["offset"]
+            for boundary in ("lower", "upper")
+        ]  # fmt: skip
+        assert found == offsets
+
+
+def test_a_pull_by_tags_goes_through_so_many_entries(growing: Growing) -> None:
+    settings = {**SIZES, "maxFilterMessageSize": "100"}  # of entries of 20 bytes
+    broker = open_broker(Source(str(growing.path), "5.3.3", settings), lambda _: None)
+    for most, following in ((3, 5), (7, 7), (100, 10)):  # a file has ten
+        answered = ask(broker, pull("T", 0, 0, most, "none"))
+        assert answered.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+        assert answered.fields["nextBeginOffset"] == str(following)
 
 
 def test_long_records_go_from_the_file(growing: Growing) -> None:

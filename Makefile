@@ -55,13 +55,14 @@ format: env  ## Format the code and fix what can be fixed
 	$(PY) -m ruff format $(SOURCES)
 	$(PY) -m ruff check --fix $(SOURCES)
 
-bench: env  ## Time rebuild, writer, queries, catch-up and tables beside RocketMQ (BENCH_ARGS="--large" for 15 GB too)
+bench: env  ## Time rebuild, writer, queries, catch-up, replicas, serving and tables beside RocketMQ (BENCH_ARGS="--large" for 15 GB too)
 	$(PY) -m benchmarks.rebuild $(BENCH_ARGS)
 	$(PY) -m benchmarks.writer --rocketmq 5.3.3
 	$(PY) -m benchmarks.query $(filter --large,$(BENCH_ARGS))
 	$(PY) -m benchmarks.catch_up $(filter --large,$(BENCH_ARGS))
 	$(PY) -m benchmarks.replicate
-	$(PY) -m benchmarks.tables $(filter --large,$(BENCH_ARGS))
+	$(PY) -m benchmarks.serve
+	$(PY) -m benchmarks.tables --broker $(filter --large,$(BENCH_ARGS))
 
 settings-page: env  ## Write docs/settings.md anew from the declaration of settings
 	$(PY) -m scripts.settings_page

@@ -24,20 +24,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.stores import RELEASE, Shape, make_store, theirs, warm
+from benchmarks.stores import RELEASE, SIZES, Shape, make_store, theirs, warm
 from reput.jobs.engine.open_store import Store, open_store
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client
 
 USUAL, LARGE = Shape(), Shape(messages=32_000_000)
 _KEYS = 20_000
-# of the store's files, which are RocketMQ's defaults
-_SIZES = {
-    "mappedFileSizeCommitLog": 1 << 30,
-    "mappedFileSizeConsumeQueue": 6_000_000,
-    "maxHashSlotNum": 5_000_000,
-    "maxIndexNum": 20_000_000,
-}
 
 
 def keys_of(store: Store, many: int, topics: Sequence[str] = ()) -> list[tuple[str, str]]:
@@ -143,11 +136,11 @@ def _process(path: Path, topic: str, key: str, runs: int) -> dict[str, float]:
 def rocketmqs(path: Path, keys: list[tuple[str, str]]) -> dict[str, Any]:
     """What a broker's start takes, and its answers to a client that asks for the same keys."""
     before = set(path.iterdir())
-    _configure_topics(path, sorted({topic for topic, _ in keys}))
+    configure_topics(path, sorted({topic for topic, _ in keys}))
     asked = [list(each) for each in keys]
     try:
         start = time.perf_counter()
-        with Broker(RELEASE, path, **_SIZES) as broker, Driver(RELEASE) as driver:
+        with Broker(RELEASE, path, **SIZES) as broker, Driver(RELEASE) as driver:
             started = time.perf_counter() - start
             client = Client(driver, broker.namesrv)
             client.ask("find", keys=asked[::10], ids=[], times=[])  # compiled by then
@@ -163,7 +156,7 @@ def rocketmqs(path: Path, keys: list[tuple[str, str]]) -> dict[str, Any]:
     }
 
 
-def _configure_topics(path: Path, topics: list[str]) -> None:
+def configure_topics(path: Path, topics: list[str]) -> None:
     """Have the broker know its topics: the store was made without one."""
     table = {
         topic: {"topicName": topic, "readQueueNums": 8, "writeQueueNums": 8, "perm": 6}

@@ -13,6 +13,13 @@ from benchmarks.process_tree import Run, run
 from tests.rocketmq.driver import remove_derived
 
 RELEASE = "5.3.3"
+# of these stores' files, which are RocketMQ's defaults
+SIZES = {
+    "mappedFileSizeCommitLog": 1 << 30,
+    "mappedFileSizeConsumeQueue": 6_000_000,
+    "maxHashSlotNum": 5_000_000,
+    "maxIndexNum": 20_000_000,
+}
 _KINDS = ("consumequeue", "index")
 
 

@@ -6,9 +6,10 @@ ordinary one, does all of it, and the first round of each is not counted.
 
 - count: messages by topic from the source, `columns` topic;
 - parquet: export of all columns without bodies; with bodies, also as MB a second of the log;
-- delta: the same without bodies, by delta-rs.
-
-What a user would do today is in no row: a consumer that pulls all messages from a broker.
+- delta: the same without bodies, by delta-rs;
+- pulled (with --broker): what a user does today: RocketMQ's client pulls all messages of a broker
+  on the same store and counts them by topic, two queues at a time, 32 messages a pull. It writes
+  nothing: all that a user would do with them comes on top. The broker's start is told apart.
 """
 
 import argparse
@@ -22,8 +23,19 @@ from pathlib import Path
 from typing import Any
 
 import reput
-from benchmarks.stores import RELEASE, Shape, cache_folder, log_bytes, make_store, warm
+from benchmarks.stores import (
+    RELEASE,
+    SIZES,
+    Shape,
+    cache_folder,
+    log_bytes,
+    make_store,
+    theirs,
+    warm,
+)
 from reput.jobs.spark.java import find_java_home
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import Broker
 
 USUAL, LARGE = Shape(), Shape(messages=32_000_000)
 _CORES = 2
@@ -73,10 +85,31 @@ def rows(spark: Any, store: Path, out: Path) -> dict[str, Callable[[], int]]:
     }
 
 
+def pulled(store: Path) -> dict[str, Any]:
+    """RocketMQ's own client on a broker of this store, both in JVMs of their own."""
+    if not (store / "consumequeue").is_dir():
+        theirs(store)
+    topics = sorted(path.name for path in (store / "consumequeue").iterdir())
+    queues = {name: len(list((store / "consumequeue" / name).iterdir())) for name in topics}
+    began = time.monotonic()
+    with Broker(RELEASE, store, **SIZES) as broker, Driver(RELEASE) as driver:
+        started = time.monotonic() - began
+        done = driver.ask("drain", timeout=3600, namesrv=broker.namesrv, queues=queues)
+        broker.stop()
+    messages = sum(done["counts"].values())
+    return {
+        "messages": messages,
+        "seconds": round(done["seconds"], 2),
+        "messages_per_second": round(messages / done["seconds"]),
+        "broker_start_seconds": round(started, 1),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--broker", action="store_true", help="also pull all from a broker")
     arguments = parser.parse_args()
     store = make_store(LARGE if arguments.large else USUAL)
     out, size = cache_folder() / "table", log_bytes(store)
@@ -96,6 +129,8 @@ def main() -> None:
     finally:
         shutil.rmtree(out, ignore_errors=True)
         spark.stop()
+    if arguments.broker:
+        result["pulled"] = pulled(store)
     print(json.dumps(result))
 
 

@@ -52,6 +52,16 @@ class Choice:
             return None
         return np.flatnonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
 
+    @property
+    def only_topics(self) -> tuple[str, ...] | None:
+        """The topics that any wanted row has one of, as far as they are named; None: any topic."""
+        found = self.topics
+        for column, operation, value in self.conditions:
+            if column == "topic" and operation in (EQUAL, IS_IN):
+                named = (value,) if operation == EQUAL else tuple(value)
+                found = named if found is None else tuple(t for t in found if t in named)
+        return found
+
     def of_topics(self, topics: list[str]) -> list[str]:
         """Those of these topics that are wanted."""
         there = pa.array(topics, pa.string())

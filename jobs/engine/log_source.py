@@ -22,6 +22,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from reput.jobs.engine.plan import Plan
+from reput.jobs.engine.queue_choice import by_queues
 from reput.jobs.engine.source_log import cut, parts_log, place_of, plan_of
 from reput.jobs.engine.source_options import (
     END,
@@ -33,9 +35,11 @@ from reput.jobs.engine.source_options import (
     source_options,
 )
 from reput.jobs.engine.source_schema import arrow_schema, spark_schema
+from reput.store_format.faults import StoreError
 from reput.udfs import log_choice
 from reput.udfs.log_batches import batches_of
 from reput.udfs.log_choice import Choice, Condition
+from reput.udfs.log_parts import LogParts, Part, told
 from reput.udfs.message_columns import BY_NAME
 
 if TYPE_CHECKING:
@@ -132,8 +136,30 @@ class LogBatch(LogReading, DataSourceReader):
             stop = min(stop, self.options.end)
         first, last = self.choice.places
         start, stop = max(start, first), stop if last is None else min(stop, last)
-        parts = cut(log, start, stop, self.cores, self.options.parts)
-        return [InputPartition(log.around(part)) for part in parts]
+        queued, reach = self._by_queues(plan, log, start)
+        found = [(queued, part) for part in self._cut(queued, start, min(reach, stop))]
+        found += [(log, part) for part in self._cut(log, max(start, reach), stop)]
+        return [InputPartition(whole.around(part)) for whole, part in found]
+
+    def _cut(self, log: LogParts, start: int, stop: int) -> list[Part]:
+        return cut(log, start, stop, self.cores, self.options.parts) if start < stop else []
+
+    def _by_queues(self, plan: Plan, log: LogParts, start: int) -> tuple[LogParts, int]:
+        """The log as the queues of the one wanted topic have it, and up to where they do. Which is
+        used is told, as log or as queues.
+        """
+        topics = self.choice.only_topics
+        if not self.options.by_queues:
+            return log, start
+        try:
+            if topics is None or len(topics) != 1:
+                raise StoreError("only for a single topic")
+            queued, reach = by_queues(plan, log, topics[0])
+        except (StoreError, FileNotFoundError) as error:
+            told.warning(f"{plan.store}: the log is walked, not the queues: {error}")
+            return log, start
+        told.warning(f"{plan.store}: queues of {topics[0]!r} are used up to {reach}, then the log")
+        return queued, reach
 
 
 class PushingLogBatch(LogBatch):

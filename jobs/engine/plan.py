@@ -174,6 +174,15 @@ def topic_names(storage: Storage, store: str) -> frozenset[str] | None:
         return None
 
 
+def topic_queues(storage: Storage, store: str, topic: str) -> int:
+    """How many queues config/topics.json says that a topic has; 0 where it does not say."""
+    try:
+        table = json.loads(storage.read_bytes(f"{store}/{CONFIG}/topics.json"))["topicConfigTable"]
+        return int(table[topic]["writeQueueNums"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return 0
+
+
 def topic_attributes(
     storage: Storage, store: str, warnings: list[str]
 ) -> dict[str, dict[str, str]]:

@@ -20,9 +20,10 @@ TOPICS, PATTERN = "subscribe", "subscribePattern"
 START, END, SINCE = "startingOffsets", "endingOffsets", "startingTimestamp"
 MOST, DATA_LOSS, PARTS = "maxOffsetsPerTrigger", "failOnDataLoss", "minPartitions"
 DAMAGE, CHECK = "onDamage", "checkBodyCRC"
+QUEUES = "useConsumeQueue"
 NAMES = (
     PATH, ROCKETMQ, COLUMNS, TOPICS, PATTERN, START, END, SINCE, MOST, DATA_LOSS, PARTS, DAMAGE,
-    CHECK,
+    CHECK, QUEUES,
 )  # fmt: skip
 _BY_LOWER = {name.lower(): name for name in (*NAMES, *BY_NAME)}  # Spark writes names in lower case
 
@@ -49,6 +50,7 @@ class SourceOptions:
     most_rows: int | None = None
     may_miss: bool = False
     parts: int | None = None
+    by_queues: bool = False
 
 
 def given_options(given: Mapping[str, str]) -> list[str]:
@@ -104,6 +106,7 @@ def source_options(given: Mapping[str, str], known_columns: tuple[str, ...]) -> 
         most_rows=said(MOST, _positive, "a number of 1 or more"),
         may_miss=not said(DATA_LOSS, _yes_no, "true or false", True),
         parts=said(PARTS, _positive, "a number of 1 or more"),
+        by_queues=said(QUEUES, _yes_no, "true or false", False),
     )
 
 

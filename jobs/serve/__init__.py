@@ -2,22 +2,24 @@
 
 import argparse
 import asyncio
+import json
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.asking import add_asked_store, milliseconds, remark
-from reput.jobs.console.options import DONE, setting_layers
+from reput.jobs.console.asking import milliseconds, remark
+from reput.jobs.console.options import DONE, add_broker, add_store_path, setting_layers
 from reput.jobs.console.store_there import check_store
 from reput.jobs.serve.access import add_access_arguments, arrange_access, tls_of
 from reput.jobs.serve.slaves import add_slave_arguments, serve_slaves
+from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.settings import SettingError, merge_layers
 
 if TYPE_CHECKING:
-    from reput.jobs.serve.server import Limits
-    from reput.jobs.serve.tls import TlsMode
-    from reput.store_format.serving.broker import Broker
+    from reput.jobs.serve.server import Server
 
 _DEFAULT = "127.0.0.1:9876"
 _VIP_BELOW = 2  # MixAll.brokerVIPChannel
@@ -44,7 +46,15 @@ exit codes: 0 ended by a signal, 2 wrong usage or no such store, 3 a file or the
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `reput serve`."""
     parser.epilog = _EPILOG
-    add_asked_store(parser, scan=False)
+    add_store_path(parser)
+    add_broker(
+        parser,
+        f"answer as a broker of this release, {RELEASES[0]} .. {RELEASES[-1]}; default: the newest",
+        "one setting by RocketMQ's name, such as brokerName; sizes are told by the files",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="the line that says ready as a JSON object"
+    )
     parser.add_argument(
         "--listen", metavar="HOST:PORT", action="append", default=[],
         help=f"where to listen (default: {_DEFAULT}); may be repeated, such as with the address "
@@ -83,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal comes."""
     from reput.jobs.serve.derived import derived_anew, has_queues
     from reput.jobs.serve.opening import Source, open_broker
-    from reput.jobs.serve.server import Limits
+    from reput.jobs.serve.server import Limits, Server
 
     listen = [_host_port(text, "--listen") for text in arguments.listen or [_DEFAULT]]
     if arguments.address:
@@ -113,25 +123,26 @@ def run(arguments: argparse.Namespace) -> int:
             slaves_at = _host_port(arguments.ha_listen, "--ha-listen")
             stack.callback(serve_slaves(arguments, slaves_at, settings, broker, remark))
         limits = Limits(connections=arguments.max_connections)
-        asyncio.run(_serve(broker, listen, limits, arguments.follow, tls))
+        server = partial(Server, broker, limits, remark, arguments.follow, tls)
+        asyncio.run(_serve(server, listen, arguments.json))
     return DONE
 
 
 async def _serve(
-    broker: "Broker", listen: list[tuple[str, int]], limits: "Limits", follow: bool,
-    tls: "TlsMode | None",
-) -> None:  # fmt: skip
-    from reput.jobs.serve.server import Server, on_signal
+    make: Callable[[], "Server"], listen: list[tuple[str, int]], as_json: bool
+) -> None:
+    from reput.jobs.serve.server import on_signal
 
     ended = on_signal((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-    server = Server(broker, limits, remark, follow, tls)
+    server = make()
     try:
         addresses = [server.listen(host, port) for host, port in listen]
         for host, port in listen:
             if port > _VIP_BELOW:
                 with suppress(OSError):  # for clients up to 4.4.0; the port may be another's
                     server.listen(host, port - _VIP_BELOW)
-        sys.stdout.write(f"ready {' '.join(addresses)}\n")
+        told = json.dumps({"ready": addresses}) if as_json else f"ready {' '.join(addresses)}"
+        sys.stdout.write(f"{told}\n")
         sys.stdout.flush()
         await ended.wait()
     finally:

@@ -1,5 +1,6 @@
 package reput.judge;
 
+import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -26,7 +27,7 @@ final class Consumers {
     private Consumers() {
     }
 
-    private static DefaultMQPullConsumer started(Job job) throws Exception {
+    static DefaultMQPullConsumer started(Job job) throws Exception {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(job.text("group", "readers"));
         consumer.setNamesrvAddr(job.text("namesrv"));
         consumer.setInstanceName("consumer" + ++instances);
@@ -45,18 +46,30 @@ final class Consumers {
         return told;
     }
 
-    private static String sha(byte[] body) throws Exception {
-        byte[] digest = MessageDigest.getInstance("SHA-1").digest(body == null ? new byte[0] : body);
+    /** Names and values as hex of their UTF-16 units: no JSON comes between. */
+    private static Map<String, Object> properties(MessageExt message) {
+        Map<String, Object> found = new LinkedHashMap<>();
+        message.getProperties().forEach((name, value) -> found.put(
+            hex(name.getBytes(StandardCharsets.UTF_16BE)), hex(value.getBytes(StandardCharsets.UTF_16BE))));
+        return found;
+    }
+
+    private static String hex(byte[] raw) {
         StringBuilder text = new StringBuilder();
-        for (byte b : digest) {
+        for (byte b : raw == null ? new byte[0] : raw) {
             text.append(String.format("%02x", b));
         }
         return text.toString();
     }
 
+    private static String sha(byte[] body) throws Exception {
+        return hex(MessageDigest.getInstance("SHA-1").digest(body == null ? new byte[0] : body));
+    }
+
     /**
      * queues: {topic: number of queues}; expression: of tags. from "first", or "saved": the
-     * group's offsets. "save" keeps where it ended; "limit" ends each queue earlier.
+     * group's offsets. "save" keeps where it ended; "limit" ends each queue earlier. "whole": each
+     * message with all properties and its body, in hex.
      */
     static Map<String, Object> pull(Job job) throws Exception {
         DefaultMQPullConsumer consumer = started(job);
@@ -95,7 +108,11 @@ final class Consumers {
                 (int) Math.min(32, limit));
             if (result.getPullStatus() == PullStatus.FOUND) {
                 for (MessageExt message : result.getMsgFoundList()) {
-                    read.add(told(message));
+                    List<Object> told = told(message);
+                    if (job.flag("whole", false)) {
+                        Collections.addAll(told, properties(message), hex(message.getBody()));
+                    }
+                    read.add(told);
                     limit--;
                 }
             }
@@ -108,7 +125,7 @@ final class Consumers {
         return at;
     }
 
-    private static long minOffset(DefaultMQPullConsumer consumer, MessageQueue mq) throws Exception {
+    static long minOffset(DefaultMQPullConsumer consumer, MessageQueue mq) throws Exception {
         for (int attempt = 0;; attempt++) {
             try {
                 return consumer.minOffset(mq);

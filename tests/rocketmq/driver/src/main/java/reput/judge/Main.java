@@ -84,6 +84,8 @@ public final class Main {
                 return Producers.awaitChecks(job);
             case "pull":
                 return Consumers.pull(job);
+            case "drain":
+                return Drain.run(job);
             case "sql":
                 return Consumers.sql(job);
             case "fail":

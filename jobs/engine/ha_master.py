@@ -51,6 +51,7 @@ class HaMaster:
         family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
         self._listener = socket.create_server(listen, family=family, backlog=_SLAVES_MOST)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
+        # each slave's connection, and what wakes the thread that serves it
         self._slaves: dict[Connection, socket.socket] = {}
         self._changed = threading.Condition()
         self._pushed = 0  # the greatest offset that any slave ever reported (push2SlaveMaxOffset)
@@ -97,6 +98,7 @@ class HaMaster:
         in any case (5.x). timeout: seconds (slaveTimeout).
         """
         until = time.monotonic() + timeout
+        self.wake()
         with self._changed:
             if gap is not None and not is_slave_ok(put_end, bool(self._slaves), self._pushed, gap):
                 return SLAVE_NOT_AVAILABLE
@@ -108,6 +110,14 @@ class HaMaster:
                     return FLUSH_SLAVE_TIMEOUT
                 self._changed.wait(min(left, _WAIT_SECONDS))
         return PUT_OK
+
+    def wake(self) -> None:
+        """The log has grown: send it at once (HAService's WaitNotifyObject)."""
+        with self._changed:
+            wakers = list(self._slaves.values())
+        for each in wakers:
+            with suppress(OSError):  # it is full of such bytes, or its thread has just ended
+                each.send(b"\0", socket.MSG_DONTWAIT)
 
     def as_sync_master(
         self, release: str, *, timeout: float = 3.0, replicas: int = 1, gap: int = 256 << 20
@@ -130,39 +140,48 @@ class HaMaster:
         while not self._ended.is_set():
             try:
                 peer, address = self._listener.accept()
-            except OSError:
-                return  # the listener was closed
+            except OSError:  # this master ends; or there are no more files for a while
+                self._ended.wait(_WAIT_SECONDS)
+                continue
+            name, now = f"{address[0]}:{address[1]}", time.monotonic()
+            connection: Connection = (
+                SwitchConnection(now, self._batch) if self._controller
+                else DefaultConnection(now, self._batch)
+            )  # fmt: skip
+            woken, waker = socket.socketpair()
             with self._changed:
                 full = len(self._slaves) >= _SLAVES_MOST
+                if not full:
+                    self._slaves[connection] = waker
             if full:
-                self._said(f"slave {address[0]}:{address[1]}: refused, {_SLAVES_MOST} are served")
-                peer.close()
+                self._said(f"slave {name}: refused, {_SLAVES_MOST} are served")
+                for each in (peer, woken, waker):
+                    each.close()
                 continue
-            self._run(self._serve, peer, f"{address[0]}:{address[1]}")
+            self._run(self._serve, peer, name, connection, woken)
 
-    def _serve(self, peer: socket.socket, name: str) -> None:
-        now = time.monotonic()
-        connection: Connection = (
-            SwitchConnection(now, self._batch) if self._controller
-            else DefaultConnection(now, self._batch)
-        )  # fmt: skip
-        with self._changed:
-            self._slaves[connection] = peer
+    def _serve(
+        self, peer: socket.socket, name: str, connection: Connection, woken: socket.socket
+    ) -> None:
         self._said(f"slave {name}: connected")
         why = "gone"
         try:
-            why = self._talk(peer, connection)
+            why = self._talk(peer, connection, woken)
         except (ProtocolError, StoreError, OSError) as error:
             why = str(error)
         finally:
             with self._changed:
-                del self._slaves[connection]
+                waker = self._slaves.pop(connection)
                 self._changed.notify_all()
-            peer.close()
+            for each in (peer, woken, waker):
+                each.close()
             self._said(f"slave {name}: {why}")
 
-    def _talk(self, peer: socket.socket, connection: Connection) -> str:
-        """Send and receive until the slave goes, or is given up; why."""
+    def _talk(self, peer: socket.socket, connection: Connection, woken: socket.socket) -> str:
+        """Send and receive until the slave goes, or is given up; why.
+
+        woken: has something to read where the log has grown.
+        """
         peer.setblocking(False)
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         out = _Out(peer, self._log)
@@ -178,8 +197,10 @@ class HaMaster:
                 if not out.idle and out.go_on():
                     moved = now
                 wait = 0.0 if out.idle and send is not None else _WAIT_SECONDS
-                events = select.select([peer], [] if out.idle else [peer], [], wait)
-                if events[0]:
+                ready, _, _ = select.select([peer, woken], [] if out.idle else [peer], [], wait)
+                if woken in ready:
+                    woken.recv(_RECEIVE_BYTES)
+                if peer in ready:
                     data = peer.recv(_RECEIVE_BYTES)
                     if not data:
                         return "gone"

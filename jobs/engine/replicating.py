@@ -21,7 +21,7 @@ from reput.store_format.faults import REASONS, DamageFound, Fault
 from reput.store_format.log.checks import Checks
 from reput.store_format.storage.protocol import FileState, Storage
 
-_SYNC_BYTES = 1 << 30
+_SYNC_BYTES = 4 << 30  # a sync stops the copy; after a kill so much is read again, in seconds
 _SETTLED_SECONDS = 0.5
 
 

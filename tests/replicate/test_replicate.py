@@ -11,13 +11,15 @@ from reput.jobs.engine.outputs import OverlapsInput
 from reput.jobs.engine.replica_source import SourceCleaned
 from reput.jobs.engine.replica_target import ReplicaDiffers
 from reput.jobs.engine.replicating import Replication
-from reput.jobs.replicate import _rate
+from reput.jobs.replicate import _rate, replicate
 from reput.store_format.disk.files import DiskFiles, StoreInUse
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError
 from tests.logs.encoder import build_log
+from tests.memory_storage import MemoryStorage
 from tests.replicate.stores import (
     SEGMENT_BYTES,
+    SETTINGS,
     Killed,
     Kills,
     check_prefix,
@@ -352,6 +354,29 @@ def test_a_log_that_grows_is_followed(tmp_path: Path) -> None:
         about = run(source, target, follow=True, idle=0.05, derive_every=1e-9)
     assert log_of(target) == log_of(source)
     assert about.end == record_starts(log_of(source))[1]
+
+
+def test_a_source_far_away_that_grows(tmp_path: Path) -> None:
+    """As on S3: an object that has grown is another version, and is listed anew."""
+    local, target = tmp_path / "source", tmp_path / "replica"
+    ends = []
+    for count in (7, 33, 40):
+        make_store(local, count)
+        files = {f"store/commitlog/{start:020d}": data for start, data in log_of(local).items()}
+        last = max(files)
+        files[last] = files[last].rstrip(b"\0")  # as much as has been uploaded
+        files["store/config/topics.json"] = (local / "config/topics.json").read_bytes()
+        storage = MemoryStorage(files)
+        about = replicate(
+            "store",
+            str(target),
+            storage=storage,
+            rocketmq="5.3.3",
+            settings=SETTINGS,  # type: ignore[arg-type]
+        )
+        ends.append(check_prefix(local, target))
+        assert about.end == ends[-1] == record_starts(log_of(local))[1]
+    assert log_of(target) == log_of(local)
 
 
 def test_rates() -> None:

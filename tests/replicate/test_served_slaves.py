@@ -40,3 +40,15 @@ def test_delayed_messages_are_not_delivered_again(tmp_path: Path) -> None:
     assert asked.ask(RequestCode.GET_ALL_DELAY_OFFSET).code == ResponseCode.SYSTEM_ERROR
     path.write_text('{"offsetTable":{3:17}}')
     assert asked.ask(RequestCode.GET_ALL_DELAY_OFFSET).body == b'{"offsetTable":{3:17}}'
+
+
+def test_timers_are_where_the_store_says(tmp_path: Path) -> None:
+    """TimerCheckpoint.encode has the first 56 bytes of the file timercheck, in the same order."""
+    store = golden_stores.copy_input(golden_stores.unpack("broker_clean_5.3.3"), tmp_path / "store")
+    asked = Asked(open_broker(Source(str(store), "5.3.3"), lambda _: None))
+    (store / "config/timercheck").write_bytes(bytes(range(56)) + bytes(4040))
+    (store / "config/timermetrics").write_text('{"timingCount":{}}')
+    assert asked.ask(RequestCode.GET_TIMER_CHECK_POINT).body == bytes(range(56))
+    assert asked.ask(RequestCode.GET_TIMER_METRICS).body == b'{"timingCount":{}}'
+    (store / "config/timercheck").unlink()
+    assert asked.ask(RequestCode.GET_TIMER_CHECK_POINT).code == ResponseCode.SYSTEM_ERROR

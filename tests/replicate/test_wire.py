@@ -256,6 +256,16 @@ def test_a_master_that_is_none(tmp_path: Path, frame: bytes, said: str) -> None:
     assert (starts, end) == ([], 0)
 
 
+def test_a_frame_over_the_ends_of_segments(source: Path, tmp_path: Path) -> None:
+    """No RocketMQ sends one; it is the same log."""
+    raw = b"".join(data for _, data in sorted(log_of(source).items()))
+    end = record_starts(log_of(source))[1]
+    frame = encode_header(1, end - 1) + raw[1:end]
+    with peer(lambda other: (other.sendall(frame), other.recv(100))) as port:  # type: ignore[arg-type, return-value]
+        copy(port, tmp_path / "replica", end, derive=False)
+    assert log_of(tmp_path / "replica") == log_of(source)
+
+
 def test_a_master_that_sends_another_place(tmp_path: Path) -> None:
     frame = encode_header(4096, 5) + b"abcde"
     with (

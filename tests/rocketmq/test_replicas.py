@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -61,11 +62,21 @@ def written_store(version: str, store: Path, count: int) -> list[str]:
     return found
 
 
+def free_port() -> int:
+    """A port with the one two below, where a slave asks its master for topics (the VIP channel)."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as found:
+            port: int = found.getsockname()[1]
+            with suppress(OSError), socket.create_server(("127.0.0.1", port - 2)):
+                return port
+
+
 @contextmanager
 def served_store(store: Path, *words: str) -> Iterator[str]:
     """`reput serve` on a store; its address."""
     sizes = [word for name, size in SETTINGS.items() for word in ("--set", f"{name}={size}")]
-    command = [sys.executable, "-m", "reput", "serve", str(store), "--listen", "127.0.0.1:0"]
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "reput", "serve", str(store), "--listen", address]
     with subprocess.Popen([*command, *words, *sizes], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.engine.derived_sources import ConsumeQueueSource
+from reput.jobs.page.html import BEGINS
 from tests import golden_stores
 from tests.rocketmq.judge import difference
 from tests.source.reading import table
@@ -32,6 +33,8 @@ print(reput.verify(spark, sys.argv[3], against=sys.argv[4]).same)
 reput.register(spark)
 log = spark.read.format("commitlog").option("rocketmq", "5.3.3").load(sys.argv[3])
 queues = spark.read.format("consumequeue").load(sys.argv[4])
+page = reput.report(sys.argv[3], "report.html", spark=spark, rocketmq="5.3.3", settings=settings)
+print(page.sound, "check" in page.unknown)
 print(log.select("physicalOffset").distinct().count(), log.count(), queues.count())
 """
 
@@ -87,9 +90,11 @@ def test_a_store_is_rebuilt_by_spark_connect(python: str, tmp_path: Path) -> Non
             text=True, timeout=600, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    *_, same, counts = done.stdout.splitlines()
+    *_, same, page, counts = done.stdout.splitlines()
     messages = table(golden.input, rocketmq="5.3.3").num_rows
     entries = derived_table(ConsumeQueueSource, golden.expect).num_rows
     assert same == "True"
+    assert page == "True False"
+    assert (tmp_path / "report.html").read_bytes().startswith(BEGINS)
     assert counts.split() == [str(messages), str(messages), str(entries)]
     assert difference(golden.expect, out) is None

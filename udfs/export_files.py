@@ -21,6 +21,12 @@ _FEW_VALUES = [
     "topic", "queueId", "storeHost", "bornHost", "tags", "flag", "sysFlag", "reconsumeTimes",
     "preparedTransactionOffset", "properties.key_value.key",
 ]  # fmt: skip
+# Columns of which each row group has the least and greatest value: those that somebody looks for.
+# In those of all columns a fourth of the time goes, and values of messages stand in them.
+_WITH_STATISTICS = [
+    "topic", "queueId", "queueOffset", "physicalOffset", "storeTimestamp", "storeTimestampMillis",
+    "bornTimestamp", "bornTimestampMillis", "size",
+]  # fmt: skip
 
 
 class ExportFile(Protocol):
@@ -61,7 +67,10 @@ class ParquetFile:
     def __init__(self, writer: Writer, schema: pa.Schema) -> None:
         self._writer, self._sink = writer, _Sink(writer)
         few = [name for name in _FEW_VALUES if name.split(".")[0] in schema.names]
-        self._file = pq.ParquetWriter(self._sink, schema, use_dictionary=few, compression="snappy")
+        self._file = pq.ParquetWriter(
+            self._sink, schema, use_dictionary=few, compression="snappy",
+            write_statistics=[name for name in _WITH_STATISTICS if name in schema.names],
+        )  # fmt: skip
         self._held: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 

@@ -7,6 +7,7 @@ positions. What is redacted is in no file of it.
 import hashlib
 import json
 import os
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,21 +18,31 @@ from reput.jobs.engine.chosen_log import ChosenLog
 from reput.jobs.engine.export_report import Exported
 from reput.jobs.engine.exporting import Chosen
 from reput.jobs.engine.open_writer import open_writer
-from reput.jobs.engine.outputs import OutputInUse
+from reput.jobs.engine.outputs import Output
+from reput.jobs.engine.publish import begin_set, end_set
+from reput.jobs.engine.sets import EXPORTED_STORE, STORE_FORMAT
 from reput.jobs.engine.source_log import end_of_log
-from reput.jobs.engine.staging import beside, remove_leftovers, staging_folder
+from reput.jobs.engine.staging import (
+    beside,
+    remove_leftovers,
+    staging_folder,
+    temporary_folder,
+)
 from reput.store_format.layouts import (
     SYS_COMPRESSED,
     SYS_COMPRESSION_MASK,
     SYS_INNER_BATCH,
     SYS_NEED_UNWRAP,
 )
-from reput.store_format.names import CONFIG
+from reput.store_format.names import CONFIG, LOCK
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.manifest_last import ManifestLast
 from reput.udfs.export import Sums
 
 _BODY, _HASH, _PROPERTY = "body", "body:hash", "property:"
+_TEMPORARY = "reput-export-store-"
+_PIECE = 1 << 20
 _CONFIGURED = ("topics.json", "subscriptionGroup.json")
 # what says that a body is packed in some way, which one that was put in its place is not
 _PACKED = SYS_COMPRESSED | SYS_COMPRESSION_MASK | SYS_INNER_BATCH | SYS_NEED_UNWRAP
@@ -73,14 +84,15 @@ def export_store(
 ) -> Exported:  # fmt: skip
     """Write the chosen messages as a store at `to`, which is absent or empty.
 
-    It is there whole or not at all. Raises StoreError, SettingError, UnknownRelease, Refused where
+    It is there whole or not at all; at a URL, and on volumes, it is made in the folder of temporary
+    files first, and has a manifest. Raises StoreError, SettingError, UnknownRelease, Refused where
     the writer does not take a message, OSError.
     """
     began = time.monotonic()
     job, local = ChosenLog(store, to, rocketmq, settings, chosen), LocalStorage()
-    if os.path.isdir(job.folder) and os.listdir(job.folder):
-        raise OutputInUse(f"{job.folder}: is not empty; give another folder")
-    cleaned = remove_leftovers(local, job.folder, job.inputs)
+    output = Output(job.target, job.folder, EXPORTED_STORE, False, tuple(job.inputs))
+    output.check()
+    cleaned = remove_leftovers(job.target, job.folder, job.inputs)
     log, plan = job.log, job.plan
     start = log.segments[0].start
     end = end_of_log(log, start)
@@ -89,28 +101,60 @@ def export_store(
         log_start=start, log_end=end, chosen=vars(chosen).copy(), sums=Sums(),
         warnings=[*plan.notes, *plan.warnings], cleaned=cleaned,
     )  # fmt: skip
-    with staging_folder(local, *beside(local, job.folder)) as staging:
-        made = staging.path("store")
-        _configure(job, made)
-        with open_writer(
-            made, rocketmq=plan.profile.release, settings=plan.told.settings, warnings=done.warnings
-        ) as writer:
-            for batch in job.batches(start, end, done.notes, raw=False):
-                done.sums.add(batch)
-                for row in batch.to_pylist():
-                    redacted.apply(row)
-                    append_exported(writer, f"message at {row['physicalOffset']}", row)
-            writer.wait_durable(writer.log.end)
-        os.makedirs(os.path.dirname(job.folder), exist_ok=True)
-        os.rename(made, job.folder)
-    done.left_out = len(done.notes)
-    done.files = [
-        {"path": os.path.relpath(os.path.join(at, name), job.folder),
-         "length": os.path.getsize(os.path.join(at, name))}
-        for at, _, names in os.walk(job.folder) for name in names
-    ]  # fmt: skip
+    if isinstance(job.target, ManifestLast):
+        with temporary_folder(local, tempfile.gettempdir(), _TEMPORARY, job.inputs) as staging:
+            made = _make(job, staging.path("store"), redacted, done)
+            _publish(made, output, done)
+    else:
+        with staging_folder(local, *beside(local, job.folder)) as staging:
+            made = _make(job, staging.path("store"), redacted, done)
+            done.files = [{"path": path, "length": length} for path, length in _files(made)]
+            os.makedirs(os.path.dirname(job.folder), exist_ok=True)
+            os.rename(made, job.folder)
     done.seconds = time.monotonic() - began
     return done
+
+
+def _make(job: ChosenLog, made: str, redacted: Redaction, done: Exported) -> str:
+    """The store, in a local folder."""
+    _configure(job, made)
+    with open_writer(
+        made, rocketmq=done.release, settings=job.plan.told.settings, warnings=done.warnings
+    ) as writer:
+        for batch in job.batches(done.log_start, done.log_end, done.notes, raw=False):
+            done.sums.add(batch)
+            for row in batch.to_pylist():
+                redacted.apply(row)
+                append_exported(writer, f"message at {row['physicalOffset']}", row)
+        writer.wait_durable(writer.log.end)
+    done.left_out = len(done.notes)
+    return made
+
+
+def _publish(made: str, output: Output, done: Exported) -> None:
+    """Copy a store to where nothing can be renamed; its manifest comes last."""
+    storage = output.storage
+    with staging_folder(storage, *beside(storage, output.path)) as staging:
+        target = begin_set(staging, [], output)
+        for path, length in _files(made):
+            if path == LOCK:
+                continue
+            storage.make_folders(os.path.dirname(f"{target}/{path}"))
+            copy = storage.create(f"{target}/{path}", digest=True)
+            with open(f"{made}/{path}", "rb") as file:
+                while piece := file.read(_PIECE):
+                    copy.write(piece)
+            done.files.append({"path": path, **copy.finish(length)._asdict()})
+        end_set(staging, {**done.manifest(), "format": STORE_FORMAT}, output)
+
+
+def _files(folder: str) -> list[tuple[str, int]]:
+    """(path below a folder, length) of all files in it."""
+    return sorted(
+        (os.path.relpath(os.path.join(at, name), folder), os.path.getsize(os.path.join(at, name)))
+        for at, _, names in os.walk(folder)
+        for name in names
+    )
 
 
 def _configure(job: ChosenLog, made: str) -> None:

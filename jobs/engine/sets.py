@@ -15,6 +15,7 @@ from reput.store_format.storage.protocol import Storage
 
 REPAIR_FORMAT = "reput-repair-1"
 EXPORT_FORMAT = "reput-export-1"
+STORE_FORMAT = "reput-export-store-1"
 
 _DERIVED_FILES = r"(batch)?consumequeue/[^/]+/-?\d+/\d{20}|index/\d{17}|checkpoint"
 _DERIVED_FOLDERS = r"(batch)?consumequeue(/[^/]+(/-?\d+)?)?|index"
@@ -44,6 +45,12 @@ REPAIRED = SetKind(
 EXPORTED = SetKind(
     "a set that reput has exported", EXPORT_FORMAT, ("files",),
     re.compile(r"part-\d{8}\.(parquet|jsonl)", re.ASCII), re.compile(r"(?!)"),
+)  # fmt: skip
+
+EXPORTED_STORE = SetKind(
+    "a store that reput has exported", STORE_FORMAT, ("files",),
+    re.compile(rf"{_DERIVED_FILES}|commitlog/\d{{20}}|config/[^/]+", re.ASCII),
+    re.compile(f"{_DERIVED_FOLDERS}|commitlog|config", re.ASCII),
 )  # fmt: skip
 
 

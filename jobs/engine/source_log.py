@@ -20,7 +20,7 @@ from reput.store_format.storage.protocol import Storage
 from reput.udfs.log_parts import LogParts, Part, PartReader
 
 _PART_LEAST = 16 << 20  # bytes
-_PARTS_A_CORE = 3
+_PARTS_A_CORE = 2  # each part of a segment passes all records before it
 _CUTS_MOST = 4  # of a segment: a task walks from the segment's start, without making rows
 _BLOCK = 1 << 12
 

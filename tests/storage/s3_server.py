@@ -1,6 +1,10 @@
 """moto's S3 server on a port of its own, and the environment by which clients find it."""
 
 import os
+import socket
+import subprocess
+import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +17,50 @@ BUCKET = "bucket"
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """An empty server with one bucket; yields its endpoint, which the environment names."""
+def _thread() -> Iterator[str]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
-    endpoint = "http://{}:{}".format(*server.get_host_and_port())
+    try:
+        yield "http://{}:{}".format(*server.get_host_and_port())
+    finally:
+        server.stop()
+
+
+@contextmanager
+def _process() -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    server = subprocess.Popen(
+        [sys.executable, "-c", "from moto.server import main; main()", "-p", port],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        for _ in range(300):
+            try:
+                socket.create_connection(("127.0.0.1", int(port))).close()
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+@contextmanager
+def served(apart: bool = False) -> Iterator[str]:
+    """An empty server with one bucket; yields its endpoint, which the environment names.
+
+    apart: in a process of its own, for clients that hold Python's lock while they wait (delta-rs).
+    """
+    with _process() if apart else _thread() as endpoint, _told(endpoint):
+        s3.client().create_bucket(Bucket=BUCKET)
+        yield endpoint
+
+
+@contextmanager
+def _told(endpoint: str) -> Iterator[None]:
     told = {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "key-of-the-tests",
@@ -27,10 +70,8 @@ def served() -> Iterator[str]:
     before = {name: os.environ.get(name) for name in told}
     try:
         with environment(told):
-            s3.client().create_bucket(Bucket=BUCKET)
-            yield endpoint
+            yield
     finally:
-        server.stop()
         assert before == {name: os.environ.get(name) for name in told}
 
 

@@ -1,0 +1,98 @@
+"""Delta tables and stores at URLs: moto's server, real requests."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from reput.jobs.engine import export_store
+from reput.jobs.engine.delta_rs import DeltaRs, _storage
+from reput.jobs.engine.export_delta import export_delta
+from reput.jobs.engine.exporting import Chosen
+from reput.jobs.engine.outputs import OutputInUse, OverlapsInput
+from reput.jobs.export import export, verify_export
+from reput.store_format.storage.s3 import S3Storage
+from tests.damaged import damaged, messages
+from tests.source.dying import Dying, Killed
+from tests.source.reading import table, write
+from tests.source.test_stream import up_to
+from tests.storage import s3_server
+
+SMALL = {"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeConsumeQueue": "2000"}
+URL = f"s3://{s3_server.BUCKET}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def endpoint() -> Iterator[str]:
+    with s3_server.served(apart=True) as endpoint:
+        yield endpoint
+
+
+def run(store: Path | str, to: str, kind: str, **options: Any) -> Any:
+    return export(None, str(store), to, format=kind, rocketmq="5.3.3", settings=SMALL, **options)
+
+
+@pytest.mark.long  # each commit is dozens of requests
+def test_a_delta_table_grows_at_a_url(tmp_path: Path) -> None:
+    log, out = damaged(messages(60)), f"{URL}/archive"
+    store = write(up_to(log, 20), tmp_path / "store")
+    assert run(store, out, "delta").messages == 20
+    write(log.log, store)
+    for late in (False, True):
+        dying = Dying(DeltaRs(), 1, late)
+        with pytest.raises(Killed):
+            export_delta(dying, str(store), out, Chosen(), "5.3.3", {})
+    run(store, out, "delta")
+    assert run(store, out, "delta").messages == 0
+    read = DeltaTable(f"{out}/messages", storage_options=_storage()).to_pyarrow_table()
+    assert sorted(read["physicalOffset"].to_pylist()) == log.places
+    assert verify_export(None, str(store), out, rocketmq="5.3.3").same
+    S3Storage().create(f"{out}/mine").finish(0)
+    with pytest.raises(OutputInUse, match="holds 'mine'"):
+        run(store, out, "delta")
+
+
+def test_a_store_is_made_at_a_url(tmp_path: Path) -> None:
+    store, out = write(damaged(messages(60)).log, tmp_path / "store"), f"{URL}/made"
+    done = run(store, out, "rocketmq")
+    wanted, made = table(store, rocketmq="5.3.3"), table(out, rocketmq="5.3.3")
+    for name in ("topic", "body", "properties", "queueOffset"):
+        assert made[name].to_pylist() == wanted[name].to_pylist()
+    manifest = json.loads(S3Storage().read_bytes(f"{out}/manifest.json"))
+    keys = {key.removeprefix("made/") for key in s3_server.object_keys("made/")}
+    assert keys == {"manifest.json", *(each["path"] for each in manifest["files"])}
+    assert {each["path"] for each in done.files} == keys - {"manifest.json"}
+    with pytest.raises(OutputInUse):
+        run(store, out, "rocketmq")
+    with pytest.raises(OverlapsInput):
+        run(out, f"{out}/commitlog/x", "rocketmq")
+
+
+def test_one_that_fails_leaves_no_store_at_a_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, out = write(damaged(messages(60)).log, tmp_path / "store"), f"{URL}/failed"
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", None)
+    create, made = S3Storage.create, []
+
+    def failing(self: S3Storage, path: str, digest: bool = False) -> Any:
+        made.append(path)
+        if len(made) > 3:
+            raise OSError("no room")
+        return create(self, path, digest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(S3Storage, "create", failing)
+        with pytest.raises(OSError, match="no room"):
+            run(store, out, "rocketmq")
+    assert "manifest.json" not in str(s3_server.object_keys("failed/"))
+    assert os.listdir(tmp_path / "temporary") == []
+    run(store, out, "rocketmq")  # takes what the failed one left for what it is
+    assert table(out, rocketmq="5.3.3").num_rows == 60
+    assert export_store._TEMPORARY not in str(os.listdir(tmp_path / "temporary"))

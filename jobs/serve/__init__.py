@@ -115,8 +115,9 @@ async def _serve(
     broker: "Broker", listen: list[tuple[str, int]], limits: "Limits", follow: bool,
     tls: "TlsMode | None",
 ) -> None:  # fmt: skip
-    from reput.jobs.serve.server import Server, until_signal
+    from reput.jobs.serve.server import Server, on_signal
 
+    ended = on_signal((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     server = Server(broker, limits, remark, follow, tls)
     try:
         addresses = [server.listen(host, port) for host, port in listen]
@@ -126,7 +127,7 @@ async def _serve(
                     server.listen(host, port - _VIP_BELOW)
         sys.stdout.write(f"ready {' '.join(addresses)}\n")
         sys.stdout.flush()
-        await until_signal((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        await ended.wait()
     finally:
         server.close()
 

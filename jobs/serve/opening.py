@@ -59,7 +59,7 @@ def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
     if source.at is not None:
         with again() as opened:
             limit = end_at(opened.log, source.at, told)
-    store = ServedStore(again, told, source.at, limit)
+    store = ServedStore(again, told, source.at, limit, far=read is not storage)
     opened = store.opened
     groups = config_table(read, path, "subscriptionGroup.json", "subscriptionGroupTable", told)
     return Broker(

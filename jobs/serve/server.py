@@ -1,9 +1,11 @@
 """The server: accepts connections, has their requests answered, and looks after both."""
 
 import asyncio
+import os
 import resource
 import socket
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,7 +22,6 @@ from reput.store_format.serving.answer import Answer, Caller, refused
 from reput.store_format.serving.answering import answer, reply
 from reput.store_format.serving.broker import Broker
 from reput.store_format.serving.log_ranges import LogRange
-from reput.store_format.storage.blocks import BlockCache
 
 _BACKLOG = 1024
 _LOOK_SECONDS = 5.0  # how often connections are looked at
@@ -58,8 +59,7 @@ class Server:
         self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked_lately = False
-        far = isinstance(broker.store.opened.storage, BlockCache)
-        self._thread = ThreadPoolExecutor(1) if far else None
+        self._thread = ThreadPoolExecutor(1) if broker.store.far else None
         _raise_open_files()
 
     # --- connections -----------------------------------------------------------------------------
@@ -149,6 +149,11 @@ class Server:
         except (OSError, StoreError) as error:
             self._tell(f"a request of code {request.code} failed: {error}")
             return refused(ResponseCode.SYSTEM_ERROR, "the store cannot be read")
+        except Exception as error:  # noqa: BLE001 (other clients are still served)
+            if os.environ.get("REPUT_TRACEBACK"):
+                traceback.print_exception(error)
+            self._tell(f"a request of code {request.code} failed: {type(error).__name__}")
+            return refused(ResponseCode.SYSTEM_ERROR, "the request could not be answered")
 
     def _settle(self, connection: Connection, request: Command, said: Answer) -> None:
         """Send an answer, or keep the pull that it is of."""
@@ -265,9 +270,9 @@ def _text(address: tuple[object, ...]) -> str:
     return f"{address[0]}:{address[1]}"
 
 
-async def until_signal(signals: tuple[int, ...]) -> None:
-    """Wait for one of these."""
+def on_signal(signals: tuple[int, ...]) -> asyncio.Event:
+    """What is set once one of these has come."""
     loop, came = asyncio.get_running_loop(), asyncio.Event()
     for number in signals:
         loop.add_signal_handler(number, came.set)
-    await came.wait()
+    return came

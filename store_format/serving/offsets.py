@@ -16,9 +16,12 @@ def max_offset(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def min_offset(broker: Broker, request: Command, caller: Caller) -> Answer:
-    """A queue's first position that has not expired; 0 where there is no such queue."""
+    """A queue's first position that has not expired."""
     queue = _queue(broker, request)
-    return found(offset=0 if queue is None else queue.minimum)
+    if queue is not None:
+        return found(offset=queue.minimum)
+    topic = broker.store.topics.get(text(request, "topic"))
+    return found(offset=0 if topic is None else topic.empty_minimum)
 
 
 def offset_at_time(broker: Broker, request: Command, caller: Caller) -> Answer:

@@ -19,8 +19,8 @@ from reput.store_format.serving.pull_limits import Taken
 from reput.store_format.serving.queue import ServedQueue
 from reput.store_format.serving.record_bytes import Piece, records_of
 from reput.store_format.serving.routes import MASTER_ID
-from reput.store_format.serving.subscriptions import Wanted, subscription_of, wanted_by
-from reput.store_format.serving.topics import PERM_READ
+from reput.store_format.serving.subscriptions import EVERYTHING, Wanted, subscription_of, wanted_by
+from reput.store_format.serving.topics import PERM_READ, Topic
 
 SUSPEND, HAS_SUBSCRIPTION = 1 << 1, 1 << 2  # PullSysFlag
 
@@ -64,9 +64,12 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
         return refused(
             ResponseCode.NO_PERMISSION, f"the topic[{name}] pulling message is forbidden"
         )
+    profile = broker.store.opened.profile
     if not 0 <= queue_id < topic.read_queues:
+        known = profile.pull_illegal_queue
+        illegal = ResponseCode.INVALID_PARAMETER if known else ResponseCode.SYSTEM_ERROR
         return refused(
-            ResponseCode.INVALID_PARAMETER,
+            illegal,
             f"queueId[{queue_id}] is illegal, topic:[{name}] "
             f"topicConfig.readQueueNums:[{topic.read_queues}] consumer:[{caller.peer}]",
         )
@@ -74,7 +77,7 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
     if isinstance(wanted, Answer):
         return wanted
     queue = broker.store.queue(name, queue_id)
-    got = take(broker, queue, position, most, wanted)
+    got = take(broker, topic, queue, position, most, wanted)
     keep_pulled(broker, request, group, name, queue_id, got.next)
     broker.given.total += got.given
     code = _code(got.status, position)
@@ -83,9 +86,9 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
         "nextBeginOffset": str(got.next),
         "minOffset": str(got.minimum),
         "maxOffset": str(got.maximum),
-        "topicSysFlag": str(topic.sys_flag),
-        "groupSysFlag": "0",
     }
+    if profile.pull_sys_flags:
+        fields |= {"topicSysFlag": str(topic.sys_flag), "groupSysFlag": "0"}
     hold = None
     if code == ResponseCode.PULL_NOT_FOUND and flags & SUSPEND:
         wait = number(request, "suspendTimeoutMillis", 0)
@@ -113,7 +116,9 @@ def _wanted(
                 version,
             )  # fmt: skip
             return wanted_by(own, profile)
-        except (WrongTags, WrongExpression):
+        except WrongExpression:
+            return EVERYTHING  # ConsumerFilterManager.build gives none, and so no filter
+        except WrongTags:
             return refused(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
             )
@@ -137,11 +142,12 @@ def _wanted(
 
 
 def take(
-    broker: Broker, queue: ServedQueue | None, position: int, most: int, wanted: Wanted
-) -> Got:
+    broker: Broker, topic: Topic, queue: ServedQueue | None, position: int, most: int,
+    wanted: Wanted,
+) -> Got:  # fmt: skip
     """What DefaultMessageStore.getMessage finds from a position on."""
     if queue is None:  # a broker makes the queue that it is asked for
-        return Got("NO_MESSAGE_IN_QUEUE", 0)
+        return Got("NO_MESSAGE_IN_QUEUE", 0, topic.empty_minimum)
     low, high = queue.minimum, queue.maximum
     if high == 0:
         return Got("NO_MESSAGE_IN_QUEUE", 0, low, high)
@@ -159,6 +165,8 @@ def take(
     pieces, taken = list[Piece](), Taken(0, 0)
     while following < stop and not limits.has_enough(taken, most):
         some = queue.some(following, min(max(most - taken.messages, 1), stop - following))
+        if queue.batch:
+            some = some.part(some.positions < stop)
         if not len(some):
             break
         passes = wanted.entries(some.tags_codes)

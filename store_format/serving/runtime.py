@@ -6,6 +6,7 @@ puts' latencies and of pages locked in memory are left out, since nothing could 
 
 import os
 
+from reput.store_format.release.profiles import release_key
 from reput.store_format.remoting.bodies import fastjson
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
 from reput.store_format.remoting.command import Command
@@ -51,6 +52,8 @@ def _figures(broker: Broker, now: int) -> dict[str, str]:
         "timerReadBehind": 0,
         "pageCacheLockTimeMills": 0,
     }
+    if release_key(store.opened.profile.release) < (5, 0, 0):  # as it was spelt
+        told["getTransferedTps"] = told.pop("getTransferredTps")
     share = _disk_share(store.opened.path)
     told |= dict.fromkeys(("commitLogDiskRatio", "consumeQueueDiskRatio"), share)
     for pool in _POOLS:

@@ -33,11 +33,12 @@ class ServedStore:
 
     def __init__(
         self, again: Callable[[], OpenedStore], told: Told, at: int | None = None,
-        limit: int | None = None,
+        limit: int | None = None, far: bool = False,
     ) -> None:  # fmt: skip
         """again: opens the store; it is called now, and by `refresh`. limit: none behind that
-        physical offset is served.
+        physical offset is served. far: its files are not this machine's, and to read takes long.
         """
+        self.far = far
         self._again, self._told, self.at, self._at_limit = again, told, at, limit
         self._made: dict[str, Topic] = {}
         self.opened = again()
@@ -110,7 +111,8 @@ class ServedStore:
         self, topic: str, key: str, most: int, begin: int, end: int
     ) -> tuple[list[int], int, int]:
         """(physical offsets of the newest messages whose key has this hash, ascending; when the
-        index was last written to; and the last offset in it). An index that is damaged has none.
+        index was last written to; and the last offset in it). 0 for both where there are none, as
+        in an index that is damaged.
         """
         try:
             last = end if self.at is None else min(end, self.at)
@@ -119,6 +121,8 @@ class ServedStore:
             self._told.note(f"{error}; no keys are found in it")
             return [], 0, 0
         places = sorted(hit.physical_offset for hit in found.hits)
+        if not places:
+            return [], 0, 0
         return places, found.last_timestamp, found.last_offset
 
     def _open(self, topic: str, queue_id: int) -> ServedQueue | None:

@@ -64,12 +64,15 @@ class BySql:
         return self._filter.matches(record, properties, bytes)
 
 
+EVERYTHING = ByTags(None)
+
+
 def wanted_by(subscription: Subscription, profile: Profile) -> Wanted:
     """What a subscription wants. Raises WrongTags, WrongExpression (ValueErrors)."""
     if not is_tags(subscription.kind):
         return BySql(sql_filter(subscription.text, profile), profile.split_properties)
     if subscription.text == _EVERYTHING:
-        return ByTags(None)
+        return EVERYTHING
     return ByTags(subscription.codes)
 
 

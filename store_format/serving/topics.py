@@ -23,6 +23,11 @@ class Topic(NamedTuple):
     attributes: dict[str, str]
     configured: bool  # config/topics.json has it
 
+    @property
+    def empty_minimum(self) -> int:
+        """The minimum of a queue without entries (ConsumeQueue, BatchConsumeQueue)."""
+        return -1 if self.attributes.get("queue.type") == "BatchCQ" else 0
+
 
 def served_topics(
     configured: Mapping[str, Any] | None, folders: Mapping[str, int]

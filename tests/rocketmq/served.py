@@ -18,6 +18,7 @@ from tests.rocketmq.live import TOPICS, Broker, Client, messages
 from tests.rocketmq.real_clients import Step
 
 SENT = 600
+EACH = SENT // len(TOPICS)  # messages of a topic
 NAME = "judge"  # of the broker and its cluster: Broker.java
 GROUP = "readers-of-old"  # has come part of the way
 
@@ -113,7 +114,7 @@ def tool_steps(made: Made, namesrv: str) -> list[Step]:
         mqadmin("queryMsgByKey", *to, "-t", topic, "-k", "no such key"),
         mqadmin("queryMsgByUniqueKey", *to, "-t", topic, "-i", unique),
         mqadmin("queryMsgByOffset", *to, "-t", topic, "-b", NAME, "-i", queue, "-o", offset),
-        mqadmin("queryMsgByOffset", *to, "-t", topic, "-b", NAME, "-i", queue, "-o", 10**6),
+        mqadmin("queryMsgByOffset", *to, "-t", topic, "-b", NAME, "-i", queue, "-o", EACH // 4),
         mqadmin("printMsg", *to, "-t", "Live0", "-d", "false"),
         mqadmin("printMsg", *to, "-t", "Live0", "-d", "false", "-s", "A"),
         mqadmin("printMsg", *to, "-t", "Live0", "-d", "false",
@@ -141,11 +142,13 @@ def tool_steps(made: Made, namesrv: str) -> list[Step]:
 def client_steps(made: Made) -> list[Step]:
     """Each kind of consumer, look-ups, and what writes."""
     return [
-        {"do": "push", "group": "new", "topic": "Live0"},
-        {"do": "push", "group": "tagged", "topic": "Live0", "tags": "A"},
+        {"do": "push", "group": "new", "topic": "Live0", "least": EACH},
+        {"do": "push", "group": "tagged", "topic": "Live0", "tags": "A", "least": EACH // 2},
         {"do": "push", "group": "selecting", "topic": "Live0", "sql": "n > 100 AND n < 300"},
-        {"do": "push", "group": "ordered", "topic": "Live0", "orderly": True, "members": 2},
-        {"do": "push", "group": "all", "topic": "Live0", "broadcast": True, "members": 2},
+        {"do": "push", "group": "ordered", "topic": "Live0", "orderly": True, "members": 2,
+         "least": EACH},
+        {"do": "push", "group": "all", "topic": "Live0", "broadcast": True, "members": 2,
+         "least": 2 * EACH},
         {"do": "push", "group": "new", "topic": "Live0", "least": 0},
         {"do": "push", "group": "pushed", "topic": "Live1", "least": 0},
         {"do": "push", "group": "wrong", "topic": "Live0", "sql": "n >", "least": 0},
@@ -167,11 +170,10 @@ def client_steps(made: Made) -> list[Step]:
 def seen_steps(made: Made) -> list[Step]:
     """What tools tell of a consumer that is there."""
     return [
-        # it tells how far it has come every five seconds
-        {"do": "push.start", "group": "seen", "topic": "Live2", "quiet_ms": 12_000},
+        # it tells how far it has come every five seconds, and looks for its %RETRY% after twenty
+        {"do": "push.start", "group": "seen", "topic": "Live2", "quiet_ms": 25_000},
         mqadmin("consumerProgress", "-g", "seen"),
         mqadmin("consumerConnection", "-g", "seen"),
-        mqadmin("consumerStatus", "-g", "seen"),
         mqadmin("queryMsgById", "-i", made.sent[2][4], "-t", "Live2"),
         dashboard_step(made),
         {"do": "push.stop"},
@@ -202,7 +204,6 @@ def dashboard_step(made: Made) -> Step:
             ["queryTopicsByConsumer", GROUP],
             ["querySubscription", "seen", "Live2"],
             ["queryConsumeTimeSpan", "Live0", GROUP],
-            ["getConsumeStatus", "Live2", "seen", ""],
             ["fetchBrokerRuntimeStats", broker],
             ["viewBrokerStatsData", broker, "TOPIC_PUT_NUMS", "Live0"],
             ["fetchConsumeStatsInBroker", broker, False, 3000],

@@ -118,8 +118,11 @@ final class PullReaders {
             long last = System.currentTimeMillis();
             while (System.currentTimeMillis() - last < step.number("quiet_ms", 3000)) {
                 for (MessageExt message : consumer.poll(200)) {
-                    read.add(Told.of(message));
                     last = System.currentTimeMillis();
+                    // An assigned consumer may have begun to pull before it sought.
+                    if (message.getStoreTimestamp() >= step.number("time", 0)) {
+                        read.add(Told.of(message));
+                    }
                 }
                 consumer.commitSync();
             }

@@ -60,6 +60,7 @@ bench: env  ## Time rebuild, writer, queries, catch-up and tables beside RocketM
 	$(PY) -m benchmarks.writer --rocketmq 5.3.3
 	$(PY) -m benchmarks.query $(filter --large,$(BENCH_ARGS))
 	$(PY) -m benchmarks.catch_up $(filter --large,$(BENCH_ARGS))
+	$(PY) -m benchmarks.replicate
 	$(PY) -m benchmarks.tables $(filter --large,$(BENCH_ARGS))
 
 settings-page: env  ## Write docs/settings.md anew from the declaration of settings

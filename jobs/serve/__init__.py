@@ -11,6 +11,7 @@ from reput.jobs.console.asking import add_asked_store, milliseconds, remark
 from reput.jobs.console.options import DONE, setting_layers
 from reput.jobs.console.store_there import check_store
 from reput.jobs.serve.access import add_access_arguments, arrange_access, tls_of
+from reput.jobs.serve.slaves import add_slave_arguments, serve_slaves
 from reput.store_format.release.settings import SettingError, merge_layers
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ name server, and of the broker. What would write is refused (docs/serve.md).
   reput serve /data/store --at 2026-01-31T12:00:00Z        without what was stored later
   reput serve /data/store --follow                         with what is stored meanwhile
   reput serve /data/damaged --salvage                      past damage in the log
+  reput serve /data/repaired --ha-listen 127.0.0.1:10912   also to brokers that are its slaves
   reput serve s3://bucket/store --derived /data/rebuilt    with queues and index of `reput rebuild`
 
 One line is printed once it answers: `ready ADDRESS`. SIGTERM or ctrl-c ends it, with 0.
@@ -74,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-connections", type=int, default=4096, metavar="N", help="at once (default: 4096)"
     )
     add_access_arguments(parser)
+    add_slave_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -106,6 +109,9 @@ def run(arguments: argparse.Namespace) -> int:
         )  # fmt: skip
         broker = open_broker(source, remark)
         stack.callback(arrange_access(arguments, broker, remark))
+        if arguments.ha_listen:
+            slaves_at = _host_port(arguments.ha_listen, "--ha-listen")
+            stack.callback(serve_slaves(arguments, slaves_at, settings, broker, remark))
         limits = Limits(connections=arguments.max_connections)
         asyncio.run(_serve(broker, listen, limits, arguments.follow, tls))
     return DONE

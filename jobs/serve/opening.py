@@ -71,7 +71,7 @@ def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
         GroupOffsets(consumer_offsets(read, path, told)),
         SubscriptionGroups(groups, opened.profile),
         source.address,
-        _limits(source.settings),
+        limits=_limits(source.settings),
     )
 
 

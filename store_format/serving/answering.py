@@ -17,6 +17,7 @@ from reput.store_format.serving import (
     refused,
     routes,
     runtime,
+    slaves,
     topic_facts,
     who_is_there,
 )
@@ -41,6 +42,7 @@ HANDLERS: Handlers = {
     **group_configs.HANDLERS,
     **queue_entries.HANDLERS,
     **runtime.HANDLERS,
+    **slaves.HANDLERS,  # over what `refused` says of registering
 }
 
 

@@ -31,6 +31,8 @@ class Broker:
     offsets: GroupOffsets
     groups: SubscriptionGroups
     address: str | None = None  # what routes say; None: the address that the client reached us by
+    # where slaves get the log (--ha-listen), host and port; None: nobody is a slave of ours
+    slaves_at: tuple[str, int] | None = None
     limits: PullLimits = field(default_factory=PullLimits)
     consumers: Consumers = field(init=False)
     locks: QueueLocks = field(default_factory=QueueLocks)

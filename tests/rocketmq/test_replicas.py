@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,22 @@ def written_store(version: str, store: Path, count: int) -> list[str]:
     return found
 
 
+@contextmanager
+def served_store(store: Path, *words: str) -> Iterator[str]:
+    """`reput serve` on a store; its address."""
+    sizes = [word for name, size in SETTINGS.items() for word in ("--set", f"{name}={size}")]
+    command = [sys.executable, "-m", "reput", "serve", str(store), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen([*command, *words, *sizes], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            word, _, address = process.stdout.readline().strip().partition(" ")
+            assert word == "ready", "reput serve did not begin"
+            yield address
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_live_master_is_copied_and_the_copy_serves(
     version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
@@ -107,6 +124,30 @@ def test_a_real_slave_copies_and_then_serves(
             time.sleep(25)  # longer than haHousekeepingInterval: heartbeats keep both
             assert ours.acked() == [end]
             broker.stop()
+    assert_prefix(slave, master, end)
+    with Broker(version, slave) as broker, Driver(version) as driver:
+        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
+        broker.stop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_slave_is_told_all_by_reput_serve(
+    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """`reput serve --ha-listen` is its name server and its master: log, topics, offsets."""
+    needs_rocketmq(version)
+    master, slave = tmp_path / "master", tmp_path / "slave"
+    found = written_store(version, master, 3000)
+    end = StoreLog(LocalStorage(), str(master), version, as_text(SETTINGS)).now().end
+    words = ("--rocketmq", version, "--ha-listen", "127.0.0.1:0")
+    with (
+        served_store(master, *words) as address,
+        Broker(version, slave, namesrv=address, **SLAVE) as broker,
+    ):
+        assert until(lambda: broker.status()["max_offset"] == end, 90)
+        topics = slave / "config/topics.json"
+        assert until(lambda: topics.exists() and "Live0" in topics.read_text(), 90)
+        broker.stop()
     assert_prefix(slave, master, end)
     with Broker(version, slave) as broker, Driver(version) as driver:
         assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found

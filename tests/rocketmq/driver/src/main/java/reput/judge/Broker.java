@@ -46,7 +46,7 @@ final class Broker {
         brokerConfig.setBrokerIP2(Loopback.address().getHostAddress());
         brokerConfig.setBrokerName(NAME);
         brokerConfig.setBrokerClusterName(NAME);
-        brokerConfig.setNamesrvAddr(address(namesPort));
+        brokerConfig.setNamesrvAddr(job.has("namesrv") ? job.text("namesrv") : address(namesPort));
         brokerConfig.setEnablePropertyFilter(true);
         if (Reflect.method(BrokerConfig.class, "setBrokerFastFailureEnable", 1) != null) {
             brokerConfig.getClass().getMethod("setBrokerFastFailureEnable", boolean.class)

@@ -40,10 +40,21 @@ from reput.store_format.faults import Fault, StoreError
 from reput.store_format.log.checks import Checks
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.walk import Read, Walk, most_rows
-from reput.store_format.names import ABORT, COMMIT_LOG, parse_segment_name, segment_name
+from reput.store_format.names import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    COMMIT_LOG,
+    CONFIG,
+    CONSUME_QUEUE,
+    INDEX,
+    parse_segment_name,
+    segment_name,
+)
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.writer.recovery import LogRecovery
 
+_DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
+_NOTES = {NOTE, CATCH_UP_NOTE}
 _WINDOW_BYTES = 1 << 20
 _HEAD_BYTES = 4096  # so much of the log's start is compared
 _BODIES = Checks(body=True)
@@ -86,11 +97,28 @@ def check_target(path: str, inputs: tuple[Input, ...]) -> None:
     names = set(os.listdir(path))
     if names - {"lock", "lost+found"} and not names & {COMMIT_LOG, NOTE}:
         raise StoreError(f"{path}: is not empty and holds no {COMMIT_LOG}; give another folder")
-    for name in (COMMIT_LOG, "config"):
-        if os.path.islink(f"{path}/{name}"):
-            raise StoreError(f"{path}/{name}: is a link; a replica has its log in its own folder")
+    for name in (COMMIT_LOG, CONFIG, *_DERIVED):
+        _refuse_links(f"{path}/{name}")
+    known = (COMMIT_LOG in names and os.listdir(f"{path}/{COMMIT_LOG}")) or names & _NOTES
+    if not known and any(os.listdir(f"{path}/{name}") for name in names & {*_DERIVED}):
+        raise StoreError(
+            f"{path}: has queues or an index, and no log that they are of; they would go: give "
+            f"another folder"
+        )
     refuse_what_is_no_store(path)
     refuse_shared_segments(path)
+
+
+def _refuse_links(folder: str) -> None:
+    """Raise StoreError where a folder of the store, or one in it, is a link or no folder: what is
+    cut off there would be another store's.
+    """
+    if not os.path.lexists(folder):
+        return
+    found = [folder, *(f"{at}/{name}" for at, names, _ in os.walk(folder) for name in names)]
+    for each in found:
+        if os.path.islink(each) or not os.path.isdir(each):
+            raise StoreError(f"{each}: is a link or no folder; a replica has its files in its own")
 
 
 class ReplicaTarget:

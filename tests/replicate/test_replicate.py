@@ -244,6 +244,34 @@ def test_what_is_no_replica_stays(source: Path, tmp_path: Path) -> None:
         run(source, target)
 
 
+@pytest.mark.parametrize("link", ["consumequeue", "consumequeue/T0", "consumequeue/T0/0", "index"])
+def test_queues_and_index_that_are_links_to_anothers_stay(
+    source: Path, tmp_path: Path, link: str
+) -> None:
+    other, target = tmp_path / "other", tmp_path / "replica"
+    run(source, other)
+    before = derived(other)
+    (target / "commitlog").mkdir(parents=True)
+    (target / link).parent.mkdir(parents=True, exist_ok=True)
+    (target / link).symlink_to(other / link)
+    with pytest.raises(StoreError, match="is a link"):
+        run(source, target)
+    assert derived(other) == before
+    assert not list((target / "commitlog").iterdir())
+
+
+def test_queues_without_their_log_stay(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    run(source, target)
+    before = derived(target)
+    for path in (target / "commitlog").iterdir():
+        path.unlink()
+    (target / "reput-replica.json").unlink()
+    with pytest.raises(StoreError, match="no log that they are of"):
+        run(source, target, confirm=lambda _: None)
+    assert derived(target) == before
+
+
 def test_a_copied_store_is_asked_about(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "replica"
     shutil.copytree(source, target)

@@ -18,6 +18,7 @@ from tests.page import planted_bugs as planted_page_bugs
 from tests.planting import Bug, plant_all
 from tests.query import planted_bugs as planted_query_bugs
 from tests.serve import planted_bugs as planted_serve_bugs
+from tests.serve import planted_group_bugs
 from tests.services import planted_bugs as planted_service_bugs
 from tests.source import planted_bugs as planted_source_bugs
 from tests.storage import planted_bugs as planted_storage_bugs
@@ -531,6 +532,7 @@ ALL = (
     *planted_damage_bugs.BUGS,
     *planted_change_bugs.BUGS,
     *planted_serve_bugs.BUGS,
+    *planted_group_bugs.BUGS,
     *planted_service_bugs.BUGS,
 )
 

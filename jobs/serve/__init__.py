@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.address, arguments.follow,
         )  # fmt: skip
         broker = open_broker(source, remark)
-        stack.callback(arrange_access(arguments, broker, remark))
+        stack.callback(arrange_access(arguments, settings, broker, remark))
         limits = Limits(connections=arguments.max_connections)
         server = partial(Server, broker, limits, remark, arguments.follow, tls)
         asyncio.run(_serve(server, listen, arguments.json))

@@ -1,7 +1,7 @@
 """Options of `reput serve` that say who may ask and what is kept of clients, and what they do."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from reput.store_format.release.settings import SettingError
@@ -43,8 +43,9 @@ def tls_of(arguments: argparse.Namespace) -> "TlsMode | None":
 
 
 def arrange_access(
-    arguments: argparse.Namespace, broker: Broker, tell: Callable[[str], None]
-) -> Callable[[], None]:
+    arguments: argparse.Namespace, settings: Mapping[str, str], broker: Broker,
+    tell: Callable[[str], None],
+) -> Callable[[], None]:  # fmt: skip
     """Do what the options say; gives what is to be called at the end.
 
     Raises StoreError, OSError.
@@ -59,7 +60,7 @@ def arrange_access(
     from reput.store_format.query.told import Told
 
     opened = broker.store.opened
-    file = OffsetsFile(arguments.group_offsets, opened.storage, opened.path, {})
+    file = OffsetsFile(arguments.group_offsets, opened.storage, opened.path, settings)
     broker.offsets.take(file.over(broker.offsets.all(), Told(tell)))
     broker.ticked.append(file.ticking(broker.offsets, tell))
     return lambda: file.write(broker.offsets)

@@ -22,7 +22,9 @@ from reput.store_format.serving.subscriptions import is_tags
 
 _BODY_MOST = 256 << 10  # bytes of one heartbeat; a broker has no limit
 _RETRY = "%RETRY%"  # MixAll.RETRY_GROUP_TOPIC_PREFIX
-_NOT_JSON = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_NOT_JSON = (
+    ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError,
+)  # fmt: skip
 
 
 def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
@@ -41,6 +43,8 @@ def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
             caller.peer,
         )  # fmt: skip
         fingerprint = told.get("heartbeatFingerprint", 0)
+        if not is_int(fingerprint):
+            raise ValueError("a fingerprint is no int")
         groups = [_group(each, fingerprint) for each in told.get("consumerDataSet") or ()]
         producers = [str(each["groupName"]) for each in told.get("producerDataSet") or ()]
     except _NOT_JSON:

@@ -37,7 +37,7 @@ def _asked(broker: Broker, request: Command) -> tuple[str, list[QueueKey], str] 
         told = json.loads(request.body or b"")
         group, client = str(told["consumerGroup"]), str(told["clientId"])
         queues = [_queue(each) for each in told["mqSet"]]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return refused(ResponseCode.SYSTEM_ERROR, "the body is no LockBatchRequestBody")
     if not is_group_name(group):
         return refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:300]} not exist!")

@@ -78,9 +78,9 @@ def bodies(broker: Broker, queue: int = 0) -> list[int]:
         found += [int(part[: part.index(b"\x01")].decode()) for part in parts]
 
 
-def hits(broker: Broker, key: str) -> int:
+def hits(broker: Broker, key: str, most: int = 64) -> int:
     asked = request(
-        RequestCode.QUERY_MESSAGE, topic="T", key=key, maxNum=64, beginTimestamp=0,
+        RequestCode.QUERY_MESSAGE, topic="T", key=key, maxNum=most, beginTimestamp=0,
         endTimestamp=1 << 42,
     )  # fmt: skip
     return (ask(broker, asked).body or b"").count(b"body ")
@@ -100,6 +100,7 @@ def test_a_store_is_served_as_it_was(growing: Growing) -> None:
         )
         assert ask(broker, search).fields == {"offset": str(found)}
     assert (hits(broker, "all"), hits(broker, "key25"), hits(broker, "key26")) == (26, 1, 0)
+    assert hits(broker, "all", 3) == 3
     whole_store = growing.broker()
     assert hits(whole_store, "all") == 60
     places = whole_store.store.queue("T", 0).some(12, 2).places.tolist()  # type: ignore[union-attr]

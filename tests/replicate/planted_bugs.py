@@ -207,6 +207,27 @@ BUGS = (
         frames("counts_as_replicated"),
     ),
     Bug(
+        "a master does not register with a store that is read",
+        "store_format/serving/slaves.py",
+        '    if broker.slaves_at is None or number(request, "brokerId") == 0:',
+        "    if broker.slaves_at is None:",
+        ("tests/replicate/test_served_slaves.py",),
+    ),
+    Bug(
+        "a log that goes on is no damaged one",
+        _RUN,
+        "        if self._goes_on(at):",
+        "        if False:",
+        copy("end_is_judged"),
+    ),
+    Bug(
+        "what came before a connection broke is made use of",
+        _WIRE,
+        "        self._advance()\n        raise ConnectionError",
+        "        raise ConnectionError",
+        wire("master_that_is_none"),
+    ),
+    Bug(
         "no more than sixteen slaves",
         _HA,
         "            if full:",

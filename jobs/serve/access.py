@@ -58,9 +58,11 @@ def arrange_access(
         return lambda: None
     from reput.jobs.serve.offsets_file import OffsetsFile
     from reput.store_format.query.told import Told
+    from reput.store_format.storage import storage_for
 
-    opened = broker.store.opened
-    file = OffsetsFile(arguments.group_offsets, opened.storage, opened.path, settings)
+    storage = storage_for(arguments.store)
+    store = storage.resolve(arguments.store)
+    file = OffsetsFile(arguments.group_offsets, storage, store, settings)
     broker.offsets.take(file.over(broker.offsets.all(), Told(tell)))
     broker.ticked.append(file.ticking(broker.offsets, tell))
     return lambda: file.write(broker.offsets)

@@ -47,36 +47,44 @@ def _serving(folder: Path, **words: Any) -> Serving:
     return Serving(store, "--rocketmq", "5.3.3", *_words(folder, **words))
 
 
-def _read(client: str, address: str, *options: str, **more: Any) -> int | str:
-    """How many messages a push consumer, and a look-up by key, get; or an error's text."""
+def _told(client: str, address: str, *options: str, **more: Any) -> tuple[int, str]:
+    """(messages of a push consumer and a look-up by key; what a tool is told of the cluster)."""
+    least = 0 if more.pop("refused", False) else MESSAGES
     steps: list[Step] = [
-        {"do": "push", "group": "g", "topic": TOPIC, "least": 0 if "wrong" in more else MESSAGES,
-         "quiet_ms": 1000, **more},
+        {"do": "push", "group": "g", "topic": TOPIC, "least": least, "quiet_ms": 1000, **more},
         {"do": "find", "keys": [["Live2", "order603"]], **more},
+        {"do": "admin", "calls": [["examineBrokerClusterInfo"]], **more},
     ]  # fmt: skip
-    pushed, found = real_clients.run(client, address, steps, options=options)
-    if "error" in pushed:
-        return str(pushed["error"])
-    assert len(found["answer"]["keys"][0]) == 1
-    return len(pushed["answer"]["messages"])
+    pushed, found, cluster = real_clients.run(client, address, steps, options=options)
+    messages = len(pushed["answer"]["messages"]) if "answer" in pushed else 0
+    hits = found["answer"]["keys"][0] if "answer" in found else []
+    text = cluster["answer"][0] if "answer" in cluster else cluster["error"]
+    return messages + (len(hits) if isinstance(hits, list) else 0), str(text)
+
+
+def _is_served(told: tuple[int, str]) -> None:
+    assert told[0] == MESSAGES + 1
+    assert "brokerAddrTable" in told[1]
 
 
 def test_signed_requests_are_answered_and_others_are_not(client: str, tmp_path: Path) -> None:
     with _serving(tmp_path, keys=True) as serving:
-        assert _read(client, serving.address, **KEYS) == MESSAGES
-        unsigned = _read(client, serving.address, wrong=True)
-        assert "No accessKey is configured" in str(unsigned)
-        wrong = {**KEYS, "secret_key": "12345679"}
-        forged = _read(client, serving.address, **wrong, wrong=True)
-        assert "Check signature failed for accessKey=reader" in str(forged)
+        _is_served(_told(client, serving.address, **KEYS))
+        unsigned = _told(client, serving.address, refused=True)
+        forged = {**KEYS, "secret_key": "12345679"}
+        wrong = _told(client, serving.address, **forged, refused=True)
+    assert unsigned[0] == wrong[0] == 0
+    assert "CODE: 16" in unsigned[1]
+    assert "No accessKey is configured" in unsigned[1]
+    assert "Check signature failed for accessKey=reader" in wrong[1]
 
 
 def test_tls_is_taken_where_it_may_be_and_wanted_where_it_must(client: str, tmp_path: Path) -> None:
     with _serving(tmp_path, tls="permissive") as serving:
-        assert _read(client, serving.address, *TRUSTING, tls=True) == MESSAGES
-        assert _read(client, serving.address) == MESSAGES
+        _is_served(_told(client, serving.address, *TRUSTING, tls=True))
+        _is_served(_told(client, serving.address))
     with _serving(tmp_path, tls="required", keys=True) as serving:
-        assert _read(client, serving.address, *TRUSTING, **KEYS, tls=True) == MESSAGES
-        assert "MQClientException" in str(_read(client, serving.address, **KEYS, wrong=True)) or (
-            "Exception" in str(_read(client, serving.address, **KEYS, wrong=True))
-        )
+        _is_served(_told(client, serving.address, *TRUSTING, **KEYS, tls=True))
+        plain = _told(client, serving.address, **KEYS, refused=True)
+    assert plain[0] == 0
+    assert "brokerAddrTable" not in plain[1]

@@ -173,6 +173,18 @@ def test_what_groups_commit_outlives_the_server(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_server_writes_them_at_its_end(tmp_path: Path) -> None:
+    store, path = golden_stores.unpack("broker_clean_5.3.3").input, tmp_path / "offsets.json"
+    fields = {"consumerGroup": "kept", "topic": TOPIC, "queueId": 1, "commitOffset": 33}
+    with Serving(store, "--group-offsets", str(path)) as process, Peer(process.address) as peer:
+        assert peer.ask(request(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)).code == 0
+        assert process.end()[0] == 0
+    assert json.loads(path.read_bytes())["offsetTable"][f"{TOPIC}@kept"] == {"1": 33}
+    asked = Asked(opened())
+    asked.broker.offsets.take(offsets_file(path, store).over({}, Told()))
+    assert asked.broker.offsets.query("kept", TOPIC, 1) == 33
+
+
 def test_the_file_of_offsets_is_ours_alone_and_never_in_the_store(tmp_path: Path) -> None:
     store = tmp_path / "store"
     shutil.copytree(golden_stores.unpack("broker_clean_5.3.3").input, store)

@@ -69,23 +69,27 @@ def test_every_request_has_an_answer_with_a_code(asked: Asked, seed: int) -> Non
 
 
 def test_nothing_is_kept_of_names_that_clients_make_up(asked: Asked) -> None:
-    codes = [
-        code for code in HANDLERS
-        if code not in (RequestCode.HEART_BEAT, RequestCode.UPDATE_CONSUMER_OFFSET)
-    ]  # fmt: skip
-
     def ask_names(first: int) -> None:
-        for n in range(first, first + 60):
-            for code in codes:
-                made_up = dict.fromkeys(("topic", "key", "group"), f"no-such-{n}-{'x' * 400}")
-                asked.ask(code, consumerGroup="g", queueId=n, offset=n, timestamp=n, **made_up)
+        for n in range(first, first + 500):
+            for code in (RequestCode.GET_MAX_OFFSET, RequestCode.QUERY_CONSUMER_OFFSET, 202, 208):
+                name = f"no-such-{n}-{'x' * 230}"
+                asked.ask(code, topic=name, consumerGroup=name, queueId=n)
 
     ask_names(0)
     tracemalloc.start()
-    ask_names(60)
+    ask_names(500)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert held < 200_000  # 60 names of 400 bytes for each of forty handlers would be 1 MB
+    assert held < 60_000  # 500 names of 240 bytes would be 120 kB
+
+
+def test_numbers_beyond_all_bounds_are_refused(asked: Asked) -> None:
+    wanted = b'{"topic":"t","subVersion":1,"codeSet":[1e999]}'
+    told = b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":[%b]}]}'
+    assert asked.ask(RequestCode.HEART_BEAT, 1, told % wanted).code == 1
+    queue = b'{"brokerName":"b","queueId":1e999,"topic":"t"}'
+    body = b'{"consumerGroup":"g","clientId":"c","mqSet":[%b]}' % queue
+    assert asked.ask(RequestCode.LOCK_BATCH_MQ, 1, body).code == 1
 
 
 @pytest.mark.parametrize("queue", [-1, 4, 1 << 31, -(1 << 63)])

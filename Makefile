@@ -37,7 +37,7 @@ mutants: env  ## Break each rule once and see its tests turn red (MUTANTS="part 
 
 fuzz: env  ## Fuzz each parser for a minute with atheris (needs a wheel of it)
 	$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt
-	for target in record properties queue index topic; do \
+	for target in record properties queue index topic remoting; do \
 		$(PY) -m tests.fuzz $$target --keep || exit 1; done
 
 fixtures: env  ## Make the small stores of tests/golden anew with RocketMQ (needs Maven)
@@ -55,11 +55,13 @@ format: env  ## Format the code and fix what can be fixed
 	$(PY) -m ruff format $(SOURCES)
 	$(PY) -m ruff check --fix $(SOURCES)
 
-bench: env  ## Time rebuild, writer, queries, catch-up and tables beside RocketMQ (BENCH_ARGS="--large" for 15 GB too)
+bench: env  ## Time rebuild, writer, queries, catch-up, replicas, serving and tables beside RocketMQ (BENCH_ARGS="--large" for 15 GB too)
 	$(PY) -m benchmarks.rebuild $(BENCH_ARGS)
 	$(PY) -m benchmarks.writer --rocketmq 5.3.3
 	$(PY) -m benchmarks.query $(filter --large,$(BENCH_ARGS))
 	$(PY) -m benchmarks.catch_up $(filter --large,$(BENCH_ARGS))
+	$(PY) -m benchmarks.replicate
+	$(PY) -m benchmarks.serve
 	$(PY) -m benchmarks.tables --broker $(filter --large,$(BENCH_ARGS))
 
 settings-page: env  ## Write docs/settings.md anew from the declaration of settings

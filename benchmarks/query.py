@@ -136,7 +136,7 @@ def _process(path: Path, topic: str, key: str, runs: int) -> dict[str, float]:
 def rocketmqs(path: Path, keys: list[tuple[str, str]]) -> dict[str, Any]:
     """What a broker's start takes, and its answers to a client that asks for the same keys."""
     before = set(path.iterdir())
-    _configure_topics(path, sorted({topic for topic, _ in keys}))
+    configure_topics(path, sorted({topic for topic, _ in keys}))
     asked = [list(each) for each in keys]
     try:
         start = time.perf_counter()
@@ -156,7 +156,7 @@ def rocketmqs(path: Path, keys: list[tuple[str, str]]) -> dict[str, Any]:
     }
 
 
-def _configure_topics(path: Path, topics: list[str]) -> None:
+def configure_topics(path: Path, topics: list[str]) -> None:
     """Have the broker know its topics: the store was made without one."""
     table = {
         topic: {"topicName": topic, "readQueueNums": 8, "writeQueueNums": 8, "perm": 6}

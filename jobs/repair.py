@@ -1,7 +1,6 @@
 """`reput repair`: a copy of a damaged store that a broker starts on and serves past the damage."""
 
 import argparse
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -72,6 +71,7 @@ def repair(
     """
     from reput.jobs.engine.damage import map_damage
     from reput.jobs.engine.job import find_store
+    from reput.jobs.engine.manifest import manifest_text
     from reput.jobs.engine.repair_log import copy_folder, move_segments, repair_segments
     from reput.jobs.engine.repair_summary import RepairSummary
     from reput.jobs.engine.restore import restorations, restored
@@ -107,7 +107,7 @@ def repair(
         move_segments(job.staging, target, rows, summary)
         copy_folder(plan, place.storage, target, CONFIG, summary)
         _derive(found, job.staging, target, summary)
-        raw = (json.dumps(summary.manifest(), indent=1, sort_keys=True) + "\n").encode()
+        raw = manifest_text(summary.manifest())
         place.storage.publish(folder, place.path, place.may_go, (MANIFEST, raw))
     summary.seconds = found.seconds()
     return summary

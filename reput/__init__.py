@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from reput.jobs.rebuild import rebuild as rebuild
     from reput.jobs.recover import recover as recover
     from reput.jobs.repair import repair as repair
+    from reput.jobs.replicate import replicate as replicate
+    from reput.jobs.replicate import replicate_from as replicate_from
     from reput.jobs.report import report as report
     from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
     from reput.jobs.verify import verify as verify
@@ -61,6 +63,8 @@ _PUBLIC = {
     "recover": "reput.jobs.recover",
     "report": "reput.jobs.report",
     "catch_up": "reput.jobs.catch_up",
+    "replicate": "reput.jobs.replicate",
+    "replicate_from": "reput.jobs.replicate",
     "follow": "reput.jobs.catch_up",
     "expire": "reput.jobs.expire",
     "export": "reput.jobs.export",

@@ -17,6 +17,9 @@ from tests.jobs import planted_bugs as planted_jobs_bugs
 from tests.page import planted_bugs as planted_page_bugs
 from tests.planting import Bug, plant_all
 from tests.query import planted_bugs as planted_query_bugs
+from tests.replicate import planted_bugs as planted_replica_bugs
+from tests.serve import planted_bugs as planted_serve_bugs
+from tests.serve import planted_group_bugs
 from tests.services import planted_bugs as planted_service_bugs
 from tests.source import planted_bugs as planted_source_bugs
 from tests.storage import planted_bugs as planted_storage_bugs
@@ -529,6 +532,9 @@ ALL = (
     *planted_fate_bugs.BUGS,
     *planted_damage_bugs.BUGS,
     *planted_change_bugs.BUGS,
+    *planted_replica_bugs.BUGS,
+    *planted_serve_bugs.BUGS,
+    *planted_group_bugs.BUGS,
     *planted_service_bugs.BUGS,
 )
 

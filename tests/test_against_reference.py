@@ -211,7 +211,7 @@ def check_refusal(log: Log, cut: Cut) -> None:
             rebuild_log(log, cut, on_damage=REFUSE)
 
 
-@settings(ANY, max_examples=40)
+@settings(ANY, max_examples=12)
 @given(damaged_logs(), cuts())
 def test_damage_is_refused_where_live_records_follow(log: PackedLog, cut: Cut) -> None:
     check_refusal(log, cut)

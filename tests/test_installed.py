@@ -99,6 +99,31 @@ def test_the_first_five_minutes(version: str, wheel: Path, tmp_path: Path) -> No
     run("reput", "install", "rebuilt", str(store), "--yes")
 
 
+@pytest.mark.long
+def test_as_a_tool_of_uv(wheel: Path, tmp_path: Path) -> None:
+    """README's other way: an environment that uv makes and keeps, and a command on PATH."""
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "uv"], check=True)
+    env = {
+        **os.environ,
+        "UV_TOOL_DIR": str(tmp_path / "tools"),
+        "UV_TOOL_BIN_DIR": str(tmp_path / "bin"),
+        "UV_HTTP_TIMEOUT": "600",
+        "REPUT_CACHE": str(tmp_path / "cache"),
+    }
+    words = [python.with_name("uv"), "tool", "install", f"{wheel}[local,java]"]
+    done = subprocess.run([*words, "--python", str(python)], env=env, capture_output=True,
+                          text=True, timeout=800, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    store = as_left("small_all_5.3.3", tmp_path)
+    rebuild = [tmp_path / "bin" / "reput", "rebuild", str(store), "--output", "out"]
+    done = subprocess.run(rebuild, cwd=tmp_path, env=env, capture_output=True, text=True,
+                          timeout=800, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "manifest.json").is_file()
+
+
 @pytest.fixture(scope="module")
 def with_java(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment in which the wheel's extra has brought a Java."""

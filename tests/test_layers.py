@@ -11,19 +11,19 @@ ROOT = Path(__file__).parent.parent
 # From the ground up: a folder imports only those of the lines above it.
 LAYERS = (
     "store_format",
-    "store_format/consumers store_format/disk store_format/release",
-    "store_format/kernels store_format/storage",
+    "store_format/consumers store_format/disk store_format/release store_format/replication",
+    "store_format/kernels store_format/remoting store_format/storage",
     "store_format/java",
     "store_format/log",
     "store_format/derive store_format/derived store_format/message",
     "store_format/damage store_format/describe store_format/filter store_format/writer",
     "store_format/query",
     "store_format/fate",
-    "store_format/change store_format/services udfs",
+    "store_format/change store_format/services store_format/serving udfs",
     "jobs/spark",
     "jobs/engine",
     "jobs/console",
-    "jobs/page",
+    "jobs/page jobs/serve",
     "jobs",
 )
 _NO_COMMANDS = {"cli", "demo"}  # the demo types what a user would

@@ -305,21 +305,24 @@ class PartReader:
                 yield from self._records(start, max(start, part.start), min(stop, part.stop))
 
     def _is_sound(self) -> bool:
-        """Whether the segment has nothing to salvage up to the part's end."""
+        """Whether the segment has nothing to salvage: one answer for all its parts, so that the
+        rows do not depend on the cuts. A stream's part, which begins within a segment, asks up to
+        its own end: what follows is being written.
+        """
         part, segment = self.part, self.segment
+        stop = segment.end if part.known == segment.start else part.stop
         checks = Checks(
             property=self.log.rules.check_property_crc,
             split_properties=self.log.rules.dispatch.split_properties,
         )
         at, fault = part.known, Fault.NONE
-        whole = part.stop == segment.end
-        for step in self._walk(checks).steps(part.known, part.stop):
+        for step in self._walk(checks).steps(part.known, stop):
             at, fault = step.next, step.fault
-        if fault == Fault.ZEROS and whole:
+        if fault == Fault.ZEROS:
             return not self._is_written(at) and not self.log.is_written_from(part.segment + 1)
         if fault == Fault.BLANK:
             return self._is_whole_blank(at)
-        return fault == Fault.NONE and not (whole and at == segment.end)
+        return fault == Fault.NONE and at != segment.end
 
     def _live_stretches(self) -> list[tuple[int, int]]:
         log, number = self.log, self.part.segment

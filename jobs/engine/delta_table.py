@@ -71,11 +71,13 @@ class Commit(NamedTuple):
 
 
 class Engine(Protocol):
-    """Writes and reads Delta tables. Paths are those of one table, or its URL."""
+    """Writes and reads Delta tables. Paths are those of one table, or its URL.
+
+    errors: what reading a table raises whose files are not as its log says.
+    """
 
     @property
-    def errors(self) -> tuple[type[Exception], ...]:
-        """What reading a table raises whose files are not as its log says."""
+    def errors(self) -> tuple[type[Exception], ...]: ...
 
     def description(self, path: str) -> str | None:
         """What the table was described as when it was made; None where there is no table."""

@@ -40,14 +40,14 @@ def one_round(
     )  # fmt: skip
     if not seen:
         return None, seen
-    plan = _plan(held, rocketmq, settings)
+    plan = growing_plan(held, rocketmq, settings)
     about = catch_up_in_place(
         held, plan, progress, confirm, growing=True, settled=seen == before
     )  # fmt: skip
     return about, seen
 
 
-def _plan(held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]) -> Plan:
+def growing_plan(held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]) -> Plan:
     """The plan of the segments that are there without a hole, the last perhaps in part."""
     told = tell(held.storage, held.path, rocketmq, settings)
     plan = make_plan(held.storage, held.path, told, 1, None, tolerant=True)

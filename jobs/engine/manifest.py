@@ -23,6 +23,24 @@ def read_manifest(storage: Storage, folder: str) -> dict[str, Any]:
     return manifest if isinstance(manifest, dict) else {}
 
 
+def manifest_text(manifest: dict[str, Any]) -> bytes:
+    """A manifest as JSON, a line for each name in it and for each file that it lists.
+
+    json's own indentation is Python, item by item: seconds in a set of 200,000 files.
+    """
+    text_of = json.JSONEncoder(sort_keys=True).encode
+    whole = []
+    for name in sorted(manifest):
+        value = manifest[name]
+        if value and isinstance(value, list):
+            items = ",\n  ".join(map(text_of, value))
+            text = f"[\n  {items}\n ]"
+        else:
+            text = text_of(value)
+        whole.append(f" {text_of(name)}: {text}")
+    return ("{\n" + ",\n".join(whole) + "\n}\n").encode()
+
+
 def manifest_differences(
     against: str, manifest: dict[str, Any], damage: "DamageMap | None"
 ) -> "list[Difference]":

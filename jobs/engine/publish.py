@@ -1,9 +1,9 @@
 """Publish: put the accepted files under their names, and the whole set in its place at once."""
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from reput.jobs.engine.manifest import manifest_text
 from reput.jobs.engine.outputs import Output
 from reput.jobs.engine.summary import OutputFile, Summary
 from reput.store_format.names import (
@@ -106,10 +106,8 @@ def begin_set(staging: Staging, files: list[tuple[str, str]], output: Output) ->
 
 def end_set(staging: Staging, manifest: dict[str, Any], output: Output) -> None:
     """Add the manifest, and put the folder in its place at once."""
-    text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-    staging.storage.publish(
-        staging.path(_SET), output.path, output.may_go, (MANIFEST, text.encode())
-    )
+    text = manifest_text(manifest)
+    staging.storage.publish(staging.path(_SET), output.path, output.may_go, (MANIFEST, text))
 
 
 def _write(storage: Storage, folder: str, name: str, content: bytes) -> OutputFile:

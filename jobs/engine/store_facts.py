@@ -125,7 +125,7 @@ def look_at(
     found = _find(store, rocketmq, settings, 1 if spark is None else spark_cores(spark))
     storage, path, plan = found.storage, found.path, found.plan
     told = Told()
-    opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, told, found.end)
+    opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, told, end=found.end)
     with opened:
         log = opened.log
         facts = Facts(path, now, log.start, log.end, len(log.segments))

@@ -69,14 +69,19 @@ class Summary:
         self.queues = len(set(files) - {INDEX})
 
     def manifest(self) -> dict[str, Any]:
-        """All of it, as manifest.json holds it; without what differs from run to run."""
-        whole = {"format": MANIFEST_FORMAT, **asdict(self)}
+        """All of it, as manifest.json holds it; without what differs from run to run.
+
+        What it holds is this summary's own, not a copy: a set may have 200,000 files.
+        """
+        whole = {"format": MANIFEST_FORMAT, **vars(self)}
         del whole["seconds"], whole["stages"], whole["output"], whole["cleaned"]
+        whole["inputs"] = [vars(each) for each in self.inputs]
+        whole["files"] = [vars(each) for each in self.files]
         return whole
 
     def as_json(self) -> dict[str, Any]:
         """What --json prints: the counts and warnings, without the list of every file."""
-        whole = asdict(self)
+        whole = dict(vars(self))
         whole["input_files"] = len(whole.pop("inputs"))
         whole["output_files"] = len(whole.pop("files"))
         return whole

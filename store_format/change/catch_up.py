@@ -241,6 +241,15 @@ class CatchUp:
 
         Raises OSError: run again.
         """
+        self.guard(new)
+        self._take_up_queues(new)
+        self._finish(new)
+
+    def guard(self, new: New) -> None:
+        """From now on a broker that starts recovers, and the next catch-up goes on from here.
+
+        A replica's log grows while this stands; `new` then has nothing yet. Raises OSError.
+        """
         self._remove_prepared()
         if self._indexes:
             self.index.load(None, new.ahead.end)
@@ -250,13 +259,10 @@ class CatchUp:
         self._lower_checkpoint(new.position)
         self._write_note(new)
         self._write_abort()
-        self._take_up_queues(new)
-        self._finish(new)
 
     def is_of(self, note: dict[str, Any]) -> bool:
         """Whether a note tells of the store as it is: no broker has run since."""
-        known = [self.checkpoint.physic_msg_timestamp, self.checkpoint.logics_msg_timestamp]
-        return known in note["checkpoints"]
+        return is_noted(self.checkpoint, note)
 
     def noted(self, note: dict[str, Any]) -> Position:
         """The position of a catch-up that was killed, by its note.
@@ -274,8 +280,12 @@ class CatchUp:
         return Position(ends, queues, index, False, full, int(note["timestamp"]))
 
     def resume(self, new: New) -> None:
-        """Go on where a catch-up was killed; new: found for the position that was noted."""
+        """Go on where a catch-up was killed; new: found for the position that was noted.
+
+        The log may have grown since, so that the checkpoint to come is another one.
+        """
         self._sync_log(new)
+        self._write_note(new)
         self._finish(new)
 
     def settle(self) -> None:
@@ -406,6 +416,11 @@ def read_note(files: Files) -> dict[str, Any] | None:
     numbers = [note.get(name) for name in ("queues", "timestamp")]
     sound = all(type(number) is int and number >= 0 for number in numbers)
     return note if sound and isinstance(note.get("checkpoints"), list) else None
+
+
+def is_noted(checkpoint: Checkpoint, note: dict[str, Any]) -> bool:
+    """Whether a note tells of the store that has this checkpoint: no broker has run since."""
+    return [checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp] in note["checkpoints"]
 
 
 def _put(files: Files, path: str, content: bytes, own: bool = False) -> None:

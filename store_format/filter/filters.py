@@ -73,13 +73,13 @@ class TagFilter(ProgramFilter):
     def __init__(self, tags: tuple[str, ...]) -> None:
         super().__init__(tags_program(tags))
         self.tags = tags
-        self._codes = {hash_text(tag) for tag in tags}
+        self.codes = {hash_text(tag) for tag in tags}
 
     def may_match(self, tags_code: int) -> bool:
         """See Filter. It is all that the broker looks at, and it compares the lower 32 bits
         (ExpressionMessageFilter.isMatchedByConsumeQueue).
         """
-        return ((tags_code + (1 << 31)) & 0xFFFFFFFF) - (1 << 31) in self._codes
+        return ((tags_code + (1 << 31)) & 0xFFFFFFFF) - (1 << 31) in self.codes
 
 
 class EveryMessage:

@@ -53,7 +53,7 @@ def records_at(log: LogReader, places: Numbers) -> Iterator[Records]:
         ats, limits, length = _read(log, asked, segments, ends[segments], buffer)
         whole = np.zeros(len(asked), np.bool_)
         window = buffer[:length]
-        count = _look(window, asked, ats, limits, ends[segments] - asked, log.rules, rows, whole)
+        count = look(window, asked, ats, limits, ends[segments] - asked, log.rules, rows, whole)
         others = np.concatenate([places[some][~inside[some]], asked[~whole]])
         yield Records(window, rows[:count], others.tolist())
 
@@ -86,7 +86,7 @@ def _read(
 
 
 @kernel
-def _look(
+def look(
     window: Bytes,
     places: Numbers,
     ats: Numbers,

@@ -39,8 +39,13 @@ def batch_topics(storage: Storage, store: str, told: Told) -> list[str]:
 
 def consumer_offsets(storage: Storage, store: str, told: Told) -> Offsets:
     """How far each group has consumed each topic, by config/consumerOffset.json, or its .bak."""
+    table = config_table(storage, store, "consumerOffset.json", "offsetTable", told)
+    return offsets_of_table(table or {}, told)
+
+
+def offsets_of_table(table: Mapping[str, Any], told: Told) -> Offsets:
+    """What an offsetTable says. Its keys are `topic@group`."""
     found: Offsets = {}
-    table = config_table(storage, store, "consumerOffset.json", "offsetTable", told) or {}
     for name, queues in table.items():
         topic, separator, group = name.partition(_GROUP_SEPARATOR)
         if separator and not isinstance(queues, dict):

@@ -54,18 +54,23 @@ class OpenedStore:
 
     def __init__(
         self, storage: Storage, path: str, release: str, given: Mapping[str, str], told: Told,
-        end: int | None = None,
+        end: int | None = None, derived: tuple[Storage, str] | None = None,
     ) -> None:  # fmt: skip
-        """end: as for a LogReader; queues have no message from there on then. Raises StoreError
-        where there is no log, SettingError, UnknownRelease.
+        """end: as for a LogReader; queues have no message from there on then. derived: where queues
+        and index are, if not in the store: a rebuilt set.
+
+        Raises StoreError where there is no log, SettingError, UnknownRelease.
         """
         self.storage = cast(
             Storage, Growing(storage)
         )  # it reads only, which is all that is asked of it
         self.path, self.profile = path, profile(release)
+        there, self.derived_path = derived or (storage, path)
+        self.derived_storage = cast(Storage, Growing(there))
         self.settings, self.no_index = told_settings(
-            self.storage, path, given, self.profile.release
-        )
+            self.storage, path, given, self.profile.release,
+            (self.derived_storage, self.derived_path),
+        )  # fmt: skip
         folders = commit_log_folders(path, self.settings)
         size = self.settings.mapped_file_size_commit_log
         listing = list_segments(self.storage, folders, size)
@@ -95,23 +100,23 @@ class OpenedStore:
         """Raises BadIndex where the folder has what is no index file, or their sizes are odd."""
         if self._index is None:
             if self.no_index is not None:
-                raise BadIndex(f"{self.path}/index", 0, "length", 0, self.no_index)
-            self._index = IndexReader(self.storage, self.path, self.settings)
+                raise BadIndex(f"{self.derived_path}/index", 0, "length", 0, self.no_index)
+            self._index = IndexReader(self.derived_storage, self.derived_path, self.settings)
         return self._index
 
     def queue(self, topic: str, queue_id: int, batch: bool) -> QueueReader:
         """Raises BadQueue."""
         key = topic, queue_id, batch
         if key not in self._queues:
-            folder = queue_folder(self.path, topic, queue_id, batch)
-            self._queues[key] = QueueReader(self.storage, folder, batch)
+            folder = queue_folder(self.derived_path, topic, queue_id, batch)
+            self._queues[key] = QueueReader(self.derived_storage, folder, batch)
         return self._queues[key]
 
     def queue_bytes(self, batch: bool) -> int:
         """The length of the store's queue files, which a file that was cut has not; 0: unknown."""
         if batch not in self._queue_bytes:
             kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
-            size = queue_size(queues_in(self.storage, self.path, kind), batch)
+            size = queue_size(queues_in(self.derived_storage, self.derived_path, kind), batch)
             self._queue_bytes[batch] = 0 if size is None else size.value
         return self._queue_bytes[batch]
 
@@ -136,9 +141,9 @@ class OpenedStore:
         return self._topics
 
     def folders(self, below: str) -> list[str]:
-        """The folders in a folder of the store, which begins with a slash."""
+        """The folders in a folder of queues, which begins with a slash."""
         try:
-            listed = self.storage.list(self.path + below)
+            listed = self.derived_storage.list(self.derived_path + below)
         except (FileNotFoundError, NotADirectoryError):
             return []
         return [name for name, state in listed if state is None]

@@ -17,14 +17,18 @@ from reput.store_format.storage.protocol import Storage
 
 
 def told_settings(
-    storage: Storage, store: str, given: Mapping[str, str], release: str
+    storage: Storage,
+    store: str,
+    given: Mapping[str, str],
+    release: str,
+    derived: tuple[Storage, str] | None = None,
 ) -> tuple[Settings, str | None]:
     """The settings given, with the sizes that the files show where none is given.
 
-    The second value says why the sizes of index files cannot be told, if they cannot. Raises
-    SettingError.
+    derived: where queues and index are, if not in the store. The second value says why the sizes of
+    index files cannot be told, if they cannot. Raises SettingError.
     """
-    settings = settings_from(given, release=release)
+    settings, there = settings_from(given, release=release), derived or (storage, store)
     if SEGMENT not in given:
         segments = segments_in(storage, commit_log_folders(store, settings))
         size = segment_size([NamedFile(each.start, each.state.size) for each in segments])
@@ -33,7 +37,7 @@ def told_settings(
     if SLOTS in given and ENTRIES in given:
         return settings, None
     usual = {name: settings.by_name()[name] for name in (SLOTS, ENTRIES)}
-    shown = index_shown(storage, store, usual, {n: usual[n] for n in usual if n in given})
+    shown = index_shown(*there, usual, {n: usual[n] for n in usual if n in given})
     if shown is None:
         return settings, None
     if shown.pair is not None:
@@ -42,6 +46,6 @@ def told_settings(
     if shown.length == file_bytes(usual[SLOTS], usual[ENTRIES]):
         return settings, None
     return settings, (
-        f"{store}/{INDEX}: the files have {shown.length} bytes, which do not tell {SLOTS} and "
+        f"{there[1]}/{INDEX}: the files have {shown.length} bytes, which do not tell {SLOTS} and "
         f"{ENTRIES}: give them with --set"
     )

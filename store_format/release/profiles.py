@@ -66,6 +66,10 @@ class Profile:
     op_message_lists: bool  # 5.1.0: an op message's offsets end with a comma each
     config_entry_lines: bool  # 5.4.0: files of config/ have each entry on a line of its own
     # (RemotingSerializable: fastjson2)
+    pull_sys_flags: bool  # 5.0.0: a pull's answer has topicSysFlag and groupSysFlag
+    # (PullMessageResponseHeader)
+    pull_illegal_queue: bool  # 5.3.2: a queue that there is not is INVALID_PARAMETER, before it was
+    # SYSTEM_ERROR (PullMessageProcessor)
     sql_text_words: bool  # 5.1.3: CONTAINS, STARTSWITH, ENDSWITH (SelectorParser)
 
 
@@ -138,6 +142,8 @@ def profile(version: str) -> Profile:
         commit_keeps_place=not since("5.4.0"),
         op_message_lists=since("5.1.0"),
         config_entry_lines=since("5.4.0"),
+        pull_sys_flags=since("5.0.0"),
+        pull_illegal_queue=since("5.3.2"),
         sql_text_words=since("5.1.3"),
     )
 

@@ -23,6 +23,9 @@ from reput.store_format.storage.protocol import Bytes, FileState, Listed
 
 _KINDS = {"gs": "gs", "gcs": "gs", "abfs": "abfss", "abfss": "abfss", "hdfs": "hdfs"}
 _GS_EMULATOR = "STORAGE_EMULATOR_HOST"  # as Google's own clients call it
+_AZURE = "AZURE_STORAGE_CONNECTION_STRING"  # as Azure's own clients call it
+_WITH_FOLDERS = ("abfss", "hdfs")  # a file gets its name only in a folder that is there
+_FOLDER = fs.FileType.Directory
 _AT_ONCE = 32  # requests, when many files get their names
 _URL = re.compile(r"^([a-z]+)://([^/]*)(?:/+(.*?))?/*$", re.IGNORECASE)
 
@@ -67,10 +70,31 @@ def _file_system(process: int, kind: str, authority: str) -> Any:
             anonymous=True, scheme=scheme or "http", endpoint_override=host.rstrip("/")
         )
     try:
+        if kind == "abfss" and os.environ.get(_AZURE):
+            return _azure(authority, os.environ[_AZURE])
         return fs.FileSystem.from_uri(f"{kind}://{authority}/")[0]
     except (OSError, ArrowException) as error:
         hint = "; webhdfs://HOST:9870/PATH needs no Java" if kind == "hdfs" else ""
         raise StoreError(f"{kind}://{authority}: {_first_line(error)}{hint}") from None
+
+
+def _azure(authority: str, connection: str) -> Any:
+    """The file system of an account, by a connection string as Azure's portal shows it.
+
+    Raises StoreError where it is for another account than the URL.
+    """
+    told = dict(part.strip().partition("=")[::2] for part in connection.split(";") if part.strip())
+    name = told.get("AccountName", "")
+    if authority.rpartition("@")[2].partition(".")[0] != name:
+        raise StoreError(f"abfss://{authority}: {_AZURE} is for the account {name!r}")
+    words = {}
+    if "BlobEndpoint" in told:  # an emulator, or a cloud of its own
+        for service in ("blob", "dfs"):
+            endpoint = told.get(f"{service.capitalize()}Endpoint", told["BlobEndpoint"])
+            scheme, _, host = endpoint.partition("://")
+            words[f"{service}_storage_scheme"] = scheme
+            words[f"{service}_storage_authority"] = host.partition("/")[0]
+    return fs.AzureFileSystem(name, account_key=told.get("AccountKey"), **words)
 
 
 def _of(place: _Place) -> Any:
@@ -97,7 +121,7 @@ def _state(about: Any) -> FileState:
 
 
 class ArrowStorage(ManifestLast):
-    """A file system of pyarrow's. Folders come with their files, and go with them."""
+    """A file system of pyarrow's. On Google's, folders come with their files, and go with them."""
 
     def resolve(self, path: str) -> str:
         return _place(path).url
@@ -118,9 +142,7 @@ class ArrowStorage(ManifestLast):
             yield Listed(name if state else f"{name}/", state)
 
     def _below(self, folder: str, recursive: bool) -> Iterator[Listed]:
-        place = _place(folder)
-        with _in_words(folder):
-            about = _of(place).get_file_info(place.path)
+        place, about = _place(folder), self._info(folder)
         if about.type == fs.FileType.File:
             raise NotADirectoryError(errno.ENOTDIR, "is a file", folder)
         if about.type == fs.FileType.NotFound:
@@ -130,6 +152,11 @@ class ArrowStorage(ManifestLast):
         for each in found:
             name = each.path[len(place.path) :].strip("/")
             yield Listed(name, _state(each) if each.type == fs.FileType.File else None)
+
+    def _info(self, path: str) -> Any:
+        place = _place(path)
+        with _in_words(path):
+            return _of(place).get_file_info(place.path)
 
     def whereabouts(self, path: str) -> Whereabouts:
         """By bucket, container and account, or host; and by key."""
@@ -150,21 +177,22 @@ class ArrowStorage(ManifestLast):
             return content
 
     def has_folder(self, path: str) -> bool:
-        return True
+        return _place(path).kind not in _WITH_FOLDERS or self._info(path).type == _FOLDER
 
     def make_folders(self, path: str) -> None:
-        pass
+        place = _place(path)
+        if place.kind in _WITH_FOLDERS:
+            with _in_words(path):
+                _of(place).create_dir(place.path, recursive=True)
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
-        def move(names: tuple[str, str]) -> None:
-            source, to = (_place(name) for name in names)
-            with _in_words(to.url):
-                _of(source).move(source.path, to.path)
-
-        _all(move, moves)
+        _all(_move, moves)
 
     def remove(self, path: str) -> None:
         place = _place(path)
+        # HDFS's error does not tell a file that is not there from one that cannot go
+        if place.kind == "hdfs" and self._info(path).type == fs.FileType.NotFound:
+            return
         try:
             with _in_words(path):
                 _of(place).delete_file(place.path)
@@ -191,6 +219,17 @@ class ArrowStorage(ManifestLast):
                 _of(place).delete_dir(place.path)
         except OSError:
             return
+
+
+def _move(names: tuple[str, str]) -> None:
+    source, to = (_place(name) for name in names)
+    files = _of(source)
+    with _in_words(to.url):
+        try:
+            files.move(source.path, to.path)
+        except NotImplementedError:  # an account of Azure's without folders: copied within it
+            files.copy_file(source.path, to.path)
+            files.delete_file(source.path)
 
 
 def _all(function: Callable[[Any], None], items: Iterable[Any]) -> None:

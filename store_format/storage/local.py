@@ -186,6 +186,10 @@ class LocalReader:
         fill_from(self._descriptor, self.path, offset, buffer)
         self._fetch(offset + buffer.nbytes, buffer.nbytes)
 
+    def fileno(self) -> int:
+        """The open file's descriptor, for sendfile."""
+        return self._descriptor
+
     def _fetch(self, offset: int, length: int) -> None:
         """After a large read, ask the kernel to read the next bytes while these are processed.
 

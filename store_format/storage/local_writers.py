@@ -5,6 +5,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from reput.store_format.storage.protocol import Written
@@ -102,6 +103,7 @@ class PublishedWriter(LocalWriter):
         return Written(length, self._hash.hexdigest())
 
 
+@cache
 def write_flags(release: str) -> int:
     """The flags of pwritev2 by which a Linux kernel of this release leaves nothing in its cache."""
     version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])

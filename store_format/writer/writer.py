@@ -11,6 +11,7 @@ from reput.store_format.message.encode import Draft, Encoder, message_id
 from reput.store_format.message.message import Message, check_sendable
 from reput.store_format.message.message_types import check_types
 from reput.store_format.message.refusals import (
+    PUT_OK,
     BatchIllegal,
     ForkedWriter,
     WriterClosed,
@@ -39,7 +40,8 @@ DEFAULT_HOST = "127.0.0.1:10911"
 class AppendResult(NamedTuple):
     """What became of a message (AppendMessageResult), or of a batch: then of its first one."""
 
-    status: str  # RocketMQ's PutMessageStatus: PUT_OK or FLUSH_DISK_TIMEOUT
+    # RocketMQ's PutMessageStatus: PUT_OK, FLUSH_DISK_TIMEOUT, or what `replicated` answered
+    status: str
     physical_offset: int
     queue_offset: int
     size: int  # bytes, of a batch all of them
@@ -77,6 +79,9 @@ class CommitLogWriter:
         )
         self.admission = Admission(store.files, self.settings, self.clock, self.appender)
         self.admission.look()
+        # as a SYNC_MASTER: asked with where a put ends, it returns when enough replicas have that,
+        # and says PUT_OK, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE; None: nobody is waited for
+        self.replicated: Callable[[int], str] | None = None
         self._queues_flushed = 0
         self._pace: Pace | None = None
         if background:
@@ -195,6 +200,10 @@ class CommitLogWriter:
         at = request.physical_offset
         if self._pace is not None:
             self._pace.appended()
+        if self.replicated is not None and drafts[0].wait:
+            answer = self.replicated(request.end)
+            if answer != PUT_OK:  # stands over a disk's timeout (CommitLog.handleDiskFlushAndHA)
+                status = answer
         return AppendResult(
             status, at, request.queue_offset, request.size, request.store_timestamp,
             drafts[0].store_host, (at,) if len(drafts) == 1 else _offsets(drafts, at),

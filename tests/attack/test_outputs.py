@@ -30,6 +30,7 @@ from reput.jobs.export import export
 from reput.jobs.install import install_set, undo_install
 from reput.jobs.recover import recover
 from reput.jobs.repair import repair
+from reput.jobs.replicate import replicate
 from reput.jobs.report import report
 from reput.jobs.verify import verify
 from reput.store_format.disk.files import DiskFiles
@@ -193,6 +194,12 @@ def test_export(world: World, replace: bool) -> None:
 def test_catch_up(world: World, replace: bool) -> None:
     refused(world, lambda output: catch_up(
         str(world.store), rocketmq="5.3.3", settings=world.settings, output=output, replace=replace,
+    ))  # fmt: skip
+
+
+def test_replicate(world: World) -> None:
+    refused(world, lambda output: replicate(
+        str(world.store), output, rocketmq="5.3.3", settings=world.settings,
     ))  # fmt: skip
 
 

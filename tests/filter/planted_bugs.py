@@ -73,7 +73,7 @@ BUGS = (
     Bug("the client compares the tags' texts", _FILTERS, "        return matches(self.program, properties)",
         "        return matches(self.program, properties) or properties.get('TAGS') == 'BB'", _TAGS),
     Bug("a tagsCode counts by its lower 32 bits", _FILTERS,
-        "((tags_code + (1 << 31)) & 0xFFFFFFFF) - (1 << 31) in self._codes", "tags_code in self._codes", _TAGS),
+        "((tags_code + (1 << 31)) & 0xFFFFFFFF) - (1 << 31) in self.codes", "tags_code in self._codes", _TAGS),
     Bug("Java's trim leaves a blank beyond ASCII", _FILTERS, "part.strip(_BLANKS)", "part.strip()", _TAGS),
     # regular expressions
     Bug("a compressed body is searched decompressed", _GREP, "return decompressed(body, record.sys_flag, self.cap)",

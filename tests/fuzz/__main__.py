@@ -28,6 +28,7 @@ import reput.store_format.derived.index_file
 with atheris.instrument_imports(include=["store_format", "tests.reference"]):
     import reput.store_format.describe.files
     import reput.store_format.describe.index
+    import reput.store_format.remoting.frames
     import tests.reference
 
 from tests.fuzz.targets import TARGETS, seeds

@@ -28,6 +28,8 @@ from reput.store_format.names import (
 )
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
+from reput.store_format.remoting.command import BadFrame, Command, Serialization
+from reput.store_format.remoting.frames import Frames, frame
 from reput.store_format.storage import storage_for
 from tests.in_process import as_text, rebuild_log
 from tests.logs.encoder import Message, build_log
@@ -187,8 +189,48 @@ def topic(data: bytes) -> None:
     os.fsencode(storage_for(path) and path)
 
 
+def remoting(data: bytes) -> None:
+    """Frames of the wire protocol: the same commands however the stream is cut, and each of them
+    written and read again.
+    """
+    whole, parts = Frames(300), Frames(300)
+    found, error = _commands(whole, data)
+    again = list[Command]()
+    for at in range(0, len(data), 7):
+        some, error_of_part = _commands(parts, data[at : at + 7])
+        again += some
+        if error_of_part:
+            break
+    else:
+        error_of_part = False
+    assert (again, error_of_part) == (found, error)
+    for command in found:
+        if command.body is not None and _is_text(command):
+            frames = Frames(1 << 24)
+            frames.feed(frame(command))
+            assert frames.next() == command
+
+
+def _is_text(command: Command) -> bool:
+    """Whether no text has half of a pair of surrogates, which JSON can name and UTF-8 not write."""
+    texts = [*command.fields, *command.fields.values(), command.remark or ""]
+    return not any("\ud800" <= letter <= "\udfff" for text in texts for letter in text)
+
+
+def _commands(frames: Frames, data: bytes) -> tuple[list[Command], bool]:
+    """(what is whole by now, whether an error follows)."""
+    found = list[Command]()
+    frames.feed(data)
+    try:
+        while (command := frames.next()) is not None:
+            found.append(command)
+    except BadFrame:
+        return found, True
+    return found, False
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (record, properties, queue, index, topic)
+    target.__name__: target for target in (record, properties, queue, index, topic, remoting)
 }
 
 
@@ -205,6 +247,15 @@ def seeds(name: str) -> list[bytes]:
         ]
     if name == "topic":
         return [b"Topic", b"..", b"%RETRY%g", b"0" * 20, b"20240101000000000"]
+    if name == "remoting":
+        fields = {"topic": "T", "queueId": "0"}
+        kinds = [
+            Command(11, 1, 0, fields, b"body", "remark", 479, 0, kind) for kind in Serialization
+        ]
+        return [
+            b"".join(map(frame, kinds)),
+            frame(Command(10, 1, 0, {}, bytes(400))) + frame(kinds[0]),
+        ]
     files = rebuild_log(_LOG.log()).files
     if name == "index":
         return [files["index/0"][: 40 + 4 * SLOTS + 20 * 8]]

@@ -43,6 +43,8 @@ CHANGES = {
     "op_message_lists": (False, "5.1.0", True),
     "config_entry_lines": (False, "5.4.0", True),
     "sql_text_words": (False, "5.1.3", True),
+    "pull_sys_flags": (False, "5.0.0", True),
+    "pull_illegal_queue": (False, "5.3.2", True),
 }
 
 
@@ -54,7 +56,7 @@ TELLS_NOTHING = {
     "abort_process_id", "property_map_capacity", "property_text_ends", "timer_messages",
     "bisects_queue_min", "queue_time_boundaries", "batch_time_boundaries", "queue_time_within",
     "op_message_lists", "sql_text_words", "half_topic", "config_entry_lines",
-    "commit_keeps_place",
+    "commit_keeps_place", "pull_sys_flags", "pull_illegal_queue",
 }  # fmt: skip
 
 

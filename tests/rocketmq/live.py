@@ -29,11 +29,20 @@ DELAY_LEVEL = 4  # 30 s: past the first broker's stop, soon after the second one
 class Broker:
     """One JVM with a name server and a broker on a store."""
 
-    def __init__(self, version: str, store: Path, port: int | None = None, **settings: object):
+    def __init__(
+        self,
+        version: str,
+        store: Path,
+        port: int | None = None,
+        namesrv: str = "",
+        **settings: object,
+    ):
         self.driver = Driver(version, log_level="WARN")
         job: dict[str, Any] = {"store": str(store), "settings": {**SETTINGS, **settings}}
         if port:
             job["port"] = port
+        if namesrv:
+            job["namesrv"] = namesrv
         try:
             self.started = self.driver.ask("broker.start", timeout=120, **job)
         except BaseException:

@@ -48,6 +48,8 @@ BUGS = (
         "            return\n            what = \"but", rows("later_segment_behind_zeros")),
     Bug("salvage leaves out the damaged record alone", _PARTS,
         "            at = max(at, stop)\n", "            at = self.segment.end\n", rows("damage_that_live")),
+    Bug("whether a segment is sound does not depend on the cuts", _PARTS,
+        "        if fault == Fault.ZEROS:\n            return not self._is_written(at)", "        if fault == Fault.ZEROS:\n            return part.stop == segment.end and not self._is_written(at)", rows("clock_set_back")),
     Bug("a record whose CRC alone is wrong stays where damage is salvaged", _PARTS,
         "self.checks = Checks(body=log.check_body and not passes)", "self.checks = Checks(body=log.check_body)", rows("flipped_bit_in_a_body")),
     Bug("startingOffsets is within, endingOffsets is not", _LOG,

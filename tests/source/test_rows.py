@@ -1,6 +1,7 @@
 """The source's rows are exactly the log's messages, however the log is cut."""
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from reput.store_format.faults import SALVAGE
 from reput.udfs.message_columns import SCHEMA
 from tests import golden_stores
-from tests.damaged import Damaged, damaged, messages
+from tests.damaged import START, Damaged, damaged, messages
 from tests.logs.encoder import Message, build_log, encode, properties
 from tests.reference.log import Walk
 from tests.reference.rules import Rules, parse_version
@@ -155,6 +156,20 @@ def test_a_lost_page_in_the_midst_is_damage_and_not_the_end(tmp_path: Path) -> N
     with pytest.raises(Exception, match="live records may follow"):
         places(store)
     assert places(store, onDamage=SALVAGE) == [p for p in log.places if p != log.places[4]]
+
+
+def test_a_sound_segment_after_a_clock_set_back_is_kept_however_it_is_cut(tmp_path: Path) -> None:
+    whole = damaged(messages(40))
+    back = [
+        m if place < 4096 else replace(m, queue_offset=0, store_timestamp=START - 10_000_000)
+        for m, place in zip(whole.messages, whole.places, strict=True)
+    ]
+    log = damaged(back)
+    assert log.places == whole.places
+    assert log.places[-1] > 4096
+    store = write(log.log, tmp_path)
+    for parts in (1, 3, 40):
+        assert places(store, onDamage=SALVAGE, minPartitions=parts) == log.places
 
 
 def test_a_later_segment_behind_zeros_is_damage(tmp_path: Path) -> None:

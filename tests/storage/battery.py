@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,8 +114,11 @@ def _check_large(storage: Storage, path: str) -> None:
     assert read(storage, path, 8_388_600, 17) == whole[8_388_600:8_388_617]
 
 
-def check_changes(storage: Storage, root: str) -> None:
-    """A file that is another than the listed one is an error, also with the same size."""
+def check_changes(storage: Storage, root: str, tick: float = 0) -> None:
+    """A file that is another than the listed one is an error, also with the same size.
+
+    tick: seconds that the storage's times of change count in, where it tells no versions.
+    """
     for change in (b"new one!!!", b"long" * 10, b"x"):
         path = f"{root}/file"
         storage.remove(path)
@@ -122,6 +126,7 @@ def check_changes(storage: Storage, root: str) -> None:
         (listed,) = storage.list(root)
         _read_as(storage, path, listed.state)
         storage.remove(path)
+        time.sleep(tick)
         write(storage, path, change)
         with pytest.raises(StoreChanged):
             _read_as(storage, path, listed.state)

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.rocketmq.build import _locked, cache_folder, java
 
@@ -52,9 +53,16 @@ def build() -> Path:
     return folder
 
 
+class Cluster(NamedTuple):
+    """A running cluster; host and port of its WebHDFS and of its namenode's RPC."""
+
+    http: str
+    rpc: str
+
+
 @contextmanager
-def running(folder: Path) -> Iterator[str]:
-    """A cluster that keeps its data in `folder`; yields host and port of its WebHDFS."""
+def running(folder: Path) -> Iterator[Cluster]:
+    """A cluster that keeps its data in `folder`."""
     built = build()
     command = [java(), *JAVA_OPTIONS, "-cp", f"{built / 'classes'}:{built / 'lib'}/*",
                "reput.hdfs.Main", str(folder / "data")]  # fmt: skip
@@ -68,7 +76,8 @@ def running(folder: Path) -> Iterator[str]:
         try:
             said = next((line for line in process.stdout if line.startswith("http ")), None)
             assert said, (folder / "log").read_text()[-2000:]
-            yield f"127.0.0.1:{said.split()[1]}"
+            _, http, _, rpc = said.split()
+            yield Cluster(f"127.0.0.1:{http}", f"127.0.0.1:{rpc}")
         finally:
             process.stdin.close()
             try:

@@ -5,8 +5,10 @@ import shutil
 import socket
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -107,34 +109,99 @@ def test_hdfs_without_its_library_names_the_other_way(monkeypatch: pytest.Monkey
         ArrowStorage().list("hdfs://nn:8020/a")
 
 
-@pytest.fixture
-def emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`pip install gcp-storage-emulator` has it; skips where it is not on PATH."""
-    program = shutil.which("gcp-storage-emulator", path=os.environ.get("REPUT_TEST_PATH"))
-    if program is None:
-        pytest.skip("there is no gcp-storage-emulator; REPUT_TEST_PATH names its folder")
+def _program(name: str, brought_by: str) -> str:
+    found = shutil.which(name, path=os.environ.get("REPUT_TEST_PATH"))
+    if found is None:
+        pytest.skip(f"there is no {name} ({brought_by}); REPUT_TEST_PATH names its folder")
+    return found
+
+
+def _port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    words = [program, "start", "--host", "127.0.0.1", "--port", str(port), "--in-memory",
-             "--default-bucket", "bucket"]  # fmt: skip
-    server = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL,
+        port: int = free.getsockname()[1]
+        return port
+
+
+@contextmanager
+def _serving(words: list[str], folder: Path, address: str) -> Iterator[None]:
+    """A server's process, from when it answers HTTP."""
+    server = subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)  # fmt: skip
     try:
         for _ in range(300):
             try:
-                urllib.request.urlopen(f"{address}/storage/v1/b/bucket", timeout=5).close()
+                urllib.request.urlopen(address, timeout=5).close()
                 break
+            except urllib.error.HTTPError:
+                break  # it answers, and asks who we are
             except OSError:
                 time.sleep(0.1)
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         arrow._file_system.cache_clear()
         yield
     finally:
         server.terminate()
         server.wait()
         arrow._file_system.cache_clear()
+
+
+@pytest.fixture
+def emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    program = _program("gcp-storage-emulator", "pip install gcp-storage-emulator")
+    port = _port()
+    address = f"http://127.0.0.1:{port}"
+    words = [program, "start", "--host", "127.0.0.1", "--port", str(port), "--in-memory",
+             "--default-bucket", "bucket"]  # fmt: skip
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+    with _serving(words, tmp_path, f"{address}/storage/v1/b/bucket"):
+        yield
+
+
+AZURITE_ACCOUNT = "devstoreaccount1"  # it and its key stand in Azurite's documentation
+AZURITE_KEY = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+AZURE_URL = f"abfss://container@{AZURITE_ACCOUNT}.dfs.core.windows.net"
+
+
+@pytest.fixture
+def azurite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Azure's storage as Azurite has it: an account without folders of their own."""
+    program = _program("azurite-blob", "npm install azurite")
+    port = _port()
+    address = f"http://127.0.0.1:{port}/{AZURITE_ACCOUNT}"
+    words = [program, "--silent", "--disableTelemetry", "--skipApiVersionCheck",
+             "--inMemoryPersistence", "--blobPort", str(port)]  # fmt: skip
+    monkeypatch.setenv(
+        "AZURE_STORAGE_CONNECTION_STRING",
+        f"DefaultEndpointsProtocol=http;AccountName={AZURITE_ACCOUNT};AccountKey={AZURITE_KEY};"
+        f"BlobEndpoint={address};",
+    )
+    with _serving(words, tmp_path, address):
+        arrow._of(arrow._place(AZURE_URL)).create_dir("container")
+        yield
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_azure(azurite: None, tmp_path: Path) -> None:
+    storage = ArrowStorage()
+    battery.check_files(storage, f"{AZURE_URL}/files")
+    battery.check_changes(storage, f"{AZURE_URL}/changes", tick=1.1)  # its times are whole seconds
+    battery.upload(battery.golden().input, storage, f"{AZURE_URL}/store")
+    battery.rebuild(f"{AZURE_URL}/store", f"{AZURE_URL}/out")
+    battery.check_output(f"{AZURE_URL}/out", tmp_path)
+    battery.rebuild(f"{AZURE_URL}/store", f"{AZURE_URL}/out", replace=True)
+    assert battery.look(f"{AZURE_URL}/store", f"{AZURE_URL}/out").same
+
+
+def test_a_connection_string_of_another_account_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountName=mine;AccountKey=c2VjcmV0")
+    with pytest.raises(StoreError, match="is for the account 'mine'") as refused:
+        ArrowStorage().list("abfss://container@other.dfs.core.windows.net/a")
+    assert "c2VjcmV0" not in str(refused.value)
 
 
 @pytest.mark.long

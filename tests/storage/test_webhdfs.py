@@ -20,8 +20,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with hdfs_cluster.running(tmp_path_factory.mktemp("hdfs")) as address:
-        yield f"webhdfs://{address}/data"
+    with hdfs_cluster.running(tmp_path_factory.mktemp("hdfs")) as cluster:
+        yield f"webhdfs://{cluster.http}/data"
 
 
 @pytest.fixture(scope="module")

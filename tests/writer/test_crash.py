@@ -57,19 +57,29 @@ def test_crash_states_by_the_ten_thousand(mode: str) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crash_while_recovering_changes_nothing_of_what_is_recovered(seed: int) -> None:
+    check_recovery(seed, 2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3, 23))
+def test_more_crashes_while_recovering(seed: int) -> None:
+    check_recovery(seed, 6)
+
+
+def check_recovery(seed: int, states: int) -> None:
     """Recovery, closing and opening are work too: each of their operations may be the last."""
     done = work(seed, 12, flushDiskType="SYNC_FLUSH")
     first = list(crash_states(done.start, done.files.ops, seed, 2, every=9))
     rng = random.Random(seed)
     judge = Judge(done)
-    for crash in rng.sample(first, 6):
+    for crash in rng.sample(first, states):
         before = copy.deepcopy(crash.files)
         before.ops.clear()
         recovering = copy.deepcopy(before)
         open_memory(recovering, done.settings, Clock(1_800_000_000_000)).close()
         for again in crash_states(before, recovering.ops, seed, 2):
             judge.check(Crash(crash.after, again.how, again.files), twice=False)
-    assert judge.checked > 100
+    assert judge.checked > 15 * states
 
 
 @pytest.mark.parametrize("kind", ["write", "sync", "create", "sync folder", "length"])

@@ -12,6 +12,7 @@ import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyServerConfig;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.config.BrokerRole;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 
 /** A name server and a broker on loopback, on a store as it is. */
@@ -45,7 +46,7 @@ final class Broker {
         brokerConfig.setBrokerIP2(Loopback.address().getHostAddress());
         brokerConfig.setBrokerName(NAME);
         brokerConfig.setBrokerClusterName(NAME);
-        brokerConfig.setNamesrvAddr(address(namesPort));
+        brokerConfig.setNamesrvAddr(job.has("namesrv") ? job.text("namesrv") : address(namesPort));
         brokerConfig.setEnablePropertyFilter(true);
         if (Reflect.method(BrokerConfig.class, "setBrokerFastFailureEnable", 1) != null) {
             brokerConfig.getClass().getMethod("setBrokerFastFailureEnable", boolean.class)
@@ -60,11 +61,19 @@ final class Broker {
         }
         DefaultMessageStore store = (DefaultMessageStore) broker.getMessageStore();
         Loopback.remoting(broker);
-        Loopback.replication(store);
+        Loopback.replication(store, port + 1);
         DISPATCHED.set(0);
         Stores.count(store, DISPATCHED, Long.MAX_VALUE);
         broker.start();
-        awaitRegistered();
+        if (storeConfig.getBrokerRole() != BrokerRole.SLAVE) { // a slave alone makes no route
+            awaitRegistered();
+        } else if (storeConfig.getHaMasterAddress() != null) {
+            // From 5.0.0 on the setting is read before there is an HAClient, and so is lost: there
+            // the name server says who the master is, as this does.
+            String method = Reflect.method(store.getClass(), "updateHaMasterAddress", 1) != null
+                ? "updateHaMasterAddress" : "updateMasterAddress";
+            Reflect.call(store, method, storeConfig.getHaMasterAddress());
+        }
         Map<String, Object> result = status();
         result.put("port", port);
         result.put("namesrv", address(namesPort));

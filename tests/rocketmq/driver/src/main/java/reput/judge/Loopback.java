@@ -35,6 +35,10 @@ final class Loopback {
 
     /** Replication (HAService) listens even where no replica will ever come. */
     static void replication(Object store) throws Exception {
+        replication(store, 0);
+    }
+
+    static void replication(Object store, int port) throws Exception {
         if (Reflect.field(store.getClass(), "haService") == null) {
             return;
         }
@@ -44,7 +48,7 @@ final class Loopback {
         }
         Class<?> type = Class.forName("org.apache.rocketmq.store.ha.HAService");
         if (!type.isInterface()) {
-            rebind(service);
+            rebind(service, port);
             return;
         }
         // From 5.0.0 the listener is made by init(), within start().
@@ -53,7 +57,7 @@ final class Loopback {
                 try {
                     Object result = method.invoke(service, arguments);
                     if (method.getName().equals("init")) {
-                        rebind(service);
+                        rebind(service, port);
                     }
                     return result;
                 } catch (InvocationTargetException e) {
@@ -63,9 +67,9 @@ final class Loopback {
         Reflect.set(store, "haService", proxy);
     }
 
-    private static void rebind(Object service) throws Exception {
+    private static void rebind(Object service, int port) throws Exception {
         Object acceptor = Reflect.get(service, "acceptSocketService");
-        Reflect.set(acceptor, "socketAddressListen", new InetSocketAddress(address(), 0));
+        Reflect.set(acceptor, "socketAddressListen", new InetSocketAddress(address(), port));
     }
 
     /** The netty servers of broker and name server; those before bindAddress take any interface. */

@@ -15,7 +15,8 @@ public final class Main {
         MiniDFSCluster cluster = new MiniDFSCluster.Builder(conf, new File(words[0]))
             .numDataNodes(1).format(true).build();
         cluster.waitActive();
-        System.out.println("http " + cluster.getNameNode().getHttpAddress().getPort());
+        System.out.println("http " + cluster.getNameNode().getHttpAddress().getPort()
+            + " rpc " + cluster.getNameNodePort());
         while (System.in.read() >= 0) { }
         cluster.shutdown(true);
         System.exit(0);

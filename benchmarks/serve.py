@@ -1,0 +1,224 @@
+"""`reput serve` beside a running broker on the same store: pulls, their latency, queries by key.
+
+`python -m benchmarks.serve [--seconds N]` takes the store of the other benchmarks. Server and
+client have a core each, and the client is the same for both: a plain reader of sockets in this
+process, which asks for 32 messages at a time, as clients do by default, by one connection or eight,
+and reads answers without decoding messages. Times are the middle ones of many. It also tells the
+server's peak of memory with 1,000 idle and 64 pulling connections.
+
+It prints one JSON line.
+"""
+
+import argparse
+import json
+import os
+import selectors
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.query import _SIZES, USUAL, configure_topics, keys_of
+from benchmarks.stores import RELEASE, make_store, theirs, warm
+from reput.jobs.engine.open_store import open_store
+from reput.store_format.remoting.codes import RequestCode
+from reput.store_format.remoting.frames import Frames, frame
+from tests.rocketmq.live import Broker
+from tests.serve.asking import Peer, pull, request
+
+_SERVER_CORE, _CLIENT_CORE = 0, 1
+_QUEUES = [(f"Bench{topic}", queue) for topic in range(8) for queue in range(8)]
+_ASKED = 3000
+
+
+class Puller:
+    """One connection that reads a queue from its start, and then the next one."""
+
+    def __init__(self, address: str, queues: Iterator[tuple[str, int]]) -> None:
+        self.peer, self.queues, self.at = Peer(address), queues, 0
+        self.queue = next(queues)
+        self.frames = Frames(1 << 24)
+        self.messages = self.bytes = 0
+
+    def ask(self) -> None:
+        self.peer.socket.sendall(frame(pull(*self.queue, self.at)))
+
+    def take(self) -> bool:
+        """Read what is there; whether an answer was whole."""
+        data = self.peer.socket.recv(1 << 18)
+        if not data:
+            raise ConnectionError("the server has closed the connection")
+        self.frames.feed(data)
+        answer = self.frames.next()
+        if answer is None:
+            return False
+        following = int(answer.fields["nextBeginOffset"])
+        if answer.code == 0:
+            self.messages += following - self.at
+            self.bytes += len(answer.body or b"")
+            self.at = following
+        else:
+            self.queue, self.at = next(self.queues), 0
+        return True
+
+
+def cpu_seconds(process: int) -> float:
+    """What all threads of a process have used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def pulled(address: str, connections: int, seconds: float, process: int) -> dict[str, int]:
+    """Messages and MB a second by so many connections, and messages for each CPU second of the
+    server: on a machine that others use too, that says more.
+    """
+    queues = iter(_QUEUES * 1000)
+    pullers = [Puller(address, queues) for _ in range(connections)]
+    with selectors.DefaultSelector() as selector:
+        for each in pullers:
+            selector.register(each.peer.socket, selectors.EVENT_READ, each)
+            each.ask()
+        begin, used = time.perf_counter(), cpu_seconds(process)
+        while time.perf_counter() - begin < seconds:
+            for key, _ in selector.select(5):
+                if key.data.take():
+                    key.data.ask()
+        took, used = time.perf_counter() - begin, cpu_seconds(process) - used
+    messages = sum(each.messages for each in pullers)
+    for each in pullers:
+        each.peer.socket.close()
+    return {
+        "messages_per_second": round(messages / took),
+        "messages_per_cpu_second": round(messages / used),
+        "mb_per_second": round(sum(each.bytes for each in pullers) / took / 1e6),
+    }
+
+
+def middle(ask: Callable[[int], Any], many: int) -> dict[str, float]:
+    """The middle time of so many questions, and that of the slowest in a hundred; ms."""
+    times = []
+    for number in range(many):
+        begin = time.perf_counter()
+        ask(number)
+        times.append((time.perf_counter() - begin) * 1e3)
+    return {
+        "ms": round(statistics.median(times), 3),
+        "p99_ms": round(sorted(times)[-many // 100], 3),
+    }
+
+
+def asked(
+    address: str, process: int, keys: list[tuple[str, str]], seconds: float
+) -> dict[str, Any]:
+    """What one server does."""
+    pulled(address, 8, seconds, process)  # what is compiled, is compiled by then
+    with Peer(address) as peer:
+
+        def one(number: int) -> None:
+            topic, queue = _QUEUES[number % len(_QUEUES)]
+            assert peer.ask(pull(topic, queue, number * 7, 1)).code == 0
+
+        def key(number: int) -> None:
+            topic, word = keys[number % len(keys)]
+            answer = peer.ask(
+                request(
+                    RequestCode.QUERY_MESSAGE, topic=topic, key=word, maxNum=64,
+                    beginTimestamp=0, endTimestamp=1 << 42,
+                )
+            )  # fmt: skip
+            assert answer.code == 0
+
+        return {
+            "pull_1": pulled(address, 1, seconds, process),
+            "pull_8": pulled(address, 8, seconds, process),
+            "one_message": middle(one, _ASKED),
+            "key": middle(key, _ASKED),
+        }
+
+
+def memory(process: int, name: str) -> int:
+    """MiB of a process: VmRSS, or VmHWM for its peak."""
+    status = Path(f"/proc/{process}/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith(name))
+    return int(line.split()[1]) >> 10
+
+
+def crowded(address: str, process: int) -> dict[str, int]:
+    """The server's memory with 1,000 idle and 64 pulling connections."""
+    before = memory(process, "VmRSS")
+    idle = [Peer(address) for _ in range(1000)]
+    rates = pulled(address, 64, 3, process)
+    for each in idle:
+        each.socket.close()
+    return {
+        "before_mib": before, "peak_mib": memory(process, "VmHWM"),
+        "messages_per_second": rates["messages_per_second"],
+    }  # fmt: skip
+
+
+@contextmanager
+def ours(path: Path) -> Iterator[tuple[str, int]]:
+    """Our server on its core: its address and process."""
+    command = [sys.executable, "-m", "reput", "serve", str(path), "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, {_SERVER_CORE}),
+    )  # fmt: skip
+    try:
+        assert process.stdout
+        yield process.stdout.readline().split()[1], process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def rocketmqs(path: Path) -> Iterator[tuple[str, int]]:
+    """A real broker, all its threads on that core."""
+    with Broker(RELEASE, path, **_SIZES) as broker:
+        process = broker.driver.pid
+        assert process is not None
+        for thread in os.listdir(f"/proc/{process}/task"):
+            os.sched_setaffinity(int(thread), {_SERVER_CORE})
+        yield f"127.0.0.1:{broker.port}", process
+        broker.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each measure")
+    arguments = parser.parse_args()
+    path = make_store(USUAL)
+    if not (path / "index").is_dir():
+        theirs(path)
+    warm(path)
+    with open_store(str(path), rocketmq=RELEASE) as store:
+        keys = keys_of(store, 2000)
+    os.sched_setaffinity(0, {_CLIENT_CORE})
+    before = set(path.iterdir())
+    configure_topics(path, sorted({topic for topic, _ in keys}))
+    try:
+        with rocketmqs(path) as (address, process):
+            row: dict[str, Any] = {"broker": asked(address, process, keys, arguments.seconds)}
+        with ours(path) as (address, process):
+            row["reput"] = asked(address, process, keys, arguments.seconds)
+            row["crowded"] = crowded(address, process)
+    finally:
+        for new in set(path.iterdir()) - before:  # the other benchmarks know no config/
+            shutil.rmtree(new) if new.is_dir() else new.unlink()
+    for name in ("pull_1", "pull_8"):
+        for rate in ("messages_per_second", "messages_per_cpu_second"):
+            ours_, theirs_ = (row[who][name][rate] for who in ("reput", "broker"))
+            row[f"{name}_{rate}_ratio"] = round(ours_ / theirs_, 2)
+    for name in ("one_message", "key"):
+        row[f"{name}_times"] = round(row["reput"][name]["ms"] / row["broker"][name]["ms"], 2)
+    print(json.dumps({"log": path.name, **row}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""A replication from its beginning: the source opened, the target held, what is told."""
+
+import os
+from collections.abc import Callable, Mapping
+
+from reput.jobs.engine.ask_master import Asking, MasterSays
+from reput.jobs.engine.catching_up import rules_of
+from reput.jobs.engine.held_store import held_store
+from reput.jobs.engine.outputs import inputs_of
+from reput.jobs.engine.plan import make_plan
+from reput.jobs.engine.progress import Progress
+from reput.jobs.engine.replica_report import Replicated
+from reput.jobs.engine.replica_source import SourceLog, Wanted, pieces
+from reput.jobs.engine.replica_target import ReplicaTarget, check_target, held_target
+from reput.jobs.engine.replica_wire import WireReplication
+from reput.jobs.engine.replicating import How, Replication
+from reput.jobs.engine.told import tell
+from reput.store_format.change.catch_up import Rules
+from reput.store_format.change.replica import NOTE
+from reput.store_format.derive.rules import place_rules, scan_rules
+from reput.store_format.faults import StoreError
+from reput.store_format.log.checks import NO_CHECKS
+from reput.store_format.log.segments import commit_log_folders
+from reput.store_format.names import COMMIT_LOG
+from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.release.settings import settings_from
+from reput.store_format.replication.frames import ProtocolError
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import Storage
+
+
+def from_store(
+    source: tuple[Storage, str], target: str, rocketmq: str | None, settings: Mapping[str, str],
+    how: How, dry_run: bool, progress: Progress, confirm: Callable[[str], None],
+) -> Replicated:  # fmt: skip
+    """Replicate a store that is a folder or URL to a local folder. Raises as `replicate` does."""
+    storage, store = source
+    told = tell(storage, store, rocketmq, settings)
+    plan = make_plan(storage, store, told, 1, None, tolerant=True)
+    folders = commit_log_folders(store, plan.settings)
+    log = SourceLog(storage, folders, plan.settings.mapped_file_size_commit_log)
+    inputs = tuple(inputs_of(storage, store, told.settings))
+    about = Replicated(store, target, dry_run=dry_run, warnings=[*plan.warnings])
+    rules = rules_of(plan)
+
+    def live() -> bool:
+        return storage.lock_holder(store) is not None
+
+    try:
+        if dry_run:
+            check_target(target, inputs)
+            if os.path.isdir(target):
+                with held_store(target, True) as held:
+                    there = ReplicaTarget(held, rules, told.settings, store)
+                    there.take_up(log.read, log.start, log.stop)
+                    about.resumed_at = there.log.end
+            else:
+                about.resumed_at = log.start
+            about.start, about.end = log.start, _end_of(log, rules.scan.records, how.wanted)
+            about.end = max(about.end, about.resumed_at)
+            about.end_reason = "as far as is wanted and there now"
+            return about
+        _agree(target, confirm)
+        like = os.stat(store) if isinstance(storage, LocalStorage) else None
+        with held_target(target, inputs, like) as held:
+            there = ReplicaTarget(held, rules, told.settings, store)
+            Replication(log, source, there, how, live, about, progress).run()
+            return about
+    finally:
+        log.close()
+
+
+def from_master(
+    address: tuple[str, int], asked: tuple[str, int] | None, target: str, rocketmq: str | None,
+    settings: Mapping[str, str], how: How, progress: Progress, confirm: Callable[[str], None],
+    *, start: int | None, controller: bool,
+) -> Replicated:  # fmt: skip
+    """Replicate a live master's log to a local folder, as a slave. Raises as `replicate_from` does.
+
+    asked: the broker's own port, where it is asked what its replication port does not tell; None:
+    not at all. start: where its log begins, if the broker is not to tell.
+    """
+    name = f"{address[0]}:{address[1]}"
+    about = Replicated(name, target)
+    asking = None if asked is None else Asking(asked)
+    says = MasterSays()
+    if asking is not None:
+        try:
+            says = asking.says()
+        except (OSError, ProtocolError, StoreError) as error:
+            about.warnings.append(f"{asked[0]}:{asked[1]} does not tell: {error}")  # type: ignore[index]
+    begin = says.start if start is None else start
+    if begin < 0:
+        raise StoreError(
+            f"{name}: nobody tells where the master's log begins: --from-offset, or --broker "
+            f"with the broker's own address" + "".join(f"; {each}" for each in about.warnings)
+        )
+    told = {**says.settings, **settings}
+    rules = profile(rocketmq or says.release or RELEASES[-1])
+    parsed = settings_from(told, release=rules.release)
+    scanned = scan_rules(rules, parsed, ())
+    _agree(target, confirm)
+    with held_target(target, (), None) as held:
+        there = ReplicaTarget(held, Rules(rules, parsed, scanned, place_rules(rules)), told, name)
+        WireReplication(
+            address,
+            asking,
+            there,
+            how,
+            about,
+            progress,
+            start=begin,
+            end=says.end,
+            controller=controller,
+        ).run()
+    return about
+
+
+def _agree(target: str, confirm: Callable[[str], None]) -> None:
+    """Ask before a store is gone on with that no replication has made."""
+    log = f"{target}/{COMMIT_LOG}"
+    if os.path.isdir(log) and os.listdir(log) and not os.path.lexists(f"{target}/{NOTE}"):
+        confirm(f"go on with {target}, which has a log already, as a replica")
+
+
+def _end_of(log: SourceLog, rules: object, wanted: Wanted) -> int:
+    """Where the source's log ends now: its last segment that is written to is read, unchecked."""
+    used = [start for start in sorted(log.segments) if any(log.head(start))]
+    if not used:
+        return log.start
+    if wanted.offset < used[-1] or wanted.time < 1 << 62:
+        used = used[:1]  # the place is found by reading all before
+    end = used[-1]
+    for piece in pieces(log, used[-1], wanted, rules, NO_CHECKS):  # type: ignore[arg-type]
+        end = max(end, piece.whole)
+    return end

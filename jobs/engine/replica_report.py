@@ -1,0 +1,67 @@
+"""What a replication copied, as values."""
+
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Replicated:
+    """What `reput replicate` did, or would do. Offsets are physical, times milliseconds."""
+
+    source: str
+    target: str
+    start: int = 0  # where the target's log begins
+    resumed_at: int = 0  # where it ended before
+    end: int = 0  # where it ends now, or would
+    records: int = 0  # that were copied
+    entries: int = 0  # queue entries that were derived
+    last_timestamp: int = 0  # storeTimestamp of the last record that was copied
+    behind: int = 0  # bytes that the source has and the target lacks
+    end_reason: str = ""
+    config: list[str] = field(default_factory=list)  # the files beside, by name
+    dry_run: bool = False
+    reconnects: int = 0
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def text(self) -> str:
+        """What a person reads at the end."""
+        copied = self.end - self.resumed_at
+        verb = "would copy" if self.dry_run else "copied"
+        speed = f", {copied / self.seconds / 1e6:,.0f} MB/s" if self.seconds > 0.1 else ""
+        lines = [
+            f"{verb} {self.source} to {self.target}",
+            f"  log       {self.resumed_at:,} to {self.end:,} ({self.end_reason})",
+        ]
+        if not self.dry_run:
+            lines.append(f"  new       {self.records:,} records, {self.entries:,} queue entries")
+            lines.append(f"  time      {self.seconds:.1f} s{speed}")
+        if self.last_timestamp:
+            lines.append(f"  last      stored {_time(self.last_timestamp)}")
+        if self.behind:
+            lines.append(f"  behind    {self.behind:,} bytes")
+        if self.reconnects:
+            lines.append(f"  again     {self.reconnects:,} times connected")
+        lines += [f"  warning   {line}" for line in self.warnings]
+        return "\n".join(lines)
+
+
+def behind_text(behind: int, last: int, now: int) -> str:
+    """How far a replica is behind, for progress."""
+    late = f", {max(now - last, 0) // 1000:,} s old" if last and behind else ""
+    return f"{behind:,} bytes behind{late}" if behind else "up to date"
+
+
+def _time(milliseconds: int) -> str:
+    """An ISO time in UTC; the number itself where no calendar reaches."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return str(milliseconds)
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

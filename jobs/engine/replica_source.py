@@ -1,0 +1,243 @@
+"""The log that is replicated: its segments wherever they are, and its records as pieces to copy."""
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterator
+from itertools import cycle
+from typing import NamedTuple
+
+import numpy as np
+
+from reput.store_format.disk.files import Bytes, DiskFiles
+from reput.store_format.faults import Fault, StoreError
+from reput.store_format.log.checks import Checks
+from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.records import RECORD_ROW
+from reput.store_format.log.segments import Segment, list_segments
+from reput.store_format.log.walk import Buffers, Read, Walk, most_rows
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import Storage
+
+_AHEAD = 3  # pieces that are read while one is written
+_LONG_PIECE_BYTES = 1 << 20
+
+
+class SourceCleaned(StoreError):
+    """What is to be copied is no longer in the source: its broker has deleted it."""
+
+
+class Piece(NamedTuple):
+    """Bytes of the log, and up to where whole records stand with them. Offsets are physical."""
+
+    at: int
+    data: Bytes
+    whole: int  # records are whole up to here; at or before the piece's start: none ends in it
+    last: int  # where the last whole record begins, -1 where none does in this piece
+    records: int
+    timestamp: int  # storeTimestamp of the last one, 0 where there is none
+    fault: Fault = Fault.NONE  # with which the log ends behind `whole`
+
+
+class Wanted(NamedTuple):
+    """How much of a log is wanted."""
+
+    offset: int = 1 << 62  # no record that ends behind
+    time: int = 1 << 62  # none from the first one on that was stored after it, milliseconds
+
+
+ALL_WANTED = Wanted()
+
+
+class SourceLog:
+    """Segments in folders of any storage; a last one that is not all there reads as zeros behind.
+
+    `refresh` says what is there now. Not for use by two threads at once.
+    """
+
+    def __init__(self, storage: Storage, folders: list[str], segment_bytes: int) -> None:
+        self.storage, self.folders, self.segment_bytes = storage, folders, segment_bytes
+        self.segments: dict[int, Segment] = {}
+        self._local = DiskFiles("") if isinstance(storage, LocalStorage) else None
+        self._open: tuple[int, Read, Callable[[], None]] | None = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """List the segments anew. Raises StoreError for a hole, or where there are none."""
+        found, _, findings = list_segments(self.storage, self.folders, self.segment_bytes)
+        self.close()
+        kept: dict[int, Segment] = {}
+        for segment in found:
+            if segment.state.size > self.segment_bytes:
+                raise StoreError(
+                    f"{segment.path}: has {segment.state.size} bytes, but mappedFileSizeCommitLog "
+                    f"is {self.segment_bytes}"
+                )
+            if kept and segment.start != max(kept) + self.segment_bytes:
+                break  # one before it is still to come, or lost: the log ends there
+            kept[segment.start] = segment
+            if segment.state.size < self.segment_bytes:
+                break
+        if not kept:
+            said = "; ".join(f"{each.path}: {each.reason}" for each in findings)
+            raise StoreError(f"{', '.join(self.folders)}: no segments{said and '; '}{said}")
+        self.segments = kept
+        self.behind = [each for each in found if each.start > max(kept)]
+
+    @property
+    def start(self) -> int:
+        return min(self.segments)
+
+    @property
+    def stop(self) -> int:
+        """Where the last segment ends, all of it or as much as is there."""
+        return self.segments[max(self.segments)].end
+
+    def path(self, at: int) -> str:
+        """The file in which an offset is, for messages."""
+        segment = self.segments.get(at - at % self.segment_bytes)
+        return segment.path if segment else f"{self.folders[0]} at {at}"
+
+    def read(self, at: int, buffer: Bytes) -> None:
+        """Fill a buffer that lies within one segment. Raises SourceCleaned, StoreError, OSError."""
+        start = at - at % self.segment_bytes
+        segment = self.segments.get(start)
+        if segment is None:
+            raise SourceCleaned(
+                f"{', '.join(self.folders)}: has nothing at {at}; its log is from {self.start} to "
+                f"{self.stop}"
+            )
+        there = max(min(segment.end - at, len(buffer)), 0)
+        if there:
+            self._reader(segment)(at - start, buffer[:there])
+        buffer[there:] = 0
+
+    def _reader(self, segment: Segment) -> Read:
+        if self._open is None or self._open[0] != segment.start:
+            self.close()
+            try:
+                if self._local is not None:  # its length may change while it is read
+                    file = self._local.open_read(segment.path)
+                    self._open = segment.start, file.read_at, file.close
+                else:
+                    reader = self.storage.open(segment.path, segment.state)
+                    self._open = segment.start, reader.read_into, reader.close
+            except FileNotFoundError:
+                raise SourceCleaned(
+                    f"{segment.path}: is gone: the source was cleaned while it was copied"
+                ) from None
+        assert self._open is not None
+        return self._open[1]
+
+    def head(self, start: int) -> bytes:
+        """The first eight bytes of a segment."""
+        head = np.zeros(8, np.uint8)
+        self.read(start, head)
+        return head.tobytes()
+
+    def close(self) -> None:
+        """Let go of the open file. Raises StoreChanged where it changed and should not have."""
+        if self._open is not None:
+            close, self._open = self._open[2], None
+            close()
+
+
+def pieces(
+    source: SourceLog, start: int, wanted: Wanted, rules: RecordRules, checks: Checks
+) -> Iterator[Piece]:
+    """The log from the record at `start` to its end, its first fault, or as far as it is wanted.
+
+    A piece is valid until four more were taken. Raises StoreError, OSError.
+    """
+    buffers: Iterator[Buffers] = cycle([_new_buffers(source) for _ in range(_AHEAD + 3)])
+    at, size = start, source.segment_bytes
+    while at - at % size in source.segments and at < wanted.offset:
+        segment = at - at % size
+        end = segment + size
+        walk = Walk(source.read, end, rules, checks, *next(buffers))
+        fault = Fault.NONE
+        for step in walk.steps(at, end):
+            rows, stop, fault = step.rows, step.next, step.fault
+            good = len(rows)
+            if good:
+                ends = rows["physicalOffset"] + rows["size"]
+                good = int(np.searchsorted(ends, wanted.offset, "right"))
+                late = np.flatnonzero(rows["storeTimestamp"][:good] > wanted.time)
+                good = int(late[0]) if len(late) else good
+            if good < len(rows):  # the first one that is not wanted
+                stop, fault = int(rows["physicalOffset"][good]), Fault.NONE
+            about = (
+                (int(rows["physicalOffset"][good - 1]), good, int(rows["storeTimestamp"][good - 1]))
+                if good else (-1, 0, 0)
+            )  # fmt: skip
+            if good and rows["bodyElided"][0]:
+                yield from _long(source, at, stop, about)
+            elif stop > at or fault not in (Fault.NONE, Fault.BLANK):
+                said = fault if fault != Fault.BLANK else Fault.NONE
+                yield Piece(at, step.window[: stop - at], stop, *about, said)
+            at = stop
+            if good < len(rows):
+                return
+            if good:
+                walk.use(next(buffers))
+        if fault not in (Fault.BLANK, Fault.NONE):
+            return
+        if at < end:
+            if end > wanted.offset:
+                return
+            yield from _long(source, at, end, (-1, 0, 0))
+            at = end
+
+
+def _new_buffers(source: SourceLog) -> Buffers:
+    window = min(source.storage.window_bytes, source.segment_bytes)
+    return np.empty(window, np.uint8), np.zeros(most_rows(window), RECORD_ROW)
+
+
+def _long(source: SourceLog, at: int, end: int, about: tuple[int, int, int]) -> Iterator[Piece]:
+    """What is longer than a window, or no record: the rest of a segment behind its BLANK."""
+    while at < end:
+        data = np.empty(min(_LONG_PIECE_BYTES, end - at), np.uint8)
+        source.read(at, data)
+        if at + len(data) == end:
+            yield Piece(at, data, end, *about)
+        else:
+            yield Piece(at, data, at, -1, 0, 0)
+        at += len(data)
+
+
+def read_ahead(produced: Iterator[Piece]) -> Generator[Piece, None, None]:
+    """The same, made in a thread while the one before is used: reading, CRCs and writing overlap.
+
+    Raises what making them raises.
+    """
+    taken: queue.Queue[Piece | BaseException | None] = queue.Queue(_AHEAD)
+    ended = threading.Event()
+
+    def put(each: Piece | BaseException | None) -> None:
+        while not ended.is_set():
+            try:
+                taken.put(each, timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    def make() -> None:
+        try:
+            for piece in produced:
+                put(piece)
+                if ended.is_set():
+                    return
+            put(None)
+        except BaseException as error:  # noqa: BLE001 - it is raised where pieces are taken
+            put(error)
+
+    thread = threading.Thread(target=make, name="read-ahead", daemon=True)
+    thread.start()
+    try:
+        while (each := taken.get()) is not None:
+            if isinstance(each, BaseException):
+                raise each
+            yield each
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,272 @@
+"""`reput replicate`: a second store with the same log, from a folder, a URL or a live master."""
+
+import argparse
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from reput.jobs.console.asking import milliseconds
+from reput.jobs.console.options import (
+    DONE,
+    add_broker,
+    add_consent,
+    consent,
+    progress_of,
+    setting_layers,
+    show,
+    told_to_jobs,
+)
+from reput.jobs.engine.progress import Progress
+from reput.store_format.faults import StoreError
+from reput.store_format.release.settings import SettingError, merge_layers
+
+if TYPE_CHECKING:
+    from reput.jobs.engine.replica_report import Replicated
+    from reput.store_format.storage.protocol import Storage
+
+_HELP = """\
+Copies a store's log, byte for byte, to a local folder that a broker can start on at any moment,
+and the files of config/ that a slave asks its master for. Every record is checked on the way. What
+was killed goes on where it stood; a target that is no beginning of the source is refused. Queues
+and index are derived from what was copied.
+
+  reput replicate /data/store /data/replica
+  reput replicate s3://bucket/store /data/replica --to-time 2026-11-22T12:00:00Z
+  reput replicate /data/store /data/replica --follow --rate 50MB      of a live broker's store
+  reput replicate --master 10.0.0.5:10912 /data/replica --follow      over the wire, as a slave does
+"""
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_FOREVER = 1 << 62
+
+
+def replicate(
+    source: str,
+    target: str,
+    *,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    to_offset: int | None = None,
+    to_time: int | None = None,
+    follow: bool = False,
+    every: float = 1.0,
+    idle: float | None = None,
+    derive: bool = True,
+    derive_every: float = 30.0,
+    rate: float | None = None,
+    check_crc: bool = True,
+    dry_run: bool = False,
+    storage: "Storage | None" = None,
+    progress: Progress | None = None,
+    confirm: Callable[[str], None] = lambda _: None,
+) -> "Replicated":
+    """Make, or go on with, a replica of the store `source` (path or URL) in the folder `target`.
+
+    to_offset, to_time: no record that ends behind this physical offset; none from the first one on
+    that was stored after this time (milliseconds). follow: go on while the source grows, looking
+    `every` so many seconds, until nothing has come for `idle` (None: never). derive: queues and
+    index too, while following every `derive_every` seconds. rate: bytes a second. confirm: asked
+    before a store that is no replica yet is gone on with; raises StoreError to stop.
+
+    Raises StoreError (OverlapsInput, StoreInUse, ReplicaDiffers, SourceCleaned, DamageFound),
+    SettingError, UnknownRelease, OSError. What was copied stays then, and is a store.
+    """
+    from reput.jobs.engine.replica_jobs import from_store
+    from reput.jobs.engine.replica_source import Wanted
+    from reput.jobs.engine.replicating import How
+    from reput.store_format.storage import storage_for
+
+    started = time.monotonic()
+    wanted = Wanted(_FOREVER if to_offset is None else to_offset,
+                    _FOREVER if to_time is None else to_time)  # fmt: skip
+    how = How(wanted, follow, every, idle, derive, derive_every, rate, check_crc)
+    read = storage or storage_for(source)
+    about = from_store(
+        (read, read.resolve(source).rstrip("/")), _local(target), rocketmq, settings or {}, how,
+        dry_run, progress or Progress(), confirm,
+    )  # fmt: skip
+    about.seconds = time.monotonic() - started
+    return about
+
+
+def replicate_from(
+    master: str,
+    target: str,
+    *,
+    broker: str | None = None,
+    from_offset: int | None = None,
+    controller: bool = False,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    to_offset: int | None = None,
+    to_time: int | None = None,
+    follow: bool = False,
+    idle: float | None = None,
+    derive: bool = True,
+    derive_every: float = 30.0,
+    rate: float | None = None,
+    check_crc: bool = True,
+    progress: Progress | None = None,
+    confirm: Callable[[str], None] = lambda _: None,
+) -> "Replicated":
+    """Make, or go on with, a replica of a live master's store over its replication port.
+
+    master: HOST:PORT of it (10912). broker: the broker's own address, by default the port before:
+    it is asked where the log begins, for sizes, release and config/; "" : it is not asked.
+    from_offset: where the log begins, if nobody tells. controller: the master is under a
+    controller (5.x). Connects again until what is wanted is there; the rest is as `replicate`.
+
+    Raises ReplicaDiffers, WrongOffset, StoreError, SettingError, OSError.
+    """
+    from reput.jobs.engine.replica_jobs import from_master
+    from reput.jobs.engine.replica_source import Wanted
+    from reput.jobs.engine.replicating import How
+
+    started = time.monotonic()
+    address = _address("--master", master)
+    asked = (address[0], address[1] - 1) if broker is None else None
+    if broker:
+        asked = _address("--broker", broker)
+    wanted = Wanted(_FOREVER if to_offset is None else to_offset,
+                    _FOREVER if to_time is None else to_time)  # fmt: skip
+    how = How(wanted, follow, 1.0, idle, derive, derive_every, rate, check_crc)
+    about = from_master(
+        address, asked, _local(target), rocketmq, settings or {}, how, progress or Progress(),
+        confirm, start=from_offset, controller=controller,
+    )  # fmt: skip
+    about.seconds = time.monotonic() - started
+    return about
+
+
+def _address(option: str, text: str) -> tuple[str, int]:
+    """Host and port. Raises SettingError."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 1 << 16:
+        raise SettingError(f"{option} {text}: HOST:PORT is wanted")
+    return host.strip("[]"), int(port)
+
+
+def _local(target: str) -> str:
+    """The target's path. Raises StoreError for a URL."""
+    from reput.store_format.storage import storage_for
+    from reput.store_format.storage.local import LocalStorage
+
+    if type(storage_for(target)) is not LocalStorage:
+        raise StoreError(f"{target}: a replica is a local folder, as a broker is to start on it")
+    return LocalStorage().resolve(target)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput replicate` understands."""
+    parser.epilog = _HELP
+    parser.add_argument(
+        "store", metavar="SOURCE", nargs="?",
+        help="the store to copy, path or URL: it holds commitlog/; not with --master",
+    )  # fmt: skip
+    parser.add_argument("target", metavar="TARGET", help="a local folder: new, or a replica")
+    add_broker(parser, "the source's release; without it, as its files tell")
+    add_consent(parser)
+    parser.add_argument(
+        "--master", metavar="HOST:PORT",
+        help="copy over the wire from a live master's replication port (10912)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--broker", metavar="HOST:PORT",
+        help="with --master: the broker's own port, which tells where its log begins, sizes and "
+        "config (default: the port before); '' asks nobody",
+    )  # fmt: skip
+    parser.add_argument(
+        "--from-offset", type=int, metavar="N",
+        help="with --master: where its log begins, if the broker is not to tell",
+    )  # fmt: skip
+    parser.add_argument(
+        "--controller", action="store_true",
+        help="with --master: it is under a controller (AutoSwitchHAService)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--to-offset", type=int, metavar="N", help="no record that ends behind physical offset N"
+    )
+    parser.add_argument(
+        "--to-time", type=milliseconds, metavar="TIME",
+        help="none from the first record on that was stored after TIME (ISO, or milliseconds)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--follow", action="store_true", help="go on while the source grows, until --idle"
+    )
+    parser.add_argument(
+        "--every", type=float, default=1.0, metavar="SECONDS", help="with --follow: how often (1)"
+    )
+    parser.add_argument(
+        "--idle", type=float, metavar="SECONDS",
+        help="with --follow: end when nothing new has come for so long",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rate", metavar="BYTES", help="so many bytes a second at most (also 500K, 50M, 1G)"
+    )
+    parser.add_argument(
+        "--no-derived", action="store_true", help="only the log: no queues, no index"
+    )
+    parser.add_argument(
+        "--derive-every", type=float, default=30.0, metavar="SECONDS",
+        help="with --follow: how often queues and index go on (30)",
+    )  # fmt: skip
+    parser.add_argument("--no-check-crc", action="store_true", help="do not check body CRCs")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replicate, and say what was copied: 0 done."""
+    _check_words(arguments)
+    agree = consent(arguments.yes)
+    if arguments.master:
+        about = replicate_from(
+            arguments.master, arguments.target, broker=arguments.broker,
+            from_offset=arguments.from_offset, controller=arguments.controller,
+            rocketmq=arguments.rocketmq, settings=merge_layers(*setting_layers(arguments)),
+            progress=progress_of(arguments), confirm=agree, **_common(arguments),
+        )  # fmt: skip
+    else:
+        about = replicate(
+            arguments.store, arguments.target, dry_run=arguments.dry_run, every=arguments.every,
+            confirm=agree, **_common(arguments), **told_to_jobs(arguments),
+        )  # fmt: skip
+    show(arguments, about.as_json(), about.text())
+    return DONE
+
+
+def _common(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "to_offset": arguments.to_offset, "to_time": arguments.to_time,
+        "follow": arguments.follow, "idle": arguments.idle,
+        "derive": not arguments.no_derived, "derive_every": arguments.derive_every,
+        "rate": None if arguments.rate is None else _rate(arguments.rate),
+        "check_crc": not arguments.no_check_crc,
+    }  # fmt: skip
+
+
+def _check_words(arguments: argparse.Namespace) -> None:
+    """Raise SettingError for options that say nothing together."""
+    if bool(arguments.store) == bool(arguments.master):
+        raise SettingError("one source is wanted: a store's path or URL, or --master HOST:PORT")
+    if not arguments.master and (arguments.broker is not None or arguments.controller
+                                 or arguments.from_offset is not None):  # fmt: skip
+        raise SettingError("--broker, --from-offset and --controller go with --master")
+    if arguments.master and arguments.dry_run:
+        raise SettingError("--dry-run tells of a store: not with --master")
+    if arguments.dry_run and arguments.follow:
+        raise SettingError("--dry-run says what is there now: not with --follow")
+    if arguments.idle is not None and not arguments.follow:
+        raise SettingError("--idle is that of --follow")
+    if min(arguments.every, arguments.derive_every) <= 0 or (arguments.idle or 0) < 0:
+        raise SettingError("--every, --derive-every and --idle are seconds, above 0")
+
+
+def _rate(text: str) -> float:
+    """Bytes a second. Raises SettingError."""
+    size = text.strip().upper().removesuffix("B")
+    unit = size[-1:] if size[-1:] in ("K", "M", "G") else ""
+    number = size.removesuffix(unit) if unit else size
+    if not (number.isascii() and number.isdigit() and int(number)):
+        raise SettingError(f"--rate {text}: a number of bytes a second is wanted, as 50M")
+    return float(int(number) * _SIZES[unit])

@@ -1,0 +1,77 @@
+"""Who may ask (ACL 1.0): access keys and their secret keys, from a file that only its owner can
+read.
+
+The file is written as mqadmin's conf/tools.yml, or as the accounts of plain_acl.yml: lines of
+`accessKey: NAME` and `secretKey: TEXT`, pair after pair. Each key may read everything: nothing can
+be written here.
+"""
+
+import os
+import re
+
+from reput.jobs.serve.tls import refuse_readable_by_others
+from reput.store_format.faults import StoreError
+from reput.store_format.remoting.codes import ResponseCode
+from reput.store_format.remoting.command import Command
+from reput.store_format.remoting.signature import ACCESS_KEY, signed_by
+from reput.store_format.serving.answer import Answer, Caller, refused
+from reput.store_format.serving.broker import Broker, Guard
+
+_LINE = re.compile(r"""\s*(?:-\s+)?(accessKey|secretKey):\s*(["']?)(\S+?)\2\s*(?:#.*)?""")
+_BYTES_MOST = 1 << 20
+_NOBODYS_SECRET = "no account"  # an unknown access key takes as long as a known one
+
+
+def read_access_keys(path: str) -> dict[str, str]:
+    """The secret key of each access key. Raises StoreError, OSError; no key is in any message."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        refuse_readable_by_others(path, os.fstat(descriptor).st_mode)
+        raw = file.read(_BYTES_MOST + 1)
+    if len(raw) > _BYTES_MOST:
+        raise StoreError(f"{path}: more than {_BYTES_MOST} bytes are too many")
+    try:
+        lines = raw.decode().splitlines()
+    except UnicodeDecodeError:
+        raise StoreError(f"{path}: is no text in UTF-8") from None
+    return _pairs(path, lines)
+
+
+def _pairs(path: str, lines: list[str]) -> dict[str, str]:
+    keys: dict[str, str] = {}
+    waiting: str | None = None
+    for number, line in enumerate(lines, 1):
+        found = _LINE.fullmatch(line)
+        if found is None:
+            continue
+        if found[1] == "accessKey" and waiting is None:
+            waiting = found[3]
+        elif found[1] == "secretKey" and waiting is not None and waiting not in keys:
+            keys[waiting], waiting = found[3], None
+        else:
+            raise StoreError(f"{path}: line {number}: accessKey and secretKey do not alternate")
+    if waiting is not None or not keys:
+        raise StoreError(f"{path}: no accessKey with its secretKey: two lines `accessKey: NAME`, "
+                         "`secretKey: TEXT` are wanted")  # fmt: skip
+    return keys
+
+
+def guard_by(keys: dict[str, str]) -> Guard:
+    """What lets only those requests through that are signed with one of the keys."""
+
+    def guard(broker: Broker, request: Command, caller: Caller) -> Answer | None:
+        why = _why_refused(keys, request)
+        return None if why is None else refused(ResponseCode.NO_PERMISSION, why)
+
+    return guard
+
+
+def _why_refused(keys: dict[str, str], request: Command) -> str | None:
+    """Why a request is not answered, in PlainPermissionManager's words; None: it may be."""
+    name = request.fields.get(ACCESS_KEY)
+    if name is None:
+        return "No accessKey is configured"
+    signed = signed_by(request.fields, request.body or b"", keys.get(name, _NOBODYS_SECRET))
+    if name not in keys:
+        return f"No acl config for {name[:64]}"
+    return None if signed else f"Check signature failed for accessKey={name}"

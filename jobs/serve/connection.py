@@ -1,0 +1,238 @@
+"""One client's connection: frames in, answers out, at the pace at which the client reads.
+
+Sockets are driven directly, not through asyncio's transports: a body that lies in the log goes
+from the file to the socket by sendfile, and asyncio wants a task for each of these.
+"""
+
+import asyncio
+import os
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from reput.jobs.serve.tls import PlainRefused, Tls, TlsMode
+from reput.store_format.faults import StoreError
+from reput.store_format.remoting.command import BadFrame, Command
+from reput.store_format.remoting.frames import Frames
+from reput.store_format.serving.log_ranges import LogRange
+
+_READ_BYTES = 1 << 16
+_COMMANDS_AT_ONCE = 16  # then other connections have their turn
+_UNSENT_MOST = 1 << 19  # bytes; while more is unsent no further request is read
+_PIECES_MOST = 1 << 10
+_GATHERED = 64  # buffers a sendmsg takes
+
+Piece = bytes | memoryview | LogRange
+
+
+class Connection:
+    """A connection that was accepted. `number` is its own."""
+
+    def __init__(
+        self, sock: socket.socket, number: int, peer: str, local: str,
+        asked: Callable[["Connection", Command], None], closed: Callable[["Connection"], None],
+        now: Callable[[], float], tls: TlsMode | None = None,
+    ) -> None:  # fmt: skip
+        """asked: is called with each request; closed: once, when it is closed; now: seconds."""
+        self.number, self.peer, self.local = number, peer, local
+        self._sock, self._asked, self._closed, self._now = sock, asked, closed, now
+        self._loop = asyncio.get_running_loop()
+        self._tls_mode, self._begun = tls, False
+        self._tls: Tls | None = None
+        self._frames = Frames()
+        self._unsent = deque[Piece]()
+        self._unsent_bytes = 0
+        self._reading = self._writing = False
+        self._awaited = 0  # requests that are being answered elsewhere
+        self.open = True
+        self.heard = self.moved = self._now()  # when something came, or could be sent
+        self._read()
+
+    # --- in --------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        if not self._reading:
+            self._loop.add_reader(self._sock, self._readable)
+            self._reading = True
+
+    def _pause(self) -> None:
+        if self._reading:
+            self._loop.remove_reader(self._sock)
+            self._reading = False
+
+    def _readable(self) -> None:
+        try:
+            data = self._sock.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        self.heard = self._now()
+        if self._tls_mode is not None:
+            data = self._decrypted(data, self._tls_mode)
+        self._frames.feed(data)
+        self._take()
+
+    def _decrypted(self, data: bytes, mode: TlsMode) -> bytes:
+        """What a client said by TLS, or plainly where it may."""
+        try:
+            if not self._begun:
+                self._begun, self._tls = True, mode.begin(data)
+            if self._tls is None:
+                return data
+            plain = self._tls.received(data)
+        except (PlainRefused, ssl.SSLError):
+            self.close()
+            return b""
+        if handshake := self._tls.outgoing():
+            self._queue([handshake])
+        return plain
+
+    def _take(self) -> None:
+        """Have the requests answered that are whole, as long as the client takes its answers."""
+        for _ in range(_COMMANDS_AT_ONCE):
+            if not self.open:
+                return
+            if self._is_full():
+                self._pause()
+                return
+            try:
+                command = self._frames.next()
+            except BadFrame:
+                self.close()
+                return
+            if command is None:
+                self._read()
+                return
+            if not command.is_response:
+                self._asked(self, command)
+        self._pause()
+        self._loop.call_soon(self._take)
+
+    def awaits(self, more: int) -> None:
+        """So many more requests are being answered elsewhere, or fewer."""
+        self._awaited += more
+        if more < 0 and self.open and not self._reading and not self._is_full():
+            self._loop.call_soon(self._take)
+
+    @property
+    def is_half_way(self) -> bool:
+        """Whether a frame has begun and is not whole."""
+        return self._frames.waiting > 0
+
+    # --- out -------------------------------------------------------------------------------------
+
+    def send(self, pieces: list[Piece]) -> None:
+        """Send these, in order, behind what is unsent."""
+        if not self.open:
+            return
+        if self._tls is None:
+            self._queue(pieces)
+            return
+        try:
+            self._tls.encrypt(b"".join(_bytes(each) for each in pieces))
+        except (ssl.SSLError, StoreError, OSError):
+            self.close()
+            return
+        self._queue([self._tls.outgoing()])
+
+    def _queue(self, pieces: list[Piece]) -> None:
+        idle = not self._unsent
+        if idle:
+            self.moved = self._now()
+        self._unsent.extend(pieces)
+        self._unsent_bytes += sum(len(each) for each in pieces if not isinstance(each, LogRange))
+        if idle:
+            self._write()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the client does not take what is there for it."""
+        return bool(self._unsent)
+
+    def _is_full(self) -> bool:
+        return (
+            self._unsent_bytes > _UNSENT_MOST
+            or len(self._unsent) > _PIECES_MOST
+            or self._awaited >= _COMMANDS_AT_ONCE
+        )
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                self._send_some()
+                self.moved = self._now()
+        except BlockingIOError:
+            if not self._writing:
+                self._loop.add_writer(self._sock, self._write)
+                self._writing = True
+        except OSError:
+            self.close()
+            return
+        else:
+            if self._writing:
+                self._loop.remove_writer(self._sock)
+                self._writing = False
+        if not self._reading and not self._is_full():
+            self._loop.call_soon(self._take)
+
+    def _send_some(self) -> None:
+        """One call of the kernel's. Raises BlockingIOError, OSError."""
+        first = self._unsent[0]
+        if isinstance(first, LogRange):
+            descriptor = first.file.descriptor
+            assert descriptor is not None
+            sent = os.sendfile(self._sock.fileno(), descriptor, first.start, first.length)
+            if not sent:
+                raise OSError("the file has become shorter")
+            self._unsent.popleft()
+            if sent < first.length:
+                rest = LogRange(first.file, first.start + sent, first.length - sent)
+                self._unsent.appendleft(rest)
+            return
+        gathered = list[bytes | memoryview]()
+        flags = 0
+        for piece in self._unsent:
+            if isinstance(piece, LogRange):
+                flags = socket.MSG_MORE  # a file follows: not a packet of its own
+                break
+            if len(gathered) == _GATHERED:
+                break
+            gathered.append(piece)
+        sent = self._sock.sendmsg(gathered, (), flags)
+        self._unsent_bytes -= sent
+        while sent:
+            length = len(self._unsent[0])
+            piece = self._unsent.popleft()
+            if sent < length:
+                self._unsent.appendleft(memoryview(piece)[sent:])  # type: ignore[arg-type]
+                return
+            sent -= length
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close it; what is unsent is lost."""
+        if not self.open:
+            return
+        self.open = False
+        self._pause()
+        if self._writing:
+            self._loop.remove_writer(self._sock)
+        self._unsent.clear()
+        with suppress(OSError):
+            self._sock.close()
+        self._closed(self)
+
+    def __repr__(self) -> Any:
+        return f"Connection({self.number}, {self.peer})"
+
+
+def _bytes(piece: Piece) -> bytes | memoryview:
+    return piece.read() if isinstance(piece, LogRange) else piece

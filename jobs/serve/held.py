@@ -1,0 +1,73 @@
+"""Pulls that wait for more in their queue, or until their time is up (PullRequestHoldService)."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from reput.jobs.serve.connection import Connection
+from reput.store_format.remoting.command import Command
+from reput.store_format.serving.answer import Answer
+
+_MOST = 1 << 16  # pulls that wait at the same time
+_WAIT_MOST = 300.0  # seconds; clients ask for 15 or 20
+
+
+@dataclass(eq=False)
+class Held:
+    """One that waits."""
+
+    connection: Connection
+    request: Command
+    said: Answer  # as it is answered when its time is up
+
+
+class HeldPulls:
+    """All that wait, by connection."""
+
+    def __init__(self, send: Callable[[Connection, Command, Answer], None]) -> None:
+        self._send = send
+        self._of: dict[Connection, dict[Held, asyncio.TimerHandle]] = {}
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def has(self, connection: Connection) -> bool:
+        return connection in self._of
+
+    def keep(self, held: Held) -> bool:
+        """Have a pull wait; False where too many do, so that it is to be answered now."""
+        if self._count >= _MOST or not held.connection.open or held.said.hold is None:
+            return False
+        seconds = min(held.said.hold.until / 1000 - time.time(), _WAIT_MOST)
+        timer = asyncio.get_running_loop().call_later(seconds, self._let_go, held)
+        self._of.setdefault(held.connection, {})[held] = timer
+        self._count += 1
+        return True
+
+    def all(self) -> list[Held]:
+        return [held for all_of in self._of.values() for held in all_of]
+
+    def take(self, some: list[Held]) -> list[Held]:
+        """Those of these that still wait; they do not then."""
+        waiting = [held for held in some if held in self._of.get(held.connection, ())]
+        for held in waiting:
+            self._remove(held)
+        return waiting
+
+    def forget(self, connection: Connection) -> None:
+        """Its client is gone."""
+        for held in list(self._of.get(connection, ())):
+            self._remove(held)
+
+    def _let_go(self, held: Held) -> None:
+        self._remove(held)
+        self._send(held.connection, held.request, held.said)
+
+    def _remove(self, held: Held) -> None:
+        waiting = self._of[held.connection]
+        waiting.pop(held).cancel()
+        self._count -= 1
+        if not waiting:
+            del self._of[held.connection]

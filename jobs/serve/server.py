@@ -1,0 +1,284 @@
+"""The server: accepts connections, has their requests answered, and looks after both."""
+
+import asyncio
+import os
+import resource
+import socket
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+from reput.jobs.serve.connection import Connection
+from reput.jobs.serve.held import Held, HeldPulls
+from reput.jobs.serve.tls import TlsMode
+from reput.store_format.faults import StoreError
+from reput.store_format.remoting.codes import ResponseCode
+from reput.store_format.remoting.command import Command
+from reput.store_format.remoting.frames import frame, frame_head
+from reput.store_format.serving.answer import Answer, Caller, refused
+from reput.store_format.serving.answering import answer, reply
+from reput.store_format.serving.broker import Broker
+from reput.store_format.serving.log_ranges import LogRange
+
+_BACKLOG = 1024
+_LOOK_SECONDS = 5.0  # how often connections are looked at
+_GROW_SECONDS = 0.2  # how often the files of a store that is followed are looked at,
+_GROW_FAR_SECONDS = 2.0  # and where that takes long
+_GROW_SHARE = 10  # of many queues it takes long too: then one part of so many of the time
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a client may not exceed; seconds."""
+
+    connections: int = 4096
+    idle: float = 120.0  # NettyServerConfig.serverChannelMaxIdleTimeSeconds
+    stuck: float = 30.0  # without taking anything of its answers
+    half_frame: float = 30.0
+
+
+class Server:
+    """A name server and a broker. All of it runs in the thread of the event loop, but for answers
+    from a store that is far away: these wait for each other in one thread of their own.
+    """
+
+    def __init__(
+        self, broker: Broker, limits: Limits, tell: Callable[[str], None], follow: bool = False,
+        tls: TlsMode | None = None,
+    ) -> None:  # fmt: skip
+        """tell: is given what is worth a line of a log, which never is a message's text. follow:
+        the store may grow.
+        """
+        self.broker, self.limits, self._tell, self._follow = broker, limits, tell, follow
+        self._tls = tls
+        self._connections: dict[int, Connection] = {}
+        self._numbers = 0
+        self._held = HeldPulls(self._send)
+        self._listening: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asked_lately, self._trouble = False, ""
+        self._thread = ThreadPoolExecutor(1) if broker.store.far else None
+        _raise_open_files()
+
+    # --- connections -----------------------------------------------------------------------------
+
+    def listen(self, host: str, port: int) -> str:
+        """Listen there, and answer from now on; returns the address. Raises OSError."""
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setblocking(False)
+            sock.bind(address)
+            sock.listen(_BACKLOG)
+        except OSError as error:
+            sock.close()
+            raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from None
+        if not self._listening:
+            self._start(self._look())
+            if self._follow:
+                self._start(self._grow())
+        self._listening.append(sock)
+        asyncio.get_running_loop().add_reader(sock, self._accept, sock)
+        return _text(sock.getsockname())
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_BACKLOG):
+            try:
+                sock, peer = listening.accept()
+            except OSError:  # BlockingIOError: there is none; or no descriptor is left
+                return
+            if len(self._connections) >= self.limits.connections:
+                sock.close()
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._numbers += 1
+            self._connections[self._numbers] = Connection(
+                sock, self._numbers, _text(peer), _text(sock.getsockname()), self._asked,
+                self._closed, time.monotonic, self._tls,
+            )  # fmt: skip
+
+    def _closed(self, connection: Connection) -> None:
+        self._connections.pop(connection.number, None)
+        self._held.forget(connection)
+        for each in self.broker.closed:
+            self._do(each, connection.number, _now())
+
+    async def _look(self) -> None:
+        """Every few seconds: close what is idle, stuck or half way for too long."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            now = time.monotonic()
+            for connection in list(self._connections.values()):
+                silent = now - connection.heard
+                if (
+                    (connection.is_stuck and now - connection.moved > self.limits.stuck)
+                    or (connection.is_half_way and silent > self.limits.half_frame)
+                    or (silent > self.limits.idle and not self._held.has(connection))
+                ):
+                    connection.close()
+            for each in self.broker.ticked:
+                self._do(each, _now())
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def _asked(self, connection: Connection, request: Command) -> None:
+        self._asked_lately = True
+        if self._thread is None:
+            self._settle(connection, request, self._answer(connection, request))
+        else:
+            connection.awaits(1)
+            self._start(self._ask_far(connection, request))
+
+    async def _ask_far(self, connection: Connection, request: Command) -> None:
+        loop = asyncio.get_running_loop()
+        said = await loop.run_in_executor(self._thread, self._answer, connection, request)
+        connection.awaits(-1)
+        self._settle(connection, request, said)
+
+    def _answer(self, connection: Connection, request: Command) -> Answer:
+        caller = Caller(connection.number, connection.peer, connection.local, _now())
+        try:
+            said = answer(self.broker, request, caller)
+            return said if self._thread is None else _loaded(said)
+        except (OSError, StoreError) as error:
+            self._tell(f"a request of code {request.code} failed: {error}")
+            return refused(ResponseCode.SYSTEM_ERROR, "the store cannot be read")
+        except Exception as error:  # noqa: BLE001 (other clients are still served)
+            if os.environ.get("REPUT_TRACEBACK"):
+                traceback.print_exception(error)
+            self._tell(f"a request of code {request.code} failed: {type(error).__name__}")
+            return refused(ResponseCode.SYSTEM_ERROR, "the request could not be answered")
+
+    def _settle(self, connection: Connection, request: Command, said: Answer) -> None:
+        """Send an answer, or keep the pull that it is of."""
+        if not request.is_one_way:
+            held = said.hold is not None and said.hold.until > _now()
+            if not (held and self._held.keep(Held(connection, request, said))):
+                self._send(connection, request, said)
+        self._send_ours()
+
+    def _send(self, connection: Connection, request: Command, said: Answer) -> None:
+        length = len(said.body) + sum(
+            each.length if isinstance(each, LogRange) else len(each) for each in said.pieces
+        )
+        head = frame_head(reply(self.broker, request, said), length)
+        connection.send([head + said.body if said.body else head, *said.pieces])
+
+    def _send_ours(self) -> None:
+        """Send what handlers want to be sent to other clients."""
+        outbox = self.broker.outbox
+        while outbox:
+            number, command = outbox.pop(0)
+            if (connection := self._connections.get(number)) is not None:
+                connection.send([frame(command)])
+
+    def _do(self, function: Callable[..., None], *words: int) -> None:
+        """Have a function called where answers are made."""
+        if self._thread is None:
+            function(*words)
+            self._send_ours()
+        else:
+            self._thread.submit(function, *words)
+
+    # --- a store that grows ----------------------------------------------------------------------
+
+    async def _grow(self) -> None:
+        """Look at the store's files again and again, and answer the pulls that waited for more."""
+        loop = asyncio.get_running_loop()
+        every = _GROW_SECONDS if self._thread is None else _GROW_FAR_SECONDS
+        took = 0.0
+        while True:
+            await asyncio.sleep(max(every, took * _GROW_SHARE))
+            if not (self._asked_lately or self._held):
+                continue
+            self._asked_lately = False
+            begin, waiting = time.monotonic(), self._held.all()
+            if self._thread is None:
+                grown = self._grown(waiting)
+            else:
+                grown = await loop.run_in_executor(self._thread, self._grown, waiting)
+            took = time.monotonic() - begin
+            for held in self._held.take(grown):
+                self._asked(held.connection, held.request)
+
+    def _grown(self, waiting: list[Held]) -> list[Held]:
+        """Look at the files again; those of these pulls whose queue has what they wait for."""
+        try:
+            self.broker.store.refresh()
+            return [held for held in waiting if self._has(held)]
+        except (OSError, StoreError) as error:
+            if str(error) != self._trouble:
+                self._tell(f"the store could not be looked at again: {error}")
+            self._trouble = str(error)
+            return []
+
+    def _has(self, held: Held) -> bool:
+        hold = held.said.hold
+        assert hold is not None
+        queue = self.broker.store.queue(hold.topic, hold.queue_id)
+        return queue is not None and queue.maximum > hold.position
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of everything."""
+        loop = asyncio.get_running_loop()
+        for task in self._tasks:
+            task.cancel()
+        for sock in self._listening:
+            loop.remove_reader(sock)
+            sock.close()
+        for connection in list(self._connections.values()):
+            connection.close()
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _start(self, work: "asyncio._CoroutineLike[None]") -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._tell(f"{type(error).__name__}: {error}")
+
+
+def _loaded(said: Answer) -> Answer:
+    """With all of its pieces in memory: they are not in a file of this machine."""
+    pieces = tuple(
+        memoryview(each.read()) if isinstance(each, LogRange) else each for each in said.pieces
+    )
+    return said._replace(pieces=pieces)
+
+
+def _raise_open_files() -> None:
+    """Allow as many open files as this process may: each connection is one, and each segment."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _text(address: tuple[object, ...]) -> str:
+    """host:port, as RocketMQ's clients read it: the last colon parts them."""
+    return f"{address[0]}:{address[1]}"
+
+
+def on_signal(signals: tuple[int, ...]) -> asyncio.Event:
+    """What is set once one of these has come."""
+    loop, came = asyncio.get_running_loop(), asyncio.Event()
+    for number in signals:
+        loop.add_signal_handler(number, came.set)
+    return came

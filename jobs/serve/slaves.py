@@ -1,0 +1,55 @@
+"""`reput serve --ha-listen`: the store's log for real brokers as SLAVE, beside what clients ask."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from reput.store_format.release.settings import SettingError
+
+if TYPE_CHECKING:
+    from reput.store_format.serving.broker import Broker
+
+_LOOK_SECONDS = 1.0
+
+
+def add_slave_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `--ha-listen`."""
+    parser.add_argument(
+        "--ha-listen", metavar="HOST:PORT",
+        help="be the master of real brokers with brokerRole=SLAVE, which copy the log from there "
+        "(docs/replicate.md)",
+    )  # fmt: skip
+
+
+def serve_slaves(
+    arguments: argparse.Namespace, listen: tuple[str, int], settings: Mapping[str, str],
+    broker: "Broker", said: Callable[[str], None],
+) -> Callable[[], None]:  # fmt: skip
+    """Take slaves from now on; returns what ends it. Raises SettingError, StoreError, OSError."""
+    from reput.jobs.engine.ha_log import StoreLog
+    from reput.jobs.engine.ha_master import HaMaster
+    from reput.store_format.storage import storage_for
+    from reput.store_format.writer.flush import Periodic
+
+    if arguments.at is not None:
+        raise SettingError("--ha-listen sends all of the log: not with --at")
+    storage = storage_for(arguments.store)
+    path = storage.resolve(arguments.store).rstrip("/")
+    log = StoreLog(storage, path, arguments.rocketmq, settings)
+    master = HaMaster(log, listen, said=said)
+    master.start()
+    broker.slaves_at = master.address
+    said(f"slaves get the log at {master.address[0]}:{master.address[1]}")
+    if not arguments.follow:
+        return master.stop
+
+    def failed(error: BaseException) -> None:
+        said(f"slaves get no more of the log: {error}")
+
+    looking = Periodic("ha-look", _LOOK_SECONDS, log.refresh, failed)
+
+    def stop() -> None:
+        looking.stop()
+        master.stop()
+
+    return stop

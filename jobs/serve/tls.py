@@ -1,0 +1,92 @@
+"""TLS on the same port as plain connections (NettyRemotingServer's HandshakeHandler): which of the
+two a client wants is told by the first byte that it sends.
+
+It works on bytes alone: what came from the socket goes in, what is for the socket comes out.
+"""
+
+import os
+import ssl
+import stat
+from dataclasses import dataclass
+
+from reput.store_format.faults import StoreError
+
+_HANDSHAKE = 0x16  # how a TLS record of a ClientHello begins; no frame of 16 MB or less does
+_READ_BYTES = 1 << 16
+
+
+class PlainRefused(Exception):
+    """A client does not want TLS where it must."""
+
+
+class Tls:
+    """One connection's TLS."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+
+    def received(self, data: bytes) -> bytes:
+        """What bytes from the socket mean; b"" while nothing is whole. Raises ssl.SSLError."""
+        self._incoming.write(data)
+        plain = bytearray()
+        try:
+            while some := self._tls.read(_READ_BYTES):
+                plain += some
+        except ssl.SSLWantReadError:
+            pass
+        return bytes(plain)
+
+    def encrypt(self, data: bytes) -> None:
+        """Take what is to be sent; `outgoing` has it then. Raises ssl.SSLError."""
+        self._tls.write(data)
+
+    def outgoing(self) -> bytes:
+        """What is for the socket now, of the handshake too."""
+        return self._outgoing.read()
+
+
+@dataclass(frozen=True)
+class TlsMode:
+    """Whether connections may be, or must be, TLS (TlsMode.PERMISSIVE, ENFORCING)."""
+
+    context: ssl.SSLContext
+    required: bool
+
+    def begin(self, first: bytes) -> Tls | None:
+        """TLS for a connection whose first bytes are these; None: it is a plain one.
+
+        Raises PlainRefused.
+        """
+        if first[0] == _HANDSHAKE:
+            return Tls(self.context)
+        if self.required:
+            raise PlainRefused
+        return None
+
+
+def tls_mode(certificate: str, key: str, required: bool) -> TlsMode:
+    """TLS by a certificate, with its chain, and its key: PEM. Raises StoreError, OSError."""
+    refuse_readable_by_others(key, os.stat(key).st_mode)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        # a password is never asked for at the terminal of a server
+        context.load_cert_chain(certificate, key, password=lambda: "")
+    except ssl.SSLError as error:
+        reason = error.reason or "is no PEM that OpenSSL reads"
+        raise StoreError(
+            f"{certificate}, {key}: certificate and key do not fit: {reason}"
+        ) from None
+    return TlsMode(context, required)
+
+
+def refuse_readable_by_others(path: str, mode: int) -> None:
+    """Raise StoreError where others than its owner can read or write a file of secrets."""
+    if not stat.S_ISREG(mode):
+        raise StoreError(f"{path}: is no file")
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise StoreError(
+            f"{path}: others than its owner can read or write it (mode {stat.S_IMODE(mode):o}): "
+            "chmod 600 makes it fit for secrets"
+        )

@@ -1,0 +1,1 @@
+"""The remoting protocol of RocketMQ as functions of bytes: no sockets, no clock."""

@@ -1,0 +1,71 @@
+"""How far consumer groups have come: what the store says, and what clients tell meanwhile
+(ConsumerOffsetManager). The store itself is never written to.
+"""
+
+from reput.store_format.query.config import Offsets
+
+MOST_QUEUES = 200_000  # of all groups together that clients may add; a broker has no limit
+
+
+class TooManyOffsets(ValueError):
+    """Clients have committed offsets of more queues than are kept."""
+
+
+class GroupOffsets:
+    """The next position that each group wants of each queue, -1 where there is none."""
+
+    def __init__(self, start: Offsets) -> None:
+        """start: what the store's own config/consumerOffset.json says."""
+        self._offsets = {key: dict(queues) for key, queues in start.items()}
+        self._pulled: dict[tuple[str, str, int], int] = {}
+        self._added = 0
+        self.changes = 0  # how often something was committed; who writes a file looks at it
+
+    def all(self) -> Offsets:
+        """All offsets, by group and topic."""
+        return self._offsets
+
+    def take(self, offsets: Offsets) -> None:
+        """Put these in the place of all offsets."""
+        self._offsets = offsets
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """The group's offset of a queue (queryOffset)."""
+        return self._offsets.get((group, topic), {}).get(queue_id, -1)
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Keep how far a group has come (commitOffset). Raises TooManyOffsets."""
+        queues = self._offsets.get((group, topic))
+        if queues is None or queue_id not in queues:
+            if self._added >= MOST_QUEUES:
+                raise TooManyOffsets(f"offsets of {MOST_QUEUES} queues are kept, and no more")
+            self._added += 1
+            queues = self._offsets.setdefault((group, topic), {})
+        queues[queue_id] = offset
+        self.changes += 1
+
+    def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Keep up to where a group was given messages (commitPullOffset, from 5.0.0 on).
+
+        Operators are shown it, and nothing else is done with it: where there are too many it is
+        not kept.
+        """
+        key = group, topic, queue_id
+        if key in self._pulled or len(self._pulled) < MOST_QUEUES:
+            self._pulled[key] = offset
+
+    def query_pulled(self, group: str, topic: str, queue_id: int) -> int:
+        """Up to where a group was given messages (queryPullOffset)."""
+        return self._pulled.get((group, topic, queue_id), -1)
+
+    def topics_of(self, group: str) -> list[str]:
+        """The topics that a group has an offset of (whichTopicByConsumer)."""
+        return [topic for each, topic in self._offsets if each == group]
+
+    def groups_of(self, topic: str) -> list[str]:
+        """The groups that have an offset of a topic (whichGroupByTopic)."""
+        return [group for group, each in self._offsets if each == topic]
+
+    def table(self) -> dict[str, dict[int, int]]:
+        """All offsets, by `topic@group` (the offsetTable of consumerOffset.json)."""
+        return {f"{topic}@{group}": queues for (group, topic), queues in self._offsets.items()}

@@ -1,0 +1,87 @@
+"""The log's files as an answer needs them: read, or sent without passing through Python."""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reput.store_format.disk.files import fill_from
+from reput.store_format.faults import StoreChanged
+from reput.store_format.log.reader import NotInLog
+from reput.store_format.log.segments import Segment
+from reput.store_format.storage.protocol import Reader, Storage
+
+
+class LogFile:
+    """An open segment. It is closed when nobody holds it any more: an answer on its way may."""
+
+    def __init__(self, storage: Storage, segment: Segment) -> None:
+        self.start = segment.start
+        self.reader: Reader = storage.open(segment.path, segment.state)
+        fileno = getattr(self.reader, "fileno", None)
+        # None where it is no file of this machine
+        self.descriptor: int | None = None if fileno is None else int(fileno())
+        # fills a buffer from an offset in the file; raises StoreChanged, OSError
+        self.read_into: Callable[[int, Any], None] = self.reader.read_into
+        if self.descriptor is not None:  # most reads are so small that each call on the way counts
+            self.read_into = partial(fill_from, self.descriptor, segment.path)
+
+    def __del__(self) -> None:
+        if hasattr(self, "reader"):
+            with suppress(StoreChanged, OSError):  # what was sent was looked at
+                self.reader.close()
+
+
+class LogRange(NamedTuple):
+    """Bytes of one segment."""
+
+    file: LogFile
+    start: int  # in the file
+    length: int
+
+    def read(self) -> bytes:
+        """The bytes. Raises StoreChanged where the file has become too short, OSError."""
+        buffer = np.empty(self.length, np.uint8)
+        self.file.read_into(self.start, buffer)
+        return buffer.tobytes()
+
+
+class LogFiles:
+    """The segments of a log; each is opened when it is first asked for, and stays open."""
+
+    def __init__(self, storage: Storage, segments: list[Segment]) -> None:
+        self._storage = storage
+        self._open: dict[str, LogFile] = {}
+        self.relist(segments)
+
+    def relist(self, segments: list[Segment]) -> None:
+        """Take the segments that are there now: some are new, some gone, the last ones longer."""
+        self._segments = segments
+        self.starts = np.array([segment.start for segment in segments], np.int64)
+        self.ends = np.array([segment.end for segment in segments], np.int64)
+        paths = {segment.path for segment in segments}
+        self._open = {path: file for path, file in self._open.items() if path in paths}
+        self._files = [self._open.get(segment.path) for segment in segments]
+
+    def read(self, number: int, place: int, buffer: Any) -> None:
+        """Fill a buffer from a physical offset in a segment. Raises StoreChanged, OSError."""
+        file = self._files[number] or self._file(number)
+        file.read_into(place - file.start, buffer)
+
+    def range(self, place: int, length: int) -> LogRange:
+        """The bytes [place, place + length) by physical offsets. Raises NotInLog."""
+        number = bisect_right(self.starts, place) - 1
+        if number < 0 or place + length > self.ends[number]:
+            raise NotInLog(place, int(self.starts[0]), int(self.ends[-1]))
+        return LogRange(self._file(number), place - self._segments[number].start, length)
+
+    def _file(self, number: int) -> LogFile:
+        file = self._files[number]
+        if file is None:
+            segment = self._segments[number]
+            file = self._files[number] = LogFile(self._storage, segment)
+            self._open[segment.path] = file
+        return file

@@ -1,0 +1,41 @@
+"""One queue of a served store: where it starts and ends, and some of its entries at a time."""
+
+from reput.store_format.derived.queue_slices import QueueSlices, Slice
+from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.log.reader import LogReader
+from reput.store_format.release.profiles import Profile
+
+
+class ServedQueue:
+    """A queue as it was when this was made; positions count messages."""
+
+    def __init__(self, entries: QueueSlices, log: LogReader, profile: Profile, limit: int) -> None:
+        """limit: records from this physical offset on are not there. Raises BadQueue."""
+        self.entries, self._log, self._profile = entries, log, profile
+        self.batch = entries.batch
+        self.maximum = entries.end_within(limit)
+        self.minimum = entries.minimum(log.start, profile)
+
+    def some(self, first: int, most: int) -> Slice:
+        """The entries from the one that holds `first` on, `most` at most, of one queue file."""
+        found = self.entries.some(first, most)
+        if len(found) and found.positions[-1] >= self.maximum:
+            return found.part(found.positions < self.maximum)
+        return found
+
+    def at_time(self, timestamp: int, boundary: Boundary) -> int:
+        """The position at a time in milliseconds (getOffsetInQueueByTime)."""
+        if not self._profile.batch_time_boundaries:  # 5.1.4: the request names the boundary
+            boundary = Boundary.LOWER
+        found = self.entries.position_by_time(timestamp, boundary, self._log, self._profile)
+        return min(found, self.maximum)
+
+    def earliest_time(self) -> int:
+        """When the first message was stored, in milliseconds; -1 where there is none."""
+        return self.time_of(self.some(max(self.minimum, 0), 1))
+
+    def time_of(self, found: Slice) -> int:
+        """When the first of these was stored, in milliseconds; -1 where there is none."""
+        if not len(found):
+            return -1
+        return self._log.store_timestamp(int(found.places[0]), int(found.sizes[0]))

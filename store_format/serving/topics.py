@@ -1,0 +1,71 @@
+"""The topics that are served: those of config/topics.json, and those that only have queues."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from reput.store_format.query.opened import OpenedStore
+
+PERM_READ, PERM_WRITE = 4, 2  # PermName
+_DEFAULT_QUEUES = 16  # TopicConfig.defaultReadQueueNums
+_INT = 1 << 31
+
+
+class Topic(NamedTuple):
+    """What a broker has of a topic (TopicConfig)."""
+
+    name: str
+    read_queues: int
+    write_queues: int
+    perm: int
+    sys_flag: int
+    order: bool
+    filter_type: str
+    attributes: dict[str, str]
+    configured: bool  # config/topics.json has it
+
+    @property
+    def empty_minimum(self) -> int:
+        """The minimum of a queue without entries (ConsumeQueue, BatchConsumeQueue)."""
+        return -1 if self.attributes.get("queue.type") == "BatchCQ" else 0
+
+
+def served_topics(
+    configured: Mapping[str, Any] | None, folders: Mapping[str, int]
+) -> dict[str, Topic]:
+    """All topics by name. folders: of each topic that has queues, the number of the next one."""
+    found = {
+        name: _configured(name, told)
+        for name, told in (configured or {}).items()
+        if isinstance(told, dict)
+    }
+    for name, queues in folders.items():
+        if name not in found:
+            found[name] = Topic(
+                name, queues, queues, PERM_READ | PERM_WRITE, 0, False, "SINGLE_TAG", {}, False
+            )
+    return found
+
+
+def _configured(name: str, told: Mapping[str, Any]) -> Topic:
+    attributes = told.get("attributes")
+    return Topic(
+        name,
+        _int(told.get("readQueueNums"), _DEFAULT_QUEUES),
+        _int(told.get("writeQueueNums"), _DEFAULT_QUEUES),
+        _int(told.get("perm"), PERM_READ | PERM_WRITE),
+        _int(told.get("topicSysFlag"), 0),
+        told.get("order") is True,
+        str(told.get("topicFilterType", "SINGLE_TAG")),
+        {str(k): str(v) for k, v in attributes.items()} if isinstance(attributes, dict) else {},
+        True,
+    )
+
+
+def _int(value: Any, default: int) -> int:
+    return value if type(value) is int and -_INT <= value < _INT else default
+
+
+def queue_folders(store: OpenedStore) -> dict[str, int]:
+    """Of each topic that has folders of queues, one more than the greatest queue id."""
+    counts = {topic: store.queues_of(topic) for topic in store.topics()}
+    return {topic: queues[-1][0] + 1 for topic, queues in counts.items() if queues}

@@ -1,0 +1,88 @@
+"""Real clients and tools of a release against any name server: `clients/*.java`, a JVM a script.
+
+They are compiled by javac alone, against the driver that build.py has made for the release: its
+folder has RocketMQ's client, tools and ACL as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.rocketmq.build import DRIVER, JAVA_OPTIONS, build, cache_folder, java
+
+SOURCES = Path(__file__).parent / "clients"
+VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
+Step = dict[str, Any]
+
+
+def _compiled(version: str) -> str:
+    """The class path of a release's clients, compiled at their first use."""
+    driver = build(version)
+    sources = sorted(SOURCES.glob("*.java"))
+    digest = hashlib.sha256(driver.name.encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    folder = cache_folder() / "rocketmq-clients" / f"{version}-{digest.hexdigest()[:12]}"
+    libraries = f"{driver / 'classes'}:{driver / 'lib'}/*"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        under_way = Path(tempfile.mkdtemp(dir=folder.parent))
+        command = ["javac", "-nowarn", "-cp", libraries, "-d", str(under_way), *map(str, sources)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"javac failed:\n{done.stdout}{done.stderr}")
+        try:
+            under_way.rename(folder)
+        except OSError:  # another process was quicker
+            shutil.rmtree(under_way)
+    return f"{folder}:{libraries}"
+
+
+def run(
+    version: str,
+    namesrv: str,
+    steps: list[Step],
+    timeout: float = 300,
+    options: tuple[str, ...] = (),
+) -> list[Any]:
+    """The answers of a client's steps, one JVM for all: `{"answer": ...}` or `{"error": trace}`.
+
+    options: of the JVM, as TLS wants them.
+    """
+    with tempfile.TemporaryDirectory(prefix="reput-client-") as home:
+        conf = Path(home) / "conf"
+        conf.mkdir()
+        # mqadmin of 4.x wants its own file, in the place where RocketMQ is installed.
+        shutil.copy(DRIVER / "conf" / "logback.xml", conf / "logback_tools.xml")
+        command = [
+            java(),
+            *JAVA_OPTIONS,
+            f"-Duser.home={home}",
+            f"-Drocketmq.home.dir={home}",
+            "-Duser.timezone=UTC",
+            "-Djava.security.manager=allow",  # Tools.java keeps mqadmin from ending the JVM
+            "-Drocketmq.client.logLevel=ERROR",
+            f"-Dlogback.configurationFile={DRIVER / 'conf' / 'logback.xml'}",
+            f"-Drmq.logback.configurationFile={DRIVER / 'conf' / 'rmq.logback.xml'}",
+            *options,
+            *("-cp", _compiled(version), "reput.judge.Script"),
+        ]
+        wanted = [{"namesrv": namesrv, **step} for step in steps]
+        done = subprocess.run(
+            command,
+            input=json.dumps(wanted),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+            env={"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
+        )
+    if done.returncode or not done.stdout:
+        raise RuntimeError(f"a client of RocketMQ {version} died:\n{done.stderr[-3000:]}")
+    return json.loads(done.stdout.splitlines()[-1])

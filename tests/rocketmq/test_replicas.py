@@ -1,0 +1,230 @@
+"""Real brokers on the other side of the wire: as the master that is copied, and as our slave."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.engine.ha_log import StoreLog
+from reput.jobs.engine.ha_master import HaMaster
+from reput.jobs.replicate import replicate, replicate_from
+from reput.store_format.replication.waits import FLUSH_SLAVE_TIMEOUT, PUT_OK
+from reput.store_format.storage.local import LocalStorage
+from tests.in_process import as_text
+from tests.replicate.stores import record_starts
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(1200)]
+VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
+SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}
+
+
+def log_of(store: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((store / "commitlog").iterdir())}
+
+
+def assert_prefix(replica: Path, source: Path, end: int) -> None:
+    """The replica's log is the source's up to `end`."""
+    ours, theirs = log_of(replica), log_of(source)
+    for name, data in ours.items():
+        within = min(max(end - int(name), 0), len(data))
+        assert data[:within] == theirs[name][:within], name
+    assert max(int(name) + len(data) for name, data in ours.items()) >= end
+
+
+def until(true: Callable[[], bool], seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def written_store(version: str, store: Path, count: int) -> list[str]:
+    """A store that a broker wrote and closed; the messages that a client reads from it."""
+    with Broker(version, store) as broker, Driver(version) as driver:
+        client = Client(driver, broker.namesrv)
+        client.send(messages(count))
+        found = sorted(map(str, client.read()))
+        broker.stop()
+    return found
+
+
+def free_port() -> int:
+    """A port with the one two below, where a slave asks its master for topics (the VIP channel)."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as found:
+            port: int = found.getsockname()[1]
+            with suppress(OSError), socket.create_server(("127.0.0.1", port - 2)):
+                return port
+
+
+@contextmanager
+def served_store(store: Path, *words: str) -> Iterator[str]:
+    """`reput serve` on a store; its address."""
+    sizes = [word for name, size in SETTINGS.items() for word in ("--set", f"{name}={size}")]
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "reput", "serve", str(store), "--listen", address]
+    with subprocess.Popen([*command, *words, *sizes], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            word, _, address = process.stdout.readline().strip().partition(" ")
+            assert word == "ready", "reput serve did not begin"
+            yield address
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_live_master_is_copied_and_the_copy_serves(
+    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """All of its log, which a new slave of RocketMQ does not get (#9580), while it is written."""
+    needs_rocketmq(version)
+    master, replica = tmp_path / "master", tmp_path / "replica"
+    with Broker(version, master) as broker, Driver(version) as driver:
+        client = Client(driver, broker.namesrv)
+        client.send(messages(6000))
+        address = f"127.0.0.1:{broker.port + 1}"
+        assert until(lambda: broker.status()["behind"] == 0)
+        about = replicate_from(address, str(replica))
+        assert about.warnings == []
+        assert about.records == 6000
+        client.send(messages(3000, first=6000))
+        about = replicate_from(address, str(replica))
+        assert about.resumed_at > 1 << 20
+        assert about.records == 3000
+        found = sorted(map(str, client.read()))
+        broker.stop()
+    assert log_of(replica) == log_of(master)
+    with Broker(version, replica) as broker, Driver(version) as driver:
+        assert broker.status()["dispatched"] == 0
+        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
+        broker.stop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_real_slave_copies_and_then_serves(
+    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq(version)
+    master, slave = tmp_path / "master", tmp_path / "slave"
+    found = written_store(version, master, 9000)
+    shutil.copytree(master / "config", slave / "config")
+    log = StoreLog(LocalStorage(), str(master), version, as_text(SETTINGS))
+    end = log.now().end
+    with HaMaster(log, ("127.0.0.1", 0)) as ours:
+        options = {**SLAVE, "haMasterAddress": f"{ours.address[0]}:{ours.address[1]}"}
+        with Broker(version, slave, **options) as broker:
+            assert ours.wait_for(end, 60) == PUT_OK
+            assert ours.wait_for(end + 1, 0.1) == FLUSH_SLAVE_TIMEOUT
+            assert until(lambda: broker.status()["behind"] == 0)
+            time.sleep(25)  # longer than haHousekeepingInterval: heartbeats keep both
+            assert ours.acked() == [end]
+            broker.stop()
+    assert_prefix(slave, master, end)
+    with Broker(version, slave) as broker, Driver(version) as driver:
+        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
+        broker.stop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_slave_is_told_all_by_reput_serve(
+    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """`reput serve --ha-listen` is its name server and its master: log, topics, offsets."""
+    needs_rocketmq(version)
+    master, slave = tmp_path / "master", tmp_path / "slave"
+    found = written_store(version, master, 3000)
+    end = StoreLog(LocalStorage(), str(master), version, as_text(SETTINGS)).now().end
+    words = ("--rocketmq", version, "--ha-listen", "127.0.0.1:0")
+    with (
+        served_store(master, *words) as address,
+        Broker(version, slave, namesrv=address, **SLAVE) as broker,
+    ):
+        assert until(lambda: broker.status()["max_offset"] == end, 90)
+        topics = slave / "config/topics.json"
+        assert until(lambda: topics.exists() and "Live0" in topics.read_text(), 90)
+        broker.stop()
+    assert_prefix(slave, master, end)
+    with Broker(version, slave) as broker, Driver(version) as driver:
+        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
+        broker.stop()
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+def test_a_live_brokers_folder_is_copied(
+    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """While a client sends: at every moment the copy is a beginning of the log."""
+    needs_rocketmq(version)
+    master, replica = tmp_path / "master", tmp_path / "replica"
+    settings = as_text(SETTINGS)
+    with Broker(version, master) as broker, Driver(version) as driver:
+        client = Client(driver, broker.namesrv)
+        sent = 0
+        for count in (500, 3000, 1500, 2000):
+            driver.tell(
+                "send", messages=messages(count, first=sent), queues=4, namesrv=broker.namesrv
+            )
+            sent += count
+            if (master / "commitlog").is_dir() and list((master / "commitlog").iterdir()):
+                about = replicate(str(master), str(replica), rocketmq=version, settings=settings)
+                assert_prefix(replica, master, about.end)
+            driver.answer("send", 300)
+        assert until(lambda: broker.status()["behind"] == 0)
+        found = sorted(map(str, client.read()))
+        broker.stop()
+    replicate(str(master), str(replica), rocketmq=version, settings=settings)
+    assert_prefix(replica, master, about.end)
+    with Broker(version, replica) as broker, Driver(version) as driver:
+        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
+        broker.stop()
+
+
+def test_thirty_kills_while_a_master_is_copied(
+    tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """SIGKILL of the copying process, thirty times; a broker starts on what is left."""
+    version = "5.3.3"
+    needs_rocketmq(version)
+    master, replica = tmp_path / "master", tmp_path / "replica"
+    with Broker(version, master) as broker, Driver(version) as driver:
+        client = Client(driver, broker.namesrv)
+        client.send(messages(3000))
+        command = [
+            sys.executable, "-m", "reput", "replicate", "--master", f"127.0.0.1:{broker.port + 1}",
+            str(replica), "--rate", "2M", "--follow", "--derive-every", "0.5",
+        ]  # fmt: skip
+        for number in range(30):
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            client.send(messages(150, first=3000 + 150 * number))
+            time.sleep(0.6 + number % 10 / 10)
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            if (replica / "commitlog").is_dir() and log_of(replica):
+                _, end = record_starts({int(n): d for n, d in log_of(replica).items()})
+                assert_prefix(replica, master, end)
+            if number in (5, 17):
+                copied = tmp_path / f"copied{number}"
+                shutil.copytree(replica, copied)
+                with Broker(version, copied) as other:
+                    end = other.status()["max_offset"]
+                    other.stop()
+                assert_prefix(copied, master, end)
+        replicate_from(f"127.0.0.1:{broker.port + 1}", str(replica))
+        broker.stop()
+    assert log_of(replica) == log_of(master)

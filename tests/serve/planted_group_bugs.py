@@ -1,0 +1,51 @@
+# ruff: noqa: E501 - a line of source is quoted whole
+"""Planted bugs in what `reput serve` keeps of groups and in who may ask; tests/mutants.py has them."""
+
+from tests.planting import Bug
+
+_SERVING = "store_format/serving/"
+_CONSUMERS, _HEARTBEATS = _SERVING + "consumers.py", _SERVING + "heartbeats.py"
+_OFFSETS, _ASKED = _SERVING + "group_offsets.py", _SERVING + "offset_requests.py"
+_LOCKS = _SERVING + "queue_locks.py"
+_GROUPS = ("tests/serve/test_groups.py",)
+_ACCESS = ("tests/serve/test_access.py",)
+_HOSTILE = ("tests/serve/test_hostile_requests.py",)
+
+BUGS = (
+    Bug("a queue's lock is another's after a minute of silence", _LOCKS,
+        "return now - lock.time > LIVE_MILLISECONDS", "return now - lock.time >= LIVE_MILLISECONDS", _GROUPS),
+    Bug("a queue's lock is given back by its client alone", _LOCKS,
+        "if held is not None and held.client == client:", "if held is not None:", _GROUPS),
+    Bug("a new group begins at 0 where the queue's first message would be in memory", _ASKED,
+        "<= broker.limits.memory_bytes", ">= 0", _GROUPS),
+    Bug("an empty queue begins at 0 up to 5.0.0", _ASKED, "< (5, 1, 0)", "< (5, 0, 0)", _GROUPS),
+    Bug("a pull commits only where it says so", _ASKED,
+        'if number(request, "sysFlag") & _COMMIT_OFFSET:', "if True:", _GROUPS),
+    Bug("offsets that clients add are counted", _OFFSETS, "self._added += 1", "pass", _GROUPS),
+    Bug("members are told who came", _CONSUMERS, "            self._tell_members(group)\n", "            pass\n", _GROUPS),
+    Bug("a broadcast group's members are told nothing", _CONSUMERS,
+        "return self.model != _BROADCASTING", "return True", _GROUPS),
+    Bug("an older subscription does not replace a newer one", _CONSUMERS,
+        "newer = old is None or each.version > old.version", "newer = True", _GROUPS),
+    Bug("a client is forgotten after two minutes of silence, not at them", _CONSUMERS,
+        "if now - client.heard > EXPIRY", "if now - client.heard >= EXPIRY", _GROUPS),
+    Bug("a heartbeat without subscriptions keeps them", _HEARTBEATS,
+        "broker.consumers.join(group, caller.connection, client, without)",
+        "broker.consumers.join(group, caller.connection, client, False)", _GROUPS),
+    Bug("names that clients make up are not kept", _SERVING + "store.py",
+        "        if topic not in self.topics:  # nothing is kept of names that clients make up\n            return None\n", "", _HOSTILE),
+    Bug("a number that is none is no exception", _HEARTBEATS, "RecursionError, OverflowError,", "RecursionError,", _HOSTILE),
+    Bug("a signature is over the body too", "store_format/remoting/signature.py",
+        '.encode("utf-8", "replace") + body', '.encode("utf-8", "replace")', _ACCESS),
+    Bug("a signature is over the fields in order of their names", "store_format/remoting/signature.py",
+        "names = sorted((name for name in fields if name != SIGNATURE), key=_as_java)",
+        "names = [name for name in fields if name != SIGNATURE]", _ACCESS),
+    Bug("keys that others can read are not taken", "jobs/serve/tls.py",
+        "if mode & (stat.S_IRWXG | stat.S_IRWXO):", "if mode & stat.S_IRWXG:", _ACCESS),
+    Bug("a plain connection is refused where TLS must be", "jobs/serve/tls.py",
+        "        if self.required:\n", "        if False:\n", _ACCESS),
+    Bug("group offsets are never written into the store", "jobs/serve/offsets_file.py",
+        "inputs = tuple(inputs_of(storage, store, settings))", "inputs = ()", _ACCESS),
+    Bug("what a file of offsets lacks is the store's", "jobs/serve/offsets_file.py",
+        "{**start.get(key, {}), **kept.get(key, {})}", "kept.get(key, start.get(key, {}))", _ACCESS),
+)  # fmt: skip

@@ -1,0 +1,56 @@
+"""A store without queues, and one with damage in its log: queues are derived first."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.serve.derived import has_queues
+from reput.store_format.remoting.codes import RequestCode
+from tests import golden_stores
+from tests.serve.asking import Peer, pull, request
+from tests.serve.serving import Serving
+
+pytestmark = pytest.mark.long
+DAMAGED = "middle_crc_5.3.3"
+
+
+def messages(address: str) -> int:
+    """How many messages a client finds in all queues."""
+    found = 0
+    with Peer(address) as peer:
+        topics = peer.ask(request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
+        assert b"Topic0" in (topics.body or b"")
+        for topic in range(8):
+            for queue in range(8):
+                at = {"topic": f"Topic{topic}", "queueId": queue}
+                end = peer.ask(request(RequestCode.GET_MAX_OFFSET, **at)).fields["offset"]
+                found += int(end) - int(
+                    peer.ask(request(RequestCode.GET_MIN_OFFSET, **at)).fields["offset"]
+                )
+        assert peer.ask(pull("Topic0", 0, 0)).code in (0, 21)
+    return found
+
+
+def test_a_store_without_queues_is_served_and_its_set_goes_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    golden = golden_stores.unpack("mixed_5.3.3")
+    assert not has_queues(str(golden.input))
+    sizes = [f"--set={name}={value}" for name, value in golden.settings.items()]
+    with Serving(golden.input, "--rocketmq", "5.3.3", *sizes, seconds=120) as serving:
+        assert messages(serving.address) > 1000
+        (made,) = tmp_path.glob("reput-serve-*")
+        code, said = serving.end(signal.SIGTERM)
+    assert (code, "derived from the log" in said) == (0, True)
+    assert not made.exists()
+
+
+def test_damage_is_named_and_salvage_serves_past_it() -> None:
+    store = golden_stores.unpack(DAMAGED).input
+    with pytest.raises(AssertionError, match="--salvage serves past damage"):
+        Serving(store, "--rocketmq", "5.3.3", seconds=120)
+    with Serving(store, "--rocketmq", "5.3.3", "--salvage", seconds=120) as serving:
+        assert messages(serving.address) > 500
+        assert serving.end()[0] == 0

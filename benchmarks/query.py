@@ -20,7 +20,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,22 +134,27 @@ def _process(path: Path, topic: str, key: str, runs: int) -> dict[str, float]:
     return _spent("process", Took(min(wall for wall, *_ in took), min(cpu for _, cpu, _ in took)))
 
 
-def rocketmqs(path: Path, keys: list[tuple[str, str]]) -> dict[str, Any]:
-    """What a broker's start takes, and its answers to a client that asks for the same keys."""
+@contextmanager
+def broker_on(path: Path, topics: Sequence[str]) -> Iterator[tuple[Client, float]]:
+    """A client of a broker that runs on a benchmark's store, and the seconds of its start."""
     before = set(path.iterdir())
-    configure_topics(path, sorted({topic for topic, _ in keys}))
-    asked = [list(each) for each in keys]
+    configure_topics(path, sorted(topics))
     try:
         start = time.perf_counter()
         with Broker(RELEASE, path, **SIZES) as broker, Driver(RELEASE) as driver:
-            started = time.perf_counter() - start
-            client = Client(driver, broker.namesrv)
-            client.ask("find", keys=asked[::10], ids=[], times=[])  # compiled by then
-            answer = client.ask("find", keys=asked, ids=[], times=[])
+            yield Client(driver, broker.namesrv), time.perf_counter() - start
             broker.stop()
     finally:
         for new in set(path.iterdir()) - before:  # the other benchmarks know no config/
             shutil.rmtree(new) if new.is_dir() else new.unlink()
+
+
+def rocketmqs(path: Path, keys: list[tuple[str, str]]) -> dict[str, Any]:
+    """What a broker's start takes, and its answers to a client that asks for the same keys."""
+    asked = [list(each) for each in keys]
+    with broker_on(path, list({topic for topic, _ in keys})) as (client, started):
+        client.ask("find", keys=asked[::10], ids=[], times=[])  # compiled by then
+        answer = client.ask("find", keys=asked, ids=[], times=[])
     assert all(answer["by_key"])
     return {
         "broker_start_seconds": round(started, 2),

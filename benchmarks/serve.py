@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.query import _SIZES, USUAL, configure_topics, keys_of
-from benchmarks.stores import RELEASE, make_store, theirs, warm
+from benchmarks.query import USUAL, configure_topics, keys_of
+from benchmarks.stores import RELEASE, SIZES, make_store, theirs, warm
 from reput.jobs.engine.open_store import open_store
 from reput.store_format.remoting.codes import RequestCode
 from reput.store_format.remoting.frames import Frames, frame
@@ -180,7 +180,7 @@ def ours(path: Path) -> Iterator[tuple[str, int]]:
 @contextmanager
 def rocketmqs(path: Path) -> Iterator[tuple[str, int]]:
     """A real broker, all its threads on that core."""
-    with Broker(RELEASE, path, **_SIZES) as broker:
+    with Broker(RELEASE, path, **SIZES) as broker:
         process = broker.driver.pid
         assert process is not None
         for thread in os.listdir(f"/proc/{process}/task"):

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import reput
+from benchmarks.query import broker_on
 from benchmarks.stores import (
     RELEASE,
-    SIZES,
     Shape,
     cache_folder,
     log_bytes,
@@ -34,8 +34,6 @@ from benchmarks.stores import (
     warm,
 )
 from reput.jobs.spark.java import find_java_home
-from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import Broker
 
 USUAL, LARGE = Shape(), Shape(messages=32_000_000)
 _CORES = 2
@@ -91,11 +89,8 @@ def pulled(store: Path) -> dict[str, Any]:
         theirs(store)
     topics = sorted(path.name for path in (store / "consumequeue").iterdir())
     queues = {name: len(list((store / "consumequeue" / name).iterdir())) for name in topics}
-    began = time.monotonic()
-    with Broker(RELEASE, store, **SIZES) as broker, Driver(RELEASE) as driver:
-        started = time.monotonic() - began
-        done = driver.ask("drain", timeout=3600, namesrv=broker.namesrv, queues=queues)
-        broker.stop()
+    with broker_on(store, topics) as (client, started):
+        done = client.driver.ask("drain", timeout=3600, namesrv=client.namesrv, queues=queues)
     messages = sum(done["counts"].values())
     return {
         "messages": messages,

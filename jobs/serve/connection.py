@@ -99,7 +99,7 @@ class Connection:
         for _ in range(_COMMANDS_AT_ONCE):
             if not self.open:
                 return
-            if self._is_full():
+            if self.is_full():
                 self._pause()
                 return
             try:
@@ -118,7 +118,7 @@ class Connection:
     def awaits(self, more: int) -> None:
         """So many more requests are being answered elsewhere, or fewer."""
         self._awaited += more
-        if more < 0 and self.open and not self._reading and not self._is_full():
+        if more < 0 and self.open and not self._reading and not self.is_full():
             self._loop.call_soon(self._take)
 
     @property
@@ -156,7 +156,8 @@ class Connection:
         """Whether the client does not take what is there for it."""
         return bool(self._unsent)
 
-    def _is_full(self) -> bool:
+    def is_full(self) -> bool:
+        """Whether so much is unsent, or being answered, that nothing more is taken on."""
         return (
             self._unsent_bytes > _UNSENT_MOST
             or len(self._unsent) > _PIECES_MOST
@@ -179,7 +180,7 @@ class Connection:
             if self._writing:
                 self._loop.remove_writer(self._sock)
                 self._writing = False
-        if not self._reading and not self._is_full():
+        if not self._reading and not self.is_full():
             self._loop.call_soon(self._take)
 
     def _send_some(self) -> None:

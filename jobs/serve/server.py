@@ -173,10 +173,12 @@ class Server:
 
     def _send_ours(self) -> None:
         """Send what handlers want to be sent to other clients."""
-        outbox = self.broker.outbox
-        while outbox:
-            number, command = outbox.pop(0)
-            if (connection := self._connections.get(number)) is not None:
+        outbox = self.broker.outbox[:]
+        self.broker.outbox.clear()
+        for number, command in outbox:
+            connection = self._connections.get(number)
+            # one that takes nothing gets none: it looks by itself every 20 s (RebalanceService)
+            if connection is not None and not connection.is_full():
                 connection.send([frame(command)])
 
     def _do(self, function: Callable[..., None], *words: int) -> None:

@@ -2,11 +2,13 @@
 
 import struct
 
+from reput.store_format.remoting.codes import Language
 from reput.store_format.remoting.command import BadFrame, Command, Serialization
 
 _FIXED = struct.Struct(">hBhii")  # code, language, version, opaque, flag
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
+_LANGUAGES = frozenset(map(int, Language))
 
 
 def decode_binary(header: bytes) -> Command:
@@ -30,8 +32,9 @@ def decode_binary(header: bytes) -> Command:
         if name is not None and value is not None:
             fields[name] = value
     return Command(
-        code, opaque, flag, fields, b"", remark, version, language, Serialization.ROCKETMQ
-    )
+        code, opaque, flag, fields, b"", remark, version,
+        language if language in _LANGUAGES else Language.OTHER, Serialization.ROCKETMQ,
+    )  # fmt: skip
 
 
 def _text(header: bytes, at: int, width: struct.Struct, end: int) -> tuple[str | None, int]:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 TAG = "TAG"
 EXPIRY = 120_000  # ms without a heartbeat (ConsumerManager.CHANNEL_EXPIRED_TIMEOUT)
 MOST_MEMBERS = 50_000  # of all groups; a broker has no limit
-MOST_SUBSCRIBED = 64 << 20  # characters of all groups' subscriptions; a broker has no limit
+MOST_SUBSCRIBED = 64 << 20  # bytes of all groups' subscriptions, about; a broker has no limit
+_OBJECT_BYTES = 100  # a small object and its place in a table
 _BROADCASTING = "BROADCASTING"
 
 
@@ -29,8 +30,9 @@ class Subscription(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """How much is kept of it."""
-        return len(self.topic) + len(self.text) + 8 * len(self.codes) + sum(map(len, self.tags))
+        """How many bytes are kept of it, about."""
+        texts = len(self.topic) + len(self.text) + sum(map(len, self.tags))
+        return _OBJECT_BYTES * (4 + len(self.codes) + len(self.tags)) + texts
 
 
 class Client(NamedTuple):
@@ -96,7 +98,7 @@ class Consumers:
         group = self.groups.get(told.name)
         weight = 0 if group is None else group.weight
         if not keep and self._weight - weight + told.weight > MOST_SUBSCRIBED:
-            raise TooManyClients(f"subscriptions of {MOST_SUBSCRIBED} characters are kept")
+            raise TooManyClients(f"subscriptions of {MOST_SUBSCRIBED} bytes are kept")
         changed = group is None or connection not in group.clients
         if changed:
             self._enter()

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from reput.store_format.filter.parser import WrongExpression
-from reput.store_format.filter.sql import sql_filter
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
 from reput.store_format.remoting.command import Command, is_int
 from reput.store_format.serving.answer import Answer, Caller, found, refused
@@ -18,13 +17,12 @@ from reput.store_format.serving.consumers import (
 )
 from reput.store_format.serving.fields import text
 from reput.store_format.serving.names import MOST_CLIENT_ID, is_group_name
-from reput.store_format.serving.subscriptions import is_tags
+from reput.store_format.serving.subscriptions import compiled, is_tags
 
 _BODY_MOST = 256 << 10  # bytes of one heartbeat; a broker has no limit
 _RETRY = "%RETRY%"  # MixAll.RETRY_GROUP_TOPIC_PREFIX
-_NOT_JSON = (
-    ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError,
-)  # fmt: skip
+_NOT_JSON = (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError)
+_LONG = 1 << 63
 
 
 def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
@@ -82,9 +80,12 @@ def _subscription(told: Any) -> Subscription:
     codes = frozenset(int(code) for code in told.get("codeSet") or ())
     if not all(map(is_int, codes)):
         raise ValueError("a tag's code is no int")
+    version = int(told.get("subVersion") or 0)
+    if not -_LONG <= version < _LONG:  # other clients are told it, and could not read it
+        raise ValueError("a subscription's version is no long")
     return Subscription(
         str(told["topic"]), str(told.get("subString", "*")),
-        str(told.get("expressionType") or TAG), int(told.get("subVersion") or 0), codes,
+        str(told.get("expressionType") or TAG), version, codes,
         tuple(str(tag) for tag in told.get("tagsSet") or ()),
     )  # fmt: skip
 
@@ -109,7 +110,7 @@ def check_config(broker: Broker, request: Command, caller: Caller) -> Answer:
         return refused(ResponseCode.SYSTEM_ERROR, "the body is no CheckClientRequestBody")
     if subscription is not None and not is_tags(subscription.kind):
         try:
-            sql_filter(subscription.text, broker.store.opened.profile)
+            compiled(subscription.text, broker.store.opened.profile)
         except WrongExpression as error:
             return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
     return found()

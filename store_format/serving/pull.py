@@ -159,7 +159,7 @@ def take(
     if position > high:
         return Got("OFFSET_OVERFLOW_BADLY", high, low, high)
     limits, log, files = broker.limits, broker.store.log, broker.store.files
-    stop = position + limits.looked_at(most, queue.batch)
+    stop = position + min(limits.looked_at(most, queue.batch), wanted.looked_at)
     stop = min(stop, high, queue.entries.file_end(position))
     keep = wanted.record if wanted.needs_record else None
     status, following = "NO_MATCHED_MESSAGE", position

@@ -80,14 +80,44 @@ def test_what_clients_make_up_is_bounded(asked: Asked, monkeypatch: pytest.Monke
     assert "1 members" in (asked.heartbeat(2, GROUP, TOPIC).remark or "")
     asked.heartbeat(1, "never-heard", TOPIC)
     assert "never-heard" not in asked.broker.consumers.groups
-    monkeypatch.setattr(consumers, "MOST_SUBSCRIBED", 100)
-    assert "100 characters" in (asked.heartbeat(1, GROUP, "T" * 200).remark or "")
+    monkeypatch.setattr(consumers, "MOST_SUBSCRIBED", 1000)
+    assert "1000 bytes" in (asked.heartbeat(1, GROUP, "T" * 2000).remark or "")
     assert list(asked.broker.consumers.groups[GROUP].subscriptions) == [TOPIC]
 
 
 def members(asked: Asked, group: str) -> list[str]:
     found = asked.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, consumerGroup=group)
     return said(found)["consumerIdList"] if found.code == 0 else []  # type: ignore[no-any-return]
+
+
+def test_many_short_subscriptions_are_bounded(asked: Asked) -> None:
+    """What is kept of a short one is more than its characters."""
+    topics = [f"t{number}" for number in range(2000)]
+    for number in range(2000):
+        if asked.heartbeat(1, f"g{number}", *topics).code != ResponseCode.SUCCESS:
+            break
+    assert 10 < number < 150
+
+
+def test_a_heartbeat_with_numbers_that_are_none_is_refused(asked: Asked) -> None:
+    for version in (float("inf"), float("nan"), 1 << 63, 10**30):
+        refused = asked.heartbeat(1, "hostile", TOPIC, version=version)
+        assert (refused.code, refused.remark) == (1, "the body is no HeartbeatData")
+
+
+def test_an_expression_cannot_keep_all_others_waiting(asked: Asked) -> None:
+    long = " OR ".join(["a = 'x'"] * 2900)
+    asked.heartbeat(1, "sql", TOPIC, sql=long)
+    pull = {
+        "consumerGroup": "sql", "topic": TOPIC, "queueId": 0, "queueOffset": 0,
+        "maxMsgNums": (1 << 31) - 1, "sysFlag": 0, "commitOffset": 0, "subVersion": 0,
+    }  # fmt: skip
+    found = asked.ask(RequestCode.PULL_MESSAGE, **pull)
+    assert found.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert 0 < int(found.fields["nextBeginOffset"]) < 300  # it goes on with the next pull
+    asked.heartbeat(2, "longer", TOPIC, sql=long + long)
+    refused = asked.ask(RequestCode.PULL_MESSAGE, **{**pull, "consumerGroup": "longer"})
+    assert refused.code == ResponseCode.FILTER_DATA_NOT_EXIST
 
 
 def test_members_come_and_go_and_the_others_are_told(asked: Asked) -> None:

@@ -52,7 +52,7 @@ BUGS = (
         "return ResponseCode.PULL_OFFSET_MOVED if position else ResponseCode.PULL_NOT_FOUND",
         "return ResponseCode.PULL_NOT_FOUND", stores("without_a_file")),
     Bug("a pull goes through so many entries and no more", _PULL,
-        "    stop = position + limits.looked_at(most, queue.batch)", "    stop = position + (1 << 40)", stores("so_many_entries")),
+        "    stop = position + min(limits.looked_at(most, queue.batch), wanted.looked_at)", "    stop = position + (1 << 40)", stores("so_many_entries")),
     Bug("a pull ends with the queue's file", _PULL,
         "    stop = min(stop, high, queue.entries.file_end(position))", "    stop = min(stop, high)", alike("expired")),
     Bug("entries of batches count by their first position", _PULL,

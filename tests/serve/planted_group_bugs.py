@@ -34,7 +34,7 @@ BUGS = (
         "broker.consumers.join(group, caller.connection, client, False)", _GROUPS),
     Bug("names that clients make up are not kept", _SERVING + "store.py",
         "        if topic not in self.topics:  # nothing is kept of names that clients make up\n            return None\n", "", _HOSTILE),
-    Bug("a number that is none is no exception", _HEARTBEATS, "RecursionError, OverflowError,", "RecursionError,", _HOSTILE),
+    Bug("a number that is none is no exception", _HEARTBEATS, "(ValueError, OverflowError, KeyError", "(ValueError, KeyError", _HOSTILE),
     Bug("a signature is over the body too", "store_format/remoting/signature.py",
         '.encode("utf-8", "replace") + body', '.encode("utf-8", "replace")', _ACCESS),
     Bug("a signature is over the fields in order of their names", "store_format/remoting/signature.py",

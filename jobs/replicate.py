@@ -37,6 +37,7 @@ and index are derived from what was copied.
 """
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _FOREVER = 1 << 62
+_LONGEST = 1e9  # seconds; neither inf nor nan is below
 
 
 def replicate(
@@ -258,7 +259,9 @@ def _check_words(arguments: argparse.Namespace) -> None:
         raise SettingError("--dry-run says what is there now: not with --follow")
     if arguments.idle is not None and not arguments.follow:
         raise SettingError("--idle is that of --follow")
-    if min(arguments.every, arguments.derive_every) <= 0 or (arguments.idle or 0) < 0:
+    seconds = (arguments.every, arguments.derive_every)
+    if not (all(0 < each < _LONGEST for each in seconds)
+            and 0 <= (arguments.idle or 0) < _LONGEST):  # fmt: skip
         raise SettingError("--every, --derive-every and --idle are seconds, above 0")
 
 

@@ -71,6 +71,7 @@ class Replication:
         self._seen: dict[str, FileState] = {}  # files of config/, as they were copied
         self._fault = Fault.NONE  # with which the source's log ended in the last round
         self._reached = 0  # up to where its records went then
+        self._held = 0  # records of the last round that wait, and come again in the next one
         self._last = self._next_last = -1  # where the last record begins that is in, and was read
 
     def run(self) -> None:
@@ -130,6 +131,8 @@ class Replication:
         self.about.config = sorted(config)
         self.about.warnings += [each for each in warnings if each not in self.about.warnings]
         log.rewind()
+        self.about.records -= self._held
+        self._held = 0
         began = durable = self._reached = log.end
         self._fault = Fault.NONE
         checks = Checks(body=how.check_crc)
@@ -148,6 +151,7 @@ class Replication:
             )
             if ended and self._reached > log.end:  # something that is not wanted follows it
                 self._commit(self._reached, self._next_last)
+                self._held = 0
         finally:
             found.close()
             if log.end > durable or changed:
@@ -162,8 +166,10 @@ class Replication:
         self._reached = max(piece.whole, self._reached)
         if hold and piece.records and piece.whole % self.source.segment_bytes:
             self._commit(piece.last, piece.at if piece.records > 1 else self._next_last)
+            self._held = 1
         elif piece.whole > log.end:
             self._commit(piece.whole, piece.last if piece.records else self._next_last)
+            self._held = 0
         if piece.records:
             self._next_last = piece.last
         self.about.records += piece.records

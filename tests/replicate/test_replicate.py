@@ -1,5 +1,6 @@
 """`reput replicate` from a folder: byte for byte, killed anywhere, refused where it must be."""
 
+import argparse
 import os
 import shutil
 from dataclasses import replace
@@ -11,7 +12,8 @@ from reput.jobs.engine.outputs import OverlapsInput
 from reput.jobs.engine.replica_source import SourceCleaned
 from reput.jobs.engine.replica_target import ReplicaDiffers
 from reput.jobs.engine.replicating import Replication
-from reput.jobs.replicate import _rate, replicate
+from reput.jobs.replicate import _rate, add_arguments, replicate
+from reput.jobs.replicate import run as run_command
 from reput.store_format.disk.files import DiskFiles, StoreInUse
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError
@@ -88,6 +90,20 @@ def test_as_far_as_is_wanted(source: Path, tmp_path: Path) -> None:
     assert check_prefix(source, tmp_path / "time") == starts[13]
     assert not (tmp_path / "time/config/consumerOffset.json").exists()
     assert run(source, tmp_path / "time").end == end
+
+
+def test_a_record_that_waited_is_counted_once(source: Path, tmp_path: Path) -> None:
+    """Of a live source the last one is read in two rounds."""
+    about = run(source, tmp_path / "replica", follow=True, every=0.01, idle=0.05, derive=False)
+    assert (about.records, about.behind) == (len(record_starts(log_of(source))[0]), 0)
+
+
+@pytest.mark.parametrize("words", ["--every nan", "--every inf", "--idle nan", "--derive-every 0"])
+def test_seconds_that_are_none_are_refused(words: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(SettingError, match="are seconds"):
+        run_command(parser.parse_args(["a", "b", "--follow", *words.split()]))
 
 
 def test_a_dry_run_changes_nothing(source: Path, tmp_path: Path) -> None:

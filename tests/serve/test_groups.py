@@ -2,10 +2,11 @@
 
 import pytest
 
-from reput.store_format.remoting.codes import RequestCode, ResponseCode
+from reput.store_format.remoting.codes import Language, RequestCode, ResponseCode
+from reput.store_format.remoting.header_binary import decode_binary, encode_binary
 from reput.store_format.serving import consumers, group_offsets, queue_locks, subscription_groups
 from tests.serve.asked import TOPIC, Asked, opened, said
-from tests.serve.asking import HAS_SUBSCRIPTION
+from tests.serve.asking import HAS_SUBSCRIPTION, request
 
 COMMIT = 1  # PullSysFlag.FLAG_COMMIT_OFFSET
 GROUP = "g12"  # of the golden store's consumerOffset.json, in Live2
@@ -103,6 +104,14 @@ def test_a_heartbeat_with_numbers_that_are_none_is_refused(asked: Asked) -> None
     for version in (float("inf"), float("nan"), 1 << 63, 10**30):
         refused = asked.heartbeat(1, "hostile", TOPIC, version=version)
         assert (refused.code, refused.remark) == (1, "the body is no HeartbeatData")
+
+
+def test_a_language_that_is_none_is_another_one() -> None:
+    """What asks for a group's clients tells each one's language."""
+    header = bytearray(encode_binary(request(RequestCode.HEART_BEAT)))
+    for byte, language in ((200, Language.OTHER), (int(Language.PYTHON), Language.PYTHON)):
+        header[2] = byte
+        assert decode_binary(bytes(header)).language == language
 
 
 def test_an_expression_cannot_keep_all_others_waiting(asked: Asked) -> None:

@@ -53,7 +53,8 @@ def _told(client: str, address: str, *options: str, **more: Any) -> tuple[int, s
     """(messages of a push consumer and a look-up by key; what a tool is told of the cluster)."""
     least = 0 if more.pop("refused", False) else MESSAGES
     steps: list[Step] = [
-        {"do": "push", "group": f"g{next(_GROUPS)}", "topic": TOPIC, "least": least, "quiet_ms": 1000, **more},
+        {"do": "push", "group": f"g{next(_GROUPS)}", "topic": TOPIC, "least": least,
+         "quiet_ms": 1000, **more},
         {"do": "find", "keys": [["Live2", "order603"]], **more},
         {"do": "admin", "calls": [["examineBrokerClusterInfo"]], **more},
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ TOPIC, MESSAGES = "Live0", 1420
 KEYS = {"access_key": "reader", "secret_key": "12345678"}
 TLS = Path(__file__).parent.parent / "serve" / "tls"
 # TlsSystemConfig: a client trusts no certificate unless told to
+_GROUPS = itertools.count()  # each reads from the beginning
 TRUSTING = ("-Dtls.enable=true", "-Dtls.test.mode.enable=true")
 
 
@@ -51,7 +53,8 @@ def _told(client: str, address: str, *options: str, **more: Any) -> tuple[int, s
     """(messages of a push consumer and a look-up by key; what a tool is told of the cluster)."""
     least = 0 if more.pop("refused", False) else MESSAGES
     steps: list[Step] = [
-        {"do": "push", "group": "g", "topic": TOPIC, "least": least, "quiet_ms": 1000, **more},
+        {"do": "push", "group": f"g{next(_GROUPS)}", "topic": TOPIC, "least": least,
+         "quiet_ms": 1000, **more},
         {"do": "find", "keys": [["Live2", "order603"]], **more},
         {"do": "admin", "calls": [["examineBrokerClusterInfo"]], **more},
     ]  # fmt: skip

@@ -55,6 +55,7 @@ def replicate(
     derive_every: float = 30.0,
     rate: float | None = None,
     check_crc: bool = True,
+    verify: bool = False,
     dry_run: bool = False,
     storage: "Storage | None" = None,
     progress: Progress | None = None,
@@ -65,7 +66,8 @@ def replicate(
     to_offset, to_time: no record that ends behind this physical offset; none from the first one on
     that was stored after this time (milliseconds). follow: go on while the source grows, looking
     `every` so many seconds, until nothing has come for `idle` (None: never). derive: queues and
-    index too, while following every `derive_every` seconds. rate: bytes a second. confirm: asked
+    index too, while following every `derive_every` seconds. rate: bytes a second. verify: compare
+    all that the replica holds with the source before it goes on, not its ends alone. confirm: asked
     before a store that is no replica yet is gone on with; raises StoreError to stop.
 
     Raises StoreError (OverlapsInput, StoreInUse, ReplicaDiffers, SourceCleaned, DamageFound),
@@ -79,7 +81,7 @@ def replicate(
     started = time.monotonic()
     wanted = Wanted(_FOREVER if to_offset is None else to_offset,
                     _FOREVER if to_time is None else to_time)  # fmt: skip
-    how = How(wanted, follow, every, idle, derive, derive_every, rate, check_crc)
+    how = How(wanted, follow, every, idle, derive, derive_every, rate, check_crc, verify)
     read = storage or storage_for(source)
     about = from_store(
         (read, read.resolve(source).rstrip("/")), _local(target), rocketmq, settings or {}, how,
@@ -210,6 +212,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--derive-every", type=float, default=30.0, metavar="SECONDS",
         help="with --follow: how often queues and index go on (30)",
     )  # fmt: skip
+    parser.add_argument(
+        "--verify", action="store_true",
+        help="compare all that the replica holds with the source first, not its ends alone",
+    )  # fmt: skip
     parser.add_argument("--no-check-crc", action="store_true", help="do not check body CRCs")
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on standard output, nothing else"
@@ -230,7 +236,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         about = replicate(
             arguments.store, arguments.target, dry_run=arguments.dry_run, every=arguments.every,
-            confirm=agree, **_common(arguments), **told_to_jobs(arguments),
+            verify=arguments.verify, confirm=agree, **_common(arguments), **told_to_jobs(arguments),
         )  # fmt: skip
     show(arguments, about.as_json(), about.text())
     return DONE
@@ -255,6 +261,13 @@ def _check_words(arguments: argparse.Namespace) -> None:
         raise SettingError("--broker, --from-offset and --controller go with --master")
     if arguments.master and arguments.dry_run:
         raise SettingError("--dry-run tells of a store: not with --master")
+    if arguments.master and arguments.verify:
+        raise SettingError("--verify reads all of the source again, which no master gives twice")
+    if not arguments.target:
+        raise SettingError("TARGET is empty: a folder's path is wanted")
+    for name, offset in (("to", arguments.to_offset), ("from", arguments.from_offset)):
+        if offset is not None and offset < 0:
+            raise SettingError(f"--{name}-offset {offset}: is below 0")
     if arguments.dry_run and arguments.follow:
         raise SettingError("--dry-run says what is there now: not with --follow")
     if arguments.idle is not None and not arguments.follow:

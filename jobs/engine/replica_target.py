@@ -237,11 +237,11 @@ class ReplicaTarget:
         finally:
             file.close()
 
-    def take_up(self, source: Read, start: int, stop: int) -> None:
+    def take_up(self, source: Read, start: int, stop: int, verify: bool = False) -> None:
         """Find the log's end, and compare its first bytes and its last records with the source's.
 
-        start, stop: of the source. A new replica begins at `start`. Raises ReplicaDiffers where
-        the target is no beginning of the source.
+        start, stop: of the source. A new replica begins at `start`. verify: compare all between.
+        Raises ReplicaDiffers where the target is no beginning of the source.
         """
         found = self.find_end()
         if found is None:
@@ -253,7 +253,7 @@ class ReplicaTarget:
             raise ReplicaDiffers(self._deleted(end, start))
         self._refuse_longer(end, stop)
         if start <= first:
-            self._compare(source, first, min(first + _HEAD_BYTES, end))
+            self._compare(source, first, end if verify else min(first + _HEAD_BYTES, end))
         low = max(last if last >= 0 and last < begin else begin, start, first)
         differs = first_difference(self.read, source, low, end, self.segment_bytes)
         if differs < end and differs >= begin and self.held.crashed:

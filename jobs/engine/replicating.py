@@ -55,6 +55,7 @@ class How:
     derive_every: float = 30.0
     rate: float | None = None  # bytes a second
     check_crc: bool = True
+    verify: bool = False  # compare all that is there with the source, not its ends alone
 
 
 class Replication:
@@ -81,7 +82,7 @@ class Replication:
         before stays, whole and noted.
         """
         target, how, about = self.target, self.how, self.about
-        target.take_up(self.source.read, self.source.start, self.source.stop)
+        target.take_up(self.source.read, self.source.start, self.source.stop, how.verify)
         about.resumed_at = about.end = target.log.end
         about.start = min([*target.segments, target.log.end])
         with self.progress.stage("copied", self._done):

@@ -102,7 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     tls = tls_of(arguments)
     settings = merge_layers(*setting_layers(arguments))
     check_store(arguments.store, settings)
-    with ExitStack() as stack:
+    # SIGTERM and ctrl-c end it well, also before it answers
+    with suppress(KeyboardInterrupt), ExitStack() as stack:
         derived = arguments.derived
         anew = arguments.rebuild or arguments.salvage
         if derived is None and (anew or not has_queues(arguments.store)):

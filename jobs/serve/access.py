@@ -56,13 +56,18 @@ def arrange_access(
         broker.guards.append(guard_by(read_access_keys(arguments.access_keys)))
     if arguments.group_offsets is None:
         return lambda: None
+    from reput.jobs.engine.outputs import inputs_of
     from reput.jobs.serve.offsets_file import OffsetsFile
     from reput.store_format.query.told import Told
     from reput.store_format.storage import storage_for
 
     storage = storage_for(arguments.store)
     store = storage.resolve(arguments.store)
-    file = OffsetsFile(arguments.group_offsets, storage, store, settings)
+    inputs = inputs_of(storage, store, settings)
+    if arguments.derived is not None:
+        there = storage_for(arguments.derived)
+        inputs += inputs_of(there, there.resolve(arguments.derived), {})
+    file = OffsetsFile(arguments.group_offsets, inputs)
     broker.offsets.take(file.over(broker.offsets.all(), Told(tell)))
     broker.ticked.append(file.ticking(broker.offsets, tell))
     return lambda: file.write(broker.offsets)

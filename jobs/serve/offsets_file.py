@@ -3,14 +3,13 @@ server. It is written as a broker's consumerOffset.json is; the store itself is 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 
-from reput.jobs.engine.outputs import WholeFile, inputs_of
+from reput.jobs.engine.outputs import Input, WholeFile
 from reput.store_format.faults import StoreError
 from reput.store_format.query.config import Offsets, offsets_of_table, quoted_keys
 from reput.store_format.query.told import Told
 from reput.store_format.serving.group_offsets import GroupOffsets
-from reput.store_format.storage.protocol import Storage
 
 _BEGINS = b'{"offsetTable":'
 _BYTES_MOST = 256 << 20
@@ -20,12 +19,11 @@ _WRITTEN_EVERY = 5000  # BrokerConfig.flushConsumerOffsetInterval, milliseconds
 class OffsetsFile:
     """The file; it appears whole or not at all, and one that is something else stays."""
 
-    def __init__(
-        self, path: str, storage: Storage, store: str, settings: Mapping[str, str]
-    ) -> None:
-        """Raises StoreError where something else is there, or the place lies within the store."""
-        inputs = tuple(inputs_of(storage, store, settings))
-        self._file = WholeFile(path, inputs, _BEGINS, replace=True)
+    def __init__(self, path: str, inputs: Iterable[Input]) -> None:
+        """inputs: what is served. Raises StoreError where something else is there, or the place
+        lies within an input.
+        """
+        self._file = WholeFile(path, tuple(inputs), _BEGINS, replace=True)
         self._file.check()
         self._changes = self._time = 0
 

@@ -180,6 +180,44 @@ def test_another_log_is_refused(source: Path, tmp_path: Path) -> None:
     assert log_of(target) == before
 
 
+def test_what_differs_in_the_midst_is_found_where_all_is_compared(
+    source: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "replica"
+    put_log(source, build_log(messages(120), SEGMENT_BYTES))
+    starts, end = record_starts(log_of(source))
+    run(source, target, to_offset=starts[-1])
+    place = next(start for start in starts if start > 5000)  # behind what is always compared
+    path = source / f"commitlog/{place - place % SEGMENT_BYTES:020d}"
+    raw = bytearray(path.read_bytes())
+    raw[place % SEGMENT_BYTES + 60] ^= 1
+    path.write_bytes(raw)
+    before = log_of(target)
+    with pytest.raises(ReplicaDiffers, match=f"physical offset {place + 60}"):
+        run(source, target, verify=True)
+    assert log_of(target) == before
+    assert run(source, target).end == end  # its ends alone do not tell
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("a b --to-offset -5", "below 0"), ("--master h:1 b --from-offset -1", "below 0"),
+     ("--master h:1 b --verify", "no master gives twice")],
+)  # fmt: skip
+def test_words_that_say_nothing_are_refused(words: str, said: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(SettingError, match=said):
+        run_command(parser.parse_args(words.split()))
+
+
+def test_an_empty_target_is_not_the_folder_here() -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(SettingError, match="TARGET is empty"):
+        run_command(parser.parse_args(["a", ""]))
+
+
 def test_another_first_record_is_refused(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "replica"
     run(source, target)

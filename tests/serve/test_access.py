@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs.engine.outputs import inputs_of
 from reput.jobs.serve.access_keys import guard_by, read_access_keys
 from reput.jobs.serve.offsets_file import OffsetsFile
 from reput.jobs.serve.tls import PlainRefused, tls_mode
@@ -147,7 +148,7 @@ def test_half_a_handshake_and_noise_in_tls_harm_nobody(serving: Serving) -> None
 
 
 def offsets_file(path: Path, store: Path) -> OffsetsFile:
-    return OffsetsFile(str(path), LocalStorage(), str(store), {})
+    return OffsetsFile(str(path), inputs_of(LocalStorage(), str(store), {}))
 
 
 def test_what_groups_commit_outlives_the_server(tmp_path: Path) -> None:
@@ -194,7 +195,9 @@ def test_the_file_of_offsets_is_ours_alone_and_never_in_the_store(tmp_path: Path
     elsewhere = {"storePathCommitLog": str(tmp_path / "logs")}
     (tmp_path / "logs").mkdir()
     with pytest.raises(StoreError, match="nothing is written there"):
-        OffsetsFile(str(tmp_path / "logs" / "o.json"), LocalStorage(), str(store), elsewhere)
+        OffsetsFile(
+            str(tmp_path / "logs" / "o.json"), inputs_of(LocalStorage(), str(store), elsewhere)
+        )
     other = tmp_path / "other"
     other.write_text("mine")
     with pytest.raises(StoreError, match="stays"):

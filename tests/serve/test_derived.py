@@ -1,6 +1,7 @@
 """A store without queues, and one with damage in its log: queues are derived first."""
 
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from reput.jobs.serve.derived import has_queues
 from reput.store_format.remoting.codes import RequestCode
 from tests import golden_stores
 from tests.serve.asking import Peer, pull, request
-from tests.serve.serving import Serving
+from tests.serve.serving import REPUT, Serving
 
 pytestmark = pytest.mark.long
 DAMAGED = "middle_crc_5.3.3"
@@ -45,6 +46,20 @@ def test_a_store_without_queues_is_served_and_its_set_goes_at_the_end(
         code, said = serving.end(signal.SIGTERM)
     assert (code, "derived from the log" in said) == (0, True)
     assert not made.exists()
+
+
+def test_a_signal_while_queues_are_derived_ends_it_with_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    words = ["serve", str(golden_stores.unpack("mixed_5.3.3").input), "--rocketmq", "5.3.3"]
+    with subprocess.Popen([*REPUT, *words], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any("derived from the log" in line for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert not list(tmp_path.glob("reput-serve-*"))
 
 
 def test_damage_is_named_and_salvage_serves_past_it() -> None:

@@ -33,8 +33,7 @@ EXCEPTIONS = {
     # its codecs, where a body is compressed by LZ4 or zstd
     "store_format/message/bodies.py": {"pyarrow"},
     # Delta tables
-    "jobs/engine/delta_table.py": {"deltalake"},
-    "jobs/engine/export_delta.py": {"deltalake"},
+    "jobs/engine/delta_rs.py": {"deltalake"},
     # where a shell asks
     "jobs/completion.py": {"argcomplete"},
     "jobs/console/shell_words.py": {"argcomplete"},

@@ -68,7 +68,7 @@ def test_a_wrong_release_is_named_before_spark_starts(
 def test_a_typo_in_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     text = "reput: error: 'rebuidl' is no command of reput: did you mean rebuild?\n"
     assert said(capsys, "rebuidl", "x") == text
-    assert "there are rebuild, verify" in said(capsys, "frobnicate")
+    assert "there are rebuild, verify" in said(capsys, "xyzzy")
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,16 @@ BUGS = (
     Bug(
         "the first record is compared when going on",
         _TARGET,
-        "            self._compare(source, first, min(first + _HEAD_BYTES, end))",
+        "            self._compare(source, first, end if verify else min(first + _HEAD_BYTES, end))",
         "            pass",
         copy("another_first"),
+    ),
+    Bug(
+        "all of a replica is compared where that is asked",
+        _TARGET,
+        "first, end if verify else min(first + _HEAD_BYTES, end))",
+        "first, min(first + _HEAD_BYTES, end))",
+        copy("in_the_midst"),
     ),
     Bug(
         "what the source has deleted is told",

@@ -45,7 +45,7 @@ BUGS = (
     Bug("a plain connection is refused where TLS must be", "jobs/serve/tls.py",
         "        if self.required:\n", "        if False:\n", _ACCESS),
     Bug("group offsets are never written into the store", "jobs/serve/offsets_file.py",
-        "inputs = tuple(inputs_of(storage, store, settings))", "inputs = ()", _ACCESS),
+        "WholeFile(path, tuple(inputs), _BEGINS", "WholeFile(path, (), _BEGINS", _ACCESS),
     Bug("what a file of offsets lacks is the store's", "jobs/serve/offsets_file.py",
         "{**start.get(key, {}), **kept.get(key, {})}", "kept.get(key, start.get(key, {}))", _ACCESS),
 )  # fmt: skip

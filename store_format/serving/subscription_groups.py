@@ -2,13 +2,14 @@
 since by being heard of (SubscriptionGroupManager). Nothing is written to the store.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 from reput.store_format.release.profiles import Profile, release_key
 from reput.store_format.serving.names import is_group_name
 
-MOST_NEW = 20_000  # groups that clients may make; a broker has no limit
+MOST_NEW = 20_000  # groups that clients made and that are known; a broker has no limit
 
 
 class SubscriptionGroups:
@@ -16,29 +17,35 @@ class SubscriptionGroups:
 
     def __init__(self, configured: Mapping[str, Any] | None, profile: Profile) -> None:
         """configured: the subscriptionGroupTable of the store."""
-        self._table = {
+        self._configured = {
             name: dict(about)
             for name, about in (configured or {}).items()
             if isinstance(about, dict)
         }
-        self._new, self._release = 0, release_key(profile.release)
+        self._made: OrderedDict[str, dict[str, Any]] = OrderedDict()  # that asked last at the end
+        self._release = release_key(profile.release)
 
     def find(self, name: str) -> dict[str, Any] | None:
         """A group's configuration, made where it is not there yet; None where its name is no
-        group's, or clients have made too many.
+        group's. Of too many the one that nobody asked for the longest is forgotten: it is made anew
+        the same, so that nobody can use up what others need.
         """
-        if name not in self._table:
-            if not is_group_name(name) or self._new >= MOST_NEW:
+        if name in self._configured:
+            return self._configured[name]
+        if name not in self._made:
+            if not is_group_name(name):
                 return None
-            self._new += 1
-            self._table[name] = self._default(name)
-        return self._table[name]
+            self._made[name] = self._default(name)
+            if len(self._made) > MOST_NEW:
+                self._made.popitem(last=False)
+        self._made.move_to_end(name)
+        return self._made[name]
 
     def names(self) -> list[str]:
-        return list(self._table)
+        return list(self.table())
 
     def table(self) -> dict[str, Any]:
-        return self._table
+        return self._configured | self._made
 
     def _default(self, name: str) -> dict[str, Any]:
         """What a broker of this release makes of a new group."""

@@ -74,16 +74,25 @@ def test_what_clients_make_up_is_bounded(asked: Asked, monkeypatch: pytest.Monke
     codes = [commit(asked, f"many{n}", 1) for n in range(5)]
     assert codes == [0, 0, 0, ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_ERROR]
     assert commit(asked, "many0", 2) == 0  # what is there is kept up
-    monkeypatch.setattr(subscription_groups, "MOST_NEW", 0)
     monkeypatch.setattr(consumers, "MOST_MEMBERS", 1)
     assert asked.heartbeat(1, GROUP, TOPIC).code == 0
     assert asked.heartbeat(1, GROUP, TOPIC).code == 0
     assert "1 members" in (asked.heartbeat(2, GROUP, TOPIC).remark or "")
-    asked.heartbeat(1, "never-heard", TOPIC)
-    assert "never-heard" not in asked.broker.consumers.groups
     monkeypatch.setattr(consumers, "MOST_SUBSCRIBED", 1000)
     assert "1000 bytes" in (asked.heartbeat(1, GROUP, "T" * 2000).remark or "")
     assert list(asked.broker.consumers.groups[GROUP].subscriptions) == [TOPIC]
+
+
+def test_of_too_many_groups_the_one_unheard_of_longest_is_forgotten(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription_groups, "MOST_NEW", 2)
+    before = asked.broker.groups.names()
+    for name in ("a", "b", "a", "c"):
+        assert asked.broker.groups.find(name) is not None
+    assert asked.broker.groups.names() == [*before, "a", "c"]
+    assert asked.heartbeat(1, "b", TOPIC).code == 0
+    assert "b" in asked.broker.consumers.groups
 
 
 def members(asked: Asked, group: str) -> list[str]:

@@ -122,6 +122,13 @@ def _exchanged(store: Path) -> None:
     shutil.copyfile(file(store, 0, 0), file(store, 1, 0))
 
 
+def _twice(store: Path, entry: int = 7) -> None:
+    """An entry that points to the record of the one before it."""
+    path = file(store, 2, 0)
+    raw = path.read_bytes()[(entry - 1) * QUEUE_ENTRY_BYTES : entry * QUEUE_ENTRY_BYTES]
+    put(path, entry, raw)
+
+
 def _behind(store: Path) -> None:
     for queue in range(QUEUES):
         put(file(store, queue, -1), 0, bytes(ENTRIES * QUEUE_ENTRY_BYTES))
@@ -142,6 +149,7 @@ HARMS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a zeroed entry that bisection meets": (_probed, ""),
     "an entry that points nowhere": (_garbage, "the log is read from"),
     "an entry of another topic's record": (_moved, "the log is read from"),
+    "an entry of the record before": (_twice, "the log is read from"),
     "a file of another queue": (_exchanged, "the log is read from"),
     "all behind": (_behind, ""),
     "one behind": (_one_behind, ""),
@@ -160,6 +168,18 @@ def test_what_is_wrong_with_the_queues_changes_no_row(harm: str, store: Path, ca
         found, told = asked(store, caplog, minPartitions=parts)
         assert found == places(store, subscribe="Some")
         assert HARMS[harm][1] in told
+
+
+def test_what_is_wrong_behind_some_rows_changes_no_row(
+    store: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = places(store, subscribe="Some")
+    _twice(store, 29)
+    monkeypatch.setattr("reput.udfs.log_parts.WINDOW_BYTES", 2048)
+    found, told = asked(store, caplog, minPartitions=1)
+    assert found == wanted
+    start = int(told.partition("the log is read from ")[2].split()[0])
+    assert start > wanted[3]
 
 
 def test_queues_of_another_log_are_not_believed(store: Path, caplog: Any, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Consumer groups: offsets, members, subscriptions, and locks of queues."""
 
+from typing import Any
+
 import pytest
 
 from reput.store_format.remoting.codes import Language, RequestCode, ResponseCode
@@ -236,3 +238,20 @@ def test_locks_are_bounded(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Non
     assert lock(asked, "c1", 0, 1, 2) == [0, 1]
     asked.now += queue_locks.LIVE_MILLISECONDS + 1
     assert lock(asked, "c2", 2) == [2]  # those that have run out make room
+
+
+def test_a_unique_key_is_asked_for_as_many_as_a_broker_asks_for(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QueryMessageProcessor: 32 (defaultQueryMaxNum), whatever the client wants."""
+    seen: list[int] = []
+
+    def by_key(topic: str, key: str, most: int, begin: int, end: int) -> Any:
+        seen.append(most)
+        return [], 0, 0
+
+    monkeypatch.setattr(asked.broker.store, "by_key", by_key)
+    fields = {"topic": TOPIC, "key": "k", "maxNum": 5, "beginTimestamp": 0, "endTimestamp": 9}
+    for more in ({}, {"_UNIQUE_KEY_QUERY": "true"}, {"_UNIQUE_KEY_QUERY": "false"}):
+        asked.ask(RequestCode.QUERY_MESSAGE, **fields, **more)
+    assert seen == [5, 32, 5]

@@ -172,12 +172,14 @@ def test_it_listens_on_loopback_and_names_the_port_that_is_taken(store: Path) ->
 @pytest.mark.long
 def test_ten_thousand_connects(store: Path) -> None:
     with Serving(store, "--max-connections", "2000") as serving:
+        still_answers(serving)  # what the first request loads stays
         before = serving.memory()
         for _ in range(20):
             peers = [Peer(serving.address) for _ in range(500)]
             for number, each in enumerate(peers):
                 if number % 3:
-                    each.socket.sendall(frame(pull(TOPIC, 0, 0))[: number % 90])
+                    with suppress(OSError):  # those beyond the limit are closed
+                        each.socket.sendall(frame(pull(TOPIC, 0, 0))[: number % 90])
                 each.socket.close()
         still_answers(serving)
         assert serving.memory() - before < 16 << 20
@@ -187,6 +189,7 @@ def test_ten_thousand_connects(store: Path) -> None:
 @pytest.mark.long
 def test_a_thousand_idle_and_sixty_four_pulling_in_bounded_memory(store: Path) -> None:
     with Serving(store) as serving:
+        still_answers(serving)
         before = serving.memory()
         idle = [Peer(serving.address) for _ in range(1000)]
         pulling = [Peer(serving.address) for _ in range(64)]

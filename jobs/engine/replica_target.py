@@ -252,9 +252,11 @@ class ReplicaTarget:
         if end < start:
             raise ReplicaDiffers(self._deleted(end, start))
         self._refuse_longer(end, stop)
-        if start <= first:
-            self._compare(source, first, end if verify else min(first + _HEAD_BYTES, end))
         low = max(last if last >= 0 and last < begin else begin, start, first)
+        if verify:
+            self._compare(source, max(start, first), low)
+        elif start <= first:
+            self._compare(source, first, min(first + _HEAD_BYTES, low))
         differs = first_difference(self.read, source, low, end, self.segment_bytes)
         if differs < end and differs >= begin and self.held.crashed:
             end, last, _ = self._walk(begin, last, differs)  # what a power cut has torn

@@ -61,15 +61,15 @@ BUGS = (
     Bug(
         "the first record is compared when going on",
         _TARGET,
-        "            self._compare(source, first, end if verify else min(first + _HEAD_BYTES, end))",
+        "            self._compare(source, first, min(first + _HEAD_BYTES, low))",
         "            pass",
         copy("another_first"),
     ),
     Bug(
         "all of a replica is compared where that is asked",
         _TARGET,
-        "first, end if verify else min(first + _HEAD_BYTES, end))",
-        "first, min(first + _HEAD_BYTES, end))",
+        "        if verify:\n            self._compare(source, max(start, first), low)\n        elif start",
+        "        if start",
         copy("in_the_midst"),
     ),
     Bug(

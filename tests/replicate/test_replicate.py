@@ -14,6 +14,7 @@ from reput.jobs.engine.replica_target import ReplicaDiffers
 from reput.jobs.engine.replicating import Replication
 from reput.jobs.replicate import _rate, add_arguments, replicate
 from reput.jobs.replicate import run as run_command
+from reput.store_format.change.replica import NOTE
 from reput.store_format.disk.files import DiskFiles, StoreInUse
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError
@@ -197,6 +198,23 @@ def test_what_differs_in_the_midst_is_found_where_all_is_compared(
         run(source, target, verify=True)
     assert log_of(target) == before
     assert run(source, target).end == end  # its ends alone do not tell
+
+
+@pytest.mark.parametrize("verify", [False, True])
+@pytest.mark.parametrize("count", [10, 120])
+def test_what_a_power_cut_tore_is_copied_again(count: int, verify: bool, tmp_path: Path) -> None:
+    """Zeros in the last record's properties, which no CRC covers, and no note of where it ends."""
+    source, target = tmp_path / "source", tmp_path / "replica"
+    make_store(source, count)
+    run(source, target, derive=False)
+    (target / NOTE).unlink()
+    starts, end = record_starts(log_of(target))
+    path = target / f"commitlog/{starts[-1] - starts[-1] % SEGMENT_BYTES:020d}"
+    raw = bytearray(path.read_bytes())
+    raw[end % SEGMENT_BYTES - 4 : end % SEGMENT_BYTES] = bytes(4)
+    path.write_bytes(raw)
+    assert run(source, target, verify=verify).resumed_at == starts[-1]
+    assert log_of(target) == log_of(source)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ ROOT = Path(__file__).parent.parent
 # From the ground up: a folder imports only those of the lines above it.
 LAYERS = (
     "store_format",
-    "store_format/consumers store_format/disk store_format/release store_format/replication",
+    "store_format/consumers store_format/disk store_format/release",
     "store_format/kernels store_format/remoting store_format/storage",
-    "store_format/java",
+    "store_format/java store_format/replication",
     "store_format/log",
     "store_format/derive store_format/derived store_format/message",
     "store_format/damage store_format/describe store_format/filter store_format/writer",

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import UnknownRelease, release_named
 from reput.store_format.release.settings import parse_properties
+from reput.store_format.remoting.codes import RequestCode
+from reput.store_format.remoting.frames import FRAME_MOST, Frames
 from reput.store_format.replication.asked import (
-    BROKER_RUNTIME_INFO,
     CONFIG_FILES,
-    GET_BROKER_CONFIG,
-    answer_length,
     decode_answer,
     encode_question,
     runtime_info,
 )
 
+_RECEIVE_BYTES = 1 << 16
 _SECONDS = 10.0
 # The settings by which a log is cut and derived; a broker's others are its own affair.
 _WANTED = (
@@ -44,10 +44,14 @@ class Asking:
 
     def ask(self, code: int) -> bytes:
         """The answer's body. Raises OSError, ProtocolError; StoreError where it is refused."""
+        frames = Frames(FRAME_MOST)
         with socket.create_connection(self.address, _SECONDS) as peer:
             peer.sendall(encode_question(code, code))
-            length = answer_length(_exactly(peer, 4))
-            answer = decode_answer(_exactly(peer, length))
+            while (answer := decode_answer(frames)) is None:
+                data = peer.recv(_RECEIVE_BYTES)
+                if not data:
+                    raise ConnectionError("the broker closed the connection before its answer")
+                frames.feed(data)
         if answer.code:
             host, port = self.address
             raise StoreError(
@@ -58,7 +62,7 @@ class Asking:
     def says(self) -> MasterSays:
         """Where the master's log begins and ends, its release and sizes. Raises as `ask`."""
         said = MasterSays()
-        info = runtime_info(self.ask(BROKER_RUNTIME_INFO))
+        info = runtime_info(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO))
         said.start, said.end = (
             _number(info, "commitLogMinOffset"),
             _number(info, "commitLogMaxOffset"),
@@ -68,7 +72,7 @@ class Asking:
             said.release = release_named(version)
         except UnknownRelease:
             said.release = None
-        found = parse_properties(self.ask(GET_BROKER_CONFIG).decode("utf-8", "replace"))
+        found = parse_properties(self.ask(RequestCode.GET_BROKER_CONFIG).decode("utf-8", "replace"))
         said.settings = {name: found[name] for name in _WANTED if name in found}
         return said
 
@@ -80,14 +84,3 @@ class Asking:
 def _number(info: Mapping[str, str], name: str) -> int:
     text = info.get(name, "")
     return int(text) if text.isascii() and text.isdigit() else -1
-
-
-def _exactly(peer: socket.socket, length: int) -> bytes:
-    """So many bytes. Raises OSError where the connection ends before."""
-    found = bytearray()
-    while len(found) < length:
-        more = peer.recv(min(length - len(found), 1 << 16))
-        if not more:
-            raise ConnectionError("the broker closed the connection in the middle of an answer")
-        found += more
-    return bytes(found)

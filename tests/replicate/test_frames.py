@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reput.store_format.remoting.frames import Frames
 from reput.store_format.replication.asked import (
-    answer_length,
     decode_answer,
     encode_question,
     runtime_info,
@@ -265,13 +265,20 @@ def test_when_a_put_counts_as_replicated() -> None:
 # --- what a broker is asked ----------------------------------------------------------------------
 
 
+def fed(raw: bytes) -> Frames:
+    frames = Frames()
+    frames.feed(raw)
+    return frames
+
+
 def test_a_question_and_its_answer() -> None:
     raw = encode_question(28, 5)
     length, header = struct.unpack_from(">ii", raw)
     assert (length, header) == (len(raw) - 4, len(raw) - 8)
     answer = b'{"code":0,"flag":1,"remark":null}'
     frame = struct.pack(">i", len(answer)) + answer + b'{"table":{"commitLogMinOffset":"7"}}'
-    decoded = decode_answer(frame)
+    decoded = decode_answer(fed(struct.pack(">i", len(frame)) + frame))
+    assert decoded is not None
     assert (decoded.code, decoded.remark) == (0, "")
     assert runtime_info(decoded.body) == {"commitLogMinOffset": "7"}
 
@@ -281,14 +288,14 @@ def test_a_question_and_its_answer() -> None:
     [b"", b"\0\0\0", b"\1\0\0\0", b"\0\0\0\5{", b"\0\0\0\2{}", b"\0\0\0\1x", b"\0\0\0\2[]"],
 )
 def test_answers_that_are_none(frame: bytes) -> None:
-    with pytest.raises(ProtocolError):
-        decode_answer(frame)
+    with pytest.raises(ProtocolError):  # whatever follows
+        decode_answer(fed(struct.pack(">i", len(frame)) + frame + bytes(8)))
 
 
 def test_lengths_and_tables_that_are_none() -> None:
     for length in (-1, 3, (16 << 20) + 1):
         with pytest.raises(ProtocolError):
-            answer_length(struct.pack(">i", length))
+            decode_answer(fed(struct.pack(">i", length) + bytes(4)))
     for body in (b"", b"[]", b'{"table":5}', b"[" * 100_000):
         with pytest.raises(ProtocolError):
             runtime_info(body)

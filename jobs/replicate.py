@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from reput.jobs.console.addresses import host_port
 from reput.jobs.console.asking import milliseconds
 from reput.jobs.console.options import (
     DONE,
@@ -36,7 +37,6 @@ and index are derived from what was copied.
   reput replicate --master 10.0.0.5:10912 /data/replica --follow      over the wire, as a slave does
 """
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_FOREVER = 1 << 62
 _LONGEST = 1e9  # seconds; neither inf nor nan is below
 
 
@@ -74,14 +74,22 @@ def replicate(
     SettingError, UnknownRelease, OSError. What was copied stays then, and is a store.
     """
     from reput.jobs.engine.replica_jobs import from_store
-    from reput.jobs.engine.replica_source import Wanted
+    from reput.jobs.engine.replica_source import wanted_up_to
     from reput.jobs.engine.replicating import How
     from reput.store_format.storage import storage_for
 
     started = time.monotonic()
-    wanted = Wanted(_FOREVER if to_offset is None else to_offset,
-                    _FOREVER if to_time is None else to_time)  # fmt: skip
-    how = How(wanted, follow, every, idle, derive, derive_every, rate, check_crc, verify)
+    how = How(
+        wanted_up_to(to_offset, to_time),
+        follow,
+        every,
+        idle,
+        derive,
+        derive_every,
+        rate,
+        check_crc,
+        verify,
+    )
     read = storage or storage_for(source)
     about = from_store(
         (read, read.resolve(source).rstrip("/")), _local(target), rocketmq, settings or {}, how,
@@ -121,31 +129,23 @@ def replicate_from(
     Raises ReplicaDiffers, WrongOffset, StoreError, SettingError, OSError.
     """
     from reput.jobs.engine.replica_jobs import from_master
-    from reput.jobs.engine.replica_source import Wanted
+    from reput.jobs.engine.replica_source import wanted_up_to
     from reput.jobs.engine.replicating import How
 
     started = time.monotonic()
-    address = _address("--master", master)
+    address = host_port("--master", master, least=1)
     asked = (address[0], address[1] - 1) if broker is None else None
     if broker:
-        asked = _address("--broker", broker)
-    wanted = Wanted(_FOREVER if to_offset is None else to_offset,
-                    _FOREVER if to_time is None else to_time)  # fmt: skip
-    how = How(wanted, follow, 1.0, idle, derive, derive_every, rate, check_crc)
+        asked = host_port("--broker", broker, least=1)
+    how = How(
+        wanted_up_to(to_offset, to_time), follow, 1.0, idle, derive, derive_every, rate, check_crc
+    )
     about = from_master(
         address, asked, _local(target), rocketmq, settings or {}, how, progress or Progress(),
         confirm, start=from_offset, controller=controller,
     )  # fmt: skip
     about.seconds = time.monotonic() - started
     return about
-
-
-def _address(option: str, text: str) -> tuple[str, int]:
-    """Host and port. Raises SettingError."""
-    host, _, port = text.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 1 << 16:
-        raise SettingError(f"{option} {text}: HOST:PORT is wanted")
-    return host.strip("[]"), int(port)
 
 
 def _local(target: str) -> str:

@@ -47,7 +47,7 @@ class StoreLog:
         self._local = isinstance(storage, LocalStorage)
         self._rules = rules_of(plan).scan.records
         self._source = self._new()
-        used = [s for s in sorted(self._source.segments) if any(self._source.head(s))]
+        used = self._source.written()
         self._end = used[-1] if used else self._source.start
         self.refresh()
 
@@ -72,8 +72,7 @@ class StoreLog:
     def descriptor(self, segment: int) -> int | None:
         if not self._local:
             return None
-        path = self._source.segments[segment].path
-        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return _opened(self._source.segments[segment].path)
 
     def read(self, at: int, size: int) -> bytes:
         source = self._new()
@@ -96,10 +95,13 @@ class WriterLog:
         return Log(log.start, log.committed, log.segment_bytes)
 
     def descriptor(self, segment: int) -> int | None:
-        path = f"{self._folder}/{segment_name(segment)}"
-        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return _opened(f"{self._folder}/{segment_name(segment)}")
 
     def read(self, at: int, size: int) -> bytes:
         data = np.empty(size, np.uint8)
         self._log.read(at, data)
         return data.tobytes()
+
+
+def _opened(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -10,7 +10,7 @@ from reput.jobs.engine.outputs import inputs_of
 from reput.jobs.engine.plan import make_plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.replica_report import Replicated
-from reput.jobs.engine.replica_source import SourceLog, Wanted, pieces
+from reput.jobs.engine.replica_source import ALL_WANTED, SourceLog, Wanted, pieces
 from reput.jobs.engine.replica_target import ReplicaTarget, check_target, held_target
 from reput.jobs.engine.replica_wire import WireReplication
 from reput.jobs.engine.replicating import How, Replication
@@ -20,6 +20,7 @@ from reput.store_format.change.replica import NOTE
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.faults import StoreError
 from reput.store_format.log.checks import NO_CHECKS
+from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.profiles import RELEASES, profile
@@ -82,13 +83,13 @@ def from_master(
     """
     name = f"{address[0]}:{address[1]}"
     about = Replicated(name, target)
-    asking = None if asked is None else Asking(asked)
-    says = MasterSays()
-    if asking is not None:
+    asking, says = None, MasterSays()
+    if asked is not None:
+        asking = Asking(asked)
         try:
             says = asking.says()
         except (OSError, ProtocolError, StoreError) as error:
-            about.warnings.append(f"{asked[0]}:{asked[1]} does not tell: {error}")  # type: ignore[index]
+            about.warnings.append(f"{asked[0]}:{asked[1]} does not tell: {error}")
     begin = says.start if start is None else start
     if begin < 0:
         raise StoreError(
@@ -123,14 +124,14 @@ def _agree(target: str, confirm: Callable[[str], None]) -> None:
         confirm(f"go on with {target}, which has a log already, as a replica")
 
 
-def _end_of(log: SourceLog, rules: object, wanted: Wanted) -> int:
+def _end_of(log: SourceLog, rules: RecordRules, wanted: Wanted) -> int:
     """Where the source's log ends now: its last segment that is written to is read, unchecked."""
-    used = [start for start in sorted(log.segments) if any(log.head(start))]
+    used = log.written()
     if not used:
         return log.start
-    if wanted.offset < used[-1] or wanted.time < 1 << 62:
+    if wanted.offset < used[-1] or wanted.time < ALL_WANTED.time:
         used = used[:1]  # the place is found by reading all before
     end = used[-1]
-    for piece in pieces(log, used[-1], wanted, rules, NO_CHECKS):  # type: ignore[arg-type]
+    for piece in pieces(log, used[-1], wanted, rules, NO_CHECKS):
         end = max(end, piece.whole)
     return end

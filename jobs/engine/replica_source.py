@@ -38,14 +38,29 @@ class Piece(NamedTuple):
     fault: Fault = Fault.NONE  # with which the log ends behind `whole`
 
 
+_NO_END = 1 << 62
+
+
 class Wanted(NamedTuple):
     """How much of a log is wanted."""
 
-    offset: int = 1 << 62  # no record that ends behind
-    time: int = 1 << 62  # none from the first one on that was stored after it, milliseconds
+    offset: int = _NO_END  # no record that ends behind
+    time: int = _NO_END  # none from the first one on that was stored after it, milliseconds
+
+    def of(self, rows: np.ndarray) -> int:
+        """How many of these records (RECORD_ROW, in the log's order) are wanted, the first ones."""
+        ends = rows["physicalOffset"] + rows["size"]
+        good = int(np.searchsorted(ends, self.offset, "right"))
+        late = np.flatnonzero(rows["storeTimestamp"][:good] > self.time)
+        return int(late[0]) if len(late) else good
 
 
 ALL_WANTED = Wanted()
+
+
+def wanted_up_to(offset: int | None, time: int | None) -> Wanted:
+    """As much as is named, all where nothing is."""
+    return Wanted(_NO_END if offset is None else offset, _NO_END if time is None else time)
 
 
 class SourceLog:
@@ -128,6 +143,10 @@ class SourceLog:
         assert self._open is not None
         return self._open[1]
 
+    def written(self) -> list[int]:
+        """The starts of the segments that begin with anything but zeros, in order."""
+        return [start for start in sorted(self.segments) if any(self.head(start))]
+
     def head(self, start: int) -> bytes:
         """The first eight bytes of a segment."""
         head = np.zeros(8, np.uint8)
@@ -157,12 +176,7 @@ def pieces(
         fault = Fault.NONE
         for step in walk.steps(at, end):
             rows, stop, fault = step.rows, step.next, step.fault
-            good = len(rows)
-            if good:
-                ends = rows["physicalOffset"] + rows["size"]
-                good = int(np.searchsorted(ends, wanted.offset, "right"))
-                late = np.flatnonzero(rows["storeTimestamp"][:good] > wanted.time)
-                good = int(late[0]) if len(late) else good
+            good = wanted.of(rows)
             if good < len(rows):  # the first one that is not wanted
                 stop, fault = int(rows["physicalOffset"][good]), Fault.NONE
             about = (

@@ -244,15 +244,13 @@ class WireReplication:
 
     def _whole(self, rows: np.ndarray, wanted: Wanted) -> bool:
         """Take records that are whole, as far as they are wanted; whether one was not."""
-        ends = rows["physicalOffset"] + rows["size"]
-        good = int(np.searchsorted(ends, wanted.offset, "right"))
-        late = np.flatnonzero(rows["storeTimestamp"][:good] > wanted.time)
-        good = int(late[0]) if len(late) else good
+        good = wanted.of(rows)
         if good:
-            self.target.log.commit(int(ends[good - 1]))
-            self._last = self.target.last = int(rows["physicalOffset"][good - 1])
+            last = rows[good - 1]
+            self._last = self.target.last = int(last["physicalOffset"])
+            self.target.log.commit(self._last + int(last["size"]))
             self.about.records += good
-            self.about.last_timestamp = int(rows["storeTimestamp"][good - 1])
+            self.about.last_timestamp = int(last["storeTimestamp"])
         return good < len(rows)
 
     def _head(self, at: int) -> tuple[int, int]:

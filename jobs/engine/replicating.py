@@ -202,7 +202,7 @@ class Replication:
             self.about.end_reason = "as far as was wanted"
             return
         self.about.end_reason = REASONS[fault][1] if fault in REASONS else "the last segment's end"
-        behind = [s for s in source.segments if s > at and any(source.head(s))]
+        behind = [start for start in source.written() if start > at]
         behind += [segment.start for segment in source.behind]
         if fault in (Fault.NONE, Fault.ZEROS) and not behind:
             return

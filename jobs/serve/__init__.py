@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from reput.jobs.console.addresses import host_port
 from reput.jobs.console.asking import milliseconds, remark
 from reput.jobs.console.options import DONE, add_broker, add_store_path, setting_layers
 from reput.jobs.console.store_there import check_store
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _DEFAULT = "127.0.0.1:9876"
 _VIP_BELOW = 2  # MixAll.brokerVIPChannel
-_PORT_MOST = (1 << 16) - 1
 
 _EPILOG = f"""\
 Any RocketMQ client, mqadmin or the dashboard can then read the store: the address is that of the
@@ -95,9 +95,9 @@ def run(arguments: argparse.Namespace) -> int:
     from reput.jobs.serve.opening import Source, open_broker
     from reput.jobs.serve.server import Limits, Server
 
-    listen = [_host_port(text, "--listen") for text in arguments.listen or [_DEFAULT]]
+    listen = [host_port("--listen", text) for text in arguments.listen or [_DEFAULT]]
     if arguments.address:
-        _host_port(arguments.address, "--address")
+        host_port("--address", arguments.address)
     _check_words(arguments)
     tls = tls_of(arguments)
     settings = merge_layers(*setting_layers(arguments))
@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
         broker = open_broker(source, remark)
         stack.callback(arrange_access(arguments, settings, broker, remark))
         if arguments.ha_listen:
-            slaves_at = _host_port(arguments.ha_listen, "--ha-listen")
+            slaves_at = host_port("--ha-listen", arguments.ha_listen)
             stack.callback(serve_slaves(arguments, slaves_at, settings, broker, remark))
         limits = Limits(connections=arguments.max_connections)
         server = partial(Server, broker, limits, remark, arguments.follow, tls)
@@ -158,10 +158,3 @@ def _check_words(arguments: argparse.Namespace) -> None:
         raise SettingError("--derived has queues and index: not with --rebuild or --salvage")
     if arguments.max_connections < 1:
         raise SettingError("--max-connections is a number from 1 on")
-
-
-def _host_port(text: str, option: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()) or int(port) > _PORT_MOST:
-        raise SettingError(f"{option} {text!r} is no address: HOST:PORT")
-    return host.strip("[]"), int(port)

@@ -17,7 +17,8 @@ from reput.store_format.query.sizes import told_settings
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.query.told import Told
 from reput.store_format.release.profiles import RELEASES, profile
-from reput.store_format.storage.protocol import ANY_TIME, FileState, Listed, Reader, Storage
+from reput.store_format.storage.protocol import ANY_TIME, FileState, Reader, Storage
+from reput.store_format.storage.read_by import ReadBy
 
 NEWEST = RELEASES[-1]
 
@@ -27,18 +28,8 @@ def is_queue_id(name: str) -> bool:
     return name.isascii() and name.isdigit() and name == name[:10].lstrip("0").rjust(1, "0")
 
 
-class Growing:
+class Growing(ReadBy):
     """A storage whose files may be written to while they are read, as a running broker does."""
-
-    def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-        self.window_bytes = storage.window_bytes
-
-    def list(self, folder: str) -> list[Listed]:
-        return self.storage.list(folder)
-
-    def read_bytes(self, path: str) -> bytes:
-        return self.storage.read_bytes(path)
 
     def open(self, path: str, state: FileState | None = None) -> Reader:
         if state is None:

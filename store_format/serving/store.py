@@ -76,9 +76,11 @@ class ServedStore:
         if topic not in self.topics:  # nothing is kept of names that clients make up
             return None
         if key not in self._queues:
-            if all(number != queue_id for number, _ in self.opened.queues_of(topic)):
+            kinds = (batch for n, batch in self.opened.queues_of(topic) if n == queue_id)
+            batch = next(kinds, None)
+            if batch is None:
                 return None
-            self._queues[key] = self._open(topic, queue_id)
+            self._queues[key] = self._open(topic, queue_id, batch)
         queue = self._queues[key]
         if queue is not None:
             self._held[key] = queue
@@ -125,15 +127,12 @@ class ServedStore:
             return [], 0, 0
         return places, found.last_timestamp, found.last_offset
 
-    def _open(self, topic: str, queue_id: int) -> ServedQueue | None:
+    def _open(self, topic: str, queue_id: int, batch: bool) -> ServedQueue | None:
         opened = self.opened
-        for number, batch in opened.queues_of(topic):
-            if number == queue_id:
-                try:
-                    folder = queue_folder(opened.derived_path, topic, queue_id, batch)
-                    entries = QueueSlices(opened.derived_storage, folder, batch)
-                    return ServedQueue(entries, opened.log, opened.profile, self.limit)
-                except BadQueue as error:
-                    self._told.note(f"{error}; the queue is not served")
-                    return None
-        return None
+        try:
+            folder = queue_folder(opened.derived_path, topic, queue_id, batch)
+            entries = QueueSlices(opened.derived_storage, folder, batch)
+            return ServedQueue(entries, opened.log, opened.profile, self.limit)
+        except BadQueue as error:
+            self._told.note(f"{error}; the queue is not served")
+            return None

@@ -8,7 +8,8 @@ from collections import OrderedDict
 
 import numpy as np
 
-from reput.store_format.storage.protocol import Bytes, FileState, Listed, Reader, Storage
+from reput.store_format.storage.protocol import Bytes, FileState, Reader, Storage
+from reput.store_format.storage.read_by import ReadBy
 
 BLOCK_BYTES = 1 << 20
 BLOCKS_MOST = 64
@@ -16,19 +17,12 @@ BLOCKS_MOST = 64
 _Key = tuple[str, FileState, int]
 
 
-class BlockCache:
+class BlockCache(ReadBy):
     """Files of another storage, read a block at a time. Not for several threads."""
 
     def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-        self.window_bytes = storage.window_bytes
+        super().__init__(storage)
         self._blocks: OrderedDict[_Key, Bytes] = OrderedDict()
-
-    def list(self, folder: str) -> list[Listed]:
-        return self.storage.list(folder)
-
-    def read_bytes(self, path: str) -> bytes:
-        return self.storage.read_bytes(path)
 
     def open(self, path: str, state: FileState | None = None) -> Reader:
         return _BlockReader(self, path, self.storage.open(path, state))

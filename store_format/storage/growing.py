@@ -3,21 +3,12 @@
 from contextlib import suppress
 
 from reput.store_format.faults import StoreChanged
-from reput.store_format.storage.protocol import Bytes, FileState, Listed, Reader, Storage
+from reput.store_format.storage.protocol import Bytes, FileState, Reader
+from reput.store_format.storage.read_by import ReadBy
 
 
-class GrowingFiles:
+class GrowingFiles(ReadBy):
     """Another storage, of which a file is an error only where it has become shorter."""
-
-    def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-        self.window_bytes = storage.window_bytes
-
-    def list(self, folder: str) -> list[Listed]:
-        return self.storage.list(folder)
-
-    def read_bytes(self, path: str) -> bytes:
-        return self.storage.read_bytes(path)
 
     def open(self, path: str, state: FileState | None = None) -> Reader:
         """state: what an earlier listing saw. Raises StoreChanged where it is shorter now."""

@@ -96,8 +96,8 @@ BUGS = (
     Bug(
         "a record that is stored too late is not wanted",
         _SOURCE,
-        'rows["storeTimestamp"][:good] > wanted.time)',
-        'rows["storeTimestamp"][:good] >= wanted.time)',
+        'rows["storeTimestamp"][:good] > self.time)',
+        'rows["storeTimestamp"][:good] >= self.time)',
         copy("as_far_as"),
     ),
     Bug(

@@ -1,0 +1,17 @@
+"""What storages share that read another storage's files in a way of their own."""
+
+from reput.store_format.storage.protocol import Listed, Storage
+
+
+class ReadBy:
+    """Another storage, which is only listed and read. How a file is opened is the subclass's."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.window_bytes = storage.window_bytes
+
+    def list(self, folder: str) -> list[Listed]:
+        return self.storage.list(folder)
+
+    def read_bytes(self, path: str) -> bytes:
+        return self.storage.read_bytes(path)

@@ -7,6 +7,7 @@ is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_proce
 """
 
 import sys
+from functools import partial
 
 from tests import planted_rebuild_bugs
 from tests.change import planted_bugs as planted_change_bugs
@@ -15,7 +16,7 @@ from tests.fate import planted_bugs as planted_fate_bugs
 from tests.filter import planted_bugs as planted_filter_bugs
 from tests.jobs import planted_bugs as planted_jobs_bugs
 from tests.page import planted_bugs as planted_page_bugs
-from tests.planting import Bug, plant_all
+from tests.planting import Bug, only, plant_all
 from tests.query import planted_bugs as planted_query_bugs
 from tests.replicate import planted_bugs as planted_replica_bugs
 from tests.serve import planted_bugs as planted_serve_bugs
@@ -40,8 +41,7 @@ def golden(*names: str) -> tuple[str, ...]:
     return ("tests/test_golden_in_process.py", "-k", " or ".join(names))
 
 
-def quiet(part: str) -> tuple[str, ...]:
-    return ("tests/quiet/test_small.py", "-k", part)
+quiet = partial(only, "tests/quiet/test_small.py")
 
 
 _TOLD, _TOLD_TEST = "jobs/engine/told.py", ("tests/jobs/engine/test_told.py",)

@@ -6,7 +6,7 @@
 
 import sys
 
-from tests.planting import Bug, plant_all
+from tests.planting import Bug, only, plant_all
 
 _PIPELINE = "jobs/engine/pipeline.py"
 _PUBLISH = "jobs/engine/publish.py"
@@ -15,10 +15,6 @@ _SEGMENTS = "store_format/log/segments.py"
 _KINDS = "tests/test_kinds_of_log.py"
 _WRONG = "tests/attack/test_wrong_input.py"
 _BOUNDS = "tests/attack/test_bounds.py"
-
-
-def only(module: str, words: str) -> tuple[str, ...]:
-    return (module, "-k", words)
 
 
 _PUBLISHING = "store_format/disk/exchange.py"

@@ -63,6 +63,11 @@ def _run(tree: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, check=False)
 
 
+def only(module: str, words: str) -> tuple[str, ...]:
+    """What pytest is told to run of a module: the tests whose names have these words (`-k`)."""
+    return (module, "-k", words)
+
+
 def plant_all(bugs: Iterable[Bug], wanted: str) -> int:
     """Plant each bug whose name holds `wanted`, one a core; returns how many stayed undetected."""
     chosen = [bug for bug in bugs if wanted in bug.name]

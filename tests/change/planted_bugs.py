@@ -1,7 +1,9 @@
 # ruff: noqa: E501 - a line of source is quoted whole
 """One planted bug for each rule of catch-up, expiry and statistics (tests/mutants.py plants them)."""
 
-from tests.planting import Bug
+from functools import partial
+
+from tests.planting import Bug, only
 
 _CATCH, _POSITION = "store_format/change/catch_up.py", "store_format/change/position.py"
 _QUEUES, _INDEX = "store_format/writer/queue_files.py", "store_format/writer/index_files.py"
@@ -15,8 +17,7 @@ GOLDEN = ("tests/jobs/test_catch_up.py", "-m", "not long", "-k", "golden")
 JOB = ("tests/jobs/test_catch_up.py", "-m", "not long", "-k", "not golden")
 
 
-def expiry(part: str) -> tuple[str, ...]:
-    return ("tests/change/test_expire.py", "-k", part)
+expiry = partial(only, "tests/change/test_expire.py")
 
 
 COUNTED = ("tests/query/test_counts.py",)

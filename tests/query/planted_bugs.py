@@ -1,22 +1,17 @@
 # ruff: noqa: E501 - a line of source is quoted whole
 """One planted bug for each rule of a query (tests/mutants.py plants them)."""
 
-from tests.planting import Bug
+from functools import partial
+
+from tests.planting import Bug, only
 
 _KEY, _QUEUE = "store_format/query/by_key.py", "store_format/query/by_queue.py"
 _GAPS, _OPEN = "store_format/query/gaps.py", "jobs/engine/open_store.py"
 
 
-def messages(part: str) -> tuple[str, ...]:
-    return ("tests/query/test_messages.py", "-k", part)
-
-
-def bad(part: str) -> tuple[str, ...]:
-    return ("tests/query/test_bad_files.py", "-k", part)
-
-
-def many(part: str) -> tuple[str, ...]:
-    return ("tests/query/test_many_keys.py", "-k", part)
+messages = partial(only, "tests/query/test_messages.py")
+bad = partial(only, "tests/query/test_bad_files.py")
+many = partial(only, "tests/query/test_many_keys.py")
 
 
 _SWEEP, _WANTED = "store_format/derived/index_sweep.py", "store_format/query/wanted_keys.py"

@@ -1,7 +1,9 @@
 # ruff: noqa: E501 - a line of source is quoted whole
 """One planted bug for each rule of replication (tests/mutants.py plants them)."""
 
-from tests.planting import Bug
+from functools import partial
+
+from tests.planting import Bug, only
 
 _LOG, _TARGET = "store_format/change/replica.py", "jobs/engine/replica_target.py"
 _RUN, _SOURCE = "jobs/engine/replicating.py", "jobs/engine/replica_source.py"
@@ -18,8 +20,7 @@ def wire(part: str) -> tuple[str, ...]:
     return ("tests/replicate/test_wire.py", "-m", "not long", "-k", part)
 
 
-def frames(part: str) -> tuple[str, ...]:
-    return ("tests/replicate/test_frames.py", "-k", part)
+frames = partial(only, "tests/replicate/test_frames.py")
 
 
 BUGS = (

@@ -1,7 +1,9 @@
 # ruff: noqa: E501 - a line of source is quoted whole
 """One planted bug for each rule of the protocol and of serving (tests/mutants.py plants them)."""
 
-from tests.planting import Bug
+from functools import partial
+
+from tests.planting import Bug, only
 
 _FRAMES, _BINARY = "store_format/remoting/frames.py", "store_format/remoting/header_binary.py"
 _JSON = "store_format/remoting/header_json.py"
@@ -16,16 +18,9 @@ def alike(store: str) -> tuple[str, ...]:
     return ("tests/serve/test_as_brokers.py", "-k", f"alike and not to_all and {store}")
 
 
-def frames(part: str) -> tuple[str, ...]:
-    return ("tests/remoting/test_frames.py", "-k", part)
-
-
-def stores(part: str) -> tuple[str, ...]:
-    return ("tests/serve/test_stores.py", "-k", part)
-
-
-def server(part: str) -> tuple[str, ...]:
-    return ("tests/serve/test_server.py", "-k", part)
+frames = partial(only, "tests/remoting/test_frames.py")
+stores = partial(only, "tests/serve/test_stores.py")
+server = partial(only, "tests/serve/test_server.py")
 
 
 BUGS = (

@@ -1,7 +1,9 @@
 # ruff: noqa: E501 - a line of source is quoted whole
 """One planted bug for each rule of the source and of exports (tests/mutants.py plants them)."""
 
-from tests.planting import Bug
+from functools import partial
+
+from tests.planting import Bug, only
 
 _COLUMNS, _PARTS, _LOG = (
     "store_format/log/columns.py",
@@ -11,16 +13,9 @@ _COLUMNS, _PARTS, _LOG = (
 _STREAM = "jobs/engine/log_stream.py"
 
 
-def rows(part: str) -> tuple[str, ...]:
-    return ("tests/source/test_rows.py", "-k", part)
-
-
-def stream(part: str) -> tuple[str, ...]:
-    return ("tests/source/test_stream.py", "-k", part)
-
-
-def export(part: str) -> tuple[str, ...]:
-    return ("tests/source/test_export.py", "-k", part)
+rows = partial(only, "tests/source/test_rows.py")
+stream = partial(only, "tests/source/test_stream.py")
+export = partial(only, "tests/source/test_export.py")
 
 
 BUGS = (

@@ -2,8 +2,9 @@
 """One planted bug for each promise of the file systems: `python -m tests.storage.planted_bugs`."""
 
 import sys
+from functools import partial
 
-from tests.planting import Bug, plant_all
+from tests.planting import Bug, only, plant_all
 
 _S3 = "store_format/storage/s3.py"
 _HDFS = "store_format/storage/webhdfs.py"
@@ -11,16 +12,9 @@ _LAST = "store_format/storage/manifest_last.py"
 _VOLUMES = "store_format/storage/volumes.py"
 
 
-def s3(words: str) -> tuple[str, ...]:
-    return ("tests/storage/test_s3.py", "-k", words)
-
-
-def hdfs(words: str) -> tuple[str, ...]:
-    return ("tests/storage/test_webhdfs.py", "-k", words)
-
-
-def volumes(words: str) -> tuple[str, ...]:
-    return ("tests/storage/test_volumes.py", "-k", words)
+s3 = partial(only, "tests/storage/test_s3.py")
+hdfs = partial(only, "tests/storage/test_webhdfs.py")
+volumes = partial(only, "tests/storage/test_volumes.py")
 
 
 BUGS = (

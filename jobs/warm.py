@@ -1,10 +1,13 @@
 """`reput warm`: what makes a start quick, made ahead: Spark's classes and compiled kernels.
 
-The first runs of an installed reput would do the second part themselves, one kernel after the
-other; the first part nobody does unasked. `make env` does both in a clone.
+The first run of an installed reput does both: the second part itself, the first in the background.
+`make env` does both in a clone.
 """
 
 import argparse
+import os
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -20,16 +23,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def warm() -> dict[str, Any]:
     """Make what is not there: paths (None where there is no safe place for it), and seconds.
 
-    Two may do so at once: each makes its own, and whole ones only take the name. Raises
+    Kernels are compiled in a process of their own meanwhile. Two may do so at once: each makes its
+    own kernels, and whole ones only take the name; of the archive one waits for the other's. Raises
     NoJavaError, ModuleNotFoundError without PySpark, OSError.
     """
+    from reput.jobs.spark.jvm import python_environment
     from reput.jobs.spark.rehearsal import make_archive
     from reput.store_format.disk.cache_folder import cache_folder
-    from reput.udfs.warm import load_kernels
 
     started = time.monotonic()
-    load_kernels()
-    archive = make_archive()
+    words = [sys.executable, "-m", "reput.udfs.warm"]
+    with subprocess.Popen(words, env=python_environment(os.environ)) as kernels:
+        archive = make_archive()
+    if kernels.returncode:
+        raise OSError(f"the process that compiles kernels ended with code {kernels.returncode}")
     return {
         "classes": str(archive) if archive else None,
         "kernels": cache_folder().path,

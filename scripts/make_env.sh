@@ -76,5 +76,5 @@ if ! .venv/bin/python -m reput.jobs.spark.java >/dev/null 2>&1; then
     .venv/bin/python -m reput.jobs.spark.java >/dev/null
 fi
 
-# Classes that Spark loads at start, ready to map: halves the start-up of a local session.
-.venv/bin/python -m reput.jobs.spark.rehearsal >/dev/null || say "local sessions will start slower"
+# Classes that Spark loads at start, ready to map, and compiled kernels: what a first run would make.
+.venv/bin/python -m reput warm >/dev/null || say "local sessions will start slower"

@@ -1,6 +1,7 @@
 """Loads the modules and compiled kernels that tasks need, before there is a task.
 
 numba loads a kernel's machine code at the first call, so each kernel is called once with no rows.
+`python -m reput.udfs.warm` only has them compiled.
 """
 
 import numpy as np
@@ -46,3 +47,7 @@ def load_kernels() -> None:
     puts = unpacked(links, np.zeros(0, INDEX_MESSAGE))
     chain(links, 1, 1, 0, links, links)
     fill_entries(puts, 1, places, links, places, 0, none)
+
+
+if __name__ == "__main__":
+    load_kernels()

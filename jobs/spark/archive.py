@@ -2,7 +2,7 @@
 
 The JVM maps it, which halves the start of a local session; nothing needs it. What it holds is run
 as code, so it lies where nobody else can write. `python -m reput.jobs.spark.rehearsal` makes it:
-called by `make env`, by `reput warm`, and in the background after a command that had none.
+called by `reput warm` (and so by `make env`), and in the background beside a command that has none.
 """
 
 import fcntl

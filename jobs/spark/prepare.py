@@ -1,6 +1,7 @@
 """What a first run says: that kernels are compiled, and that later starts will be quicker.
 
-The class-data archive is made in the background, after a session that started without one.
+The class-data archive is made in the background, beside a session that started without one: while
+a first run compiles kernels, which keeps one core busy, another core makes it.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Makes the class-data archive from a session that runs what the jobs run.
 
-`python -m reput.jobs.spark.rehearsal` prints where it is (`make env` calls it). With
-`--background` it gives way to all other work, and to another that makes it already.
+`python -m reput.jobs.spark.rehearsal` prints where it is. With `--background` it gives way to all
+other work, and to another that makes it already.
 """
 
 import os
@@ -58,7 +58,7 @@ def _make(java: Java, archive: Path) -> None:
     # It may be killed: only what is complete, and what Java takes, takes the name.
     unfinished = archive.with_name(f"{archive.stem}.{os.getpid()}.tmp")
     flags = (f"-XX:ArchiveClassesAtExit={unfinished}", "-Xlog:disable")
-    with local_jvm_session("local[2]", flags=flags) as (spark, jvm):
+    with local_jvm_session("local[2]", flags=flags, kernels=False) as (spark, jvm):
         rehearse(spark)
         jvm.finish()
     if unfinished.exists() and _is_taken(java, unfinished):

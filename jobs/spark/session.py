@@ -111,8 +111,8 @@ def local_session(
 ) -> Iterator[SparkSession]:
     """Yield a session on this machine, quick to start and silent; `settings` go over ours.
 
-    One that started slowly, for lack of a class-data archive, has it made when all went well.
-    meanwhile: as for command_session.
+    One that starts slowly, for lack of a class-data archive, has it made beside it, so that the
+    next one finds it. meanwhile: as for command_session.
     """
     if os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR"):
         meanwhile()
@@ -125,11 +125,11 @@ def local_session(
     def before_waiting() -> None:
         meanwhile()
         tell_of_first_run()
+        if archive is not None and not flags and not is_impossible(archive):
+            prepare_next_start()
 
     with local_jvm_session(master, memory, settings, flags, before_waiting) as (spark, _):
         yield spark
-    if archive is not None and not flags and not is_impossible(archive):
-        prepare_next_start()
 
 
 @contextmanager
@@ -139,8 +139,12 @@ def local_jvm_session(
     settings: Mapping[str, str] | None = None,
     flags: tuple[str, ...] = (),
     meanwhile: Callable[[], None] = _nothing,
+    kernels: bool = True,
 ) -> Iterator[tuple[SparkSession, LocalJvm]]:
-    """Yield a session on a JVM of our own, and that JVM; meanwhile: as for command_session."""
+    """Yield a session on a JVM of our own, and that JVM; meanwhile: as for command_session.
+
+    kernels: whether its tasks call any, so that workers are to load them ahead.
+    """
     jvm = LocalJvm(local_settings(master, settings), memory, flags)
     try:
         meanwhile()
@@ -149,9 +153,10 @@ def local_jvm_session(
             import pandas  # noqa: F401
             from pyspark.sql import SparkSession
 
-            import reput.udfs.warm  # noqa: F401
+            if kernels:
+                import reput.udfs.warm  # noqa: F401
 
-            jvm.warm_workers()  # after our imports: the JVM needs one core, of two perhaps
+                jvm.warm_workers()  # after our imports: the JVM needs one core, of two perhaps
             jvm.connect()
             with _workers_of_this_python(), handlers_kept():
                 spark = SparkSession.builder.getOrCreate()

@@ -8,7 +8,7 @@ _SESSION_TEST = (
     "-m",
     "not spark",
     "-k",
-    "archive or background",
+    "archive or background or prepared",
 )
 _PROGRESS_TEST = ("tests/jobs/console/test_progress.py",)
 
@@ -24,6 +24,9 @@ BUGS = (
         "{jar} {status.st_size} {status.st_mtime_ns}", "jar", _SESSION_TEST),
     Bug("nothing is prepared where that is forbidden", "jobs/spark/prepare.py",
         'if os.environ.get("REPUT_WARM") == _NEVER:', "if False:", _SESSION_TEST),
+    Bug("the next start is prepared beside the first run, where it has no archive",
+        "jobs/spark/session.py", "not flags and not is_impossible(archive)",
+        "not is_impossible(archive)", _SESSION_TEST),
     Bug("what is written of queues counts as their entries at most", "jobs/engine/stages.py",
         "min(queues, entries)", "queues", _PROGRESS_TEST),
     Bug("an end is estimated from what is done", "jobs/console/progress.py",

@@ -4,12 +4,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from reput.jobs.spark import archive as archives
-from reput.jobs.spark import prepare
+from reput.jobs.spark import prepare, session
 from reput.jobs.spark.archive import archive_flags, archive_path, is_unharmed, keep, making
 from reput.jobs.spark.java import Java, find_java_home
 from reput.jobs.spark.jvm import jvm_flags
@@ -196,6 +198,32 @@ def test_the_next_start_is_prepared_in_the_background(
     monkeypatch.setenv("REPUT_WARM", "never")
     prepare.prepare_next_start()
     assert (len(started), capsys.readouterr().err) == (1, "")
+
+
+@pytest.mark.parametrize("has_archive", [False, True])
+def test_the_next_start_is_prepared_while_the_first_run_is_at_work(
+    has_archive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did: list[str] = []
+
+    @contextmanager
+    def started(
+        _master: str, _memory: str, _over: None, _flags: object, meanwhile: Callable[[], None]
+    ) -> Iterator[tuple[None, None]]:
+        meanwhile()
+        did.append("started")
+        yield None, None
+
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.setattr(session, "archive_path", lambda _: tmp_path / "key.jsa")
+    monkeypatch.setattr(session, "archive_flags", lambda _: ("-flag",) * has_archive)
+    monkeypatch.setattr(session, "local_jvm_session", started)
+    monkeypatch.setattr(session, "prepare_next_start", lambda: did.append("prepared"))
+    with session.local_session(meanwhile=lambda: did.append("asked")):
+        did.append("ran")
+    wanted = ["asked", "prepared", "started", "ran"]
+    assert did == [step for step in wanted if not (has_archive and step == "prepared")]
 
 
 PLAIN = """

@@ -1,9 +1,10 @@
 """Whole rebuilds, timed beside RocketMQ's own on the same stores in the same run.
 
 `python -m benchmarks.rebuild [--runs N] [--rows NAME,...] [--large]` makes the stores with the
-real RocketMQ (once; they are kept in the cache folder), times whole processes with a warm page
-cache, theirs and ours alternately, compares the bytes, and prints a table and one JSON line,
-which it also writes to benchmarks/results.json in the cache folder. --large adds 15 GB.
+real RocketMQ (once; they are kept in the cache folder), times whole processes, theirs and ours
+alternately and each from the same state (benchmarks/state.py), compares the bytes, and prints a
+table and one JSON line, which it also writes to benchmarks/results.json in the cache folder.
+--large adds 15 GB.
 """
 
 import argparse
@@ -29,7 +30,8 @@ _COLUMNS = (
 )
 _UNITS = {"log_bytes": 1e9, "bytes_per_second": 1e6}
 _NOTES = ("speed_up", "slower_percent", "more_than_trivial", "busy_cores", "slope_ratio",
-          "no_check_slope_ratio")  # fmt: skip
+          "no_check_slope_ratio", "first_seconds", "bare_seconds", "share", "share_of_work",
+          "skipped")  # fmt: skip
 
 
 def _cell(row: Row, key: str, shown: str) -> str:
@@ -75,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rows", help=f"some of: {', '.join(ROWS)}")
-    parser.add_argument("--large", action="store_true", help="15 GB too (40 GB of disk)")
+    parser.add_argument("--large", action="store_true", help="15 GB too (50 GB of disk)")
     arguments = parser.parse_args()
     usually = [name for name in ROWS if name not in OF_15_GB]
     names = arguments.rows.split(",") if arguments.rows else usually

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster import standalone, submit
+from benchmarks.further_rows import cold_cache, huge_bodies, in_session
 from benchmarks.process_tree import run
+from benchmarks.state import same_state
 from benchmarks.stores import (
     Rebuilt,
     Shape,
@@ -20,7 +22,6 @@ from benchmarks.stores import (
     make_store,
     ours,
     theirs,
-    warm,
 )
 from tests.rocketmq.driver import remove_derived
 
@@ -76,12 +77,12 @@ def against_rocketmq(shape: Shape, runs: int) -> Row:
     shutil.rmtree(output)
     their_seconds, checking, not_checking, same = [], [], [], True
     for _ in range(runs):
-        warm(store)
+        same_state(store)
         their_seconds.append(theirs(store).seconds)
         wanted = digests(store)
         remove_derived(store)  # or the log would no longer fit into the page cache
         for done, more in ((checking, ()), (not_checking, (NO_CHECK,))):
-            warm(store)
+            same_state(store)
             done.append(ours(store, output, *more))
             same = same and digests(output) == wanted
             shutil.rmtree(output)
@@ -132,9 +133,9 @@ def cores(runs: int, shape: Shape = USUAL) -> Row:
     store, output = make_store(shape), _output()
     one, two = [], []
     for _ in range(runs):
-        warm(store)
+        same_state(store)
         one.append(ours(store, output, cores=1, before=("taskset", "-c", "0")))
-        warm(store)
+        same_state(store)
         two.append(ours(store, output))
     shutil.rmtree(output)
     first, second = (_median([done.stages for done in runs]) for runs in (one, two))
@@ -194,8 +195,11 @@ ROWS: dict[str, Callable[[int], Row]] = {
     "skewed": skewed,
     "one core": cores,
     "cluster": cluster,
+    "in a session": in_session,
     "tiny": tiny,
     "large": large,
     "large by cores": large_cores,
+    "15 GB of large bodies": huge_bodies,
+    "15 GB, cold": cold_cache,
 }
-OF_15_GB = ("large", "large by cores")
+OF_15_GB = ("large", "large by cores", "15 GB of large bodies", "15 GB, cold")

@@ -1,0 +1,125 @@
+"""Rows beside a bare program, in a session that runs already, and with a cold page cache."""
+
+import shutil
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.process_tree import Run, run
+from benchmarks.state import cold, may_be_cold, same_state
+from benchmarks.stores import (
+    Shape,
+    cache_folder,
+    checked,
+    digests,
+    log_bytes,
+    make_store,
+    ours,
+    said,
+    theirs,
+)
+from tests.rocketmq.driver import remove_derived
+
+Row = dict[str, Any]
+
+HUGE_BODIES = Shape(messages=240_000, body=64 << 10)
+LARGE = Shape(messages=32_000_000)
+
+
+def _median(values: list[float]) -> float:
+    return round(statistics.median(values), 2)
+
+
+def _bare(store: Path, *words: str) -> Run:
+    return checked(run([sys.executable, "-m", "benchmarks.bare", str(store), *words]))
+
+
+def in_session(runs: int, shape: Shape = Shape()) -> Row:  # noqa: B008 (a tuple)
+    """The second and later rebuilds of one session, beside RocketMQ's own work without its start.
+
+    What a notebook does, or a job of many stores. The first of the session is not counted.
+    """
+    store, output = make_store(shape), cache_folder() / "output"
+    same_state(store)
+    their_seconds = []
+    for _ in range(runs):
+        done = theirs(store)
+        their_seconds.append(float(said(done)["work_seconds"]))
+        wanted = digests(store)
+        remove_derived(store)
+        same_state(store)
+    words = [sys.executable, "-m", "benchmarks.session", str(store), str(output), str(runs)]
+    done = checked(run(words))
+    same = digests(output) == wanted
+    shutil.rmtree(output)
+    rocketmq, seconds = _median(their_seconds), _median(said(done)["seconds"])
+    return {
+        **shape._asdict(),
+        "log_bytes": log_bytes(store),
+        "rocketmq_seconds": rocketmq,
+        "reput_seconds": seconds,
+        "ratio": round(rocketmq / seconds, 2),
+        "first_seconds": said(done)["first"],
+        "python_mib": done.python_mib,
+        "java_mib": done.java_mib,
+        "same_bytes": same,
+    }
+
+
+def huge_bodies(runs: int) -> Row:
+    """64 KiB a body, 15 GB of them, beside a program that only reads and checks CRCs.
+
+    share: of its speed, of the whole process and of its work without any start. The store goes
+    afterwards.
+    """
+    store, output = make_store(HUGE_BODIES), cache_folder() / "output"
+    bare, bare_work, rebuilds = [], [], []
+    for _ in range(runs):
+        same_state(store)
+        done = _bare(store)
+        assert said(done)["records"] == HUGE_BODIES.messages
+        bare.append(done.seconds)
+        bare_work.append(said(done)["seconds"])
+        same_state(store)
+        rebuilds.append(ours(store, output))
+        shutil.rmtree(output)
+    size = log_bytes(store)
+    shutil.rmtree(store)
+    seconds = _median([one.run.seconds for one in rebuilds])
+    work = _median([sum(one.said["stages"].values()) for one in rebuilds])
+    return {
+        **HUGE_BODIES._asdict(),
+        "log_bytes": size,
+        "bare_seconds": _median(bare),
+        "reput_seconds": seconds,
+        "share": round(_median(bare) / seconds, 2),
+        "bare_work": _median(bare_work),
+        "reput_work": work,
+        "share_of_work": round(_median(bare_work) / work, 2),
+        "bytes_per_second": round(size / seconds),
+    }
+
+
+def cold_cache(runs: int) -> Row:
+    """15 GB, nothing of it in memory, beside two processes that only read; root may ask for it."""
+    if not may_be_cold():
+        return {"skipped": "only root may drop the page cache"}
+    store, output = make_store(LARGE), cache_folder() / "output"
+    bare, rebuilds = [], []
+    for _ in range(runs):
+        cold()
+        bare.append(_bare(store, "--no-crc").seconds)
+        cold()
+        rebuilds.append(ours(store, output))
+        shutil.rmtree(output)
+    seconds, size = _median([one.run.seconds for one in rebuilds]), log_bytes(store)
+    return {
+        **LARGE._asdict(),
+        "log_bytes": size,
+        "bare_seconds": _median(bare),
+        "reput_seconds": seconds,
+        "share": round(_median(bare) / seconds, 2),
+        "scan_seconds": _median([one.said["stages"]["scan"] for one in rebuilds]),
+        "bytes_per_second": round(size / seconds),
+    }

@@ -15,6 +15,7 @@ class Claims:
     """Whose staging folders are, where there is one process: a set. Nobody holds a store."""
 
     window_bytes = 8 << 20
+    reads_ahead = 0
 
     def __init__(self) -> None:
         self.claimed: set[str] = set()

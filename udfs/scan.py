@@ -12,6 +12,7 @@ from reput.store_format.derive.scan import Buffers, End, IndexPuts, Runs, ScanRu
 from reput.store_format.log.segments import Splits
 from reput.store_format.names import UnsafeName, check_topic
 from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.read_ahead import open_ahead
 from reput.udfs.schemas import RUN, SCANNED, ids_of
 from reput.udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, Staging, scan_name
 
@@ -39,11 +40,13 @@ class ScanSplits:
 
     def _scan(self, number: int) -> dict[str, object]:
         segment = self.splits.segment(number)
-        reader = self.storage.open(segment.path, segment.state)
+        stretch = self.splits.stretch(number, self.firsts.get(number))
+        begin = stretch.start - segment.start
+        until = stretch.end - segment.start + self.storage.window_bytes  # of the last record
+        reader = open_ahead(self.storage, segment.path, segment.state, begin, until)
         run = scan_name(number)
         output = RunFiles(self.staging, run, number)
         end = End()
-        stretch = self.splits.stretch(number, self.firsts.get(number))
         buffers = _buffers(stretch.end - stretch.start, self.storage.window_bytes)
         for part in scan(segment.read_by(reader), stretch, self.rules, buffers):
             match part:

@@ -35,6 +35,7 @@ class LocalStorage:
 
     reader: type["LocalReader"]  # set below, where it is known
     window_bytes = 1 << 20  # so much stays in the processor's second-level cache
+    reads_ahead = 0
 
     def __init__(
         self, file_mode: int = 0o600, folder_mode: int = 0o700, sync_files: bool = False

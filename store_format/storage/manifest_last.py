@@ -68,6 +68,7 @@ class ManifestLast:
     """`begin_set`, `publish` and `claim` of a Storage that publishes this way."""
 
     window_bytes = 8 << 20  # each read is a request
+    reads_ahead = 0
 
     def begin_set(self: "Clearing", folder: str, to: str, may_go: MayGo) -> str:
         """Clear `to`, where the files then get their names one by one."""

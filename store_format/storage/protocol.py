@@ -81,6 +81,7 @@ class Storage(Protocol):
     """What jobs ask of a file system. Paths are joined with '/'."""
 
     window_bytes: int  # how much of a file a scan best reads at a time
+    reads_ahead: int  # how many reads of a file best are on their way at once; 0: one, when wanted
 
     def resolve(self, path: str) -> str:
         """The path as every machine and working folder understands it."""

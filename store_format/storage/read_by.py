@@ -8,7 +8,7 @@ class ReadBy:
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
-        self.window_bytes = storage.window_bytes
+        self.window_bytes, self.reads_ahead = storage.window_bytes, 0
 
     def list(self, folder: str) -> list[Listed]:
         return self.storage.list(folder)

@@ -39,6 +39,7 @@ _PART_BYTES = 8 << 20  # of a multipart upload: what a writer holds; 10,000 are 
 _DELETED_AT_ONCE = 1000  # objects, in one request
 _AT_ONCE = 32  # requests, when many files get their names
 _TRIES = 5  # of a read whose connection breaks
+_ATTEMPTS = 10  # of a request that is refused for now (503), with pauses of up to 20 s
 _URL = re.compile(r"^s3[an]?://([^/@]+)(?:/+(.*?))?/*$", re.IGNORECASE)
 
 
@@ -47,9 +48,12 @@ def _client(process: int) -> Any:
     """The client of a process, made from its environment as AWS's own tools do."""
     # A server that is named by its address knows buckets by path, not by host name.
     named = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    told = os.environ.keys() & {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"}
     config = botocore.config.Config(
         max_pool_connections=_AT_ONCE,
         s3={"addressing_style": "path"} if named else None,
+        # botocore's own 5 are soon over where many workers begin at once
+        retries=None if told else {"mode": "standard", "total_max_attempts": _ATTEMPTS},
     )
     # botocore reads AWS_DEFAULT_REGION only; the other name is as common
     region = os.environ.get("AWS_DEFAULT_REGION") or os.environ.get("AWS_REGION")
@@ -110,6 +114,8 @@ def _state(about: dict[str, Any]) -> FileState:
 
 class S3Storage(ManifestLast):
     """S3. Folders are prefixes of keys: they need no making and are gone with their objects."""
+
+    reads_ahead = 4  # a connection gives some 100 MB a second
 
     def resolve(self, path: str) -> str:
         place = _place(path)

@@ -15,9 +15,18 @@ _VOLUMES = "store_format/storage/volumes.py"
 s3 = partial(only, "tests/storage/test_s3.py")
 hdfs = partial(only, "tests/storage/test_webhdfs.py")
 volumes = partial(only, "tests/storage/test_volumes.py")
+_AHEAD = "store_format/storage/read_ahead.py"
+ahead = ("tests/storage/test_read_ahead.py",)
 
 
 BUGS = (
+    Bug("blocks are asked for before they are wanted", _AHEAD,
+        "min(number + self._many, last + 1)", "number + 1", ahead),
+    Bug("a block is asked for once, though windows overlap", _AHEAD,
+        "if each < number]", "if each <= number]", ahead),
+    Bug("nothing is asked for behind a file's end", _AHEAD, "min(end, state.size)", "end", ahead),
+    Bug("what stands before a split is read as it is wanted", _AHEAD,
+        "self._begin <= at < self._end", "at < self._end", ahead),
     Bug("an object is read in the version that was listed", _S3,
         'wanted["IfMatch"] = str(self._state.tag)', "pass", s3("changes or changed")),
     Bug("an object that ends too early has changed", _S3,

@@ -116,16 +116,16 @@ def scan_splits(store: Path, staging: Path, split_bytes: int, numbers: range) ->
 
 # The scan's own memory: the peak of the process, less what it is without a scan.
 PEAK = """
-import resource, sys
+import sys
 from pathlib import Path
 from tests.attack.test_bounds import scan_splits, GIB
+from tests.memory import Peak
 
 store, staging, split_bytes = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 warm = scan_splits(store, staging, 1 << 20, range(1))  # kernels and imports
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+peak = Peak()
 rows, _ = scan_splits(store, staging, split_bytes, range(GIB // split_bytes))
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(sum(row["records"] for row in rows), (after - before) // 1024)
+print(sum(row["records"] for row in rows), peak.added)
 """
 
 

@@ -81,6 +81,7 @@ def run(
             text=True,
             check=False,
             timeout=timeout,
+            cwd=home,  # mqadmin leaves folders where it runs
             env={"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
         )
     if done.returncode or not done.stdout:

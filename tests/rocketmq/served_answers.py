@@ -43,6 +43,10 @@ _OF_PROCESS = frozenset(
         "bootTimestamp", "runtime", "timestamp", "counter", "dataVersion", "subVersion",
         "delayTime", "lastUpdateTimestampOfClient", "clientAddr", "remoteIP", "getTransferredTps",
         "msgGetTotalTodayNow", "consumeTps", "commitLogDiskRatio", "consumeQueueDiskRatio",
+        # of a consumer's ConsumerRunningInfo, and how long it took to consume a message
+        "PROP_CONSUMER_START_TIMESTAMP", "PROP_NAMESERVER_ADDR", "statusTable",
+        "jstack", "lastPullTimestamp", "lastConsumeTimestamp", "lastLockTimestamp",
+        "spentTimeMills", "lastPopTimestamp",
     )
 )  # fmt: skip
 

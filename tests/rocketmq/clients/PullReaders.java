@@ -90,7 +90,10 @@ final class PullReaders {
         return pulled;
     }
 
-    /** assign: takes all queues by itself and begins at `time`; else as a member of the group. */
+    /**
+     * assign: takes all queues by itself and begins at `time`; else as a member of the group.
+     * least: so many come, within a minute, before silence is taken for the end.
+     */
     static Map<String, Object> lite(Job step) throws Exception {
         DefaultLitePullConsumer consumer =
             new DefaultLitePullConsumer(step.text("group"), Told.signer(step));
@@ -115,8 +118,11 @@ final class PullReaders {
                         consumer.offsetForTimestamp(queue, step.number("time", 0)));
                 }
             }
-            long last = System.currentTimeMillis();
-            while (System.currentTimeMillis() - last < step.number("quiet_ms", 3000)) {
+            long begin = System.currentTimeMillis();
+            long last = begin;
+            while (System.currentTimeMillis() - last < step.number("quiet_ms", 3000)
+                || read.size() < step.number("least", 0)
+                && System.currentTimeMillis() - begin < 60_000) {
                 for (MessageExt message : consumer.poll(200)) {
                     last = System.currentTimeMillis();
                     // An assigned consumer may have begun to pull before it sought.

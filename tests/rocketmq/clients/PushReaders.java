@@ -48,6 +48,11 @@ final class PushReaders {
         return result;
     }
 
+    /** The id by which the consumer that stays is known. */
+    static String keptId() {
+        return kept.buildMQClientId();
+    }
+
     static Map<String, Object> stop() {
         kept.shutdown();
         return new LinkedHashMap<>();

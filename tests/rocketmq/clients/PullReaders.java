@@ -21,9 +21,7 @@ final class PullReaders {
     private static DefaultMQPullConsumer started(Job step) throws Exception {
         DefaultMQPullConsumer consumer =
             new DefaultMQPullConsumer(step.text("group", "readers"), Told.signer(step));
-        consumer.setNamesrvAddr(step.text("namesrv"));
-        consumer.setInstanceName(Told.instance());
-        consumer.setUseTLS(step.flag("tls", false));
+        Told.arrange(consumer, step);
         consumer.start();
         return consumer;
     }
@@ -97,9 +95,7 @@ final class PullReaders {
     static Map<String, Object> lite(Job step) throws Exception {
         DefaultLitePullConsumer consumer =
             new DefaultLitePullConsumer(step.text("group"), Told.signer(step));
-        consumer.setNamesrvAddr(step.text("namesrv"));
-        consumer.setInstanceName(Told.instance());
-        consumer.setUseTLS(step.flag("tls", false));
+        Told.arrange(consumer, step);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(false);
         List<Object> read = new ArrayList<>();

@@ -62,9 +62,7 @@ final class PushReaders {
         throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(step.text("group"),
             Told.signer(step), new AllocateMessageQueueAveragely());
-        consumer.setNamesrvAddr(step.text("namesrv"));
-        consumer.setInstanceName(Told.instance());
-        consumer.setUseTLS(step.flag("tls", false));
+        Told.arrange(consumer, step);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setHeartbeatBrokerInterval(1000);
         consumer.setPollNameServerInterval(2000);

@@ -61,10 +61,8 @@ final class Tools {
      */
     @SuppressWarnings("unchecked")
     static Object admin(Job step) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt(Told.signer(step), 5000);
-        admin.setNamesrvAddr(step.text("namesrv"));
-        admin.setInstanceName(Told.instance());
-        admin.setUseTLS(step.flag("tls", false));
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(Told.signer(step), Told.PATIENCE);
+        Told.arrange(admin, step);
         admin.start();
         List<Object> told = new ArrayList<>();
         try {

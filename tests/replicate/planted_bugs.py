@@ -236,6 +236,20 @@ BUGS = (
         wire("master_that_is_none"),
     ),
     Bug(
+        "what is appended waits for its slaves",
+        "jobs/append.py",
+        "        self._wait()\n",
+        "",
+        ("tests/replicate/test_append_slaves.py",),
+    ),
+    Bug(
+        "a SYNC_MASTER begins when enough slaves are there",
+        "jobs/engine/append_slaves.py",
+        "        while replicated(writer.log.end) != PUT_OK:",
+        "        while False:",
+        ("tests/replicate/test_append_slaves.py",),
+    ),
+    Bug(
         "no more than sixteen slaves",
         _HA,
         "            if full:",

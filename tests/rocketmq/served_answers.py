@@ -44,7 +44,7 @@ _OF_PROCESS = frozenset(
         "delayTime", "lastUpdateTimestampOfClient", "clientAddr", "remoteIP", "getTransferredTps",
         "msgGetTotalTodayNow", "consumeTps", "commitLogDiskRatio", "consumeQueueDiskRatio",
         # of a consumer's ConsumerRunningInfo, and how long it took to consume a message
-        "PROP_CONSUMER_START_TIMESTAMP", "PROP_NAMESERVER_ADDR", "statusTable",
+        "PROP_CONSUMER_START_TIMESTAMP", "PROP_NAMESERVER_ADDR", "consumeTimestamp", "statusTable",
         "jstack", "lastPullTimestamp", "lastConsumeTimestamp", "lastLockTimestamp",
         "spentTimeMills", "lastPopTimestamp",
     )

@@ -117,6 +117,35 @@ def test_a_live_master_is_copied_and_the_copy_serves(
         broker.stop()
 
 
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
+def test_a_master_under_a_controller_is_copied(
+    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """Its AutoSwitchHAService wants a handshake, and sends epochs."""
+    needs_rocketmq(version)
+    master, replica = tmp_path / "master", tmp_path / "replica"
+    with (
+        Broker(version, master, controller=tmp_path / "controller") as broker,
+        Driver(version) as driver,
+    ):
+        client = Client(driver, broker.namesrv)
+        address = f"127.0.0.1:{broker.port + 1}"
+        client.send(messages(6000))
+        assert until(lambda: broker.status()["behind"] == 0)
+        about = replicate_from(address, str(replica), controller=True)
+        assert (about.records, about.warnings) == (6000, [])
+        client.send(messages(1000, first=6000))
+        about = replicate_from(address, str(replica), controller=True)
+        assert about.resumed_at > 1 << 20
+        assert about.records == 1000
+        found = sorted(map(str, client.read()))
+        broker.stop()
+    assert log_of(replica) == log_of(master)
+    with Broker(version, replica) as broker, Driver(version) as driver:
+        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
+        broker.stop()
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_real_slave_copies_and_then_serves(
     version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a line of source is quoted whole
 """Planted bugs in what `reput serve` keeps of groups and in who may ask; tests/mutants.py has them."""
 
-from tests.planting import Bug
+from tests.planting import Bug, only
 
 _SERVING = "store_format/serving/"
 _CONSUMERS, _HEARTBEATS = _SERVING + "consumers.py", _SERVING + "heartbeats.py"
@@ -33,6 +33,10 @@ BUGS = (
         "if broker.offsets.is_reset(group, topic, queue_id):", "if False:", _PASSING),
     Bug("a reset before 5.2.0 sets nobody forward unless forced", _SERVING + "offset_resets.py",
         "to if forced or to < before else before", "to", _PASSING),
+    Bug("messages that no queue has are told of", "jobs/serve/opening.py",
+        "    if first is not None:\n", "    if False:\n", only("tests/serve/test_stores.py", "told_of_where")),
+    Bug("of a broker that stopped cleanly nothing is told", "jobs/serve/opening.py",
+        "if not any(name == ABORT for", "if False and not any(name == ABORT for", only("tests/serve/test_stores.py", "told_of_where")),
     Bug("a topic has no more queues than can be counted", _SERVING + "topics.py",
         "return min(_int(value, _DEFAULT_QUEUES), _MOST_QUEUES)", "return _int(value, _DEFAULT_QUEUES)", _PASSING),
     Bug("a queue's lock is another's after a minute of silence", _LOCKS,

@@ -32,7 +32,8 @@ def steps(address: str) -> list[Step]:
     return [*pushed, {"do": "admin", "calls": calls}]
 
 
-@pytest.mark.parametrize("client", VERSIONS)
+# 4.9.7's consumer fails by itself at a message without a body (ProcessQueue.putMessage)
+@pytest.mark.parametrize("client", [version for version in VERSIONS if version > "5"])
 def test_clients_and_the_dashboard_see_all_but_the_damaged_message(
     client: str, needs_rocketmq: Callable[[str], None]
 ) -> None:

@@ -3,14 +3,18 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from reput.jobs.console.addresses import host_port
+from reput.jobs.console.asking import remark
 from reput.jobs.console.options import DAMAGE, DONE, USAGE, WRITES_AS, add_broker, setting_layers
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.append_exported import FromExport, append_exported
+from reput.jobs.engine.append_slaves import for_the_writer, slaves_of
 from reput.jobs.engine.append_sources import Line, Rows, segments_of, source_of
 from reput.jobs.engine.in_place import (
     refuse_shared_files,
@@ -47,14 +51,16 @@ class Appended(NamedTuple):
 class Counted:
     """How many messages are in the log. A signal that came is raised once they are counted."""
 
-    def __init__(self, stop: StopSignals) -> None:
+    def __init__(self, stop: StopSignals, wait: Callable[[], None]) -> None:
+        """wait: returns when slaves have what is in the log, where that is wanted."""
         self.messages = 0
-        self._stop = stop
+        self._stop, self._wait = stop, wait
 
     def add(self, messages: int) -> None:
-        """Count so many more messages, which were just appended. Raises Stopped."""
+        """Count so many more messages, which were just appended. Raises Stopped, NotReplicated."""
         self.messages += messages
         self._stop.check()
+        self._wait()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,6 +99,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(AllocateMappedFileService)",
     )
     parser.add_argument(
+        "--ha-listen",
+        metavar="HOST:PORT",
+        help="be the master of real brokers with brokerRole=SLAVE meanwhile; with --set "
+        "brokerRole=SYNC_MASTER what is appended waits for them (slaveTimeout, inSyncReplicas)",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="one JSON object on standard output, nothing else"
     )
 
@@ -119,6 +131,8 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_shared_files(store)
     if arguments.rocketmq:
         profile(arguments.rocketmq)
+    settings = merge_layers(*setting_layers(arguments))
+    listen = host_port("--ha-listen", arguments.ha_listen) if arguments.ha_listen else None
     warnings: list[str] = []
     # opened before the store is: a missing file must not make one
     copied_from = arguments.from_store
@@ -128,7 +142,7 @@ def run(arguments: argparse.Namespace) -> int:
     writer = open_writer(
         arguments.store,
         rocketmq=arguments.rocketmq,
-        settings=merge_layers(*setting_layers(arguments)),
+        settings=settings if listen is None else for_the_writer(settings),
         dispatches=not arguments.no_dispatch,
         prepare_ahead=arguments.preallocate,
         warnings=warnings,
@@ -137,8 +151,13 @@ def run(arguments: argparse.Namespace) -> int:
     code, said = DONE, ""
     progress = Progress() if arguments.json else ShownProgress()
     # the writer is closed before a signal is free to end the process again
-    with StopSignals() as stop, writer:
-        counted = Counted(stop)
+    with StopSignals() as stop, writer, ExitStack() as stack:
+        wait: Callable[[], None] = _nothing
+        if listen is not None:
+            wait = stack.enter_context(
+                slaves_of(writer, store, listen, settings, remark, stop.check)
+            )
+        counted = Counted(stop, wait)
 
         def shown() -> Done:
             return Done(None, f"{counted.messages:,} messages, {writer.log.end - start:,} bytes")
@@ -172,6 +191,10 @@ def run(arguments: argparse.Namespace) -> int:
     if said:
         _say(f"{said}; {_progress_of(arguments, counted.messages)}")
     return code
+
+
+def _nothing() -> None:
+    """Nobody is waited for."""
 
 
 def _progress_of(arguments: argparse.Namespace, messages: int) -> str:

@@ -16,11 +16,11 @@ from typing import Any
 from reput.jobs.serve.tls import PlainRefused, Tls, TlsMode
 from reput.store_format.faults import StoreError
 from reput.store_format.remoting.command import BadFrame, Command
-from reput.store_format.remoting.frames import Frames
+from reput.store_format.remoting.frames import Frames, frame_head
 from reput.store_format.serving.log_ranges import LogRange
 
 _READ_BYTES = 1 << 16
-_COMMANDS_AT_ONCE = 16  # then other connections have their turn
+_AWAITED_MOST = 16  # requests that are being answered elsewhere; then no further one is read
 _UNSENT_MOST = 1 << 19  # bytes; while more is unsent no further request is read
 _PIECES_MOST = 1 << 10
 _GATHERED = 64  # buffers a sendmsg takes
@@ -33,12 +33,12 @@ class Connection:
 
     def __init__(
         self, sock: socket.socket, number: int, peer: str, local: str,
-        asked: Callable[["Connection", Command], None], closed: Callable[["Connection"], None],
+        came: Callable[["Connection", Command], None], closed: Callable[["Connection"], None],
         now: Callable[[], float], tls: TlsMode | None = None,
     ) -> None:  # fmt: skip
-        """asked: is called with each request; closed: once, when it is closed; now: seconds."""
+        """came: is called with each command; closed: once, when it is closed; now: seconds."""
         self.number, self.peer, self.local = number, peer, local
-        self._sock, self._asked, self._closed, self._now = sock, asked, closed, now
+        self._sock, self._came, self._closed, self._now = sock, came, closed, now
         self._loop = asyncio.get_running_loop()
         self._tls_mode, self._begun = tls, False
         self._tls: Tls | None = None
@@ -47,6 +47,8 @@ class Connection:
         self._unsent_bytes = 0
         self._reading = self._writing = False
         self._awaited = 0  # requests that are being answered elsewhere
+        self._next: Command | None = None  # came, and waits for its turn
+        self._turn_due = False
         self.open = True
         self.heard = self.moved = self._now()  # when something came, or could be sent
         self._read()
@@ -95,31 +97,40 @@ class Connection:
         return plain
 
     def _take(self) -> None:
-        """Have the requests answered that are whole, as long as the client takes its answers."""
-        for _ in range(_COMMANDS_AT_ONCE):
-            if not self.open:
-                return
-            if self.is_full():
-                self._pause()
-                return
-            try:
-                command = self._frames.next()
-            except BadFrame:
-                self.close()
-                return
-            if command is None:
-                self._read()
-                return
-            if not command.is_response:
-                self._asked(self, command)
-        self._pause()
-        self._loop.call_soon(self._take)
+        """Have one request answered, if the client takes its answers. One that stands behind it
+        waits until every other connection had its turn.
+        """
+        self._turn_due = False
+        if not self.open:
+            return
+        if self.is_full():
+            self._pause()
+            return
+        try:
+            command = self._next or self._frames.next()
+            self._next = None
+            if command is not None:
+                self._came(self, command)
+                self._next = self._frames.next()
+        except BadFrame:
+            self.close()
+        if self.open and self._next is None:
+            self._read()
+        elif self.open:
+            self._pause()
+            self._turn()
+
+    def _turn(self) -> None:
+        """Have a turn, once, when all that is due now is done."""
+        if not self._turn_due:
+            self._turn_due = True
+            self._loop.call_soon(self._take)
 
     def awaits(self, more: int) -> None:
         """So many more requests are being answered elsewhere, or fewer."""
         self._awaited += more
         if more < 0 and self.open and not self._reading and not self.is_full():
-            self._loop.call_soon(self._take)
+            self._turn()
 
     @property
     def is_half_way(self) -> bool:
@@ -161,7 +172,7 @@ class Connection:
         return (
             self._unsent_bytes > _UNSENT_MOST
             or len(self._unsent) > _PIECES_MOST
-            or self._awaited >= _COMMANDS_AT_ONCE
+            or self._awaited >= _AWAITED_MOST
         )
 
     def _write(self) -> None:
@@ -181,7 +192,7 @@ class Connection:
                 self._loop.remove_writer(self._sock)
                 self._writing = False
         if not self._reading and not self.is_full():
-            self._loop.call_soon(self._take)
+            self._turn()
 
     def _send_some(self) -> None:
         """One call of the kernel's. Raises BlockingIOError, OSError."""
@@ -233,6 +244,13 @@ class Connection:
 
     def __repr__(self) -> Any:
         return f"Connection({self.number}, {self.peer})"
+
+
+def framed(command: Command, pieces: tuple[Piece, ...] = ()) -> list[Piece]:
+    """A command's frame; the pieces follow its body, and belong to it."""
+    body = command.body or b""
+    length = sum(each.length if isinstance(each, LogRange) else len(each) for each in pieces)
+    return [frame_head(command, len(body) + length) + body, *pieces]
 
 
 def _bytes(piece: Piece) -> bytes | memoryview:

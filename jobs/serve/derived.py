@@ -21,7 +21,10 @@ from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 
 _PREFIX = "reput-serve"
-_REPUT = "from reput.jobs.cli import main; raise SystemExit(main())"
+_REPUT = (
+    "from reput.jobs.serve.with_parent import end_with_parent; end_with_parent(); "
+    "from reput.jobs.cli import main; raise SystemExit(main())"
+)
 _LEFT_OUT = 1  # exit code of a rebuild that left damage out
 _KILL_SECONDS = 10
 
@@ -70,7 +73,8 @@ def _release(store: str, settings: Mapping[str, str], tell: Callable[[str], None
 def _rebuild(words: list[str], salvage: bool) -> None:
     """Run `reput rebuild`; it says on standard error what it does, and what is wrong."""
     command = [sys.executable, "-c", _REPUT, *words]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr) as running:
+    # its standard input ends when this process does, by SIGKILL too
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr) as running:
         try:
             code = running.wait()
         except BaseException:

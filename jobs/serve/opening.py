@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
+from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.names import ABORT
 from reput.store_format.query.config import config_table, consumer_offsets
 from reput.store_format.query.opened import NEWEST, OpenedStore
 from reput.store_format.query.told import Told
@@ -18,6 +20,7 @@ from reput.store_format.serving.subscription_groups import SubscriptionGroups
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.blocks import BlockCache
 from reput.store_format.storage.growing import GrowingFiles
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 
@@ -61,6 +64,8 @@ def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
             limit = end_at(opened.log, source.at, told)
     store = ServedStore(again, told, source.at, limit, far=not is_local(storage))
     opened = store.opened
+    if derived is None and source.at is None and not source.follow:
+        _tell_of_more(store, told)
     groups = config_table(read, path, "subscriptionGroup.json", "subscriptionGroupTable", told)
     return Broker(
         store,
@@ -73,6 +78,22 @@ def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
         source.address,
         limits=_limits(source.settings),
     )
+
+
+def _tell_of_more(store: ServedStore, told: Told) -> None:
+    """Say so where a broker that was killed left records in the log that no queue has."""
+    opened = store.opened
+    if not any(name == ABORT for name, _ in listed(opened.storage, opened.path)):
+        return
+    try:
+        first = next(store.log.records(store.served_end()), None)
+    except (NoRecord, NotInLog):
+        return
+    if first is not None:
+        told.note(
+            f"{opened.path}: its broker was not stopped cleanly, and no queue has the messages "
+            f"from physical offset {first.physical_offset} on: --rebuild serves them too"
+        )
 
 
 def _read_by(storage: Storage, follow: bool) -> Storage:

@@ -11,17 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from reput.jobs.serve.connection import Connection
+from reput.jobs.serve.connection import Connection, framed
 from reput.jobs.serve.held import Held, HeldPulls
+from reput.jobs.serve.questions import Questions
 from reput.jobs.serve.tls import TlsMode
 from reput.store_format.faults import StoreError
 from reput.store_format.remoting.codes import ResponseCode
 from reput.store_format.remoting.command import Command
-from reput.store_format.remoting.frames import frame, frame_head
 from reput.store_format.serving.answer import Answer, Caller, refused
 from reput.store_format.serving.answering import answer, reply
 from reput.store_format.serving.broker import Broker
 from reput.store_format.serving.log_ranges import LogRange
+from reput.store_format.serving.record_bytes import Piece
 
 _BACKLOG = 1024
 _LOOK_SECONDS = 5.0  # how often connections are looked at
@@ -57,6 +58,7 @@ class Server:
         self._connections: dict[int, Connection] = {}
         self._numbers = 0
         self._held = HeldPulls(self._send)
+        self._questions = Questions(self._settle)
         self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked_lately, self._trouble = False, ""
@@ -100,13 +102,14 @@ class Server:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._numbers += 1
             self._connections[self._numbers] = Connection(
-                sock, self._numbers, _text(peer), _text(sock.getsockname()), self._asked,
+                sock, self._numbers, _text(peer), _text(sock.getsockname()), self._came,
                 self._closed, time.monotonic, self._tls,
             )  # fmt: skip
 
     def _closed(self, connection: Connection) -> None:
         self._connections.pop(connection.number, None)
         self._held.forget(connection)
+        self._questions.forget(connection)
         for each in self.broker.closed:
             self._do(each, connection.number, _now())
 
@@ -127,6 +130,12 @@ class Server:
                 self._do(each, _now())
 
     # --- requests --------------------------------------------------------------------------------
+
+    def _came(self, connection: Connection, command: Command) -> None:
+        if command.is_response:
+            self._questions.answered(connection, command)
+        else:
+            self._asked(connection, command)
 
     def _asked(self, connection: Connection, request: Command) -> None:
         self._asked_lately = True
@@ -159,17 +168,17 @@ class Server:
     def _settle(self, connection: Connection, request: Command, said: Answer) -> None:
         """Send an answer, or keep the pull that it is of."""
         if not request.is_one_way:
+            if said.question is not None:
+                asked = self._connections.get(said.question.connection)
+                self._questions.ask(connection, request, said.question, asked)
+                return
             held = said.hold is not None and said.hold.until > _now()
             if not (held and self._held.keep(Held(connection, request, said))):
                 self._send(connection, request, said)
         self._send_ours()
 
     def _send(self, connection: Connection, request: Command, said: Answer) -> None:
-        length = len(said.body) + sum(
-            each.length if isinstance(each, LogRange) else len(each) for each in said.pieces
-        )
-        head = frame_head(reply(self.broker, request, said), length)
-        connection.send([head + said.body if said.body else head, *said.pieces])
+        connection.send(framed(reply(self.broker, request, said), said.pieces))
 
     def _send_ours(self) -> None:
         """Send what handlers want to be sent to other clients."""
@@ -179,7 +188,7 @@ class Server:
             connection = self._connections.get(number)
             # one that takes nothing gets none: it looks by itself every 20 s (RebalanceService)
             if connection is not None and not connection.is_full():
-                connection.send([frame(command)])
+                connection.send(framed(command))
 
     def _do(self, function: Callable[..., None], *words: int) -> None:
         """Have a function called where answers are made."""
@@ -255,10 +264,13 @@ class Server:
 
 def _loaded(said: Answer) -> Answer:
     """With all of its pieces in memory: they are not in a file of this machine."""
-    pieces = tuple(
-        memoryview(each.read()) if isinstance(each, LogRange) else each for each in said.pieces
-    )
-    return said._replace(pieces=pieces)
+    if (question := said.question) is not None:
+        said = said._replace(question=question._replace(pieces=_read(question.pieces)))
+    return said._replace(pieces=_read(said.pieces))
+
+
+def _read(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    return tuple(memoryview(each.read()) if isinstance(each, LogRange) else each for each in pieces)
 
 
 def _raise_open_files() -> None:

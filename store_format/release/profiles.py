@@ -70,6 +70,8 @@ class Profile:
     # (PullMessageResponseHeader)
     pull_illegal_queue: bool  # 5.3.2: a queue that there is not is INVALID_PARAMETER, before it was
     # SYSTEM_ERROR (PullMessageProcessor)
+    server_resets_offsets: bool  # 5.2.0: a group's offsets are reset by the broker, before that by
+    # the group's clients (useServerSideResetOffset)
     sql_text_words: bool  # 5.1.3: CONTAINS, STARTSWITH, ENDSWITH (SelectorParser)
 
 
@@ -144,6 +146,7 @@ def profile(version: str) -> Profile:
         config_entry_lines=since("5.4.0"),
         pull_sys_flags=since("5.0.0"),
         pull_illegal_queue=since("5.3.2"),
+        server_resets_offsets=since("5.2.0"),
         sql_text_words=since("5.1.3"),
     )
 

@@ -110,7 +110,7 @@ class SwitchSlave(_Common):
         """known: the epochs of what is there already; those of the master must go on from them."""
         super().__init__(start)
         self._reader = SwitchMasterReader()
-        self._known, self._shaken = known, False
+        self._known, self._shaken, self._asked = known, False, False
         self.epochs: tuple[Epoch, ...] = ()
         self.confirmed = 0
 
@@ -140,9 +140,12 @@ class SwitchSlave(_Common):
                     f"epoch {mine.epoch} at {mine.start}: what is behind was never agreed on"
                 )
         self.epochs, self._shaken = hello.epochs, True
-        self._sent_at = float("-inf")  # the first report is due
 
     def report(self, end: int, now: float) -> bytes:
-        if not self._shaken or not self._due(end, now):
+        if not self._shaken:
+            return b""
+        if not self._asked:  # the first one says where the master is to begin, as no hello does
+            self._asked, self._sent_at = True, now
+        elif not self._due(end, now):
             return b""
         return encode_slave_report(self._reported)

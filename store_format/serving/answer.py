@@ -1,8 +1,10 @@
 """What a handler is told of who asks, and what it answers."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from reput.store_format.remoting.codes import ResponseCode
+from reput.store_format.remoting.command import Command
 from reput.store_format.serving.record_bytes import Piece
 
 
@@ -24,6 +26,17 @@ class Hold(NamedTuple):
     until: int  # milliseconds since 1970; then it is answered as it stands
 
 
+class Question(NamedTuple):
+    """What another client is asked first, since only it knows (Broker2Client)."""
+
+    connection: int  # of the client that is asked
+    command: Command  # the opaque is given when it is sent
+    pieces: tuple[Piece, ...]  # follow the command's body
+    wait: int  # milliseconds
+    # what its answer makes of ours; None: it did not answer in time, or is gone
+    then: "Callable[[Command | None], Answer]"
+
+
 class Answer(NamedTuple):
     """An answer to a request. Its body is bytes, or pieces of the log that follow one another."""
 
@@ -33,6 +46,7 @@ class Answer(NamedTuple):
     body: bytes = b""
     pieces: tuple[Piece, ...] = ()  # follow the body
     hold: Hold | None = None
+    question: Question | None = None  # the answer is what comes of this
 
 
 def found(body: bytes = b"", **fields: object) -> Answer:

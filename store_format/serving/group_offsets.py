@@ -18,6 +18,7 @@ class GroupOffsets:
         """start: what the store's own config/consumerOffset.json says."""
         self._offsets = {key: dict(queues) for key, queues in start.items()}
         self._pulled: dict[tuple[str, str, int], int] = {}
+        self._resets: dict[tuple[str, str], dict[int, int]] = {}
         self._added = 0
         self.changes = 0  # how often something was committed; who writes a file looks at it
 
@@ -31,7 +32,8 @@ class GroupOffsets:
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The group's offset of a queue (queryOffset)."""
-        return self._offsets.get((group, topic), {}).get(queue_id, -1)
+        reset = self._resets.get((group, topic), {}).get(queue_id)
+        return self._offsets.get((group, topic), {}).get(queue_id, -1) if reset is None else reset
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Keep how far a group has come (commitOffset). Raises TooManyOffsets."""
@@ -43,6 +45,28 @@ class GroupOffsets:
             queues = self._offsets.setdefault((group, topic), {})
         queues[queue_id] = offset
         self.changes += 1
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Have the group go on there (assignResetOffset); its next pull of the queue is told so.
+
+        Raises TooManyOffsets.
+        """
+        self.commit(group, topic, queue_id, offset)
+        self._resets.setdefault((group, topic), {})[queue_id] = offset
+
+    def is_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether the group was not told yet where it is to go on (hasOffsetReset)."""
+        return queue_id in self._resets.get((group, topic), {})
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Where the group is to go on, if it was not told yet (queryThenEraseResetOffset)."""
+        queues = self._resets.get((group, topic))
+        if queues is None:
+            return None
+        found = queues.pop(queue_id, None)
+        if not queues:
+            del self._resets[group, topic]
+        return found
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Keep up to where a group was given messages (commitPullOffset, from 5.0.0 on).

@@ -18,7 +18,7 @@ def by_key(broker: Broker, request: Command, caller: Caller) -> Answer:
     most = UNIQUE_KEY_MOST if flag(request, _UNIQUE) else number(request, "maxNum")
     begin, end = number(request, "beginTimestamp"), number(request, "endTimestamp")
     hits, last_time, last_offset = broker.store.by_key(topic, key, most, begin, end)
-    ranges = [found for place in hits if (found := _whole(broker, place)) is not None]
+    ranges = [found for place in hits if (found := whole_record(broker, place)) is not None]
     fields = {
         "indexLastUpdateTimestamp": str(last_time),
         "indexLastUpdatePhyoffset": str(last_offset),
@@ -33,13 +33,13 @@ def by_key(broker: Broker, request: Command, caller: Caller) -> Answer:
 def by_place(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The message at a physical offset, whatever broker the id names that it was taken from."""
     place = number(request, "offset")
-    found = _whole(broker, place)
+    found = whole_record(broker, place)
     if found is None:
         return refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {place}")
     return Answer(ResponseCode.SUCCESS, None, {}, b"", (found,))
 
 
-def _whole(broker: Broker, place: int) -> LogRange | None:
+def whole_record(broker: Broker, place: int) -> LogRange | None:
     """The record at a physical offset, if one is there and served."""
     store = broker.store
     try:

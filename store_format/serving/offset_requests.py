@@ -62,6 +62,8 @@ def commit(broker: Broker, request: Command, caller: Caller) -> Answer:
         return refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:300]} not exist!")
     if not 0 <= queue_id < broker.store.topics[topic].read_queues:
         return refused(ResponseCode.INVALID_PARAMETER, f"no queue {queue_id} of {topic}")
+    if broker.offsets.is_reset(group, topic, queue_id):
+        return found()._replace(remark="Offset has been previously reset")
     try:
         broker.offsets.commit(group, topic, queue_id, offset)
     except TooManyOffsets as error:

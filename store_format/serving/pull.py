@@ -43,6 +43,7 @@ _CODES = {
     "NO_MATCHED_MESSAGE": ResponseCode.PULL_RETRY_IMMEDIATELY,
     "OFFSET_FOUND_NULL": ResponseCode.PULL_NOT_FOUND,
     "OFFSET_OVERFLOW_ONE": ResponseCode.PULL_NOT_FOUND,
+    "OFFSET_RESET": ResponseCode.PULL_OFFSET_MOVED,
     "OFFSET_OVERFLOW_BADLY": ResponseCode.PULL_OFFSET_MOVED,
     "OFFSET_TOO_SMALL": ResponseCode.PULL_OFFSET_MOVED,
 }
@@ -78,9 +79,14 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
     if isinstance(wanted, Answer):
         return wanted
     queue = broker.store.queue(name, queue_id)
-    got = take(broker, topic, queue, position, most, wanted)
-    keep_pulled(broker, request, group, name, queue_id, got.next)
-    broker.given.total += got.given
+    reset = broker.offsets.take_reset(group, name, queue_id)
+    if reset is None:
+        got = take(broker, topic, queue, position, most, wanted)
+        keep_pulled(broker, request, group, name, queue_id, got.next)
+        broker.given.total += got.given
+    else:
+        low, high = (topic.empty_minimum, 0) if queue is None else (queue.minimum, queue.maximum)
+        got = Got("OFFSET_RESET", reset, low, high)
     code = _code(got.status, position)
     fields = {
         "suggestWhichBrokerId": str(MASTER_ID),

@@ -29,7 +29,7 @@ def _figures(broker: Broker, now: int) -> dict[str, str]:
         "brokerActive": "true",
         "brokerVersion": broker.version,
         "brokerVersionDesc": "V" + store.opened.profile.release.replace(".", "_"),
-        "commitLogMaxOffset": _log_end(broker),
+        "commitLogMaxOffset": store.served_end(),
         "commitLogMinOffset": log.start,
         "dispatchBehindBytes": 0,
         "earliestMessageTimeStamp": store.earliest_time(),
@@ -60,20 +60,6 @@ def _figures(broker: Broker, now: int) -> dict[str, str]:
         told[f"{pool}ThreadPoolQueueSize"] = 0
         told[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = 0
     return {name: str(value) for name, value in sorted(told.items())}
-
-
-def _log_end(broker: Broker) -> int:
-    """Behind the last message that a queue has: what follows in the log is not served."""
-    store, end = broker.store, broker.store.log.start
-    for topic in store.opened.topics():
-        for queue_id, _ in store.opened.queues_of(topic):
-            queue = store.queue(topic, queue_id)
-            if queue is None or queue.maximum <= max(queue.minimum, 0):
-                continue
-            last = queue.some(queue.maximum - 1, 1)
-            if len(last):
-                end = max(end, int(last.places[0] + last.sizes[0]))
-    return end
 
 
 def _disk_share(path: str) -> float:
@@ -113,7 +99,7 @@ def replication(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The replicas of this broker: none (HARuntimeInfo)."""
     told = {
         "haConnectionInfo": [], "inSyncSlaveNums": 0, "master": True,
-        "masterCommitLogMaxOffset": _log_end(broker),
+        "masterCommitLogMaxOffset": broker.store.served_end(),
     }  # fmt: skip
     return found(fastjson(told))
 

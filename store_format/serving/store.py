@@ -1,7 +1,7 @@
 """`ServedStore`: a store as clients are to see it, opened once for all of them."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue, queue_folder
@@ -63,6 +63,7 @@ class ServedStore:
         self.topics = {**self._made, **self.topics}
         self._queues: dict[tuple[str, int], ServedQueue | None] = {}
         self._held: OrderedDict[tuple[str, int], ServedQueue] = OrderedDict()
+        self._served_end = -1  # until it is asked for
 
     @property
     def log(self) -> LogReader:
@@ -101,6 +102,23 @@ class ServedStore:
     def earliest_time(self) -> int:
         """When the log's first message was stored, in milliseconds; -1 where there is none."""
         return self.log.store_timestamp(self.log.start, RECORD_FIXED_BYTES)
+
+    def served_end(self) -> int:
+        """Behind the last message that a queue has: what follows in the log is not served."""
+        if self._served_end < 0:
+            self._served_end = max([self.log.start, *self._queue_ends()])
+        return self._served_end
+
+    def _queue_ends(self) -> Iterator[int]:
+        """Of each queue that has messages the physical offset behind the last one."""
+        for topic in self.opened.topics():
+            for queue_id, _ in self.opened.queues_of(topic):
+                queue = self.queue(topic, queue_id)
+                if queue is None or queue.maximum <= max(queue.minimum, 0):
+                    continue
+                last = queue.some(queue.maximum - 1, 1)
+                if len(last):
+                    yield int(last.places[0] + last.sizes[0])
 
     def make_topic(self, name: str) -> None:
         """A topic of one queue that a broker makes by itself, such as a group's %RETRY%."""

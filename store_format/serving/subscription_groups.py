@@ -41,6 +41,10 @@ class SubscriptionGroups:
         self._made.move_to_end(name)
         return self._made[name]
 
+    def has(self, name: str) -> bool:
+        """Whether a group is known, without making it (containsSubscriptionGroup)."""
+        return name in self._configured or name in self._made
+
     def names(self) -> list[str]:
         return list(self.table())
 

@@ -8,6 +8,9 @@ from reput.store_format.query.opened import OpenedStore
 PERM_READ, PERM_WRITE = 4, 2  # PermName
 _DEFAULT_QUEUES = 16  # TopicConfig.defaultReadQueueNums
 _INT = 1 << 31
+_MOST_QUEUES = (
+    1 << 16
+)  # of a topic: a hostile topics.json says any number, and requests count up to it
 
 
 class Topic(NamedTuple):
@@ -50,8 +53,8 @@ def _configured(name: str, told: Mapping[str, Any]) -> Topic:
     attributes = told.get("attributes")
     return Topic(
         name,
-        _int(told.get("readQueueNums"), _DEFAULT_QUEUES),
-        _int(told.get("writeQueueNums"), _DEFAULT_QUEUES),
+        _queues(told.get("readQueueNums")),
+        _queues(told.get("writeQueueNums")),
         _int(told.get("perm"), PERM_READ | PERM_WRITE),
         _int(told.get("topicSysFlag"), 0),
         told.get("order") is True,
@@ -59,6 +62,10 @@ def _configured(name: str, told: Mapping[str, Any]) -> Topic:
         {str(k): str(v) for k, v in attributes.items()} if isinstance(attributes, dict) else {},
         True,
     )
+
+
+def _queues(value: Any) -> int:
+    return min(_int(value, _DEFAULT_QUEUES), _MOST_QUEUES)
 
 
 def _int(value: Any, default: int) -> int:

@@ -236,6 +236,27 @@ BUGS = (
         wire("master_that_is_none"),
     ),
     Bug(
+        "in controller mode the first report says where to begin",
+        _SLAVE,
+        "            self._asked, self._sent_at = True, now\n",
+        "            self._asked, self._sent_at, self._reported = True, now, end\n",
+        ("tests/replicate/test_frames.py", "-k", "shakes_hands"),
+    ),
+    Bug(
+        "what is appended waits for its slaves",
+        "jobs/append.py",
+        "        self._wait()\n",
+        "",
+        ("tests/replicate/test_append_slaves.py",),
+    ),
+    Bug(
+        "a SYNC_MASTER begins when enough slaves are there",
+        "jobs/engine/append_slaves.py",
+        "        while replicated(writer.log.end) != PUT_OK:",
+        "        while False:",
+        ("tests/replicate/test_append_slaves.py",),
+    ),
+    Bug(
         "no more than sixteen slaves",
         _HA,
         "            if full:",

@@ -179,7 +179,8 @@ def test_a_slave_in_controller_mode_shakes_hands_first() -> None:
     hello = encode_master_hello(MasterHello(50, 2, (Epoch(1, 0), Epoch(2, 40))))
     assert slave.receive(hello, 9.0) == []
     assert slave.epochs == (Epoch(1, 0), Epoch(2, 40))
-    assert slave.report(0, 9.0) == encode_slave_report(0)
+    assert slave.report(50, 9.0) == encode_slave_report(0)  # where the master is to begin
+    assert slave.report(50, 9.0) == encode_slave_report(50)  # how far it is
     data = encode_transfer(0, 2, Epoch(1, 0), 50) + b"ab"
     assert slave.receive(data, 9.0) == [Part(0, b"ab", True)]
     assert slave.confirmed == 50

@@ -90,13 +90,14 @@ def test_the_same_bytes_and_derived_files(source: Path, tmp_path: Path, controll
     }
 
 
-def test_it_goes_on_and_reports_what_it_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("controller", [False, True])
+def test_it_goes_on_and_reports_what_it_has(tmp_path: Path, controller: bool) -> None:
     source, target = tmp_path / "source", tmp_path / "replica"
     for count in (1, 14, 40):
         make_store(source, count)
         end = record_starts(log_of(source))[1]
-        with master(source) as running:
-            copy(running.address[1], target, end)
+        with master(source, controller=controller) as running:
+            copy(running.address[1], target, end, controller=controller)
         assert check_prefix(source, target) == end
 
 

@@ -35,14 +35,18 @@ class Broker:
         store: Path,
         port: int | None = None,
         namesrv: str = "",
+        controller: Path | None = None,
         **settings: object,
     ):
+        """controller: a folder; a controller is started there, which elects this broker."""
         self.driver = Driver(version, log_level="WARN")
         job: dict[str, Any] = {"store": str(store), "settings": {**SETTINGS, **settings}}
         if port:
             job["port"] = port
         if namesrv:
             job["namesrv"] = namesrv
+        if controller:
+            job["controller"] = str(controller)
         try:
             self.started = self.driver.ask("broker.start", timeout=120, **job)
         except BaseException:

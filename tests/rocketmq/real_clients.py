@@ -68,6 +68,10 @@ def run(
             "-Duser.timezone=UTC",
             "-Djava.security.manager=allow",  # Tools.java keeps mqadmin from ending the JVM
             "-Drocketmq.client.logLevel=ERROR",
+            # a new JVM on a busy machine wants longer than 3 s before it has connected by TLS
+            "-Dcom.rocketmq.remoting.client.connect.timeout=30000",
+            # how often a consumer looks for queues that are new to it: not every 20 s only
+            "-Drocketmq.client.rebalance.waitInterval=1000",
             f"-Dlogback.configurationFile={DRIVER / 'conf' / 'logback.xml'}",
             f"-Drmq.logback.configurationFile={DRIVER / 'conf' / 'rmq.logback.xml'}",
             *options,
@@ -81,6 +85,7 @@ def run(
             text=True,
             check=False,
             timeout=timeout,
+            cwd=home,  # mqadmin leaves folders where it runs
             env={"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
         )
     if done.returncode or not done.stdout:

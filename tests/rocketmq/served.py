@@ -20,6 +20,7 @@ from tests.rocketmq.real_clients import Step
 SENT = 600
 EACH = SENT // len(TOPICS)  # messages of a topic
 NAME = "judge"  # of the broker and its cluster: Broker.java
+CONSUMER = "@kept"  # for Tools.java: the id of the consumer that push.start began
 GROUP = "readers-of-old"  # has come part of the way
 
 
@@ -154,10 +155,10 @@ def client_steps(made: Made) -> list[Step]:
         {"do": "push", "group": "wrong", "topic": "Live0", "sql": "n >", "least": 0},
         {"do": "pull", "group": GROUP, "topic": "Live0", "save": True},
         {"do": "pull", "group": "pulling", "topic": "Live2", "tags": "B", "batch": 7},
-        {"do": "lite", "group": "lite", "topic": "Live1"},
+        {"do": "lite", "group": "lite", "topic": "Live1", "least": EACH},
         {"do": "lite", "group": "lite", "topic": "Live1"},
         {"do": "lite", "group": "assigned", "topic": "Live1", "assign": True,
-         "time": made.stamps[2]},
+         "time": made.stamps[2], "least": 1},
         {"do": "find", "times": [["Live0", time] for time in (0, *made.stamps, 1 << 42)],
          "keys": [["Live0", "key0"], ["Live2", "all2"], ["Live1", "no such key"],
                   ["Live1", "all1", made.stamps[1], made.stamps[2], 5]],
@@ -175,6 +176,9 @@ def seen_steps(made: Made) -> list[Step]:
         mqadmin("consumerProgress", "-g", "seen"),
         mqadmin("consumerConnection", "-g", "seen"),
         mqadmin("queryMsgById", "-i", made.sent[2][4], "-t", "Live2"),
+        mqadmin("consumerStatus", "-g", "seen", "-s"),
+        mqadmin("consumerStatus", "-g", "no-such-group"),
+        mqadmin("getConsumerStatus", "-g", "seen", "-t", "Live2"),
         dashboard_step(made),
         {"do": "push.stop"},
     ]
@@ -218,7 +222,13 @@ def dashboard_step(made: Made) -> Step:
             ["deleteSubscriptionGroup", broker, "pushed"],
             ["createAndUpdateKvConfig", "N", "K", "V"],
             ["cleanUnusedTopicByAddr", broker],
+            ["getConsumerRunningInfo", "seen", CONSUMER, True],
+            ["getConsumerRunningInfo", "seen", "nobody", False],
+            ["consumeMessageDirectly", "seen", CONSUMER, "Live2", made.sent[2][4]],
+            ["resetOffsetByTimestamp", "NoSuchTopic", "pushed", 0, True],
+            ["resetOffsetByTimestamp", "Live0", "no-such-group", 0, True],
             ["resetOffsetByTimestamp", "Live0", "pushed", 0, True],
+            ["resetOffsetByTimestamp", "Live2", "seen", made.stamps[2], True],
         ],
     }
 

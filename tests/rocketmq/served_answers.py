@@ -37,12 +37,18 @@ _REPLACED = (
 )
 _QUEUE_KEY = re.compile(r'\{"brokerName":"(\w+)","queueId":(\d+),"topic":"([^"]*)"\}:')
 _INTEGER_KEY = re.compile(r"([{,])(-?\d+):")
+# An object of Java as text: its hash, and a lambda's number
+_OF_OBJECT = re.compile(r"(\$\$Lambda\S*|@[0-9a-f]{5,8}$)")
 # When the process began, when a client was heard of, and what was counted since.
 _OF_PROCESS = frozenset(
     (
         "bootTimestamp", "runtime", "timestamp", "counter", "dataVersion", "subVersion",
         "delayTime", "lastUpdateTimestampOfClient", "clientAddr", "remoteIP", "getTransferredTps",
         "msgGetTotalTodayNow", "consumeTps", "commitLogDiskRatio", "consumeQueueDiskRatio",
+        # of a consumer's ConsumerRunningInfo, and how long it took to consume a message
+        "PROP_CONSUMER_START_TIMESTAMP", "PROP_NAMESERVER_ADDR", "namesrvAddr", "consumeTimestamp",
+        "statusTable", "jstack", "lastPullTimestamp", "lastConsumeTimestamp", "lastLockTimestamp",
+        "spentTimeMills", "lastPopTimestamp",
     )
 )  # fmt: skip
 
@@ -83,7 +89,7 @@ def _value(told: Any) -> Any:
         return {name: _value(each) for name, each in told.items() if name not in _OF_PROCESS}
     if isinstance(told, list):
         return sorted((_value(each) for each in told), key=json.dumps)
-    return told
+    return _OF_OBJECT.sub("*", told) if isinstance(told, str) else told
 
 
 def figures(answer: dict[str, Any]) -> dict[str, str]:

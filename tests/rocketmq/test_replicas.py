@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -116,6 +117,35 @@ def test_a_live_master_is_copied_and_the_copy_serves(
         broker.stop()
 
 
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
+def test_a_master_under_a_controller_is_copied(
+    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """Its AutoSwitchHAService wants a handshake, and sends epochs."""
+    needs_rocketmq(version)
+    master, replica = tmp_path / "master", tmp_path / "replica"
+    with (
+        Broker(version, master, controller=tmp_path / "controller") as broker,
+        Driver(version) as driver,
+    ):
+        client = Client(driver, broker.namesrv)
+        address = f"127.0.0.1:{broker.port + 1}"
+        client.send(messages(6000))
+        assert until(lambda: broker.status()["behind"] == 0)
+        about = replicate_from(address, str(replica), controller=True)
+        assert (about.records, about.warnings) == (6000, [])
+        client.send(messages(1000, first=6000))
+        about = replicate_from(address, str(replica), controller=True)
+        assert about.resumed_at > 1 << 20
+        assert about.records == 1000
+        found = sorted(map(str, client.read()))
+        broker.stop()
+    assert log_of(replica) == log_of(master)
+    with Broker(version, replica) as broker, Driver(version) as driver:
+        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
+        broker.stop()
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_real_slave_copies_and_then_serves(
     version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
@@ -138,6 +168,45 @@ def test_a_real_slave_copies_and_then_serves(
     assert_prefix(slave, master, end)
     with Broker(version, slave) as broker, Driver(version) as driver:
         assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
+        broker.stop()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_appended_waits_for_a_real_slave(
+    version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """`reput append --ha-listen` as a SYNC_MASTER: when it ends, the slave has told of all."""
+    needs_rocketmq(version)
+    master, slave = tmp_path / "master", tmp_path / "slave"
+    found = written_store(version, master, 300)
+    shutil.copytree(master / "config", slave / "config")
+    source = tmp_path / "more.jsonl"
+    each = ({"topic": "Live0", "queue_id": n % 4, "body": f"more{n}"} for n in range(200))
+    source.write_text("".join(f"{json.dumps(message)}\n" for message in each))
+    address = f"127.0.0.1:{free_port()}"
+    sizes = [word for name, size in SETTINGS.items() for word in ("--set", f"{name}={size}")]
+    command = [
+        sys.executable, "-m", "reput", "append", str(master), "--from", str(source), "--json",
+        "--rocketmq", version, "--ha-listen", address, "--set", "brokerRole=SYNC_MASTER",
+        "--set", "slaveTimeout=20000", *sizes,
+    ]  # fmt: skip
+    if version > "5":
+        command += ["--set", "inSyncReplicas=2"]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        Broker(version, slave, **SLAVE, haMasterAddress=address) as broker,
+    ):
+        told, _ = process.communicate(timeout=300)
+        end = json.loads(told)["end"]
+        assert broker.status()["max_offset"] == end
+        assert until(lambda: broker.status()["behind"] == 0)
+        broker.stop()
+    assert process.returncode == 0
+    assert_prefix(slave, master, end)
+    with Broker(version, slave) as broker, Driver(version) as driver:
+        read = sorted(map(str, Client(driver, broker.namesrv).read(TOPICS)))
+        assert len(read) == len(found) + 200
+        assert set(found) <= set(read)
         broker.stop()
 
 

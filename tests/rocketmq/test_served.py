@@ -63,16 +63,21 @@ def same_to_a_client(step: Step, theirs: dict[str, Any], ours: dict[str, Any]) -
     if step.get("group") == "wrong":  # both say that the expression is wrong, in own words
         assert "CODE: 23" in theirs["error"]
         assert "CODE: 23" in ours["error"], ours
+    elif step.get("members", 1) > 1 and not step.get("broadcast"):
+        # a queue that changes hands before its offset was committed is read again from there
+        same = [set(normal(each)["messages"]) for each in (theirs, ours)]
+        assert same[0] == same[1], step
+        _in_order(ours["answer"]["messages"])
     else:
         assert normal(ours) == normal(theirs), step
-        if step.get("orderly"):
-            _in_order(ours["answer"]["messages"])
 
 
 def _in_order(messages: list[list[Any]]) -> None:
+    """Each queue's messages came one after the other, when each is counted for the first time."""
     for queue in {message[1] for message in messages}:
         offsets = [message[2] for message in messages if message[1] == queue]
-        assert offsets == sorted(offsets)
+        first = list(dict.fromkeys(offsets))
+        assert first == sorted(first)
 
 
 # Figures of what there is none of here: threads' queues, puts, pages locked in memory, plug-ins.
@@ -97,9 +102,21 @@ def test_mqadmin_prints_what_it_prints_of_the_broker(
         same_to_mqadmin(*told)
 
 
+_UNKNOWN = re.compile(r"CODE: 3  DESC:\s+request type \d+ not supported")
+
+
+def _is_newer(theirs: object) -> bool:
+    """Whether a broker does not know the request: a later release's tool asks for more, and is
+    answered here, whatever release the store is of.
+    """
+    return _UNKNOWN.search(str(theirs)) is not None
+
+
 def same_to_mqadmin(step: Step, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
     command = step["words"][0]
-    if command in ("brokerStatus", "getBrokerConfig", "getNamesrvConfig"):
+    if _is_newer(theirs):
+        assert "CODE: 3 " not in str(ours), step
+    elif command in ("brokerStatus", "getBrokerConfig", "getNamesrvConfig"):
         _same_figures(command, figures(theirs), figures(ours))
     elif command == "clusterList" and "-m" not in step["words"]:
         # the rate of messages given, and how full the disk is
@@ -113,14 +130,16 @@ def _same_figures(command: str, theirs: dict[str, str], ours: dict[str, str]) ->
     assert ours
     for name in set(ours) & set(theirs) - _OF_PROCESS:
         if command != "getNamesrvConfig" or name != "listenPort":
-            assert ours[name].split()[:1] == theirs[name].split()[:1], name  # the first of rates
+            # the first of rates, of which a broker has none before it has counted for a while
+            rates = theirs[name].split()[:1]
+            assert not rates or ours[name].split()[:1] == rates, name
     if command == "brokerStatus":
         missing = {name for name in theirs if not _NOT_OURS.match(name)} - set(ours)
         assert not missing
 
 
 _NO_PULLED = re.compile(r'(?<="pullOffset": )\d+|(?<="totalInflightDiff": )-?\d+')
-_REFUSED = ("delete", "createAndUpdate", "clean", "reset")
+_REFUSED = ("delete", "createAndUpdate", "clean")
 
 
 def test_tools_see_a_consumer_as_at_the_broker(
@@ -132,13 +151,18 @@ def test_tools_see_a_consumer_as_at_the_broker(
 
 def same_of_a_consumer(step: Step, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
     if step["do"] != "admin":
-        assert normal(ours) == normal(theirs), step
+        if _is_newer(theirs):
+            assert "CODE: 3 " not in str(ours), step
+        else:
+            assert normal(ours) == normal(theirs), step
         return
     told = zip(step["calls"], normal(theirs), normal(ours), ours["answer"], strict=True)
     for call, real, own, own_text in told:
         name = call[0]
         if own == ["no such method"]:
             assert real == own
+        elif _is_newer(real):
+            assert "CODE: 3 " not in own_text, call
         elif name.startswith(_REFUSED):
             assert "CODE: 16" in own_text, call
         elif name in ("fetchBrokerRuntimeStats", "getBrokerConfig"):

@@ -51,7 +51,8 @@ def _serving(folder: Path, **words: Any) -> Serving:
 
 def _told(client: str, address: str, *options: str, **more: Any) -> tuple[int, str]:
     """(messages of a push consumer and a look-up by key; what a tool is told of the cluster)."""
-    least = 0 if more.pop("refused", False) else MESSAGES
+    refused = more.pop("refused", False)
+    least = 0 if refused else MESSAGES
     steps: list[Step] = [
         {"do": "push", "group": f"g{next(_GROUPS)}", "topic": TOPIC, "least": least,
          "quiet_ms": 1000, **more},
@@ -59,6 +60,7 @@ def _told(client: str, address: str, *options: str, **more: Any) -> tuple[int, s
         {"do": "admin", "calls": [["examineBrokerClusterInfo"]], **more},
     ]  # fmt: skip
     pushed, found, cluster = real_clients.run(client, address, steps, options=options)
+    assert refused or "answer" in pushed, pushed["error"]
     messages = len(pushed["answer"]["messages"]) if "answer" in pushed else 0
     hits = found["answer"]["keys"][0] if "answer" in found else []
     text = cluster["answer"][0] if "answer" in cluster else cluster["error"]

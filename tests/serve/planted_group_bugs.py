@@ -1,17 +1,44 @@
 # ruff: noqa: E501 - a line of source is quoted whole
 """Planted bugs in what `reput serve` keeps of groups and in who may ask; tests/mutants.py has them."""
 
-from tests.planting import Bug
+from tests.planting import Bug, only
 
 _SERVING = "store_format/serving/"
 _CONSUMERS, _HEARTBEATS = _SERVING + "consumers.py", _SERVING + "heartbeats.py"
 _OFFSETS, _ASKED = _SERVING + "group_offsets.py", _SERVING + "offset_requests.py"
 _LOCKS = _SERVING + "queue_locks.py"
+_CONNECTION, _PASSED = "jobs/serve/connection.py", _SERVING + "passed_on.py"
+_TURNS, _PASSING = ("tests/serve/test_turns.py",), ("tests/serve/test_passed_on.py",)
 _GROUPS = ("tests/serve/test_groups.py",)
 _ACCESS = ("tests/serve/test_access.py",)
 _HOSTILE = ("tests/serve/test_hostile_requests.py",)
 
 BUGS = (
+    Bug("a connection has one turn at a time", _CONNECTION,
+        "        if not self._turn_due:\n", "        if True:\n", _TURNS),
+    Bug("one request is answered a turn", _CONNECTION,
+        "            self._turn()\n\n    def _turn", "            self._take()\n\n    def _turn", _TURNS),
+    Bug("a child ends with its parent", "jobs/serve/with_parent.py",
+        "    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(_KILL_SECONDS)\n", "    time.sleep(60)\n", ("tests/serve/test_with_parent.py",)),
+    Bug("a signature of the caller's does not go on to a consumer", _PASSED,
+        "{name: request.fields[name] for name in fields if name in request.fields}", "dict(request.fields)", _PASSING),
+    Bug("the consumer that is named is asked", _PASSED, "if each.id == client)", "if each.id)", _PASSING),
+    Bug("a client that does not answer is left out of a group's status", _PASSED,
+        "if said is not None and said.code == ResponseCode.SUCCESS and said.body:", "if True:", _PASSING),
+    Bug("a consumer that went is no more waited for", "jobs/serve/server.py",
+        "        self._questions.forget(connection)\n", "", _PASSING),
+    Bug("a pull is told once where its group goes on", _OFFSETS,
+        "found = queues.pop(queue_id, None)", "found = queues.get(queue_id)", _PASSING),
+    Bug("what was reset is not overwritten before it is told", _ASKED,
+        "if broker.offsets.is_reset(group, topic, queue_id):", "if False:", _PASSING),
+    Bug("a reset before 5.2.0 sets nobody forward unless forced", _SERVING + "offset_resets.py",
+        "to if forced or to < before else before", "to", _PASSING),
+    Bug("messages that no queue has are told of", "jobs/serve/opening.py",
+        "    if first is not None:\n", "    if False:\n", only("tests/serve/test_stores.py", "told_of_where")),
+    Bug("of a broker that stopped cleanly nothing is told", "jobs/serve/opening.py",
+        "if not any(name == ABORT for", "if False and not any(name == ABORT for", only("tests/serve/test_stores.py", "told_of_where")),
+    Bug("a topic has no more queues than can be counted", _SERVING + "topics.py",
+        "return min(_int(value, _DEFAULT_QUEUES), _MOST_QUEUES)", "return _int(value, _DEFAULT_QUEUES)", _PASSING),
     Bug("a queue's lock is another's after a minute of silence", _LOCKS,
         "return now - lock.time > LIVE_MILLISECONDS", "return now - lock.time >= LIVE_MILLISECONDS", _GROUPS),
     Bug("a queue's lock is given back by its client alone", _LOCKS,

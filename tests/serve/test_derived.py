@@ -2,6 +2,9 @@
 
 import signal
 import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,40 @@ def test_a_signal_while_queues_are_derived_ends_it_with_0(
         process.communicate(timeout=60)
     assert process.returncode == 0
     assert not list(tmp_path.glob("reput-serve-*"))
+
+
+def test_a_killed_server_leaves_nothing_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    words = ["serve", str(golden_stores.unpack("mixed_5.3.3").input), "--rocketmq", "5.3.3"]
+    with subprocess.Popen([*REPUT, *words], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any("derived from the log" in line for line in process.stderr)
+        # of Spark's JVM too, whose words say where it is to write
+        assert until(lambda: len(naming(tmp_path)) > 1)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    assert until(lambda: not naming(tmp_path))
+
+
+def naming(folder: Path) -> list[str]:
+    """The processes whose words name a folder; one that has ended has no words."""
+    words = (path.joinpath("cmdline") for path in Path("/proc").glob("[0-9]*"))
+    found = []
+    for path in words:
+        with suppress(OSError):
+            text = path.read_text(errors="replace")
+            if str(folder) in text:
+                found.append(text)
+    return found
+
+
+def until(true: Callable[[], bool], seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while not (found := true()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
 
 
 def test_damage_is_named_and_salvage_serves_past_it() -> None:

@@ -278,3 +278,21 @@ def test_a_store_far_away_is_served_alike(tmp_path: Path, monkeypatch: pytest.Mo
             server.close()
 
     assert asyncio.run(served()) == [plain(theirs, "") for _, theirs in asked]
+
+
+def test_messages_that_no_queue_has_yet_are_told_of_where_a_broker_was_killed(
+    growing: Growing,
+) -> None:
+    def told(**more: Any) -> list[str]:
+        notes: list[str] = []
+        open_broker(Source(str(growing.path), "5.3.3", SIZES, **more), notes.append)
+        return notes
+
+    assert told() == []
+    place = growing.writer.append(Message("T", b"not dispatched")).physical_offset
+    (note,) = told()
+    assert f"physical offset {place} on: --rebuild" in note
+    assert told(follow=True) == told(at=BEGIN) == []
+    abort = (growing.path / "abort").rename(growing.path / "moved")
+    assert told() == []
+    abort.rename(growing.path / "abort")

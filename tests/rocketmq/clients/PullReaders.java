@@ -21,9 +21,7 @@ final class PullReaders {
     private static DefaultMQPullConsumer started(Job step) throws Exception {
         DefaultMQPullConsumer consumer =
             new DefaultMQPullConsumer(step.text("group", "readers"), Told.signer(step));
-        consumer.setNamesrvAddr(step.text("namesrv"));
-        consumer.setInstanceName(Told.instance());
-        consumer.setUseTLS(step.flag("tls", false));
+        Told.arrange(consumer, step);
         consumer.start();
         return consumer;
     }
@@ -90,13 +88,14 @@ final class PullReaders {
         return pulled;
     }
 
-    /** assign: takes all queues by itself and begins at `time`; else as a member of the group. */
+    /**
+     * assign: takes all queues by itself and begins at `time`; else as a member of the group.
+     * least: so many come, within a minute, before silence is taken for the end.
+     */
     static Map<String, Object> lite(Job step) throws Exception {
         DefaultLitePullConsumer consumer =
             new DefaultLitePullConsumer(step.text("group"), Told.signer(step));
-        consumer.setNamesrvAddr(step.text("namesrv"));
-        consumer.setInstanceName(Told.instance());
-        consumer.setUseTLS(step.flag("tls", false));
+        Told.arrange(consumer, step);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(false);
         List<Object> read = new ArrayList<>();
@@ -115,8 +114,11 @@ final class PullReaders {
                         consumer.offsetForTimestamp(queue, step.number("time", 0)));
                 }
             }
-            long last = System.currentTimeMillis();
-            while (System.currentTimeMillis() - last < step.number("quiet_ms", 3000)) {
+            long begin = System.currentTimeMillis();
+            long last = begin;
+            while (System.currentTimeMillis() - last < step.number("quiet_ms", 3000)
+                || read.size() < step.number("least", 0)
+                && System.currentTimeMillis() - begin < 60_000) {
                 for (MessageExt message : consumer.poll(200)) {
                     last = System.currentTimeMillis();
                     // An assigned consumer may have begun to pull before it sought.

@@ -48,6 +48,11 @@ final class PushReaders {
         return result;
     }
 
+    /** The id by which the consumer that stays is known. */
+    static String keptId() {
+        return kept.buildMQClientId();
+    }
+
     static Map<String, Object> stop() {
         kept.shutdown();
         return new LinkedHashMap<>();
@@ -57,9 +62,7 @@ final class PushReaders {
         throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(step.text("group"),
             Told.signer(step), new AllocateMessageQueueAveragely());
-        consumer.setNamesrvAddr(step.text("namesrv"));
-        consumer.setInstanceName(Told.instance());
-        consumer.setUseTLS(step.flag("tls", false));
+        Told.arrange(consumer, step);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setHeartbeatBrokerInterval(1000);
         consumer.setPollNameServerInterval(2000);

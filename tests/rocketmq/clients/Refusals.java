@@ -11,9 +11,7 @@ final class Refusals {
     static Object send(Job step) throws Exception {
         DefaultMQProducer producer =
             new DefaultMQProducer(step.text("group", "producers"), Told.signer(step));
-        producer.setNamesrvAddr(step.text("namesrv"));
-        producer.setInstanceName(Told.instance());
-        producer.setUseTLS(step.flag("tls", false));
+        Told.arrange(producer, step);
         producer.setRetryTimesWhenSendFailed(0);
         producer.start();
         try {

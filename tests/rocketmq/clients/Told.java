@@ -7,11 +7,17 @@ import java.util.List;
 import java.util.TreeMap;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
 import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.remoting.RPCHook;
 
 /** What every step needs: a message as a list, and what a client is made with. */
 final class Told {
+    /**
+     * Milliseconds. By default a client gives its first request three seconds, with the connection:
+     * where the machine is busy a new JVM wants longer before it has begun to speak TLS.
+     */
+    static final int PATIENCE = 30_000;
     private static int instances;
 
     private Told() {
@@ -43,8 +49,12 @@ final class Told {
         return text.toString();
     }
 
-    static String instance() {
-        return "client" + ++instances;
+    /** Whom a client asks, as whom, and how: before it is started. */
+    static void arrange(ClientConfig client, Job step) {
+        client.setNamesrvAddr(step.text("namesrv"));
+        client.setInstanceName("client" + ++instances);
+        client.setUseTLS(step.flag("tls", false));
+        client.setMqClientApiTimeout(PATIENCE);
     }
 
     /** Signs requests (ACL 1.0) where the step has `access_key` and `secret_key`. */

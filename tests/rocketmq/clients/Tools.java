@@ -55,13 +55,14 @@ final class Tools {
         }
     }
 
-    /** calls: [[method, argument...]] of one MQAdminExt; an error's first line where one fails. */
+    /**
+     * calls: [[method, argument...]] of one MQAdminExt; an error's first line where one fails. The
+     * argument "@kept" is the id of the consumer that push.start began.
+     */
     @SuppressWarnings("unchecked")
     static Object admin(Job step) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt(Told.signer(step), 5000);
-        admin.setNamesrvAddr(step.text("namesrv"));
-        admin.setInstanceName(Told.instance());
-        admin.setUseTLS(step.flag("tls", false));
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(Told.signer(step), Told.PATIENCE);
+        Told.arrange(admin, step);
         admin.start();
         List<Object> told = new ArrayList<>();
         try {
@@ -77,6 +78,11 @@ final class Tools {
     private static Object call(DefaultMQAdminExt admin, List<Object> words) throws Exception {
         String name = words.get(0).toString();
         Object[] given = words.subList(1, words.size()).toArray();
+        for (int n = 0; n < given.length; n++) {
+            if ("@kept".equals(given[n])) {
+                given[n] = PushReaders.keptId();
+            }
+        }
         for (Method method : DefaultMQAdminExt.class.getMethods()) {
             Object[] arguments = method.getName().equals(name)
                 ? arguments(method.getParameterTypes(), given) : null;

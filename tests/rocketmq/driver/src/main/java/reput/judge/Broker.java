@@ -20,6 +20,7 @@ final class Broker {
     static final String NAME = "judge";
     private static NamesrvController names;
     private static BrokerController broker;
+    private static Object controller; // a ControllerManager, from 5.0.0 on
     private static final AtomicLong DISPATCHED = new AtomicLong();
 
     private Broker() {
@@ -29,7 +30,10 @@ final class Broker {
         return broker;
     }
 
-    /** A message id holds the broker's port: who asks for one wants the port it was sent to. */
+    /**
+     * A message id holds the broker's port: who asks for one wants the port it was sent to.
+     * controller: the folder of one that is started as well, and that the broker is under.
+     */
     static Map<String, Object> start(Job job) throws Exception {
         if (broker != null) {
             throw new IllegalStateException("a broker is running in this JVM");
@@ -48,6 +52,10 @@ final class Broker {
         brokerConfig.setBrokerClusterName(NAME);
         brokerConfig.setNamesrvAddr(job.has("namesrv") ? job.text("namesrv") : address(namesPort));
         brokerConfig.setEnablePropertyFilter(true);
+        if (job.has("controller")) {
+            Reflect.call(brokerConfig, "setEnableControllerMode", true);
+            Reflect.call(brokerConfig, "setControllerAddr", startController(job.text("controller")));
+        }
         if (Reflect.method(BrokerConfig.class, "setBrokerFastFailureEnable", 1) != null) {
             brokerConfig.getClass().getMethod("setBrokerFastFailureEnable", boolean.class)
                 .invoke(brokerConfig, false);
@@ -89,6 +97,24 @@ final class Broker {
         return port;
     }
 
+    /** A group of one controller, which elects itself, and then the broker as the master. */
+    private static String startController(String folder) throws Exception {
+        int port = Loopback.freePort();
+        Object config = Class.forName("org.apache.rocketmq.common.ControllerConfig")
+            .getConstructor().newInstance();
+        Reflect.call(config, "setControllerDLegerGroup", "controllers");
+        Reflect.call(config, "setControllerDLegerPeers", "n0-" + address(port));
+        Reflect.call(config, "setControllerDLegerSelfId", "n0");
+        Reflect.call(config, "setControllerStorePath", folder);
+        Reflect.call(config, "setMappedFileSize", 1 << 20);
+        controller = Reflect.create(
+            Class.forName("org.apache.rocketmq.controller.ControllerManager"),
+            new Object[] {config, server(port), new NettyClientConfig()});
+        Reflect.call(controller, "initialize");
+        Reflect.call(controller, "start");
+        return address(port);
+    }
+
     /** The broker registers itself in its own time, and a client needs a route at once. */
     private static void awaitRegistered() throws Exception {
         for (int attempt = 0; attempt < 600; attempt++) {
@@ -124,9 +150,13 @@ final class Broker {
         return result;
     }
 
-    static Map<String, Object> stop() {
+    static Map<String, Object> stop() throws Exception {
         Map<String, Object> result = status();
         broker.shutdown();
+        if (controller != null) {
+            Reflect.call(controller, "shutdown");
+            controller = null;
+        }
         names.shutdown();
         broker = null;
         names = null;

@@ -51,13 +51,15 @@ final class Loopback {
             rebind(service, port);
             return;
         }
-        // From 5.0.0 the listener is made by init(), within start().
+        // From 5.0.0 the listener is made by init(), within start(). After that the service itself
+        // stands there again: under a controller it is cast to its own class.
         Object proxy = Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type},
             (self, method, arguments) -> {
                 try {
                     Object result = method.invoke(service, arguments);
                     if (method.getName().equals("init")) {
                         rebind(service, port);
+                        Reflect.set(store, "haService", service);
                     }
                     return result;
                 } catch (InvocationTargetException e) {

@@ -1,0 +1,58 @@
+"""What clients are asked on behalf of others, until they answer (RemotingServer.invokeSync)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from reput.jobs.serve.connection import Connection, framed
+from reput.store_format.remoting.command import INT_MAX, Command
+from reput.store_format.serving.answer import Answer, Question
+
+
+class _Waiting(NamedTuple):
+    asker: Connection
+    request: Command
+    question: Question
+    timer: asyncio.TimerHandle
+
+
+class Questions:
+    """All that wait for a client's answer. An asker with too many waits to be read further."""
+
+    def __init__(self, settle: Callable[[Connection, Command, Answer], None]) -> None:
+        """settle: is given what comes of each question: asker, its request, and the answer."""
+        self._settle = settle
+        self._waiting: dict[tuple[int, int], _Waiting] = {}  # by connection asked, and opaque
+        self._opaque = 0
+
+    def ask(
+        self, asker: Connection, request: Command, question: Question, asked: Connection | None
+    ) -> None:
+        """Ask; asked: None where that client is gone, which is told as a time that is up."""
+        self._opaque = self._opaque % INT_MAX + 1
+        key = question.connection, self._opaque
+        there = asked is not None and not asked.is_full()
+        seconds = question.wait / 1000 if there else 0.0
+        timer = asyncio.get_running_loop().call_later(seconds, self._end, key, None)
+        self._waiting[key] = _Waiting(asker, request, question, timer)
+        asker.awaits(1)
+        if asked is not None and there:
+            command = question.command._replace(opaque=self._opaque)
+            asked.send(framed(command, question.pieces))
+
+    def answered(self, connection: Connection, command: Command) -> None:
+        """An answer came; one that nobody waits for any more is nobody's."""
+        self._end((connection.number, command.opaque), command)
+
+    def forget(self, connection: Connection) -> None:
+        """A client that may have been asked is gone."""
+        for key in [key for key in self._waiting if key[0] == connection.number]:
+            self._end(key, None)
+
+    def _end(self, key: tuple[int, int], said: Command | None) -> None:
+        waiting = self._waiting.pop(key, None)
+        if waiting is None:
+            return
+        waiting.timer.cancel()
+        waiting.asker.awaits(-1)
+        self._settle(waiting.asker, waiting.request, waiting.question.then(said))

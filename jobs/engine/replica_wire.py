@@ -122,8 +122,8 @@ class WireReplication:
         log = self.target.log
         log.rewind()
         self._checked, self._begun = log.end, False
-        again = self.target.last if self.target.last >= 0 else log.end
-        self._at = again  # the last record comes once more, and is compared
+        # the last record comes once more, and is compared
+        self._at = self.target.last if self.target.last >= 0 else log.end
         slave: Slave = SwitchSlave(self._at) if self.controller else DefaultSlave(self._at)
         with socket.create_connection(self.address, _CONNECT_SECONDS) as peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -143,7 +143,9 @@ class WireReplication:
                 ):
                     self._advance()
                     self._checked = log.written
-                report = slave.report(max(log.end, again), now)
+                # No further than this connection came: a master begins at the last report that it
+                # finds when it looks first (HAConnection.processReadEvent).
+                report = slave.report(min(log.end, self._at), now)
                 if report:
                     peer.sendall(report)
                 if slave.silent(now):

@@ -111,6 +111,23 @@ def test_a_log_that_does_not_begin_at_0(source: Path, tmp_path: Path) -> None:
     assert log_of(tmp_path / "replica") == log_of(source)
 
 
+def test_nothing_is_reported_before_what_was_asked_for_came(source: Path, tmp_path: Path) -> None:
+    """A master begins at the last of the reports that it finds."""
+    target, heard = tmp_path / "replica", []
+    run(source, target, to_offset=3000)
+
+    def talk(connected: socket.socket) -> None:
+        connected.settimeout(0.3)
+        try:
+            heard.append(connected.recv(8))
+        except TimeoutError:
+            heard.append(b"nothing")
+
+    with peer(talk) as port, pytest.raises(StoreError, match="given up"):
+        copy(port, target, 4000)
+    assert set(heard) == {b"nothing"}
+
+
 def test_another_log_is_refused(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "replica"
     run(source, target, to_offset=3000)

@@ -86,12 +86,13 @@ _NOT_OURS = re.compile(
     r"getMessageEntireTimeMax|get(Found|Miss|Total)Tps|commitLogDirCapacity|"
     r"commitLogDiskRatio_|scheduleMessageOffset|queryAssignment)"
 )
-# When the process began, what was given since, how full the disk is by now. And 4.9.7 looks for the
+# When the process began, what was given since, how full the disk is by now, how far a timer's
+# thread is behind at the moment. And 4.9.7 looks for the
 # earliest message in a segment only if that has 8 MB.
 _OF_PROCESS = {
     "bootTimestamp", "runtime", "getTransferredTps", "getTransferedTps", "msgGetTotalTodayNow",
     "earliestMessageTimeStamp", "commitLogDiskRatio", "consumeQueueDiskRatio",
-    "putMessageTimesTotal",
+    "putMessageTimesTotal", "timerReadBehind", "timerOffsetBehind", "timerCongestNum",
 }  # fmt: skip
 
 

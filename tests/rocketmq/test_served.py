@@ -55,8 +55,13 @@ def _contents(store: Path) -> dict[str, bytes]:
 def test_every_consumer_reads_what_the_broker_gives(
     made: served.Made, client: str, folder: Path
 ) -> None:
-    for told in _both(made, client, folder, lambda _: served.client_steps(made)):
-        same_to_a_client(*told)
+    for step, theirs, ours in _both(made, client, folder, lambda _: served.client_steps(made)):
+        if step["do"] == "lite" and made.version < "5" < client:
+            # a broker of 4.x does not know its pull (LITE_PULL_MESSAGE), and gives it nothing
+            assert not theirs["answer"]["messages"]
+            assert bool(ours["answer"]["messages"]) == ("least" in step)
+        else:
+            same_to_a_client(step, theirs, ours)
 
 
 def same_to_a_client(step: Step, theirs: dict[str, Any], ours: dict[str, Any]) -> None:

@@ -30,8 +30,8 @@ DELAY_LEVEL = 4  # 30 s: past the first broker's stop, soon after the second one
 
 
 def free_port() -> int:
-    """A port with its neighbours free: two below a slave asks for topics (the VIP channel), one above
-    is replication. It is below those that the kernel gives to connections, of which any may
+    """A port with its neighbours free: two below a slave asks for topics (the VIP channel), one
+    above is replication. It is below those that the kernel gives to connections, of which any may
     otherwise take one of the three before a broker is there, or while it is being restarted.
     """
     while True:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import shutil
+import socket
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,19 @@ SETTINGS: dict[str, object] = {
 # A pending transaction is asked about soon. (Before 4.3 there is no check-back.)
 CHECK_SOON = {"transactionTimeOut": 1000, "transactionCheckInterval": 2000}
 DELAY_LEVEL = 4  # 30 s: past the first broker's stop, soon after the second one's start
+
+
+def free_port() -> int:
+    """A port with its neighbours free: two below a slave asks for topics (the VIP channel), one
+    above is replication. It is below those that the kernel gives to connections, of which any may
+    otherwise take one of the three before a broker is there, or while it is being restarted.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with suppress(OSError), ExitStack() as stack:
+            for each in (port - 2, port, port + 1):
+                stack.enter_context(socket.create_server(("127.0.0.1", each)))
+            return port
 
 
 class Broker:

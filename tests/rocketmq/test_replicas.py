@@ -6,12 +6,11 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from reput.store_format.storage.local import LocalStorage
 from tests.in_process import as_text
 from tests.replicate.stores import record_starts
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
+from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, free_port, messages
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long, pytest.mark.timeout(1200)]
 VERSIONS = ("4.9.7", "5.3.3", "5.5.0")
@@ -61,15 +60,6 @@ def written_store(version: str, store: Path, count: int) -> list[str]:
         found = sorted(map(str, client.read()))
         broker.stop()
     return found
-
-
-def free_port() -> int:
-    """A port with the one two below, where a slave asks its master for topics (the VIP channel)."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as found:
-            port: int = found.getsockname()[1]
-            with suppress(OSError), socket.create_server(("127.0.0.1", port - 2)):
-                return port
 
 
 @contextmanager

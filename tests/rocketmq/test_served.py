@@ -55,8 +55,13 @@ def _contents(store: Path) -> dict[str, bytes]:
 def test_every_consumer_reads_what_the_broker_gives(
     made: served.Made, client: str, folder: Path
 ) -> None:
-    for told in _both(made, client, folder, lambda _: served.client_steps(made)):
-        same_to_a_client(*told)
+    for step, theirs, ours in _both(made, client, folder, lambda _: served.client_steps(made)):
+        if step["do"] == "lite" and made.version < "5" < client:
+            # a broker of 4.x does not know its pull (LITE_PULL_MESSAGE), and gives it nothing
+            assert not theirs["answer"]["messages"]
+            assert bool(ours["answer"]["messages"]) == ("least" in step)
+        else:
+            same_to_a_client(step, theirs, ours)
 
 
 def same_to_a_client(step: Step, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
@@ -86,12 +91,13 @@ _NOT_OURS = re.compile(
     r"getMessageEntireTimeMax|get(Found|Miss|Total)Tps|commitLogDirCapacity|"
     r"commitLogDiskRatio_|scheduleMessageOffset|queryAssignment)"
 )
-# When the process began, what was given since, how full the disk is by now. And 4.9.7 looks for the
+# When the process began, what was given since, how full the disk is by now, how far a timer's
+# thread is behind at the moment. And 4.9.7 looks for the
 # earliest message in a segment only if that has 8 MB.
 _OF_PROCESS = {
     "bootTimestamp", "runtime", "getTransferredTps", "getTransferedTps", "msgGetTotalTodayNow",
     "earliestMessageTimeStamp", "commitLogDiskRatio", "consumeQueueDiskRatio",
-    "putMessageTimesTotal",
+    "putMessageTimesTotal", "timerReadBehind", "timerOffsetBehind", "timerCongestNum",
 }  # fmt: skip
 
 
@@ -99,7 +105,16 @@ def test_mqadmin_prints_what_it_prints_of_the_broker(
     made: served.Made, client: str, folder: Path
 ) -> None:
     for told in _both(made, client, folder, lambda namesrv: served.tool_steps(made, namesrv)):
-        same_to_mqadmin(*told)
+        if told[0]["words"][0] == "statsAll" and made.version < "5" < client:
+            # the tool asks for the topics' settings, which a broker of 4.x does not know, and takes
+            # its refusal for a group that lags behind by nothing
+            assert _without_lags(told[2]) == _without_lags(told[1])
+        else:
+            same_to_mqadmin(*told)
+
+
+def _without_lags(answer: dict[str, Any]) -> list[str]:
+    return [re.sub(r"^(\S+\s+\S+\s+)\d+", r"\1*", line) for line in normal(answer)]
 
 
 _UNKNOWN = re.compile(r"CODE: 3  DESC:\s+request type \d+ not supported")

@@ -14,6 +14,7 @@ from reput.store_format.remoting.codes import RequestCode
 from tests import golden_stores
 from tests.serve.asking import Peer, pull, request
 from tests.serve.serving import REPUT, Serving
+from tests.serve.test_with_parent import runs
 
 pytestmark = pytest.mark.long
 DAMAGED = "middle_crc_5.3.3"
@@ -65,31 +66,31 @@ def test_a_signal_while_queues_are_derived_ends_it_with_0(
     assert not list(tmp_path.glob("reput-serve-*"))
 
 
-def test_a_killed_server_leaves_nothing_that_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+def test_a_killed_server_leaves_nothing_that_runs() -> None:
     words = ["serve", str(golden_stores.unpack("mixed_5.3.3").input), "--rocketmq", "5.3.3"]
     with subprocess.Popen([*REPUT, *words], stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert any("derived from the log" in line for line in process.stderr)
-        # of Spark's JVM too, whose words say where it is to write
-        assert until(lambda: len(naming(tmp_path)) > 1)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    assert until(lambda: not naming(tmp_path))
+        try:
+            assert process.stderr is not None
+            assert any("derived from the log" in line for line in process.stderr)
+            assert until(lambda: bool(descendants(process.pid)))
+            time.sleep(1)  # for some of theirs
+            there = descendants(process.pid)
+        finally:
+            process.kill()
+    assert until(lambda: not any(map(runs, there)))
 
 
-def naming(folder: Path) -> list[str]:
-    """The processes whose words name a folder; one that has ended has no words."""
-    words = (path.joinpath("cmdline") for path in Path("/proc").glob("[0-9]*"))
-    found = []
-    for path in words:
+def descendants(pid: int) -> list[int]:
+    """The processes that one has started, and those that these have."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
-            text = path.read_text(errors="replace")
-            if str(folder) in text:
-                found.append(text)
-    return found
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, [])
+    return found[1:]
 
 
 def until(true: Callable[[], bool], seconds: float = 60) -> bool:

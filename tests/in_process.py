@@ -243,7 +243,11 @@ def run(store: str, output: str, session: Session | None = None, **options: Any)
     """reput.jobs.rebuild.rebuild in this process."""
     session = session or Session()
     most, at_once = session.small
-    sizes = {"MOST_ENTRIES": most, "_RUNS_AT_ONCE": at_once, "_ENTRIES_AT_ONCE": 4 * at_once}
+    sizes: dict[str, Any] = {
+        "MOST_ENTRIES": most,
+        "_RUNS_AT_ONCE": at_once,
+        "_ENTRIES_AT_ONCE": 4 * at_once,
+    }
     with (
         mock.patch.object(pyspark.sql, "functions", functions),
         mock.patch.multiple(small_queues, **sizes),

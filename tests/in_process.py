@@ -21,9 +21,11 @@ import pyspark.sql
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from reput.jobs.engine import pipeline
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engine.summary import Summary
 from reput.jobs.rebuild import TRUNCATE, rebuild
+from reput.udfs import small_queues
 from tests.logs import Log
 from tests.memory_storage import MemoryStorage
 
@@ -56,6 +58,8 @@ class Session:
     def __post_init__(self) -> None:
         self.conf = Conf({"spark.default.parallelism": str(self.cores), "spark.master": "local[2]"})
         self.random = random.Random(self.seed)
+        # up to how many entries a queue is small, and how many runs are looked at at once
+        self.small = ((1 << 12, 1 << 15), (0, 1), (6, 3))[self.seed % 3]
 
     def range(self, start: int, end: int, step: int, partitions: int) -> "Frame":
         numbers = [{"id": number} for number in range(start, end, step)]
@@ -237,8 +241,19 @@ def as_text(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def run(store: str, output: str, session: Session | None = None, **options: Any) -> Summary:
     """reput.jobs.rebuild.rebuild in this process."""
-    with mock.patch.object(pyspark.sql, "functions", functions):
-        return rebuild(session or Session(), store, output, **options)  # type: ignore[arg-type]
+    session = session or Session()
+    most, at_once = session.small
+    sizes: dict[str, Any] = {
+        "MOST_ENTRIES": most,
+        "_RUNS_AT_ONCE": at_once,
+        "_ENTRIES_AT_ONCE": 4 * at_once,
+    }
+    with (
+        mock.patch.object(pyspark.sql, "functions", functions),
+        mock.patch.multiple(small_queues, **sizes),
+        mock.patch.multiple(pipeline, _TASKS_LEAST=1, _TASKS_A_CORE=1 + session.seed % 3),
+    ):
+        return rebuild(session, store, output, **options)  # type: ignore[arg-type]
 
 
 def rebuild_log(

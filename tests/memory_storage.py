@@ -73,6 +73,12 @@ class MemoryStorage(Claims):
             raise FileExistsError(path)
         return MemoryWriter(self, path)
 
+    def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
+        if f"{folder}/{path}" in self.files:
+            return False
+        self.files[f"{folder}/{path}"] = content.ljust(length, b"\0")
+        return True
+
     def read_bytes(self, path: str) -> bytes:
         if path not in self.files:
             raise FileNotFoundError(path)
@@ -86,7 +92,12 @@ class MemoryStorage(Claims):
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:
         for path, to in moves:
-            self.files[to] = self.files.pop(path)
+            if path in self.files:
+                self.files[to] = self.files.pop(path)
+                continue
+            below = [each for each in self.files if each.startswith(path + "/")]
+            assert below, path
+            self.move_all((each, to + each.removeprefix(path)) for each in below)
 
     def remove(self, path: str) -> None:
         self.files.pop(path, None)

@@ -27,6 +27,7 @@ _OUTPUTS = "jobs/engine/outputs.py"
 _INSTALLING = "store_format/change/install.py"
 _LIVE = "tests/jobs/engine/test_live_store.py"
 _SHORT = "tests/faults/test_short_writes.py"
+_SMALL, _SMALL_TEST = "udfs/small_queues.py", "tests/test_small_queues.py"
 _WRITERS = "tests/storage/test_local_writers.py"
 
 BUGS = (
@@ -133,6 +134,24 @@ BUGS = (
         '.sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER, "entries_at")',
         ".sortWithinPartitions(*SEGMENT_KEY)",
         only(_KINDS, "everything or expired")),
+    Bug("a small queue's runs go on from each other", _SMALL,
+        "plain[1:] &= first[1:] == first[:-1] + count[:-1]", "pass", (_SMALL_TEST,)),
+    Bug("a small queue is whole", _SMALL, "                    self._large = _key(rows, 0)", "                    pass",
+        only(_SMALL_TEST, "whole")),
+    Bug("a small queue's first file is blank before its first entry", _SMALL,
+        'if position == first else b""', 'if False else b""', (_SMALL_TEST,)),
+    Bug("what stands between two runs is no entry", _SMALL,
+        "places[read] + at[order] - lows[read]", "places[read]", (_SMALL_TEST,)),
+    Bug("a second attempt at a small queue writes a file of its own", _SMALL,
+        "if not storage.place(self._staging.folder, name, content, length):",
+        "storage.place(self._staging.folder, name, content, length)\n        if False:",
+        only(_SMALL_TEST, "attempt")),
+    Bug("a late task makes no staging folder anew", "store_format/storage/local.py",
+        "            if not above:\n                raise\n", "            if not above:\n                self.make_folders(folder)\n",
+        only(_WRITERS, "place")),
+    Bug("another attempt's file takes the place of the one that is there", _PUBLISH,
+        "moved = [(name, path) for name, path in files if name not in placed]", "moved = []",
+        only("tests/test_cuts.py", "all_cuts")),
     Bug("ranges of slots are joined in order", _PIPELINE,
         '.sortWithinPartitions("file", "range")', '.sortWithinPartitions("file")', (_KINDS,)),
     Bug("puts are counted on over splits", _PIPELINE,

@@ -8,6 +8,7 @@ order.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +21,13 @@ from reput.store_format.derive.queue_runs import (
 )
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank
 from reput.store_format.derived.queue_entries import decode_entries
-from reput.store_format.faults import REFUSE, DamageFound
+from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
 from reput.store_format.storage.protocol import Writer
 from reput.udfs.believed import believed
 from reput.udfs.lost import NOTHING_LOST, Lost, LostReader
 from reput.udfs.schemas import BUILT, PLACED, in_batches, rows_of
+from reput.udfs.small_queues import SmallQueues, built_rows
 from reput.udfs.staged_runs import (
     NO_GAPS,
     QUEUE_KEY,
@@ -49,6 +51,10 @@ class NumberRuns:
     lost: Lost = NOTHING_LOST
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        small = SmallQueues(self.files)
+        # where the log is damaged, neighbours decide what a queueOffset is
+        if self.gaps is None and self.files.firsts != SALVAGE:
+            batches = small.others(batches)
         queues = groupby(rows_of(batches), key_of(QUEUE_KEY))
         kept = GapFile(self.files.staging)
         gaps = self.gaps() if self.gaps else None
@@ -57,6 +63,9 @@ class NumberRuns:
                   for row in self._number(rows, kept, gaps() if gaps else None, lost))  # fmt: skip
         yield from in_batches(placed, PLACED)
         kept.finish()
+        for number, stream in enumerate(small.take()):
+            row = {"topic": "", "queue_id": number, "batch": False, "segment": 0, "built": stream}
+            yield pa.RecordBatch.from_pylist([row], PLACED)
 
     def _number(
         self,
@@ -137,11 +146,21 @@ class BuildQueueFiles:
     files: QueueFiles
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from in_batches(self._built(rows_of(batches)), BUILT)
+        built = self._built(rows_of(batches))
+        for is_stream, some in groupby(built, lambda each: isinstance(each, bytes)):
+            if is_stream:
+                for stream in some:
+                    yield from built_rows(stream)
+            else:
+                yield from in_batches(some, BUILT)
 
-    def _built(self, placed: Iterator[Row]) -> Iterator[Row]:
+    def _built(self, placed: Iterator[Row]) -> Iterator[Any]:
+        """A row for each file; of those that were built already, streams of rows."""
         for key, rows in groupby(placed, key_of(SEGMENT_KEY)):
             topic, queue_id, batch, segment = key
+            if not topic:
+                yield from (row["built"] for row in rows)
+                continue
             folder = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
             yield self._build(str(QueuePath(folder, topic, queue_id)), segment, rows)
 

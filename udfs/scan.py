@@ -11,7 +11,7 @@ import pyarrow as pa
 from reput.store_format.derive.scan import Buffers, End, IndexPuts, Runs, ScanRules, scan
 from reput.store_format.log.segments import Splits
 from reput.store_format.names import UnsafeName, check_topic
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import Storage, Writer
 from reput.store_format.storage.read_ahead import open_ahead
 from reput.udfs.schemas import RUN, SCANNED, ids_of
 from reput.udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, Staging, scan_name
@@ -97,29 +97,24 @@ class RunFiles:
     """The files of one scanned split: entries, puts (packed), and the RUN rows that say where."""
 
     def __init__(self, staging: Staging, run: str, split: int) -> None:
-        create = staging.storage.create
-        self._entries = create(staging.path(run + ENTRIES))
-        self._hashes = create(staging.path(run + HASHES))
-        self._messages = create(staging.path(run + MESSAGES))
-        self._rows_path = staging.path(run + RUNS)
-        self._create = create
+        self._entries = RunFile(staging, run + ENTRIES)
+        self._hashes = RunFile(staging, run + HASHES)
+        self._messages = RunFile(staging, run + MESSAGES)
+        self._rows = RunFile(staging, run + RUNS)
         self._split = split
         self._parts = 0
-        self._entry_bytes = 0
-        self._hash_bytes = self._message_bytes = 0
         self._tables: list[pa.RecordBatch] = []
         self.unsafe: list[str] = []
 
     def add_puts(self, part: IndexPuts) -> None:
         self._hashes.write(part.hashes)
         self._messages.write(part.messages.view(np.uint8))
-        self._hash_bytes += part.hashes.nbytes
-        self._message_bytes += part.messages.nbytes
 
     def add_runs(self, part: Runs) -> None:
         runs = part.runs
         kept = np.flatnonzero((runs.count > 0) & self._safe(part))
-        offsets_base = self._entry_bytes + len(runs.entries)
+        entries_base = self._entries.bytes
+        offsets_base = entries_base + len(runs.entries)
         offsets_at = np.where(runs.offsets_at < 0, -1, offsets_base + 8 * runs.offsets_at)
         columns = {
             "topic": pa.array([part.queues[i].topic for i in kept], pa.string()),
@@ -127,7 +122,7 @@ class RunFiles:
             "batch": pa.array([part.queues[i].batch for i in kept], pa.bool_()),
             "split": pa.array(np.full(len(kept), self._split)),
             "part": pa.array(np.full(len(kept), self._parts, np.int32)),
-            "entries_at": pa.array(self._entry_bytes + runs.entries_at[kept]),
+            "entries_at": pa.array(entries_base + runs.entries_at[kept]),
             "count": pa.array(runs.count[kept]),
             "offsets_at": pa.array(offsets_at[kept]),
             "first": pa.array(runs.first[kept]),
@@ -136,7 +131,6 @@ class RunFiles:
         self._tables.append(pa.RecordBatch.from_pydict(columns, RUN))
         self._entries.write(runs.entries)
         self._entries.write(runs.offsets.view(np.uint8))
-        self._entry_bytes = offsets_base + runs.offsets.nbytes
         self._parts += 1
 
     def _safe(self, part: Runs) -> np.ndarray:
@@ -160,10 +154,31 @@ class RunFiles:
         with pa.ipc.new_stream(sink, described) as stream:
             for table in self._tables:
                 stream.write_batch(table)
-        rows = sink.getvalue()
-        self._entries.finish(self._entry_bytes)
-        self._hashes.finish(self._hash_bytes)
-        self._messages.finish(self._message_bytes)
-        output = self._create(self._rows_path)
-        output.write(rows)
-        output.finish(rows.size)
+        self._entries.finish()
+        self._hashes.finish()
+        self._messages.finish()
+        self._rows.write(np.frombuffer(sink.getvalue(), np.uint8))
+        self._rows.finish()
+
+
+class RunFile:
+    """A file of staging that is made when there is something to write: most of a short split's
+    are not.
+    """
+
+    def __init__(self, staging: Staging, name: str) -> None:
+        self._staging, self._name = staging, name
+        self._output: Writer | None = None
+        self.bytes = 0  # so many were written
+
+    def write(self, data: np.ndarray) -> None:
+        if not data.nbytes:
+            return
+        if self._output is None:
+            self._output = self._staging.storage.create(self._staging.path(self._name))
+        self._output.write(data)
+        self.bytes += data.nbytes
+
+    def finish(self) -> None:
+        if self._output is not None:
+            self._output.finish(self.bytes)

@@ -85,6 +85,9 @@ PLACED = PLACED.append(pa.field("gaps_at", pa.int64()))
 PLACED = PLACED.append(pa.field("gaps", pa.int64()))
 PLACED = PLACED.append(pa.field("start", pa.int64()))  # the queue's first position
 PLACED = PLACED.append(pa.field("segment", pa.int64()))  # number of the segment
+# Of files that are built already (small_queues), such a row has only a key and their BUILT rows, as
+# an Arrow stream. In all other rows this is missing.
+PLACED = PLACED.append(pa.field("built", pa.binary()))
 
 # One row for each index file and range of slots: see reput.store_format.derived.index_file.chain.
 CHAINED = schema(

@@ -24,6 +24,7 @@ HASHES = ".hashes"
 MESSAGES = ".messages"
 RUNS = ".runs"
 _SCAN, _QUEUE, _INDEX = "scan", "queue", "index"  # what names of files begin with
+PLACED_TREE = "placed"  # below it files are made at the paths that they have in the set
 RECORDS = "records"  # in the metadata of a .runs file: how many records the split has
 
 

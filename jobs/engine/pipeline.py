@@ -45,6 +45,10 @@ class Cut:
     partitions: int | None = None
 
 
+# A split costs less as one of several in a task; so many tasks keep all cores busy to the end.
+_TASKS_LEAST, _TASKS_A_CORE = 256, 64
+
+
 class PutsBefore(NamedTuple):
     """Index puts that come before those of the log: the name of their run in staging, how many."""
 
@@ -132,7 +136,8 @@ class Pipeline:
         task = ScanSplits(
             self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, firsts
         )
-        rows = run_in_tasks(self.ids(len(numbers)), task, SCANNED)
+        ids = self.ids(len(numbers), max(_TASKS_LEAST, self.cores * _TASKS_A_CORE))
+        rows = run_in_tasks(ids, task, SCANNED)
         with self.stages.scanned():
             scanned.update((row["split"], row) for row in collect(rows))
 

@@ -18,7 +18,7 @@ from reput.store_format.names import (
 )
 from reput.store_format.storage.manifest_last import ManifestLast
 from reput.store_format.storage.protocol import Storage
-from reput.udfs.staging import Staging
+from reput.udfs.staging import PLACED_TREE, Staging
 
 Built = dict[str, Any]  # one BUILT row, see reput.udfs.schemas
 
@@ -89,13 +89,22 @@ def publish(
 
 
 def begin_set(staging: Staging, files: list[tuple[str, str]], output: Output) -> str:
-    """Move files (name in staging, path below the output) into a folder, and return that."""
+    """Move files (name in staging, path below the output) into a folder, and return that.
+
+    Those that were made at their paths (`Storage.place`) move with the folders that they are in.
+    Where two attempts at a task made one, the other attempt's file takes its place.
+    """
     storage = staging.storage
     target = storage.begin_set(staging.path(_SET), output.path, output.may_go)
-    for below in dict.fromkeys(path.rpartition("/")[0] for _, path in files):
+    tree = staging.path(PLACED_TREE)
+    placed = {name for name, path in files if name == f"{PLACED_TREE}/{path}"}
+    tops = dict.fromkeys(name.split("/")[1] for name in placed)
+    storage.move_all((f"{tree}/{top}", f"{target}/{top}") for top in tops)
+    moved = [(name, path) for name, path in files if name not in placed]
+    for below in dict.fromkeys(path.rpartition("/")[0] for _, path in moved):
         if below:
             storage.make_folders(f"{target}/{below}")
-    storage.move_all((staging.path(name), f"{target}/{path}") for name, path in files)
+    storage.move_all((staging.path(name), f"{target}/{path}") for name, path in moved)
     # What is left in staging is removed first; else it would be made durable with the set.
     if not isinstance(storage, ManifestLast):
         for listed in storage.list(staging.folder):

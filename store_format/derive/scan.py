@@ -284,16 +284,13 @@ class Scan:
 
 
 def _runs(met: list[Queue], puts: Rows) -> Runs:
-    """Group puts by queue. Two spellings that Java decodes alike are one queue."""
-    numbers: dict[QueueKey, int] = {}
-    of_met = np.array(
-        [
-            numbers.setdefault(
-                QueueKey(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)), len(numbers)
-            )
-            for q in met
-        ],
-        np.int64,
-    )
-    batch = np.array([key.batch for key in numbers], np.bool_)
-    return Runs(list(numbers), group_by_queue(puts, of_met, batch))
+    """Group puts by queue. Two spellings that Java decodes alike are one queue.
+
+    In the order of their keys: who builds neighbouring queues reads neighbouring entries.
+    """
+    keys = [QueueKey(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)) for q in met]
+    in_order = sorted(set(keys))
+    numbers = {key: number for number, key in enumerate(in_order)}
+    of_met = np.array([numbers[key] for key in keys], np.int64)
+    batch = np.array([key.batch for key in in_order], np.bool_)
+    return Runs(in_order, group_by_queue(puts, of_met, batch))

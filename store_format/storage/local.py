@@ -84,6 +84,42 @@ class LocalStorage:
             return PublishedWriter(path, self.file_mode, self.sync_files)
         return LocalWriter(path, self.file_mode)
 
+    def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
+        """See Storage.place. The file has what `create` gives it, at half the cost.
+
+        Not for tasks on other machines: their folders would have to be made durable there.
+        """
+        if self.sync_files:
+            return False
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        below = path.rpartition("/")[0]
+        self._make_below(folder, below)
+        try:
+            descriptor = os.open(f"{folder}/{path}", flags, self.file_mode)
+        except FileExistsError:
+            return False
+        try:
+            at = 0
+            while at < len(content):
+                at += os.pwrite(descriptor, content[at:], at)
+            os.ftruncate(descriptor, length)
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _make_below(self, folder: str, below: str) -> None:
+        """Make folders below one that is there; that one is not made anew where it has gone."""
+        try:
+            os.mkdir(f"{folder}/{below}", self.folder_mode)
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            above = below.rpartition("/")[0]
+            if not above:
+                raise
+            self._make_below(folder, above)
+            self._make_below(folder, below)
+
     def read_bytes(self, path: str) -> bytes:
         """A small file, whole. Raises FileNotFoundError, StoreError."""
         descriptor = _open_regular(path)

@@ -86,6 +86,10 @@ class ManifestLast:
             raise FileExistsError(errno.EEXIST, "is there and is of no set", f"{to}/{left[0]}")
         return to
 
+    def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
+        """No folder moves here."""
+        return False
+
     def remove_all(self: Storage, paths: Iterable[str]) -> None:
         """Remove files."""
         for path in paths:

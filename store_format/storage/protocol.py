@@ -101,6 +101,13 @@ class Storage(Protocol):
 
     def create(self, path: str, digest: bool = False) -> Writer: ...
 
+    def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
+        """Make a file, whole, at `path` below a folder that is there, with the folders between.
+
+        content: what it begins with, zeros follow. False where that file is there already, or no
+        folder can be moved to its place on this file system: then nothing was done.
+        """
+
     def read_bytes(self, path: str) -> bytes: ...
 
     def has_folder(self, path: str) -> bool:

@@ -41,6 +41,16 @@ class FilesStorage(Claims):
     def create(self, path: str, digest: bool = False) -> "FilesWriter":
         return FilesWriter(self.files, path)
 
+    def place(self, folder: str, path: str, content: bytes, length: int) -> bool:
+        assert self.files.exists(folder)
+        if self.files.exists(f"{folder}/{path}"):
+            return False
+        self.files.make_folder(f"{folder}/{path}".rpartition("/")[0])
+        output = self.create(f"{folder}/{path}")
+        output.write(content)
+        output.finish(length)
+        return True
+
     def read_bytes(self, path: str) -> bytes:
         return bytes(self.files.open_read(path).bytes)
 

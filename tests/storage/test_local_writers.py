@@ -134,3 +134,23 @@ def test_a_shared_file_is_synced_when_it_has_its_length(
     output.write(b"abc")
     output.finish(PAGE)
     assert lengths == [PAGE]
+
+
+def test_a_placed_file_is_there_once_and_as_others_are(tmp_path: Path) -> None:
+    storage = LocalStorage()
+    assert storage.place(str(tmp_path), "placed/a/b/file", b"abc", 10)
+    assert not storage.place(str(tmp_path), "placed/a/b/file", b"xyz", 10)
+    path = tmp_path / "placed" / "a" / "b" / "file"
+    assert path.read_bytes() == b"abc" + bytes(7)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert {folder.stat().st_mode & 0o777 for folder in path.parents[:3]} == {0o700}
+    assert storage.place(str(tmp_path), "placed/a/c/file", b"", 0)
+
+
+def test_a_late_task_places_nothing(tmp_path: Path) -> None:
+    gone = tmp_path / "staging"
+    with pytest.raises(FileNotFoundError):
+        LocalStorage().place(str(gone), "placed/a/file", b"abc", 3)
+    assert not gone.exists()
+    assert not LocalStorage(sync_files=True).place(str(tmp_path), "placed/a/file", b"abc", 3)
+    assert not (tmp_path / "placed").exists()

@@ -105,7 +105,9 @@ def test_mqadmin_prints_what_it_prints_of_the_broker(
     made: served.Made, client: str, folder: Path
 ) -> None:
     for told in _both(made, client, folder, lambda namesrv: served.tool_steps(made, namesrv)):
-        if told[0]["words"][0] == "statsAll" and made.version < "5" < client:
+        words = told[0]["words"]
+        of_all = words[0] == "statsAll" or words == ["consumerProgress", "-n", "*"]
+        if of_all and made.version < "5" < client:
             # the tool asks for the topics' settings, which a broker of 4.x does not know, and takes
             # its refusal for a group that lags behind by nothing
             assert _without_lags(told[2]) == _without_lags(told[1])
@@ -114,7 +116,9 @@ def test_mqadmin_prints_what_it_prints_of_the_broker(
 
 
 def _without_lags(answer: dict[str, Any]) -> list[str]:
-    return [re.sub(r"^(\S+\s+\S+\s+)\d+", r"\1*", line) for line in normal(answer)]
+    """statsAll has a group's lag behind two names, consumerProgress at the end of its line."""
+    lag = re.compile(r"(?<=\s)\d+$|(?<=\s)\d+(?=\s+\d+\.\d+\s+\d+\.\d+\s)")
+    return [lag.sub("*", line) for line in normal(answer)]
 
 
 _UNKNOWN = re.compile(r"CODE: 3  DESC:\s+request type \d+ not supported")

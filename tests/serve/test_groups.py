@@ -255,3 +255,10 @@ def test_a_unique_key_is_asked_for_as_many_as_a_broker_asks_for(
     for more in ({}, {"_UNIQUE_KEY_QUERY": "true"}, {"_UNIQUE_KEY_QUERY": "false"}):
         asked.ask(RequestCode.QUERY_MESSAGE, **fields, **more)
     assert seen == [5, 32, 5]
+
+
+def test_topics_of_5_5_0s_transactions_in_rocksdb_are_no_users(asked: Asked) -> None:
+    """A tool takes for a user's what is not in this list (TopicValidator.SYSTEM_TOPIC_SET)."""
+    listed = said(asked.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER))["topicList"]
+    kinds = ("TRANS_HALF_TOPIC", "TRANS_OP_HALF_TOPIC")
+    assert {f"RMQ_SYS_ROCKSDB_{kind}" for kind in kinds} <= set(listed)

@@ -221,10 +221,13 @@ def test_what_the_driver_collects_does_not_grow_with_messages() -> None:
     assert collected == [4 + 3 + 1] * 3
 
 
-def test_rows_that_cross_the_shuffle_do_not_grow_with_messages() -> None:
+@pytest.mark.parametrize("small", [True, False])
+def test_rows_that_cross_the_shuffle_do_not_grow_with_messages(small: bool) -> None:
+    """Neither those of queues that are small, nor of others."""
     shuffled = []
     for count in (300, 3_000, 30_000):
         session = Session()
+        session.small = (1 << 20 if small else 0, 1 << 15)
         rebuild_log(uniform(count, 1 << 22), Cut(1 << 22, 2, 2), session)
         shuffled.append(session.rows_shuffled)
     assert len(set(shuffled)) == 1

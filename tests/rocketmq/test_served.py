@@ -118,7 +118,7 @@ def test_mqadmin_prints_what_it_prints_of_the_broker(
 def _without_lags(answer: dict[str, Any]) -> list[str]:
     """statsAll has a group's lag behind two names, consumerProgress at the end of its line."""
     lag = re.compile(r"(?<=\s)\d+$|(?<=\s)\d+(?=\s+\d+\.\d+\s+\d+\.\d+\s)")
-    return [lag.sub("*", line) for line in normal(answer)]
+    return [" ".join(lag.sub("*", line).split()) for line in normal(answer)]
 
 
 _UNKNOWN = re.compile(r"CODE: 3  DESC:\s+request type \d+ not supported")

@@ -14,7 +14,8 @@ from reput.store_format.serving.answer import Answer, Caller, found, refused
 from reput.store_format.serving.broker import Broker, Handlers
 from reput.store_format.serving.fields import text
 
-_POOLS = ("send", "pull", "litePull", "query", "ack")  # a broker's queues of requests
+_POOLS = ("send", "pull", "litePull", "query", "ack")  # a broker's queues of requests; ack since 5
+_SINCE_5 = ("brokerActive", "timer")  # what names of figures begin with that 4.x has not
 
 
 def figures(broker: Broker, request: Command, caller: Caller) -> Answer:
@@ -52,11 +53,14 @@ def _figures(broker: Broker, now: int) -> dict[str, str]:
         "timerReadBehind": 0,
         "pageCacheLockTimeMills": 0,
     }
-    if release_key(store.opened.profile.release) < (5, 0, 0):  # as it was spelt
-        told["getTransferedTps"] = told.pop("getTransferredTps")
+    pools: tuple[str, ...] = _POOLS
+    if release_key(store.opened.profile.release) < (5, 0, 0):
+        told["getTransferedTps"] = told.pop("getTransferredTps")  # as it was spelt
+        told = {name: value for name, value in told.items() if not name.startswith(_SINCE_5)}
+        pools = _POOLS[:-1]
     share = _disk_share(store.opened.path)
     told |= dict.fromkeys(("commitLogDiskRatio", "consumeQueueDiskRatio"), share)
-    for pool in _POOLS:
+    for pool in pools:
         told[f"{pool}ThreadPoolQueueSize"] = 0
         told[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = 0
     return {name: str(value) for name, value in sorted(told.items())}

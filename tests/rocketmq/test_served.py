@@ -92,8 +92,8 @@ _NOT_OURS = re.compile(
     r"commitLogDiskRatio_|scheduleMessageOffset|queryAssignment)"
 )
 # When the process began, what was given since, how full the disk is by now, how far a timer's
-# thread is behind at the moment. And 4.9.7 looks for the
-# earliest message in a segment only if that has 8 MB.
+# thread is behind at the moment. And 4.9.7 looks for the earliest message in a segment only if that
+# has 8 MB.
 _OF_PROCESS = {
     "bootTimestamp", "runtime", "getTransferredTps", "getTransferedTps", "msgGetTotalTodayNow",
     "earliestMessageTimeStamp", "commitLogDiskRatio", "consumeQueueDiskRatio",
@@ -158,14 +158,18 @@ def _same_figures(command: str, theirs: dict[str, str], ours: dict[str, str]) ->
 
 
 _NO_PULLED = re.compile(r'(?<="pullOffset": )\d+|(?<="totalInflightDiff": )-?\d+')
+_TRACK = re.compile(r"(?<=trackType=)\w+")
 _REFUSED = ("delete", "createAndUpdate", "clean")
 
 
 def test_tools_see_a_consumer_as_at_the_broker(
     made: served.Made, client: str, folder: Path
 ) -> None:
-    for told in _both(made, client, folder, lambda _: served.seen_steps(made)):
-        same_of_a_consumer(*told)
+    for step, theirs, ours in _both(made, client, folder, lambda _: served.seen_steps(made)):
+        if step.get("words", [""])[0] == "queryMsgById" and made.version < "5" < client:
+            # asked for a topic's settings too, which a broker of 4.x does not know: UNKNOWN
+            theirs, ours = ({"answer": _TRACK.sub("*", each["answer"])} for each in (theirs, ours))
+        same_of_a_consumer(step, theirs, ours)
 
 
 def same_of_a_consumer(step: Step, theirs: dict[str, Any], ours: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ ordinary one, does all of it, and the first round of each is not counted.
 
 - count: messages by topic from the source, `columns` topic;
 - parquet: export of all columns without bodies; with bodies, also as MB a second of the log;
-- delta: the same without bodies, by delta-rs; and by Spark, in a session that has Delta's jars;
+- delta: the same without bodies, by delta-rs;
 - pulled (with --broker): what a user does today: RocketMQ's client pulls all messages of a broker
   on the same store and counts them by topic, two queues at a time, 32 messages a pull. It writes
   nothing: all that a user would do with them comes on top. The broker's start is told apart.
@@ -34,7 +34,6 @@ from benchmarks.stores import (
     warm,
 )
 from reput.jobs.spark.java import find_java_home
-from tests.source.delta_session import delta_session
 
 USUAL, LARGE = Shape(), Shape(messages=32_000_000)
 _CORES = 2
@@ -84,20 +83,6 @@ def rows(spark: Any, store: Path, out: Path) -> dict[str, Callable[[], int]]:
     }
 
 
-def delta_by_spark(store: Path, out: Path, runs: int) -> tuple[float, int]:
-    """The export of `delta_without_bodies` with `engine="spark"`."""
-    with delta_session() as spark:
-
-        def export() -> int:
-            shutil.rmtree(out, ignore_errors=True)
-            return reput.export(
-                spark, str(store), str(out), format="delta", engine="spark", bodies=False,
-                rocketmq=RELEASE,
-            ).messages  # fmt: skip
-
-        return timed(export, runs)
-
-
 def pulled(store: Path) -> dict[str, Any]:
     """RocketMQ's own client on a broker of this store, both in JVMs of their own."""
     if not (store / "consumequeue").is_dir():
@@ -127,22 +112,18 @@ def main() -> None:
     spark = session()
     reput.register(spark)
     result: dict[str, Any] = {"messages": 0, "log_bytes": size}
-
-    def note(name: str, seconds: float, messages: int) -> None:
-        result["messages"] = messages
-        result[name] = {
-            "seconds": round(seconds, 2),
-            "messages_per_second": round(messages / seconds),
-            "log_mb_per_second": round(size / seconds / 1e6),
-        }
-
     try:
         for name, work in rows(spark, store, out).items():
-            note(name, *timed(work, arguments.runs))
-        spark.stop()
-        note("delta_by_spark_without_bodies", *delta_by_spark(store, out, arguments.runs))
+            seconds, messages = timed(work, arguments.runs)
+            result["messages"] = messages
+            result[name] = {
+                "seconds": round(seconds, 2),
+                "messages_per_second": round(messages / seconds),
+                "log_mb_per_second": round(size / seconds / 1e6),
+            }
     finally:
         shutil.rmtree(out, ignore_errors=True)
+        spark.stop()
     if arguments.broker:
         result["pulled"] = pulled(store)
     print(json.dumps(result))

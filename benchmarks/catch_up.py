@@ -24,8 +24,9 @@ import numpy as np
 
 from benchmarks.process_tree import run
 from benchmarks.stores import (
+    LARGE,
     RELEASE,
-    Shape,
+    USUAL,
     cache_folder,
     checked,
     digests,
@@ -40,7 +41,6 @@ from reput.store_format.log.segments import find_segments
 from reput.store_format.release.profiles import profile
 from reput.store_format.storage.local import LocalStorage
 
-USUAL, LARGE = Shape(), Shape(messages=32_000_000)
 _STEP = 100_000_000
 _CHUNK = 1 << 24
 _SEGMENT = 1 << 30

@@ -1,7 +1,6 @@
 """Rows beside a bare program, in a session that runs already, and with a cold page cache."""
 
 import shutil
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,13 +8,16 @@ from typing import Any
 from benchmarks.process_tree import Run, run
 from benchmarks.state import cold, may_be_cold, same_state
 from benchmarks.stores import (
+    LARGE,
+    USUAL,
     Shape,
-    cache_folder,
     checked,
     digests,
     log_bytes,
     make_store,
+    median,
     ours,
+    output_folder,
     said,
     theirs,
 )
@@ -24,23 +26,18 @@ from tests.rocketmq.driver import remove_derived
 Row = dict[str, Any]
 
 HUGE_BODIES = Shape(messages=240_000, body=64 << 10)
-LARGE = Shape(messages=32_000_000)
-
-
-def _median(values: list[float]) -> float:
-    return round(statistics.median(values), 2)
 
 
 def _bare(store: Path, *words: str) -> Run:
     return checked(run([sys.executable, "-m", "benchmarks.bare", str(store), *words]))
 
 
-def in_session(runs: int, shape: Shape = Shape()) -> Row:  # noqa: B008 (a tuple)
+def in_session(runs: int, shape: Shape = USUAL) -> Row:
     """The second and later rebuilds of one session, beside RocketMQ's own work without its start.
 
     What a notebook does, or a job of many stores. The first of the session is not counted.
     """
-    store, output = make_store(shape), cache_folder() / "output"
+    store, output = make_store(shape), output_folder()
     same_state(store)
     their_seconds = []
     for _ in range(runs):
@@ -53,7 +50,7 @@ def in_session(runs: int, shape: Shape = Shape()) -> Row:  # noqa: B008 (a tuple
     done = checked(run(words))
     same = digests(output) == wanted
     shutil.rmtree(output)
-    rocketmq, seconds = _median(their_seconds), _median(said(done)["seconds"])
+    rocketmq, seconds = median(their_seconds), median(said(done)["seconds"])
     return {
         **shape._asdict(),
         "log_bytes": log_bytes(store),
@@ -72,7 +69,7 @@ def huge_bodies(runs: int) -> Row:
     share: of its speed, of the whole process and of its work without any start. The store goes
     afterwards.
     """
-    store, output = make_store(HUGE_BODIES), cache_folder() / "output"
+    store, output = make_store(HUGE_BODIES), output_folder()
     bare, bare_work, rebuilds = [], [], []
     for _ in range(runs):
         same_state(store)
@@ -85,17 +82,17 @@ def huge_bodies(runs: int) -> Row:
         shutil.rmtree(output)
     size = log_bytes(store)
     shutil.rmtree(store)
-    seconds = _median([one.run.seconds for one in rebuilds])
-    work = _median([sum(one.said["stages"].values()) for one in rebuilds])
+    seconds = median([one.run.seconds for one in rebuilds])
+    work = median([sum(one.said["stages"].values()) for one in rebuilds])
     return {
         **HUGE_BODIES._asdict(),
         "log_bytes": size,
-        "bare_seconds": _median(bare),
+        "bare_seconds": median(bare),
         "reput_seconds": seconds,
-        "share": round(_median(bare) / seconds, 2),
-        "bare_work": _median(bare_work),
+        "share": round(median(bare) / seconds, 2),
+        "bare_work": median(bare_work),
         "reput_work": work,
-        "share_of_work": round(_median(bare_work) / work, 2),
+        "share_of_work": round(median(bare_work) / work, 2),
         "bytes_per_second": round(size / seconds),
     }
 
@@ -104,7 +101,7 @@ def cold_cache(runs: int) -> Row:
     """15 GB, nothing of it in memory, beside two processes that only read; root may ask for it."""
     if not may_be_cold():
         return {"skipped": "only root may drop the page cache"}
-    store, output = make_store(LARGE), cache_folder() / "output"
+    store, output = make_store(LARGE), output_folder()
     bare, rebuilds = [], []
     for _ in range(runs):
         cold()
@@ -112,13 +109,13 @@ def cold_cache(runs: int) -> Row:
         cold()
         rebuilds.append(ours(store, output))
         shutil.rmtree(output)
-    seconds, size = _median([one.run.seconds for one in rebuilds]), log_bytes(store)
+    seconds, size = median([one.run.seconds for one in rebuilds]), log_bytes(store)
     return {
         **LARGE._asdict(),
         "log_bytes": size,
-        "bare_seconds": _median(bare),
+        "bare_seconds": median(bare),
         "reput_seconds": seconds,
-        "share": round(_median(bare) / seconds, 2),
-        "scan_seconds": _median([one.said["stages"]["scan"] for one in rebuilds]),
+        "share": round(median(bare) / seconds, 2),
+        "scan_seconds": median([one.said["stages"]["scan"] for one in rebuilds]),
         "bytes_per_second": round(size / seconds),
     }

@@ -7,19 +7,14 @@
 import argparse
 import json
 import shutil
-import time
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
-
-from benchmarks.stores import cache_folder, ours
-from reput.store_format.release.writer_settings import writer_settings_from
-from reput.store_format.writer.writer import CommitLogWriter
-from reput.udfs.append import append_arrow
+from benchmarks.our_log import write_log
+from benchmarks.stores import cache_folder, ours, output_folder
 
 QUEUES_A_TOPIC = 8
 QUEUE_FILE_BYTES = 6_000  # 300 entries
-_AT_ONCE = 100_000
 
 
 def make_store(queues: int, messages: int) -> Path:
@@ -29,27 +24,17 @@ def make_store(queues: int, messages: int) -> Path:
         return store
     new = store.with_suffix(".new")
     shutil.rmtree(new, ignore_errors=True)
-    writer = CommitLogWriter.open(
-        str(new),
-        writer_settings_from({}),
-        clock=lambda: time.time_ns() // 1_000_000,
-        dispatches=False,
-    )
-    with writer:
-        for start in range(0, messages, _AT_ONCE):
-            numbers = range(start, min(start + _AT_ONCE, messages))
-            turns = [number % queues for number in numbers]
-            append_arrow(
-                writer,
-                pa.table(
-                    {
-                        "topic": [f"Topic{turn // QUEUES_A_TOPIC}" for turn in turns],
-                        "queue_id": [turn % QUEUES_A_TOPIC for turn in turns],
-                        "body": [b"%0100d" % number for number in numbers],
-                        "keys": [f"order-{number}" for number in numbers],
-                    }
-                ),
-            )
+
+    def columns(numbers: range) -> dict[str, list[Any]]:
+        turns = [number % queues for number in numbers]
+        return {
+            "topic": [f"Topic{turn // QUEUES_A_TOPIC}" for turn in turns],
+            "queue_id": [turn % QUEUES_A_TOPIC for turn in turns],
+            "body": [b"%0100d" % number for number in numbers],
+            "keys": [f"order-{number}" for number in numbers],
+        }
+
+    write_log(new, messages, columns)
     new.rename(store)
     return store
 
@@ -60,7 +45,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=2_000_000)
     arguments = parser.parse_args()
     store = make_store(arguments.queues, arguments.messages)
-    output = cache_folder() / "output"
+    output = output_folder()
     done = ours(store, output, "--set", f"mappedFileSizeConsumeQueue={QUEUE_FILE_BYTES}")
     shutil.rmtree(output)
     row = {

@@ -13,7 +13,7 @@ import sys
 
 from benchmarks.process_tree import run
 from benchmarks.rows import TINY
-from benchmarks.stores import RELEASE, cache_folder, checked, make_store, said
+from benchmarks.stores import RELEASE, checked, make_store, output_folder, said
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.session import local_session
@@ -23,7 +23,7 @@ SEGMENT_BYTES = 1 << 30
 
 def child(splits: int) -> None:
     """One rebuild in this process, which is the driver; prints what it took as JSON."""
-    store, output = make_store(TINY), cache_folder() / "output"
+    store, output = make_store(TINY), output_folder()
     shutil.rmtree(output, ignore_errors=True)
     with local_session("local[2]") as spark:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

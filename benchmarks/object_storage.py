@@ -11,21 +11,17 @@ import json
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
-
+from benchmarks.our_log import write_log
 from benchmarks.process_tree import run
 from benchmarks.shaping_proxy import shaped
 from benchmarks.stores import RELEASE, cache_folder, checked, said
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.session import local_session
-from reput.store_format.release.writer_settings import writer_settings_from
 from reput.store_format.storage.s3 import S3Storage
-from reput.store_format.writer.writer import CommitLogWriter
-from reput.udfs.append import append_arrow
 from tests.storage import s3_server
 
 SEGMENT_BYTES = 64 << 20
@@ -36,30 +32,17 @@ _SETTINGS = {
     "maxHashSlotNum": "500000",
     "maxIndexNum": "2000000",
 }
-_AT_ONCE = 100_000
 _PIECE = 1 << 23
 
 
-def write_log(folder: Path, messages: int) -> None:
+def columns(numbers: range) -> dict[str, list[Any]]:
     """As the usual store: 64 queues, bodies of 300 bytes, a key and a UNIQ_KEY each."""
-    settings = writer_settings_from(_SETTINGS)
-    writer = CommitLogWriter.open(
-        str(folder), settings, clock=lambda: time.time_ns() // 1_000_000, dispatches=False
-    )
-    with writer:
-        for start in range(0, messages, _AT_ONCE):
-            numbers = range(start, min(start + _AT_ONCE, messages))
-            append_arrow(
-                writer,
-                pa.table(
-                    {
-                        "topic": [f"Bench{n % 8}" for n in numbers],
-                        "queue_id": [n // 8 % 8 for n in numbers],
-                        "body": [b"%0300d" % n for n in numbers],
-                        "keys": [f"order-{n}" for n in numbers],
-                    }
-                ),
-            )
+    return {
+        "topic": [f"Bench{n % 8}" for n in numbers],
+        "queue_id": [n // 8 % 8 for n in numbers],
+        "body": [b"%0300d" % n for n in numbers],
+        "keys": [f"order-{n}" for n in numbers],
+    }
 
 
 def upload(folder: Path, url: str) -> None:
@@ -98,7 +81,7 @@ def main() -> None:
     folder = cache_folder() / "object-storage"
     shutil.rmtree(folder, ignore_errors=True)
     messages = arguments.megabytes * 1_000_000 // _RECORD_BYTES
-    write_log(folder, messages)
+    write_log(folder, messages, columns, _SETTINGS)
     with s3_server.served(apart=True) as endpoint:
         upload(folder, f"s3://{s3_server.BUCKET}/store")
         shutil.rmtree(folder)

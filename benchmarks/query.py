@@ -25,12 +25,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.stores import RELEASE, SIZES, Shape, make_store, theirs, warm
+from benchmarks.stores import LARGE, RELEASE, SIZES, USUAL, make_store, theirs, warm
 from reput.jobs.engine.open_store import Store, open_store
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client
 
-USUAL, LARGE = Shape(), Shape(messages=32_000_000)
 _KEYS = 20_000
 
 

@@ -2,10 +2,8 @@
 
 import os
 import shutil
-import statistics
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster import standalone, submit
@@ -13,22 +11,23 @@ from benchmarks.further_rows import cold_cache, huge_bodies, in_session
 from benchmarks.process_tree import run
 from benchmarks.state import same_state
 from benchmarks.stores import (
+    LARGE,
+    USUAL,
     Rebuilt,
     Shape,
-    cache_folder,
     checked,
     digests,
     log_bytes,
     make_store,
+    median,
     ours,
+    output_folder,
     theirs,
 )
 from tests.rocketmq.driver import remove_derived
 
 Row = dict[str, Any]
 
-USUAL = Shape()
-LARGE = Shape(messages=32_000_000)
 SMALL_MESSAGES = Shape(body=60, keys=5)
 LARGE_BODIES = Shape(messages=30_000, body=64 << 10)
 SKEWED = Shape(hot_percent=90)
@@ -42,25 +41,17 @@ spark.stop()
 """
 
 
-def _output() -> Path:
-    return cache_folder() / "output"
-
-
-def _median(values: list[float]) -> float:
-    return round(statistics.median(values), 2)
-
-
 def _ours_alone(shape: Shape, rebuilds: list[Rebuilt]) -> Row:
     """What is said of our runs, with or without RocketMQ's beside them."""
-    seconds = _median([one.run.seconds for one in rebuilds])
+    seconds = median([one.run.seconds for one in rebuilds])
     size = log_bytes(make_store(shape))
     return {
         **shape._asdict(),
         "log_bytes": size,
         "reput_seconds": seconds,
-        "cpu_seconds": _median([one.run.cpu for one in rebuilds]),
+        "cpu_seconds": median([one.run.cpu for one in rebuilds]),
         "stages": {
-            name: _median([one.said["stages"][name] for one in rebuilds])
+            name: median([one.said["stages"][name] for one in rebuilds])
             for name in ("scan", "build", "publish")
         },
         "messages_per_second": round(shape.messages / seconds),
@@ -72,7 +63,7 @@ def _ours_alone(shape: Shape, rebuilds: list[Rebuilt]) -> Row:
 
 def against_rocketmq(shape: Shape, runs: int) -> Row:
     """Both, alternately, ours also without the CRC check; medians, and are the bytes the same?"""
-    store, output = make_store(shape), _output()
+    store, output = make_store(shape), output_folder()
     ours(store, output)  # compiles the kernels
     shutil.rmtree(output)
     their_seconds, checking, not_checking, same = [], [], [], True
@@ -87,8 +78,8 @@ def against_rocketmq(shape: Shape, runs: int) -> Row:
             same = same and digests(output) == wanted
             shutil.rmtree(output)
     row = _ours_alone(shape, checking)
-    unchecked = _median([one.run.seconds for one in not_checking])
-    rocketmq = _median(their_seconds)
+    unchecked = median([one.run.seconds for one in not_checking])
+    rocketmq = median(their_seconds)
     return {
         **row,
         "rocketmq_seconds": rocketmq,
@@ -119,7 +110,7 @@ def large_bodies(runs: int) -> Row:
 def skewed(runs: int) -> Row:
     """90% of the messages in one queue, all keys in one index file: are both cores busy?"""
     row = against_rocketmq(SKEWED, runs)
-    store, output = make_store(SKEWED), _output()
+    store, output = make_store(SKEWED), output_folder()
     done = ours(store, output)
     shutil.rmtree(output)
     return {**row, "busy_cores": {name: round(done.busy(name), 2) for name in ("scan", "build")}}
@@ -130,7 +121,7 @@ def cores(runs: int, shape: Shape = USUAL) -> Row:
 
     With them goes Spark's planning of its two queries, which no second core helps.
     """
-    store, output = make_store(shape), _output()
+    store, output = make_store(shape), output_folder()
     one, two = [], []
     for _ in range(runs):
         same_state(store)
@@ -138,7 +129,7 @@ def cores(runs: int, shape: Shape = USUAL) -> Row:
         same_state(store)
         two.append(ours(store, output))
     shutil.rmtree(output)
-    first, second = (_median([done.stages for done in runs]) for runs in (one, two))
+    first, second = (median([done.stages for done in runs]) for runs in (one, two))
     return {
         **_ours_alone(shape, one),
         "one_core_stages": first,
@@ -156,12 +147,12 @@ def cluster(runs: int) -> Row:
 
     Both by spark-submit, and the second rebuild of an application: executors run by then.
     """
-    store, output = make_store(USUAL), _output()
+    store, output = make_store(USUAL), output_folder()
     with standalone() as url:
         distributed = [submit(url, store, output) for _ in range(runs)]
     local = [submit("local[2]", store, output) for _ in range(runs)]
     shutil.rmtree(output)
-    first, second = (_median([done.stages for done in made]) for made in (distributed, local))
+    first, second = (median([done.stages for done in made]) for made in (distributed, local))
     return {
         **USUAL._asdict(),
         "cluster_stages": first,
@@ -172,7 +163,7 @@ def cluster(runs: int) -> Row:
 
 def tiny(runs: int) -> Row:
     """A store of 1 MB against a trivial Python job in a stock session: what start-up is left."""
-    store, output = make_store(TINY), _output()
+    store, output = make_store(TINY), output_folder()
     trivial, rebuilds = [], []
     for _ in range(runs):
         stock = {**os.environ, "PYSPARK_PYTHON": sys.executable}
@@ -180,7 +171,7 @@ def tiny(runs: int) -> Row:
         rebuilds.append(ours(store, output))
     shutil.rmtree(output)
     row = _ours_alone(TINY, rebuilds)
-    usually = _median(trivial)
+    usually = median(trivial)
     return {
         **row,
         "trivial_job_seconds": usually,

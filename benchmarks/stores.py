@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,9 @@ class Shape(NamedTuple):
         )
 
 
+USUAL, LARGE = Shape(), Shape(messages=32_000_000)
+
+
 class Rebuilt(NamedTuple):
     """One of our rebuilds: the process, and what it said with --json."""
 
@@ -62,6 +66,16 @@ def cache_folder() -> Path:
     folder = root / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def output_folder() -> Path:
+    """Where a rebuild that is measured writes."""
+    return cache_folder() / "output"
+
+
+def median(values: list[float]) -> float:
+    """To two digits behind the point, as rows have it."""
+    return round(statistics.median(values), 2)
 
 
 def make_store(shape: Shape) -> Path:

@@ -25,8 +25,9 @@ from typing import Any
 import reput
 from benchmarks.query import broker_on
 from benchmarks.stores import (
+    LARGE,
     RELEASE,
-    Shape,
+    USUAL,
     cache_folder,
     log_bytes,
     make_store,
@@ -35,7 +36,6 @@ from benchmarks.stores import (
 )
 from reput.jobs.spark.java import find_java_home
 
-USUAL, LARGE = Shape(), Shape(messages=32_000_000)
 _CORES = 2
 
 

@@ -3,6 +3,7 @@ staging.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,15 +49,15 @@ class ScanSplits:
         output = RunFiles(self.staging, run, number)
         end = End()
         buffers = _buffers(stretch.end - stretch.start, self.storage.window_bytes)
-        for part in scan(segment.read_by(reader), stretch, self.rules, buffers):
-            match part:
-                case IndexPuts():
-                    output.add_puts(part)
-                case Runs():
-                    output.add_runs(part)
-                case End():
-                    end = part
-        reader.close()
+        with closing(reader):
+            for part in scan(segment.read_by(reader), stretch, self.rules, buffers):
+                match part:
+                    case IndexPuts():
+                        output.add_puts(part)
+                    case Runs():
+                        output.add_runs(part)
+                    case End():
+                        end = part
         output.finish(end.records)
         return scanned_row(number, run, end, output.unsafe)
 

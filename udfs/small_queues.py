@@ -21,7 +21,7 @@ from reput.store_format.derived.consume_queue import pre_blank
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import CONSUME_QUEUE, QueuePath, segment_name
 from reput.udfs.schemas import BUILT, RUN
-from reput.udfs.staged_runs import QueueFiles
+from reput.udfs.staged_runs import QUEUE_KEY, QueueFiles
 from reput.udfs.staging import ENTRIES, PLACED_TREE, queue_file_name
 
 Int64s = npt.NDArray[np.int64]
@@ -216,13 +216,13 @@ def _numbers(rows: pa.RecordBatch, name: str) -> Any:
 
 def _queue_starts(rows: pa.RecordBatch) -> Int64s:
     """The number of each queue's first row."""
-    new = np.ones(rows.num_rows, np.bool_)
-    topic, queue_id, batch = (rows.column(name) for name in ("topic", "queue_id", "batch"))
-    for column in (topic, queue_id, batch):
-        differs = pc.not_equal(column.slice(1), column.slice(0, rows.num_rows - 1))
-        new[1:] = differs if column is topic else new[1:] | np.asarray(differs)
+    new = np.zeros(rows.num_rows, np.bool_)
+    new[:1] = True
+    for name in QUEUE_KEY:
+        column = rows.column(name)
+        new[1:] |= np.asarray(pc.not_equal(column.slice(1), column.slice(0, rows.num_rows - 1)))
     return np.flatnonzero(new)
 
 
 def _key(rows: pa.RecordBatch, row: int) -> tuple[Any, ...]:
-    return tuple(rows.column(name)[row].as_py() for name in ("topic", "queue_id", "batch"))
+    return tuple(rows.column(name)[row].as_py() for name in QUEUE_KEY)

@@ -24,6 +24,7 @@ from reput.store_format.names import (
     MANIFEST,
 )
 from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.local_writers import open_new
 from reput.store_format.storage.manifest_last import ManifestLast
 from reput.store_format.storage.overlap import Whereabouts, relation
 from reput.store_format.storage.protocol import Storage
@@ -150,8 +151,7 @@ class NewFile:
     def writing(self) -> Iterator[BinaryIO]:
         """Check again, and give the new file to the block; none is left where that fails."""
         self.check()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(self.path, flags, 0o666), "wb") as file:
+        with os.fdopen(open_new(self.path, 0o666), "wb") as file:
             try:
                 yield file
             except BaseException:
@@ -206,8 +206,7 @@ class WholeFile(NewFile):
             return
         folder, name = os.path.split(os.path.abspath(self.path))
         part = f"{folder}/.{name[:100]}.{uuid.uuid4().hex}.part"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(part, flags, 0o666), "wb") as file:
+        with os.fdopen(open_new(part, 0o666), "wb") as file:
             try:
                 yield file
                 file.flush()

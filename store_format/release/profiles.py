@@ -70,6 +70,8 @@ class Profile:
     # (PullMessageResponseHeader)
     pull_illegal_queue: bool  # 5.3.2: a queue that there is not is INVALID_PARAMETER, before it was
     # SYSTEM_ERROR (PullMessageProcessor)
+    topic_not_exist: bool  # 5.0.0: where a topic is not there whose offsets are to be reset that is
+    # TOPIC_NOT_EXIST, before it was SYSTEM_ERROR (Broker2Client.resetOffset)
     server_resets_offsets: bool  # 5.2.0: a group's offsets are reset by the broker, before that by
     # the group's clients (useServerSideResetOffset)
     sql_text_words: bool  # 5.1.3: CONTAINS, STARTSWITH, ENDSWITH (SelectorParser)
@@ -146,6 +148,7 @@ def profile(version: str) -> Profile:
         config_entry_lines=since("5.4.0"),
         pull_sys_flags=since("5.0.0"),
         pull_illegal_queue=since("5.3.2"),
+        topic_not_exist=since("5.0.0"),
         server_resets_offsets=since("5.2.0"),
         sql_text_words=since("5.1.3"),
     )

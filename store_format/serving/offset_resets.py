@@ -10,6 +10,7 @@ from reput.store_format.serving.answer import Answer, Caller, found, refused
 from reput.store_format.serving.broker import Broker, Handlers
 from reput.store_format.serving.fields import flag, number, text
 from reput.store_format.serving.group_offsets import TooManyOffsets
+from reput.store_format.serving.store import bounds
 from reput.store_format.serving.topic_facts import message_queue
 
 _NOWHERE = -1  # an offset that is not given
@@ -39,8 +40,7 @@ def _by_server(broker: Broker, request: Command) -> Answer:
         time = number(request, "timestamp")
         wanted = {n: _at_time(broker, name, n, time) for n in range(topic.read_queues)}
     elif offset != _NOWHERE:
-        queue = broker.store.queue(name, queue_id)
-        low, high = (topic.empty_minimum, 0) if queue is None else (queue.minimum, queue.maximum)
+        low, high = bounds(topic, broker.store.queue(name, queue_id))
         if 0 <= low > offset or offset > high + 1:
             return refused(
                 ResponseCode.SYSTEM_ERROR,
@@ -63,9 +63,9 @@ def _by_clients(broker: Broker, request: Command) -> Answer:
     time, forced = number(request, "timestamp"), flag(request, "isForce")
     topic = broker.store.topics.get(name)
     if topic is None:
-        later = broker.store.opened.profile.pull_sys_flags  # 5.0.0
+        has_code = broker.store.opened.profile.topic_not_exist
         return refused(
-            ResponseCode.TOPIC_NOT_EXIST if later else ResponseCode.SYSTEM_ERROR,
+            ResponseCode.TOPIC_NOT_EXIST if has_code else ResponseCode.SYSTEM_ERROR,
             f"[reset-offset] reset offset failed, no topic in this broker. topic={name}",
         )
     wanted: dict[int, int] = {}

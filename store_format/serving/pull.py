@@ -19,6 +19,7 @@ from reput.store_format.serving.pull_limits import Taken
 from reput.store_format.serving.queue import ServedQueue
 from reput.store_format.serving.record_bytes import Piece, records_of
 from reput.store_format.serving.routes import MASTER_ID
+from reput.store_format.serving.store import bounds
 from reput.store_format.serving.subscriptions import EVERYTHING, Wanted, subscription_of, wanted_by
 from reput.store_format.serving.topics import PERM_READ, Topic
 
@@ -85,8 +86,7 @@ def pull(broker: Broker, request: Command, caller: Caller) -> Answer:
         keep_pulled(broker, request, group, name, queue_id, got.next)
         broker.given.total += got.given
     else:
-        low, high = (topic.empty_minimum, 0) if queue is None else (queue.minimum, queue.maximum)
-        got = Got("OFFSET_RESET", reset, low, high)
+        got = Got("OFFSET_RESET", reset, *bounds(topic, queue))
     code = _code(got.status, position)
     fields = {
         "suggestWhichBrokerId": str(MASTER_ID),

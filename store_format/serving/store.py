@@ -24,6 +24,11 @@ from reput.store_format.serving.topics import (
 _OPEN_QUEUES = 256  # queues that keep a file open
 
 
+def bounds(topic: Topic, queue: ServedQueue | None) -> tuple[int, int]:
+    """A queue's first position, and that behind its last. queue: None where it has no files."""
+    return (topic.empty_minimum, 0) if queue is None else (queue.minimum, queue.maximum)
+
+
 class ServedStore:
     """The log, queues and index of a store, as they were when they were last looked at.
 

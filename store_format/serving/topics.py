@@ -8,9 +8,8 @@ from reput.store_format.query.opened import OpenedStore
 PERM_READ, PERM_WRITE = 4, 2  # PermName
 _DEFAULT_QUEUES = 16  # TopicConfig.defaultReadQueueNums
 _INT = 1 << 31
-_MOST_QUEUES = (
-    1 << 16
-)  # of a topic: a hostile topics.json says any number, and requests count up to it
+# Of a topic: a hostile topics.json says any number, and requests count up to it.
+_MOST_QUEUES = 1 << 16
 
 
 class Topic(NamedTuple):

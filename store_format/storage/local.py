@@ -16,7 +16,7 @@ from reput.store_format.disk.files import DiskFiles, fill_from
 from reput.store_format.disk.locks import claim_folder, is_abandoned, lock_holder
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import LOCK
-from reput.store_format.storage.local_writers import LocalWriter, PublishedWriter
+from reput.store_format.storage.local_writers import LocalWriter, PublishedWriter, open_new
 from reput.store_format.storage.overlap import Whereabouts, on_this_machine
 from reput.store_format.storage.protocol import Bytes, FileState, Listed, MayGo, Writer
 
@@ -91,11 +91,10 @@ class LocalStorage:
         """
         if self.sync_files:
             return False
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         below = path.rpartition("/")[0]
         self._make_below(folder, below)
         try:
-            descriptor = os.open(f"{folder}/{path}", flags, self.file_mode)
+            descriptor = open_new(f"{folder}/{path}", self.file_mode)
         except FileExistsError:
             return False
         try:

@@ -18,14 +18,19 @@ _RWF_DONTCACHE = 0x80  # <linux/fs.h>; Python has no name for it
 _DONTCACHE_SINCE = (6, 16)  # Linux; 6.14 had it first, and could lose what was written twice
 
 
+def open_new(path: str, mode: int) -> int:
+    """A descriptor to write a file that is not there yet. Raises FileExistsError, OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, mode)
+
+
 class LocalWriter:
     """Writes a new file in order; long runs of zeros become holes. sync: fsync it at the end."""
 
     def __init__(self, path: str, mode: int = 0o600, sync: bool = False) -> None:
         self.path = path
         self._sync = sync
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, mode)
+        self._descriptor = open_new(path, mode)
         self._how = 0  # pwritev2's flags
         self._at = 0
 

@@ -45,6 +45,7 @@ CHANGES = {
     "sql_text_words": (False, "5.1.3", True),
     "pull_sys_flags": (False, "5.0.0", True),
     "pull_illegal_queue": (False, "5.3.2", True),
+    "topic_not_exist": (False, "5.0.0", True),
     "server_resets_offsets": (False, "5.2.0", True),
 }
 
@@ -58,7 +59,7 @@ TELLS_NOTHING = {
     "bisects_queue_min", "queue_time_boundaries", "batch_time_boundaries", "queue_time_within",
     "op_message_lists", "sql_text_words", "half_topic", "config_entry_lines",
     "commit_keeps_place", "pull_sys_flags", "pull_illegal_queue",
-    "server_resets_offsets",
+    "topic_not_exist", "server_resets_offsets",
 }  # fmt: skip
 
 

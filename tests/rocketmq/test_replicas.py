@@ -62,6 +62,14 @@ def written_store(version: str, store: Path, count: int) -> list[str]:
     return found
 
 
+def consumed(version: str, store: Path) -> list[str]:
+    """The messages that a client reads from a broker that starts on a copy."""
+    with Broker(version, store) as broker, Driver(version) as driver:
+        found = sorted(map(str, Client(driver, broker.namesrv).read(TOPICS)))
+        broker.stop()
+    return found
+
+
 @contextmanager
 def served_store(store: Path, *words: str) -> Iterator[str]:
     """`reput serve` on a store; its address."""
@@ -131,9 +139,7 @@ def test_a_master_under_a_controller_is_copied(
         found = sorted(map(str, client.read()))
         broker.stop()
     assert log_of(replica) == log_of(master)
-    with Broker(version, replica) as broker, Driver(version) as driver:
-        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
-        broker.stop()
+    assert consumed(version, replica) == found
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -156,9 +162,7 @@ def test_a_real_slave_copies_and_then_serves(
             assert ours.acked() == [end]
             broker.stop()
     assert_prefix(slave, master, end)
-    with Broker(version, slave) as broker, Driver(version) as driver:
-        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
-        broker.stop()
+    assert consumed(version, slave) == found
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -193,11 +197,9 @@ def test_what_is_appended_waits_for_a_real_slave(
         broker.stop()
     assert process.returncode == 0
     assert_prefix(slave, master, end)
-    with Broker(version, slave) as broker, Driver(version) as driver:
-        read = sorted(map(str, Client(driver, broker.namesrv).read(TOPICS)))
-        assert len(read) == len(found) + 200
-        assert set(found) <= set(read)
-        broker.stop()
+    read = consumed(version, slave)
+    assert len(read) == len(found) + 200
+    assert set(found) <= set(read)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -219,9 +221,7 @@ def test_a_slave_is_told_all_by_reput_serve(
         assert until(lambda: topics.exists() and "Live0" in topics.read_text(), 90)
         broker.stop()
     assert_prefix(slave, master, end)
-    with Broker(version, slave) as broker, Driver(version) as driver:
-        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
-        broker.stop()
+    assert consumed(version, slave) == found
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
@@ -249,9 +249,7 @@ def test_a_live_brokers_folder_is_copied(
         broker.stop()
     replicate(str(master), str(replica), rocketmq=version, settings=settings)
     assert_prefix(replica, master, about.end)
-    with Broker(version, replica) as broker, Driver(version) as driver:
-        assert sorted(map(str, Client(driver, broker.namesrv).read(TOPICS))) == found
-        broker.stop()
+    assert consumed(version, replica) == found
 
 
 def test_thirty_kills_while_a_master_is_copied(

@@ -217,6 +217,8 @@ BUGS = (
         "            position = max(position, offset) + 1", golden("odd_5.3.3")),
     Bug("a message is in a queue once", _RUNS, "taken = end > greatest_end", "taken = True",
         ("tests/derive/test_queue_runs.py",)),
+    Bug("memory that is used again is cut to what is asked for", _RUNS, "return self._bytes[:length]",
+        "return self._bytes", ("tests/derive/test_queue_runs.py",)),
     Bug("a queue file's size is rounded up to entries", "store_format/derived/consume_queue.py",
         "return -(-configured // size) * size", "return configured // size * size",
         ("tests/test_against_reference.py",)),

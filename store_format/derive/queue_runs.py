@@ -66,7 +66,8 @@ def _pack_entry(out: Bytes, at: int, put: Any, batch: bool) -> None:
 
 
 @allocating
-def _group(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
+def _lay_out(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
+    """What QueueRuns has but the entries, and how many bytes these take."""
     queues = len(batch)
     count = np.zeros(queues, np.int64)
     first = np.zeros(queues, np.int64)
@@ -97,9 +98,16 @@ def _group(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
         if not consecutive[queue] and not batch[queue]:
             offsets_at[queue] = offset_count
             offset_count += count[queue]
-    entries = np.empty(entry_bytes, np.uint8)
     offsets = np.empty(offset_count, np.int64)
-    filled = np.zeros(queues, np.int64)
+    return entry_bytes, offsets, count, entries_at, offsets_at, first, greatest
+
+
+@allocating
+def _fill(
+    puts: Any, numbers: Any, batch: npt.NDArray[np.bool_], entries: Bytes, offsets: Int64s,
+    entries_at: Int64s, offsets_at: Int64s,
+) -> None:  # fmt: skip
+    filled = np.zeros(len(batch), np.int64)
     for i in range(len(puts)):
         queue = numbers[puts[i].queue]
         size = BATCH_QUEUE_ENTRY_BYTES if batch[queue] else QUEUE_ENTRY_BYTES
@@ -107,17 +115,39 @@ def _group(puts: Any, numbers: Any, batch: npt.NDArray[np.bool_]) -> Any:
         if offsets_at[queue] >= 0:
             offsets[offsets_at[queue] + filled[queue]] = puts[i].queueOffset
         filled[queue] += 1
-    return entries, offsets, count, entries_at, offsets_at, first, greatest
 
 
-def group_by_queue(puts: Any, numbers: Int64s, batch: npt.NDArray[np.bool_]) -> QueueRuns:
+class Room:
+    """Memory for the entries of one `group_by_queue` after the other.
+
+    New memory costs a page fault each 4 KiB, and a scan groups its puts many times.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = np.empty(0, np.uint8)
+
+    def of(self, length: int) -> Bytes:
+        """So many bytes, of any content; what was given before is not valid any more."""
+        if len(self._bytes) < length:
+            self._bytes = np.empty(length, np.uint8)
+        return self._bytes[:length]
+
+
+def group_by_queue(
+    puts: Any, numbers: Int64s, batch: npt.NDArray[np.bool_], room: Room | None = None
+) -> QueueRuns:
     """Group QUEUE_PUT rows by queue, keeping their order within each.
 
     numbers: for each number in the puts the queue that it stands for (two spellings of a name that
-    Java decodes alike are one queue); batch: for each queue whether its entries have 46 bytes.
-    Copies.
+    Java decodes alike are one queue); batch: for each queue whether its entries have 46 bytes;
+    room: where the entries are to be, which are valid until it is used again. Copies.
     """
-    return QueueRuns(*_group(puts, numbers, batch))
+    entry_bytes, offsets, count, entries_at, offsets_at, first, greatest = _lay_out(
+        puts, numbers, batch
+    )
+    entries = (room or Room()).of(entry_bytes)
+    _fill(puts, numbers, batch, entries, offsets, entries_at, offsets_at)
+    return QueueRuns(entries, offsets, count, entries_at, offsets_at, first, greatest)
 
 
 @inlined

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.derive.dispatch import Dispatching, DispatchRules, Puts, dispatch
-from reput.store_format.derive.queue_runs import QueueRuns, group_by_queue
+from reput.store_format.derive.queue_runs import QueueRuns, Room, group_by_queue
 from reput.store_format.derive.queue_table import (
     BATCH_TOPIC,
     Queue,
@@ -85,7 +85,9 @@ class QueueKey(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """The runs since the last `Runs` were given, and the queues that they belong to."""
+    """The runs since the last `Runs` were given, and the queues that they belong to. The entries
+    are valid until the scan goes on.
+    """
 
     queues: list[QueueKey]
     runs: QueueRuns
@@ -136,6 +138,7 @@ class Buffers:
             np.zeros(3, np.int64),
         )
         self.spans = new_spans()
+        self.entries = Room()
         # How often the buffers were emptied: whoever reads them sees by it that they were.
         self.emptied = 0
 
@@ -217,7 +220,7 @@ class Outputs:
             self.end.last_dispatched_timestamp = int(puts["storeTimestamp"][-1])
             if self.rules.not_before is not None:
                 puts = puts[puts["storeTimestamp"] >= self.rules.not_before]
-            yield _runs(queues(self.buffers.table), puts)
+            yield _runs(queues(self.buffers.table), puts, self.buffers.entries)
         self.buffers.empty()
 
 
@@ -283,7 +286,7 @@ class Scan:
         return int(np.frombuffer(head, RECORD_HEAD)[0]["totalSize"])
 
 
-def _runs(met: list[Queue], puts: Rows) -> Runs:
+def _runs(met: list[Queue], puts: Rows, room: Room) -> Runs:
     """Group puts by queue. Two spellings that Java decodes alike are one queue.
 
     In the order of their keys: who builds neighbouring queues reads neighbouring entries.
@@ -293,4 +296,4 @@ def _runs(met: list[Queue], puts: Rows) -> Runs:
     numbers = {key: number for number, key in enumerate(in_order)}
     of_met = np.array([numbers[key] for key in keys], np.int64)
     batch = np.array([key.batch for key in in_order], np.bool_)
-    return Runs(in_order, group_by_queue(puts, of_met, batch))
+    return Runs(in_order, group_by_queue(puts, of_met, batch, room))

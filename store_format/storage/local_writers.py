@@ -119,6 +119,8 @@ def _written_parts(view: memoryview) -> Iterator[tuple[int, int]]:
     """The parts of a buffer that must be written; whole blocks of zeros become holes."""
     start = 0
     for at in range(0, len(view), _SPARSE_BLOCK):
+        if view[at]:  # nearly always enough, and a copy of the block is saved
+            continue
         block = view[at : at + _SPARSE_BLOCK].tobytes()  # bytes compare faster than a view does
         if block == _ZERO_BLOCK:
             if start < at:

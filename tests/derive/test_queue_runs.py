@@ -14,6 +14,7 @@ from reput.store_format.derive.queue_runs import (
     REPEATED,
     PositionRules,
     QueueRuns,
+    Room,
     group_by_queue,
     number_run,
     start_position,
@@ -208,6 +209,14 @@ def test_grouping_keeps_the_order_within_a_queue(
             start = int(runs.offsets_at[queue])
             assert runs.offsets[start : start + len(mine)].tolist() == offsets
     assert len(runs.entries) == sum(46 if numbers[p.queue] in batch else 20 for p in puts)
+
+
+def test_one_room_serves_runs_of_any_length() -> None:
+    room = Room()
+    for count in (3, 1, 7, 0, 5):
+        puts = [Put(100 * n, 90 + n, n, tags=count) for n in range(count)]
+        runs = group_by_queue(puts_array(puts), np.zeros(1, np.int64), np.zeros(1, np.bool_), room)
+        assert runs.entries.tobytes() == b"".join(ENTRY.pack(*p[:2], p.tags) for p in puts)
 
 
 def test_batch_sizes_are_signed_16_bits() -> None:

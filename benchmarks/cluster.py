@@ -1,20 +1,22 @@
-"""A standalone cluster of two one-core workers on this machine, and rebuilds submitted to it."""
+"""A standalone cluster of one-core workers on this machine, and rebuilds submitted to it."""
 
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.process_tree import run
 from benchmarks.stores import RELEASE, Rebuilt, cache_folder, checked, said
 from tests.test_cluster import ROOT, SMALL, SPARK_HOME, daemon, environment
 
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+
 
 @contextmanager
-def standalone() -> Iterator[str]:
+def standalone(workers: int = 2) -> Iterator[str]:
     """Yields the master's URL."""
     folder = Path(tempfile.mkdtemp(prefix="reput-cluster-"))
     try:
@@ -24,24 +26,38 @@ def standalone() -> Iterator[str]:
             url = stack.enter_context(
                 daemon(folder / "master", r"Starting Spark master at (spark://\S+)", *master)
             )
-            for number in ("2", "3"):
+            for number in range(2, 2 + workers):
                 words = ("--host", f"127.0.0.{number}", "--port", "0", "--webui-port", "0",
                          "--cores", "1", "--memory", "1g", "--work-dir", ".", url)  # fmt: skip
-                worker = ("org.apache.spark.deploy.worker.Worker", *words)
                 says = r"Successfully registered with master (\S+)"
-                stack.enter_context(daemon(folder / number, says, *worker))
+                stack.enter_context(daemon(folder / str(number), says, _WORKER, *words))
             yield url
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def submit(master: str, store: Path, output: Path) -> Rebuilt:
-    """Rebuild twice in one application (benchmarks.twice); says the second's stages."""
+def worker_processes() -> list[int]:
+    """The JVMs of the workers that run here; their executors are their children."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if _WORKER.encode() in words and b"127.0.0." in b" ".join(words):
+                    found.append(int(folder.name))
+    return found
+
+
+def submit(master: str, store: Path, output: Path, *more: str) -> Rebuilt:
+    """Rebuild twice in one application (benchmarks.twice); says the second's stages.
+
+    more: further words for spark-submit.
+    """
     zipped = cache_folder() / "reput.zip"
     subprocess.run([sys.executable, ROOT / "scripts" / "make_zip.py", zipped], check=True)
     python = environment(PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
     done = run(
-        [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, *SMALL,
+        [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, *SMALL, *more,
          "--py-files", str(zipped), str(Path(__file__).with_name("twice.py")),
          str(store), str(output), RELEASE],
         python,

@@ -32,6 +32,21 @@ def _bare(store: Path, *words: str) -> Run:
     return checked(run([sys.executable, "-m", "benchmarks.bare", str(store), *words]))
 
 
+def bare_rebuild(store: Path, messages: int, written: int, runs: int) -> Row:
+    """What a bare program takes that only moves the bytes of a rebuild of this store.
+
+    written: bytes of the derived files. bare_work: seconds without its start, the limit below what
+    a rebuild's stages take.
+    """
+    words = ("--messages", str(messages), "--written", str(written))
+    seconds = []
+    for _ in range(runs):
+        same_state(store)
+        done = checked(run([sys.executable, "-m", "benchmarks.bare_rebuild", str(store), *words]))
+        seconds.append(float(said(done)["seconds"]))
+    return {"bare_work": median(seconds)}
+
+
 def in_session(runs: int, shape: Shape = USUAL) -> Row:
     """The second and later rebuilds of one session, beside RocketMQ's own work without its start.
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.cluster import standalone, submit
-from benchmarks.further_rows import cold_cache, huge_bodies, in_session
+from benchmarks.further_rows import bare_rebuild, cold_cache, huge_bodies, in_session
+from benchmarks.limits import a_split_more, installed, queues
 from benchmarks.process_tree import run
 from benchmarks.state import same_state
 from benchmarks.stores import (
@@ -33,6 +34,12 @@ LARGE_BODIES = Shape(messages=30_000, body=64 << 10)
 SKEWED = Shape(hot_percent=90)
 TINY = Shape(messages=2_000)
 NO_CHECK = "--no-check-crc"
+# The least that a job of ours starts: a session as ours are, and one query by Python.
+BARE_SESSION = """
+from reput.jobs.spark.session import local_session
+with local_session("local[2]") as spark:
+    spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long").toArrow()
+"""
 TRIVIAL = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[2]").getOrCreate()
@@ -66,7 +73,7 @@ def against_rocketmq(shape: Shape, runs: int) -> Row:
     store, output = make_store(shape), output_folder()
     ours(store, output)  # compiles the kernels
     shutil.rmtree(output)
-    their_seconds, checking, not_checking, same = [], [], [], True
+    their_seconds, checking, not_checking, same, written = [], [], [], True, 0
     for _ in range(runs):
         same_state(store)
         their_seconds.append(theirs(store).seconds)
@@ -76,6 +83,7 @@ def against_rocketmq(shape: Shape, runs: int) -> Row:
             same_state(store)
             done.append(ours(store, output, *more))
             same = same and digests(output) == wanted
+            written = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
             shutil.rmtree(output)
     row = _ours_alone(shape, checking)
     unchecked = median([one.run.seconds for one in not_checking])
@@ -87,6 +95,7 @@ def against_rocketmq(shape: Shape, runs: int) -> Row:
         "no_check_seconds": unchecked,
         "no_check_ratio": round(rocketmq / unchecked, 2),
         "no_check_stages": _ours_alone(shape, not_checking)["stages"],
+        **bare_rebuild(store, shape.messages, written, runs),
         "same_bytes": same,
     }
 
@@ -162,12 +171,15 @@ def cluster(runs: int) -> Row:
 
 
 def tiny(runs: int) -> Row:
-    """A store of 1 MB against a trivial Python job in a stock session: what start-up is left."""
+    """A store of 1 MB against a trivial Python job: in a stock session, and in one of ours
+    (bare_seconds), which is the limit of what a start can be.
+    """
     store, output = make_store(TINY), output_folder()
-    trivial, rebuilds = [], []
+    trivial, bare, rebuilds = [], [], []
     for _ in range(runs):
         stock = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         trivial.append(checked(run([sys.executable, "-c", TRIVIAL], stock)).seconds)
+        bare.append(checked(run([sys.executable, "-c", BARE_SESSION])).seconds)
         rebuilds.append(ours(store, output))
     shutil.rmtree(output)
     row = _ours_alone(TINY, rebuilds)
@@ -176,6 +188,7 @@ def tiny(runs: int) -> Row:
         **row,
         "trivial_job_seconds": usually,
         "more_than_trivial": round(row["reput_seconds"] - usually, 2),
+        "bare_seconds": median(bare),
     }
 
 
@@ -188,9 +201,14 @@ ROWS: dict[str, Callable[[int], Row]] = {
     "cluster": cluster,
     "in a session": in_session,
     "tiny": tiny,
+    "installed by pip": installed,
+    "a split more": a_split_more,
+    "many queues": queues,
     "large": large,
     "large by cores": large_cores,
     "15 GB of large bodies": huge_bodies,
     "15 GB, cold": cold_cache,
 }
-OF_15_GB = ("large", "large by cores", "15 GB of large bodies", "15 GB, cold")
+# What takes long, besides 50 GB of disk.
+LONG = ("installed by pip", "a split more", "many queues", "large", "large by cores",
+        "15 GB of large bodies", "15 GB, cold")  # fmt: skip

@@ -10,9 +10,21 @@ from benchmarks.rebuild import main, slopes, table
 
 
 def test_the_slope_is_of_the_marginal_cost() -> None:
-    usual = {"rocketmq_seconds": 12.0, "reput_seconds": 6.0, "no_check_seconds": 5.0}
-    large = {"rocketmq_seconds": 82.0, "reput_seconds": 16.0, "no_check_seconds": 12.0}
-    assert slopes(usual, large) == {"slope_ratio": 7.0, "no_check_slope_ratio": 10.0}
+    usual = {
+        "rocketmq_seconds": 12.0,
+        "reput_seconds": 6.0,
+        "no_check_seconds": 5.0,
+        "bare_work": 1.0,
+    }
+    large = {
+        "rocketmq_seconds": 82.0,
+        "reput_seconds": 16.0,
+        "no_check_seconds": 12.0,
+        "bare_work": 4.5,
+    }
+    assert slopes(usual, large) == {
+        "slope_ratio": 7.0, "no_check_slope_ratio": 10.0, "bare_slope_ratio": 20.0,
+    }  # fmt: skip
 
 
 def test_a_table_has_all_rows_and_says_what_differs() -> None:

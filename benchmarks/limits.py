@@ -1,0 +1,121 @@
+"""Rows whose goal is a limit: what a bare program takes that does only that, beside ours."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+from typing import Any
+
+from benchmarks import many_queues
+from benchmarks.process_tree import Run, run
+from benchmarks.state import same_state
+from benchmarks.stores import (
+    USUAL,
+    checked,
+    log_bytes,
+    make_store,
+    median,
+    ours,
+    output_folder,
+    said,
+)
+
+Row = dict[str, Any]
+
+QUEUES, MESSAGES = 200_000, 2_000_000
+_FEW, _MANY = 1 << 8, 1 << 12  # splits
+_ROOT = Path(__file__).parents[1]
+
+
+def _module(name: str, *words: str) -> Run:
+    return checked(run([sys.executable, "-m", f"benchmarks.{name}", *words]))
+
+
+def queues(runs: int) -> Row:
+    """200,000 queues, beside two processes that only make their folders and files.
+
+    RocketMQ itself cannot have them: it maps each file, more than Linux allows a process.
+    """
+    store, output = many_queues.make_store(QUEUES, MESSAGES), output_folder()
+    file_bytes = f"mappedFileSizeConsumeQueue={many_queues.QUEUE_FILE_BYTES}"
+    bare, rebuilds = [], []
+    for _ in range(runs):
+        same_state(store)
+        files = said(_module("bare_files", "--queues", str(QUEUES)))
+        bare.append(files["make"] + files["sync"])
+        same_state(store)
+        rebuilds.append(ours(store, output, "--set", file_bytes))
+        shutil.rmtree(output)
+    return {
+        "messages": MESSAGES,
+        "queues": QUEUES,
+        "log_bytes": log_bytes(store),
+        "bare_seconds": median(bare),
+        "reput_seconds": median([one.run.seconds for one in rebuilds]),
+        "cpu_seconds": median([one.run.cpu for one in rebuilds]),
+        "python_mib": max(one.run.python_mib for one in rebuilds),
+        "java_mib": max(one.run.java_mib for one in rebuilds),
+    }
+
+
+def a_split_more(runs: int) -> Row:
+    """Milliseconds of processor time that one more split costs, all processes together."""
+    cpu = {
+        splits: median([_module("many_splits", "--child", str(splits)).cpu for _ in range(runs)])
+        for splits in (_FEW, _MANY)
+    }
+    more = 1000 * (cpu[_MANY] - cpu[_FEW]) / (_MANY - _FEW)
+    return {"few_cpu_seconds": cpu[_FEW], "many_cpu_seconds": cpu[_MANY],
+            "split_more_ms": round(more, 2)}  # fmt: skip
+
+
+def installed(runs: int) -> Row:
+    """Installed by pip into a new environment with a cache of its own: the second run and later
+    ones, beside the clone's. The first one, which compiles kernels, is told apart.
+    """
+    store, output = make_store(USUAL), output_folder()
+    folder = Path(tempfile.mkdtemp(prefix="reput-installed-"))
+    try:
+        command, env = _install(folder), _environment(folder)
+        words = ["rebuild", str(store), "--output", str(output), "--rocketmq", "5.3.3", "--json"]
+        seconds, clone = [], []
+        for _ in range(2 + runs):  # the first compiles, the second may still be preparing
+            shutil.rmtree(output, ignore_errors=True)
+            same_state(store)
+            seconds.append(checked(run([*command, *words], env)).seconds)
+        for _ in range(runs):
+            same_state(store)
+            clone.append(ours(store, output).run.seconds)
+        shutil.rmtree(output)
+    finally:
+        shutil.rmtree(folder)
+    return {
+        **USUAL._asdict(),
+        "log_bytes": log_bytes(store),
+        "first_seconds": round(seconds[0], 2),
+        "second_seconds": round(seconds[1], 2),
+        "reput_seconds": median(seconds[2:]),
+        "clone_seconds": median(clone),
+    }
+
+
+def _install(folder: Path) -> list[str]:
+    """A new environment with this checkout's wheel; the words that run it."""
+    venv.create(folder / "venv", with_pip=True)
+    python = str(folder / "venv" / "bin" / "python")
+    source = folder / "source"
+    for name in ("reput", "jobs", "udfs", "store_format"):
+        shutil.copytree(_ROOT / name, source / name, symlinks=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(_ROOT / name, source / name)
+    pip = [python, "-m", "pip", "install", "--quiet", f"{source}[local]"]
+    subprocess.run(pip, check=True, stdout=subprocess.DEVNULL)
+    return [str(folder / "venv" / "bin" / "reput")]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**kept, "REPUT_CACHE": str(folder / "cache")}

@@ -62,7 +62,9 @@ bench: env  ## Time rebuild, writer, queries, catch-up, replicas, serving and ta
 	$(PY) -m benchmarks.catch_up $(filter --large,$(BENCH_ARGS))
 	$(PY) -m benchmarks.replicate
 	$(PY) -m benchmarks.serve
-	$(PY) -m benchmarks.tables --broker $(filter --large,$(BENCH_ARGS))
+	$(PY) -m benchmarks.tables --broker
+	$(if $(filter --large,$(BENCH_ARGS)),$(PY) -m benchmarks.slow_workers --large)
+	$(if $(filter --large,$(BENCH_ARGS)),$(PY) -m benchmarks.object_storage)
 
 settings-page: env  ## Write docs/settings.md anew from the declaration of settings
 	$(PY) -m scripts.settings_page

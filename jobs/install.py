@@ -15,7 +15,7 @@ import numpy as np
 from reput.jobs.console.options import add_consent, consent
 from reput.jobs.engine.install_target import Target, finish_first, local_path, locked
 from reput.jobs.engine.outputs import Input, refuse_overlap
-from reput.jobs.engine.plan import refuse_foreign_store, topic_attributes
+from reput.jobs.engine.plan import refuse_foreign_store
 from reput.jobs.engine.sets import REBUILT, parse_manifest
 from reput.store_format.change.install import (
     NOTE,
@@ -35,6 +35,8 @@ from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
 from reput.store_format.names import CONSUME_QUEUE, MANIFEST
+from reput.store_format.query.config import batch_topics
+from reput.store_format.query.told import Told as Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage
@@ -216,8 +218,7 @@ def as_text(settings: dict[str, Any]) -> dict[str, str]:
 
 
 def _record_at(storage: LocalStorage, segment: Segment, at: int, note: dict[str, Any]) -> bool:
-    topics = topic_attributes(storage, note["store"], [])
-    batch = [name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"]
+    batch = batch_topics(storage, note["store"], Notes())
     rules = scan_rules(profile(note["rocketmq"]), settings_from(as_text(note["settings"])), batch)
     reader = storage.open(segment.path)
     # a stretch of one byte: no more than the first record is read

@@ -5,10 +5,11 @@ import time
 from collections.abc import Iterable, Mapping
 
 from reput.jobs.engine.found_conf import found_conf
-from reput.jobs.engine.plan import topic_attributes
 from reput.jobs.engine.told import tell
 from reput.store_format.derived.told_sizes import SIZES
 from reput.store_format.faults import StoreError
+from reput.store_format.query.config import batch_topics
+from reput.store_format.query.told import Told as Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.setting_warnings import setting_warnings
@@ -77,5 +78,7 @@ def _found(store: str, warnings: list[str]) -> dict[str, str]:
 
 
 def _batch_topics(store: str, warnings: list[str]) -> Iterable[str]:
-    topics = topic_attributes(LocalStorage(), store, warnings)
-    return [name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"]
+    told = Notes()
+    topics = batch_topics(LocalStorage(), store, told)
+    warnings += told.notes
+    return topics

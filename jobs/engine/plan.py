@@ -1,6 +1,5 @@
 """The plan: what a store is, which rules its files follow, and how its log is cut."""
 
-import json
 from dataclasses import dataclass, field
 
 from reput.jobs.engine.live import log_end_now, may_grow, states_now
@@ -17,7 +16,9 @@ from reput.store_format.log.segments import (
     find_segments,
     list_segments,
 )
-from reput.store_format.names import CONFIG, CONSUME_QUEUE, INDEX
+from reput.store_format.names import CONSUME_QUEUE, INDEX
+from reput.store_format.query.config import topic_attributes
+from reput.store_format.query.told import Told as Notes
 from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
@@ -99,7 +100,9 @@ def make_plan(
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
     refuse_foreign_store(storage, store)
     warnings = [*told.warnings, *setting_warnings(told.settings, rules.release, "derive")]
-    topics = topic_attributes(storage, store, warnings)
+    of_config = Notes()
+    topics = topic_attributes(storage, store, of_config)
+    warnings += of_config.notes
     notes = [
         f"topic {name!r} is compacted; its compacted files are not derived"
         for name, about in topics.items()
@@ -163,39 +166,3 @@ def _split_bytes(segments: list[Segment], cores: int) -> int:
     total = segments[-1].end - segments[0].start
     wanted = total // (cores * _SPLITS_A_CORE)
     return max(_SPLIT_BYTES_LEAST, min(SPLIT_BYTES, wanted))
-
-
-def topic_names(storage: Storage, store: str) -> frozenset[str] | None:
-    """The topics in config/topics.json; None where there is no such file, or it cannot be read."""
-    path = f"{store}/{CONFIG}/topics.json"
-    try:
-        return frozenset(json.loads(storage.read_bytes(path))["topicConfigTable"])
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        return None
-
-
-def topic_queues(storage: Storage, store: str, topic: str) -> int:
-    """How many queues config/topics.json says that a topic has; 0 where it does not say."""
-    try:
-        table = json.loads(storage.read_bytes(f"{store}/{CONFIG}/topics.json"))["topicConfigTable"]
-        return int(table[topic]["writeQueueNums"])
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        return 0
-
-
-def topic_attributes(
-    storage: Storage, store: str, warnings: list[str]
-) -> dict[str, dict[str, str]]:
-    """Each topic's attributes from config/topics.json, or from its .bak (ConfigManager.load)."""
-    for name in ("topics.json", "topics.json.bak"):
-        path = f"{store}/{CONFIG}/{name}"
-        try:
-            table = json.loads(storage.read_bytes(path))["topicConfigTable"]
-            topics = {topic: dict(about.get("attributes") or {}) for topic, about in table.items()}
-        except FileNotFoundError:
-            continue
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            warnings.append(f"{path}: cannot be read ({error}); its .bak is tried")
-            continue
-        return topics
-    return {}

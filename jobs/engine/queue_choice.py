@@ -7,12 +7,14 @@ deleted that the log still has records of. From that end on the log is walked.
 
 from typing import cast
 
-from reput.jobs.engine.plan import Plan, topic_queues
+from reput.jobs.engine.plan import Plan
 from reput.store_format.derived.queue_entries import is_pre_blank
 from reput.store_format.derived.queue_files import BadQueue, QueueFiles, queue_folder
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName
+from reput.store_format.query.config import queues_of
 from reput.store_format.query.opened import Growing, is_queue_id
+from reput.store_format.query.told import Told as Notes
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.log_parts import FAIL, LogParts
@@ -35,7 +37,8 @@ def by_queues(plan: Plan, log: LogParts, topic: str) -> tuple[QueuedParts, int]:
                  if state is None and is_queue_id(name))  # fmt: skip
     if listed(storage, batch) or topic in plan.batch_topics:
         raise Doubt(f"its queues are in {BATCH_CONSUME_QUEUE}/")
-    if not ids or ids != list(range(max(topic_queues(log.storage, plan.store, topic), len(ids)))):
+    configured = queues_of(log.storage, plan.store, topic, Notes())
+    if not ids or ids != list(range(max(configured, len(ids)))):
         raise Doubt(f"{above}: not all of its queues are there")
     queues = tuple(Queue(number, f"{above}/{number}") for number in ids)
     parts = QueuedParts(**vars(log), topic=topic, queues=queues)

@@ -4,7 +4,6 @@ Each is a rule that only some releases follow. The newest index file says most: 
 counts, and whether tags have keys of their own. Nothing here reads more than a few records.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, cast
@@ -19,7 +18,9 @@ from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG, INDEX
+from reput.store_format.query.config import configured_topics
 from reput.store_format.query.opened import Growing
+from reput.store_format.query.told import Told as Notes
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import Settings
 from reput.store_format.release.told_release import Clue
@@ -70,11 +71,11 @@ def _of_the_root(storage: Storage, store: str) -> Iterator[Clue]:
     if abort is not None and abort.size:
         yield Clue("abort has a process id (since 5.0.0)", "5.0.0")
     try:
-        topics = json.loads(storage.read_bytes(f"{store}/{_TOPICS}"))
-        if any("attributes" in about for about in topics["topicConfigTable"].values()):
-            yield Clue(f"{_TOPICS} has attributes (since 5.0.0)", "5.0.0")
-    except (OSError, StoreError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        topics = configured_topics(storage, store, Notes()) or {}
+    except (OSError, StoreError):
         return  # others say what is wrong with it
+    if any(isinstance(about, dict) and "attributes" in about for about in topics.values()):
+        yield Clue(f"{_TOPICS} has attributes (since 5.0.0)", "5.0.0")
 
 
 def _of_the_checkpoint(storage: Storage, folder: str) -> tuple[list[Clue], list[Clue]]:

@@ -10,7 +10,7 @@ All commands that judge a store ask here, so that they say the same of it. Not w
 - a topic without files that was deleted (AdminBrokerProcessor.deleteTopic).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from reput.jobs.engine.after_crash import dispatched_again_from
 from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.link import Linked
 from reput.jobs.engine.pipeline import NO_PUTS, Pipeline, PutsBefore
-from reput.jobs.engine.plan import names_in, topic_names
+from reput.jobs.engine.plan import names_in
 from reput.jobs.engine.publish import Built, name_files
 from reput.store_format.derived.expiry import (
     begins_expired,
@@ -42,6 +42,8 @@ from reput.store_format.names import (
     LMQ_PREFIX,
     parse_segment_name,
 )
+from reput.store_format.query.config import configured_topics
+from reput.store_format.query.told import Told as Notes
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.compare import (
     DIFFERENCE,
@@ -136,7 +138,9 @@ class _Judging:
         self.again_from = NEVER
         if own and (self.growing or ABORT in names_in(there, against)):
             self.again_from = dispatched_again_from(job.plan)
-        self.topics = topic_names(job.plan.storage, job.plan.store) if own else None
+        self.topics: Collection[str] | None = None  # those of config/topics.json
+        if own:  # what is wrong with that file is told with the plan
+            self.topics = configured_topics(job.plan.storage, job.plan.store, Notes())
 
     def verdict(self) -> Verdict:
         files = set(files_there(self.there, self.against))

@@ -1,7 +1,8 @@
 """What a store's config/ says of topics and of how far consumer groups have come.
 
-Both files are JSON of a broker's; integer keys may be unquoted (fastjson). Whatever cannot be read
-is told, and counts as missing.
+The files are JSON of a broker's; integer keys may be unquoted (fastjson). As a broker does
+(ConfigManager.load), the .bak beside a file is read where that is missing or cannot be read.
+Whatever cannot be read is told, and counts as missing.
 """
 
 import json
@@ -26,15 +27,30 @@ def configured_topics(storage: Storage, store: str, told: Told) -> Mapping[str, 
     return config_table(storage, store, "topics.json", "topicConfigTable", told)
 
 
+def topic_attributes(storage: Storage, store: str, told: Told) -> dict[str, dict[str, Any]]:
+    """Each topic's attributes, by config/topics.json; those of a topic that has none are empty."""
+    return {
+        name: about["attributes"]
+        if isinstance(about, dict) and isinstance(about.get("attributes"), dict)
+        else {}
+        for name, about in (configured_topics(storage, store, told) or {}).items()
+    }
+
+
 def batch_topics(storage: Storage, store: str, told: Told) -> list[str]:
     """The topics whose queue.type is BatchCQ, by config/topics.json."""
     return [
         name
-        for name, about in (configured_topics(storage, store, told) or {}).items()
-        if isinstance(about, dict)
-        and isinstance(about.get("attributes"), dict)
-        and about["attributes"].get("queue.type") == "BatchCQ"
+        for name, attributes in topic_attributes(storage, store, told).items()
+        if attributes.get("queue.type") == "BatchCQ"
     ]
+
+
+def queues_of(storage: Storage, store: str, topic: str, told: Told) -> int:
+    """How many queues config/topics.json says that a topic has; 0 where it does not say."""
+    about = (configured_topics(storage, store, told) or {}).get(topic)
+    count = about.get("writeQueueNums") if isinstance(about, dict) else None
+    return count if isinstance(count, int) else 0
 
 
 def consumer_offsets(storage: Storage, store: str, told: Told) -> Offsets:

@@ -394,7 +394,7 @@ def test_a_broken_topics_file_is_said_and_its_backup_read(tmp_path: Path) -> Non
     (store / "config" / "topics.json").write_text('{"topicConfigTable": {')
     (store / "config" / "topics.json.bak").write_text(json.dumps({"topicConfigTable": table}))
     summary = rebuild(store, tmp_path / "output")
-    assert "topics.json: cannot be read" in summary.warnings[0]
+    assert "topics.json: is no JSON with topicConfigTable" in summary.warnings[0]
     assert (tmp_path / "output" / "batchconsumequeue" / "B").is_dir()
 
 

@@ -217,7 +217,14 @@ def topic_deleted(store: Path) -> None:
     (store / "config" / "topics.json").write_text(names)
 
 
-LEFT = [spare_segment, next_queue_file, behind, crash, clock_set_back, topic_deleted]
+def topic_deleted_by_backup(store: Path) -> None:
+    """A broker reads topics.json.bak where topics.json is missing (ConfigManager.load)."""
+    topic_deleted(store)
+    (store / "config" / "topics.json").rename(store / "config" / "topics.json.bak")
+
+
+LEFT = [spare_segment, next_queue_file, behind, crash, clock_set_back, topic_deleted,
+        topic_deleted_by_backup]  # fmt: skip
 
 
 @pytest.mark.parametrize("leave", LEFT, ids=[leave.__name__ for leave in LEFT])

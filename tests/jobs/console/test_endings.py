@@ -223,7 +223,7 @@ def test_topics_nested_deeply_and_a_name_that_is_no_long(
     words = ["rebuild", str(tmp_path / "store"), "--output", str(tmp_path / "out"),
              "--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=4096"]  # fmt: skip
     assert cli.main([*words, "--json"]) == 0
-    assert "cannot be read" in json.dumps(json.loads(capsys.readouterr().out))
+    assert "is no JSON" in json.dumps(json.loads(capsys.readouterr().out))
     (log / "99999999999999991808").write_bytes(bytes(4096))
     assert cli.main([*words, "--replace"]) == 2
     errors = capsys.readouterr().err

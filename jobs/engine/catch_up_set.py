@@ -22,7 +22,8 @@ from reput.jobs.engine.staging import (
 from reput.jobs.engine.summary import Summary, summary_of
 from reput.jobs.engine.unchanged import check_unchanged
 from reput.jobs.engine.verdict import files_there
-from reput.store_format.change.catch_up import CatchUp, New, find_new
+from reput.store_format.change.catch_up import CatchUp
+from reput.store_format.change.new_messages import New, find_new
 from reput.store_format.change.position import Log, find_position
 from reput.store_format.derived.queue_entries import (
     decode_entries,

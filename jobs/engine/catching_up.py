@@ -11,14 +11,8 @@ from reput.jobs.engine.log_files import LogBytes, LogFiles
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.unchanged import check_unchanged
-from reput.store_format.change.catch_up import (
-    NOTE,
-    CatchUp,
-    New,
-    Rules,
-    find_new,
-    read_note,
-)
+from reput.store_format.change.catch_up import NOTE, CatchUp, read_note
+from reput.store_format.change.new_messages import New, Rules, find_new
 from reput.store_format.change.position import Log, Position, find_position
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.disk.files import Files

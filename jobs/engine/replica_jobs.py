@@ -15,7 +15,7 @@ from reput.jobs.engine.replica_target import ReplicaTarget, check_target, held_t
 from reput.jobs.engine.replica_wire import WireReplication
 from reput.jobs.engine.replicating import How, Replication
 from reput.jobs.engine.told import tell
-from reput.store_format.change.catch_up import Rules
+from reput.store_format.change.new_messages import Rules
 from reput.store_format.change.replica import NOTE
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.faults import StoreError

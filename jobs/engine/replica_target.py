@@ -15,16 +15,9 @@ from reput.jobs.engine.in_place import refuse_shared_segments, refuse_what_is_no
 from reput.jobs.engine.log_files import LogBytes, LogFiles
 from reput.jobs.engine.outputs import Input, refuse_overlap
 from reput.jobs.engine.progress import Progress
-from reput.store_format.change.catch_up import (
-    NOTE as CATCH_UP_NOTE,
-)
-from reput.store_format.change.catch_up import (
-    CatchUp,
-    New,
-    Rules,
-    is_noted,
-    read_note,
-)
+from reput.store_format.change.catch_up import NOTE as CATCH_UP_NOTE
+from reput.store_format.change.catch_up import CatchUp, is_noted, read_note
+from reput.store_format.change.new_messages import New, Rules
 from reput.store_format.change.position import Ahead, Log, Position, find_position
 from reput.store_format.change.replica import (
     NOTE,

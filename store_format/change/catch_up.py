@@ -14,195 +14,32 @@ In a store this is done in place, under the file `abort`, and each step can be k
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from reput.store_format.change.install import read_note as read_own_note
-from reput.store_format.change.position import Ahead, Log, Position, QueueEnd, look_ahead
-from reput.store_format.derive.queue_runs import PositionRules, start_position
-from reput.store_format.derive.scan import QueueKey, Runs, ScanRules
+from reput.store_format.change.new_messages import New, Rules
+from reput.store_format.change.position import Log, Position, QueueEnd
 from reput.store_format.derived.checkpoint import (
     Checkpoint,
     after_rebuild,
     encode,
     read_checkpoint,
 )
-from reput.store_format.derived.consume_queue import entry_bytes
-from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.small_files import replace_small
-from reput.store_format.faults import Fault, StoreError
-from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.names import (
     ABORT,
     CHECKPOINT,
     COMMIT_LOG,
-    CONSUME_QUEUE,
-    QueuePath,
-    UnsafeName,
-    check_topic,
     segment_name,
 )
-from reput.store_format.release.profiles import Profile
-from reput.store_format.release.settings import Settings
 from reput.store_format.writer.index_files import IndexFiles
 from reput.store_format.writer.queue_files import QueueFiles
-from reput.store_format.writer.recovery import LogEnd, LogRecovery
+from reput.store_format.writer.recovery import LogRecovery
 from reput.store_format.writer.reput import Reput
 
 NOTE = "reput-catch-up.json"
 _PART = ".part"
-_STRETCH_BYTES = 64 << 20
-_LEFT_OUT_SHOWN = 20
-
-
-@dataclass
-class New:
-    """What the log has that the derived files lack."""
-
-    position: Position
-    ahead: Ahead
-    queues: set[QueueKey] = field(default_factory=set)  # that get entries
-    left_out: list[str] = field(default_factory=list)  # topics that can be no folder's name
-    unsafe: set[QueueKey] = field(default_factory=set)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """By which rules files are derived."""
-
-    profile: Profile
-    settings: Settings
-    scan: ScanRules
-    places: PositionRules
-
-
-class _Sorting:
-    """Looks at the runs that a scan gives: which queues are new, and which cannot be written."""
-
-    def __init__(self, new: New) -> None:
-        self.new = new
-        self.gaps: dict[QueueKey, QueueEnd] = {}  # queues that go on further than they end
-        self._known = set(new.position.ends)
-
-    def __call__(self, out: Runs) -> None:
-        for number, key in enumerate(out.queues):
-            if not out.runs.count[number] or key in self.new.unsafe:
-                continue
-            at = int(out.runs.entries_at[number])
-            place = int(decode_entries(out.runs.entries[at : at + 20])[0]["physicalOffset"])
-            if key not in self._known:
-                self._first(key, int(out.runs.first[number]), place)
-            elif key not in self.new.queues and not key.batch:
-                end = self.new.position.ends.get(key)
-                if end is not None and int(out.runs.first[number]) > end.entries:
-                    self.gaps[key] = end
-            if key not in self.new.unsafe:
-                self.new.queues.add(key)
-
-    def _first(self, key: QueueKey, first: int, place: int) -> None:
-        """A queue that is not there yet. Raises StoreError for an impossible queueOffset."""
-        try:
-            check_topic(key.topic)
-        except UnsafeName as error:
-            self.new.unsafe.add(key)
-            if len(self.new.left_out) < _LEFT_OUT_SHOWN and str(error) not in self.new.left_out:
-                self.new.left_out.append(str(error))
-            return
-        try:
-            start_position(first, key.batch)
-        except ValueError as error:
-            raise StoreError(
-                f"topic {key.topic!r}, queue {key.queue_id}: the record at physical offset "
-                f"{place}: {error}; `reput rebuild` has ways to go on"
-            ) from None
-        self._known.add(key)
-
-
-def find_new(
-    log: Log, recovery: LogRecovery, position: Position, rules: Rules, growing: bool = False,
-    settled: bool = True,
-) -> New:  # fmt: skip
-    """Read what is new once: where the log ends, and what comes.
-
-    growing: what stands at the end may be about to be written, and is not judged. settled: False
-    where the last record may be there in part: zeros in its properties are found by no CRC, so it
-    waits until something follows it.
-
-    Raises DamageFound where live records follow a fault, StoreError for an impossible queueOffset,
-    and for a queue that has lost its last entries, so that the next ones had no place.
-    """
-    new = New(position, Ahead(position.first, position.first))
-    sorting = _Sorting(new)
-    new.ahead = look_ahead(log, position, rules.scan, sorting, _STRETCH_BYTES)
-    if sorting.gaps:
-        _refuse_lost(log, position, rules.scan, sorting.gaps)
-    ahead = new.ahead
-    if not settled and ahead.fault not in (Fault.NONE, Fault.BLANK) and ahead.last_record >= 0:
-        before = replace(log, stop=max(ahead.last_record, position.first))
-        new = New(position, Ahead(position.first, position.first))
-        new.ahead = look_ahead(before, position, rules.scan, _Sorting(new), _STRETCH_BYTES)
-    if not growing and not _ends_in_zeros(log, new.ahead):
-        ahead = new.ahead
-        last = max(position.timestamp, ahead.last_timestamp)
-        recovery.refuse_damage(LogEnd(log.start, ahead.end, position.first, last, ahead.fault))
-    return new
-
-
-def _refuse_lost(
-    log: Log, position: Position, rules: ScanRules, gaps: dict[QueueKey, QueueEnd]
-) -> None:  # fmt: skip
-    """Raise StoreError where a queue lacks what the log has of it, before what is new.
-
-    gaps: queues whose next record has a queueOffset beyond their end, and their ends. Without such
-    a record the log itself has the gap, and the queue goes on as RocketMQ's. A record with a lower
-    queueOffset is none: RocketMQ skips it.
-    """
-
-    def seen(out: Runs) -> None:
-        for number, key in enumerate(out.queues):
-            if key not in gaps or not out.runs.count[number]:
-                continue
-            at, count = int(out.runs.entries_at[number]), int(out.runs.count[number])
-            entries = decode_entries(out.runs.entries[at : at + count * entry_bytes(False)])
-            offsets_at, first = int(out.runs.offsets_at[number]), int(out.runs.first[number])
-            offsets = (
-                np.arange(first, first + count) if offsets_at < 0
-                else out.runs.offsets[offsets_at : offsets_at + count]
-            )  # fmt: skip
-            places, end = entries["physicalOffset"], gaps[key]
-            lost = places[(places >= end.offset) & (offsets >= end.entries)]
-            if len(lost):
-                folder = QueuePath(CONSUME_QUEUE, key.topic, key.queue_id)
-                raise StoreError(
-                    f"{folder}: ends before its record at physical offset {int(lost[0])}, which "
-                    f"other queues are past: it has lost a file or entries; `reput rebuild` has all"
-                )
-
-    start = max(min(end.offset for end in gaps.values()), log.start)
-    before = replace(log, stop=position.queues)
-    look_ahead(
-        before, Position({}, start, position.queues, False, False, 0), rules, seen, _STRETCH_BYTES
-    )
-
-
-def _ends_in_zeros(log: Log, ahead: Ahead) -> bool:
-    """Whether the log ends where zeros begin, and all later segments begin with zeros too.
-
-    A broker prepares a segment ahead: to read all of its zeros would take as long as all else.
-    """
-    if ahead.fault != Fault.ZEROS:
-        return False
-    head = np.empty(RECORD_HEAD_BYTES, np.uint8)
-    for segment in range(
-        log.segment_of(ahead.end) + log.segment_bytes, log.stop, log.segment_bytes
-    ):
-        log.read(segment, head)
-        if head.any():
-            return False
-    return True
 
 
 class CatchUp:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reput.jobs.engine.log_files import LogBytes
-from reput.store_format.change.catch_up import NOTE, CatchUp, New, Rules, find_new, read_note
+from reput.store_format.change.catch_up import NOTE, CatchUp, read_note
+from reput.store_format.change.new_messages import New, Rules, find_new
 from reput.store_format.change.position import Log as LogPlace
 from reput.store_format.change.position import find_position
 from reput.store_format.derive.rules import place_rules, scan_rules

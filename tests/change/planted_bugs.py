@@ -6,6 +6,7 @@ from functools import partial
 from tests.planting import Bug, only
 
 _CATCH, _POSITION = "store_format/change/catch_up.py", "store_format/change/position.py"
+_NEW = "store_format/change/new_messages.py"
 _QUEUES, _INDEX = "store_format/writer/queue_files.py", "store_format/writer/index_files.py"
 _EXPIRE, _NEEDED = "store_format/change/expire.py", "jobs/engine/still_needed.py"
 _ENGINE, _COUNTS = "jobs/engine/catching_up.py", "store_format/query/counts.py"
@@ -40,11 +41,11 @@ BUGS = (
         "        return 0", REFUSED),
     Bug("the index ends at the time of its last message", _POSITION,
         "    if header.end_timestamp != record.timestamp:", "    if False:", REFUSED),
-    Bug("live records behind a fault are refused before a change", _CATCH,
+    Bug("live records behind a fault are refused before a change", _NEW,
         "    if not growing and not _ends_in_zeros(log, new.ahead):", "    if False:", REFUSED),
-    Bug("segments behind zeros are looked at", _CATCH,
+    Bug("segments behind zeros are looked at", _NEW,
         "        if head.any():\n            return False", "        if False:\n            return False", REFUSED),
-    Bug("a queue that has lost its last file is named", _CATCH,
+    Bug("a queue that has lost its last file is named", _NEW,
         "                if end is not None and int(out.runs.first[number]) > end.entries:", "                if False:", JOB),
     Bug("a folder that is no writer's is not emptied", "store_format/writer/index_folder.py",
         "                parse_index_name(name)\n            except ValueError as error:\n                raise StoreError(f\"{STAGED", "                pass\n            except ValueError as error:\n                raise StoreError(f\"{STAGED", JOB),
@@ -67,7 +68,7 @@ BUGS = (
         "        catching.index.folder.remove_staged()", "        pass", JOB),
     Bug("no queue is written through a link", _ENGINE,
         "        if files.exists(folder) and not files.is_folder(folder):", "        if False:", JOB),
-    Bug("a record that is copied in part waits", _CATCH,
+    Bug("a record that is copied in part waits", _NEW,
         "    if not settled and ahead.fault", "    if False and ahead.fault", JOB),
     # expiry
     Bug("the last segment never expires", _EXPIRE,

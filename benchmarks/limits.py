@@ -63,6 +63,7 @@ def queues(runs: int) -> Row:
 
 def a_split_more(runs: int) -> Row:
     """Milliseconds of processor time that one more split costs, all processes together."""
+    _module("many_splits", "--child", str(_FEW))  # compiles the kernels
     cpu = {
         splits: median([_module("many_splits", "--child", str(splits)).cpu for _ in range(runs)])
         for splits in (_FEW, _MANY)

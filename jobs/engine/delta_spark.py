@@ -4,8 +4,10 @@ The session has Delta: on Databricks always, elsewhere with delta-spark's jars a
 Nothing here asks the JVM by itself, so that Spark Connect serves as well.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +45,8 @@ class DeltaSpark:
 
         self.spark, self.errors = spark, (PySparkException,)
         try:
-            spark.sql("DESCRIBE DETAIL delta.`/`").collect()
+            with _unlogged():
+                spark.sql("DESCRIBE DETAIL delta.`/`").collect()
         except PySparkException as error:
             if "DELTA_" not in str(error):
                 confs = " ".join(f"--conf {name}={value}" for name, value in SETTINGS.items())
@@ -137,6 +140,20 @@ class DeltaSpark:
     def _read(self, path: str, names: Sequence[str], start: int, end: int) -> "DataFrame":
         there = self.spark.read.format("delta").load(path)
         return there.where(f"physicalOffset >= {start} AND physicalOffset < {end}").select(*names)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """PySpark writes a failed query to standard error, also one that fails by way of answer."""
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _cause(text: str) -> str:

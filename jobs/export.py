@@ -185,7 +185,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tags", metavar="'A || B'", help="only messages with one of these tags")
     parser.add_argument("--sql", metavar="EXPRESSION", help="only what a subscription would get")
-    parser.add_argument("--since", type=milliseconds, metavar="TIME", help="stored then or later")
+    parser.add_argument(
+        "--since", "--from", type=milliseconds, metavar="TIME", help="stored then or later"
+    )
     parser.add_argument("--until", type=milliseconds, metavar="TIME", help="stored before")
     parser.add_argument("--no-bodies", action="store_true", help="leave out the bodies")
     parser.add_argument(

@@ -58,6 +58,8 @@ def meaning(error: BaseException) -> tuple[int, str]:
         return FAILED, str(error)
     if isinstance(error, (SettingError, UnknownRelease, StoreError, NoJavaError)):
         return USAGE, str(error)
+    if isinstance(error, ValueError) and _is_a_wrong_filter(error):
+        return USAGE, str(error)
     if isinstance(error, SparkFailed):
         return FAILED, cause(str(error))
     if isinstance(error, ModuleNotFoundError):
@@ -73,6 +75,13 @@ def meaning(error: BaseException) -> tuple[int, str]:
         f"{type(error).__name__} at {_place(error)}: {text}; this should not happen: "
         "REPUT_TRACEBACK=1 shows more"
     )
+
+
+def _is_a_wrong_filter(error: ValueError) -> bool:
+    from reput.store_format.filter.filters import WrongTags  # imports numba
+    from reput.store_format.filter.parser import WrongExpression
+
+    return isinstance(error, (WrongTags, WrongExpression))
 
 
 def cause(trace: str) -> str:

@@ -21,7 +21,9 @@ class ChosenLog:
     def __init__(
         self, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str], chosen: Chosen
     ) -> None:
-        """Raises StoreError, of which OverlapsInput is one, SettingError, UnknownRelease."""
+        """Raises StoreError, of which OverlapsInput is one, SettingError, UnknownRelease,
+        WrongTags, WrongExpression.
+        """
         storage = storage_for(store)
         self.store, self.chosen = storage.resolve(store), chosen
         self.target: Storage = storage_for(to)
@@ -31,6 +33,7 @@ class ChosenLog:
         told = told_of(storage, self.store, rocketmq, settings)
         salvages = chosen.on_damage == "salvage"
         self.plan: Plan = make_plan(storage, self.store, told, 1, None, tolerant=salvages)
+        chosen.wanted(self.plan)  # raises where it is wrong, before anything is made
         options = SourceOptions(self.store, on_damage=chosen.on_damage)
         self.log: LogParts = parts_log(self.plan, options, chosen.bodies, grows=True)
 

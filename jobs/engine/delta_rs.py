@@ -16,10 +16,13 @@ from deltalake.exceptions import DeltaError
 from reput.jobs.engine.chosen_log import ChosenLog
 from reput.jobs.engine.delta_table import Commit, Last, Range
 from reput.store_format.faults import StoreError
+from reput.store_format.release.settings import SettingError
 from reput.udfs.export import Sums, wrong_bodies
 
 _ROWS_A_GROUP = 1 << 17
 _FILE_BYTES = 128 << 20
+# It takes others, too, but not to the host that they name.
+_SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
 
 
 class DeltaRs:
@@ -31,6 +34,13 @@ class DeltaRs:
         self._tables: dict[str, DeltaTable] = {}
 
     def description(self, path: str) -> str | None:
+        """As for an Engine. Raises SettingError for a URL that it does not write to."""
+        scheme, apart, _ = path.partition("://")
+        if apart and scheme not in _SCHEMES:
+            raise SettingError(
+                f"--format delta: deltalake does not write to {scheme}://, but to s3://, gs:// and "
+                "abfss://; --engine spark does where its Hadoop knows it"
+            )
         if path not in self._tables and not DeltaTable.is_deltatable(path, _storage()):
             return None
         return self._open(path).metadata().description or ""

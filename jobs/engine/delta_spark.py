@@ -4,7 +4,10 @@ The session has Delta: on Databricks always, elsewhere with delta-spark's jars a
 Nothing here asks the JVM by itself, so that Spark Connect serves as well.
 """
 
+import logging
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +45,8 @@ class DeltaSpark:
 
         self.spark, self.errors = spark, (PySparkException,)
         try:
-            spark.sql("DESCRIBE DETAIL delta.`/`").collect()
+            with _unlogged():
+                spark.sql("DESCRIBE DETAIL delta.`/`").collect()
         except PySparkException as error:
             if "DELTA_" not in str(error):
                 confs = " ".join(f"--conf {name}={value}" for name, value in SETTINGS.items())
@@ -52,14 +56,19 @@ class DeltaSpark:
                 ) from None
 
     def description(self, path: str) -> str | None:
-        from pyspark.errors import PySparkException
-
+        """As for an Engine. Raises SettingError where the session cannot open that URL."""
         try:
             (about,) = self.spark.sql(f"DESCRIBE DETAIL {_named(path)}").collect()
-        except PySparkException as error:
-            if "DELTA_" in str(error):  # DELTA_TABLE_NOT_FOUND, DELTA_MISSING_DELTA_TABLE, ...
+        except Exception as error:  # PySpark has a class for some, else it is py4j's or Connect's
+            if "[DELTA_" in str(error):  # DELTA_TABLE_NOT_FOUND, DELTA_MISSING_DELTA_TABLE, ...
                 return None
-            raise
+            if "://" not in path:
+                raise
+            raise SettingError(
+                f"--engine spark: this session does not open {path} ({_cause(str(error))}): "
+                "docs/export.md says what its Hadoop needs; --engine deltalake writes to s3://, "
+                "gs:// and abfss:// without it"
+            ) from None
         return about["description"] or ""
 
     def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
@@ -131,6 +140,26 @@ class DeltaSpark:
     def _read(self, path: str, names: Sequence[str], start: int, end: int) -> "DataFrame":
         there = self.spark.read.format("delta").load(path)
         return there.where(f"physicalOffset >= {start} AND physicalOffset < {end}").select(*names)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """PySpark writes a failed query to standard error, also one that fails by way of answer."""
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _cause(text: str) -> str:
+    """What a Java error with its trace comes from, in a line."""
+    told = re.findall(r"^(?:Caused by)?: ((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", text, re.MULTILINE)
+    return str(told[-1] if told else text.partition("\n")[0])
 
 
 def _columns(names: Sequence[str]) -> pa.Schema:

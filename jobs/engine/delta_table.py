@@ -133,6 +133,7 @@ class MessageTable:
         columns = [field.with_metadata(comments[field.name]) for field in job.chosen.columns]
         self._make(self.messages, MESSAGES, pa.schema(columns))
         self._make(self.run_rows, RUNS, RUN)
+        self._runs: list[dict[str, Any]] | None = None  # as last read, until one is added
         self._complete_runs()
 
     def _make(self, path: str, name: str, columns: pa.Schema) -> None:
@@ -171,6 +172,7 @@ class MessageTable:
             "release": self.job.plan.profile.release, "chosen": self.chosen,
         }  # fmt: skip
         batch = pa.RecordBatch.from_pylist([row], RUN)
+        self._runs = None
         self.engine.add_row(self.run_rows, batch, Commit(self.app, which.end))
 
     def _complete_runs(self) -> None:
@@ -187,8 +189,11 @@ class MessageTable:
         return max((run["logEnd"] for run in self.runs()), default=None)
 
     def runs(self) -> list[dict[str, Any]]:
-        """The rows of DIR/runs, in the log's order."""
-        return sorted(self.engine.rows(self.run_rows), key=lambda row: row["logStart"])
+        """The rows of DIR/runs, in the log's order. Read once: Spark takes seconds each time."""
+        if self._runs is None:
+            rows = self.engine.rows(self.run_rows)
+            self._runs = sorted(rows, key=lambda row: row["logStart"])
+        return self._runs
 
     def sums(self, start: int, end: int) -> Sums:
         """What the table has of [start, end) of the log."""

@@ -1,7 +1,7 @@
 """`spark.read.format("consumequeue")` and `"indexfile"`: entries of these files as rows."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -142,6 +142,13 @@ class _Source(DataSource):
 
     def reader(self, schema: "StructType") -> _Reader:
         return self.makes(self._options(), arrow_schema(schema, self.known), self.cores)
+
+    def streamReader(self, schema: "StructType") -> NoReturn:  # noqa: N802 (Spark's name)
+        """Raises OptionError: what grows is the log, and these files follow it."""
+        raise OptionError(
+            f"{self.name()} is no stream: readStream.format('commitlog') follows the log that "
+            "these files are made of"
+        )
 
 
 class ConsumeQueueSource(_Source):

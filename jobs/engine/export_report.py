@@ -45,11 +45,11 @@ class Exported:
 
     def text(self) -> str:
         """For people."""
-        size = sum(each["length"] for each in self.files)
+        files = f" in {len(self.files):,} files, {sum(e['length'] for e in self.files):,} bytes"
         lines = [
             f"exported {self.store} -> {self.output}",
             f"  log       {self.log_start:,} to {self.log_end:,}",
-            f"  messages  {self.messages:,} in {len(self.files):,} files, {size:,} bytes",
+            f"  messages  {self.messages:,}{'' if self.kind == 'delta' else files}",
             f"  time      {self.seconds:.1f} s",
         ]
         if self.left_out:

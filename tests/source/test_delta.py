@@ -16,7 +16,7 @@ from reput.jobs.export import export, verify_export
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
-from tests.damaged import damaged, messages
+from tests.damaged import START, damaged, messages
 from tests.source.dying import Dying, Killed
 from tests.source.reading import places, table, write
 from tests.source.test_stream import up_to
@@ -47,6 +47,28 @@ def test_the_table_has_the_rows_of_the_source(tmp_path: Path) -> None:
     assert all(field["metadata"]["comment"] for field in fields)
     assert made.metadata().configuration == {"delta.appendOnly": "true"}
     assert check(store, tmp_path / "out", rocketmq="5.5.0").same
+
+
+@pytest.mark.parametrize("kind", ["delta", "rocketmq"])
+def test_a_wrong_filter_is_told_before_anything_is_made(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, out = write(damaged(messages(3)).log, tmp_path / "store"), tmp_path / "out"
+    words = ["export", str(store), "--to", str(out), "--format", kind, "--sql", "a >"]
+    assert main(words) == 2
+    assert "SQL92 expression: line 1, column 4: ends where" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_times_are_words_as_of_a_query_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = write(damaged(messages(6)).log, tmp_path / "store")
+    words = ["export", str(store), "--to", str(tmp_path / "out"), "--format", "delta"]
+    assert main([*words, "--from", str(START + 1), "--until", str(START + 3), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["messages"] == 2
+    assert main([*words, "--since", str(START + 1), "--until", str(START + 3)]) == 0
+    assert "messages  0\n" in capsys.readouterr().out  # of a table nobody counts files
 
 
 def test_a_grown_log_adds_what_is_new_and_nothing_twice(tmp_path: Path) -> None:
@@ -103,6 +125,15 @@ def test_ranges_of_other_options_or_logs_are_not_mixed(tmp_path: Path) -> None:
     write(up_to(log, 3), store)
     (store / "commitlog" / f"{4096:020d}").unlink()
     with pytest.raises(StoreError, match=r"the log of .* ends at|of another log"):
+        run(store, out)
+
+
+def test_another_log_is_told_also_behind_a_range_that_was_just_noted(tmp_path: Path) -> None:
+    store, out = write(damaged(messages(20)).log, tmp_path / "store"), tmp_path / "out"
+    with pytest.raises(Killed):  # between the first messages and their row in runs
+        export_delta(Dying(DeltaRs(), 4, late=False), str(store), str(out), Chosen(), None, {})
+    write(damaged(messages(60, body=b"other!!!")).log, store)
+    with pytest.raises(StoreError, match="of another log"):
         run(store, out)
 
 

@@ -12,12 +12,14 @@ from reput.jobs.engine.export_delta import export_delta
 from reput.jobs.engine.exporting import Chosen
 from reput.jobs.export import export, verify_export
 from reput.store_format.faults import DamageFound, StoreError
+from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import damaged, messages
 from tests.source import delta_session
 from tests.source.dying import Dying, Killed
 from tests.source.reading import table, write
 from tests.source.test_stream import up_to
+from tests.storage import s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,11 +35,11 @@ def session() -> Iterator["SparkSession"]:
         yield spark
 
 
-def run(spark: Any, store: Path, to: Path, **options: Any) -> Any:
+def run(spark: Any, store: Path, to: Path | str, **options: Any) -> Any:
     return export(spark, str(store), str(to), format="delta", engine="spark", **options)
 
 
-def same(spark: Any, store: Path, to: Path, engine: str = "spark", **options: Any) -> bool:
+def same(spark: Any, store: Path, to: Path | str, engine: str = "spark", **options: Any) -> bool:
     return verify_export(spark, str(store), str(to), engine=engine, **options).same
 
 
@@ -123,3 +125,16 @@ def test_what_is_lost_or_left_out_is_told(session: Any, tmp_path: Path) -> None:
     assert (done.messages, done.left_out) == (59, 1)
     assert rows(tmp_path / "salvaged", "runs")[-1]["leftOut"] == 1
     assert same(session, store, tmp_path / "salvaged")
+
+
+def test_a_url_that_the_session_does_not_open_is_told(session: Any, tmp_path: Path) -> None:
+    store = write(damaged(messages(3)).log, tmp_path / "store")
+    with (
+        s3_server.served(apart=True),
+        pytest.raises(
+            SettingError,
+            match=r"open s3://bucket/archive/messages \(org.apache.hadoop.fs.Unsupp\S+: "
+            r'No FileSystem for scheme "s3"\): docs/export.md .*; --engine deltalake writes to s3://',
+        ),
+    ):
+        run(session, store, f"s3://{s3_server.BUCKET}/archive")

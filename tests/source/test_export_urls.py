@@ -15,13 +15,16 @@ from reput.jobs.engine.export_delta import export_delta
 from reput.jobs.engine.exporting import Chosen
 from reput.jobs.engine.outputs import OutputInUse, OverlapsInput
 from reput.jobs.export import export, verify_export
+from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.s3 import S3Storage
 from tests.damaged import damaged, messages
+from tests.source import delta_session
 from tests.source.dying import Dying, Killed
 from tests.source.reading import table, write
 from tests.source.test_stream import up_to
 from tests.storage import s3_server
 
+_HADOOP_AWS = "REPUT_HADOOP_AWS"
 SMALL = {"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeConsumeQueue": "2000"}
 URL = f"s3://{s3_server.BUCKET}"
 
@@ -54,6 +57,39 @@ def test_a_delta_table_grows_at_a_url(tmp_path: Path) -> None:
     S3Storage().create(f"{out}/mine").finish(0)
     with pytest.raises(OutputInUse, match="holds 'mine'"):
         run(store, out, "delta")
+
+
+@pytest.mark.long
+@pytest.mark.skipif(_HADOOP_AWS not in os.environ, reason=f"{_HADOOP_AWS} names no folder of jars")
+def test_a_delta_table_grows_by_spark_at_a_url(endpoint: str, tmp_path: Path) -> None:
+    """hadoop-aws and what it needs, as Maven copies it: 690 MB, so only where they are there."""
+    log, out = damaged(messages(60)), f"{URL}/by-spark"
+    store = write(up_to(log, 20), tmp_path / "store")
+    jars = [*delta_session.jars(), *Path(os.environ[_HADOOP_AWS]).glob("*.jar")]
+    with delta_session.delta_session(
+        spark_jars=",".join(map(str, jars)),
+        spark_hadoop_fs_s3_impl="org.apache.hadoop.fs.s3a.S3AFileSystem",
+        spark_hadoop_fs_s3a_endpoint=endpoint,
+        spark_hadoop_fs_s3a_path_style_access="true",
+    ) as spark:
+
+        def grown() -> int:
+            done = export(spark, str(store), out, format="delta", engine="spark")
+            return done.messages
+
+        assert grown() == 20
+        write(log.log, store)
+        assert (grown(), grown()) == (40, 0)
+        assert verify_export(spark, str(store), out, engine="spark").same
+    read = DeltaTable(f"{out}/messages", storage_options=_storage()).to_pyarrow_table()
+    assert sorted(read["physicalOffset"].to_pylist()) == log.places
+    assert verify_export(None, str(store), out).same
+
+
+def test_deltalake_writes_to_no_other_host_than_the_urls() -> None:
+    """delta-rs takes webhdfs://host:9870, and asks 127.0.0.1 whatever the host."""
+    with pytest.raises(SettingError, match=r"deltalake does not write to webhdfs://, but to s3://"):
+        DeltaRs().description("webhdfs://namenode:9870/archive/messages")
 
 
 def test_a_store_is_made_at_a_url(tmp_path: Path) -> None:

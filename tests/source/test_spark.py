@@ -52,9 +52,12 @@ def test_filters_are_pushed_where_the_session_allows_it(
         reput.register(spark)
 
 
-def test_a_session_without_delta_is_told(spark: "SparkSession") -> None:
+def test_a_session_without_delta_is_told(
+    spark: "SparkSession", capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SettingError, match="has no Delta; start it by spark-submit with"):
         engine_of("spark", spark)
+    assert "QueryContextLogger" not in capfd.readouterr().err  # PySpark's own line of the query
 
 
 @pytest.mark.long

@@ -40,12 +40,14 @@ INDEX: dict[str, Column] = {each.field.name: each for each in INDEX_COLUMNS}
 
 
 class Queue(NamedTuple):
-    """One queue of a store."""
+    """One queue of a store, and which of its entries are meant: positions [first, stop)."""
 
     folder: str
     topic: str
     queue_id: int
     batch: bool
+    first: int = 0
+    stop: int = 1 << 63
 
 
 class IndexPart(NamedTuple):
@@ -66,10 +68,13 @@ def queue_batches(
     for queue in queues:
         files = QueueFiles(storage, queue.folder, queue.batch)
         for file in files.all:
+            base = files.position(file, 0)
+            if queue.first >= base + file.state.size // files.entry_bytes or queue.stop <= base:
+                continue
             with files.open(file) as entries:
-                used = entries.used()
-                for at in range(0, used, _ENTRIES):
-                    some = entries.range(at, min(at + _ENTRIES, used))
+                end = min(entries.used(), queue.stop - base)
+                for at in range(max(queue.first - base, 0), end, _ENTRIES):
+                    some = entries.range(at, min(at + _ENTRIES, end))
                     positions = files.position(file, at) + np.arange(len(some))
                     if not queue.batch:
                         kept = ~is_pre_blank(some)

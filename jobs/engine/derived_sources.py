@@ -1,17 +1,21 @@
 """`spark.read.format("consumequeue")` and `"indexfile"`: entries of these files as rows."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from reput.jobs.engine.derived_streams import DerivedStream, Ends
 from reput.jobs.engine.source_options import (
     COLUMNS,
+    DATA_LOSS,
+    MOST,
     PARTS,
     PATH,
     PATTERN,
     ROCKETMQ,
+    START,
     TOPICS,
     OptionError,
     SourceOptions,
@@ -20,7 +24,8 @@ from reput.jobs.engine.source_options import (
 )
 from reput.jobs.engine.source_schema import arrow_schema, spark_schema
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
-from reput.store_format.derived.queue_files import queue_folder
+from reput.store_format.derived.queue_files import QueueFiles, queue_folder
+from reput.store_format.faults import StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from reput.store_format.query.opened import NEWEST, Growing, is_queue_id
 from reput.store_format.query.sizes import told_settings
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
     from reput.udfs.message_columns import Column
 
 _PARTS_A_CORE = 3
+_OF_STREAMS = (START, MOST, DATA_LOSS)
 _ENTRIES_A_PART = 1 << 21
 
 
@@ -67,19 +73,57 @@ class QueueBatch(_Reader):
 
     def partitions(self) -> list[InputPartition]:
         """Raises StoreError, UnsafeName, OSError."""
-        queues = self._queues()
+        return self._parts(list(self._queues().values()))
+
+    def _parts(self, queues: list[Queue]) -> list[InputPartition]:
         count = self.options.parts or self.cores * _PARTS_A_CORE
         size = max(-(-len(queues) // count), 1)
         return [InputPartition(tuple(queues[at : at + size])) for at in range(0, len(queues), size)]
 
-    def _queues(self) -> list[Queue]:
-        found = []
+    def ends(self, start: Ends) -> Ends:
+        """See derived_streams.Files."""
+        return {name: self._there(name, queue, start)[1] for name, queue in self._queues().items()}
+
+    def first(self, name: str) -> int:
+        """The first position of a queue that is there."""
+        return self._there(name, self._queues()[name], {})[0]
+
+    def between(self, start: Ends, end: Ends) -> list[InputPartition]:
+        """See derived_streams.Files."""
+        wanted = []
+        for name, queue in self._queues().items():
+            if name in end and end[name] > start.get(name, -1):
+                self._there(name, queue, start)
+                wanted.append(queue._replace(first=start.get(name, 0), stop=end[name]))
+        return self._parts(wanted)
+
+    def _there(self, name: str, queue: Queue, start: Ends) -> tuple[int, int]:
+        """The queue's first position and the one behind its last entry. Raises StoreError where a
+        stream that was at `start` cannot go on, and may miss nothing.
+        """
+        files = QueueFiles(self.storage, queue.folder, queue.batch)
+        first = end = files.position(files.all[0], 0) if files.all else 0
+        for file in files.used()[-1:]:
+            with files.open(file) as entries:
+                end = files.position(file, entries.used())
+        begun = start.get(name, first)
+        if not first <= begun <= end and not self.options.may_miss:
+            raise StoreError(
+                f"{queue.folder}: reading was to go on at position {begun}, but the queue has "
+                f"{first} to {end}: its files were deleted before they were read, or it was cut; "
+                f"option {DATA_LOSS}=false goes on with what is there"
+            )
+        return first, end
+
+    def _queues(self) -> dict[str, Queue]:
+        """The chosen queues, by their folders below the store."""
+        found = {}
         for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
             batch = kind == BATCH_CONSUME_QUEUE
             for topic in self.options.choice.of_topics(self._folders(kind)):
                 for name in filter(is_queue_id, self._folders(f"{kind}/{topic}")):
                     folder = queue_folder(self.store, topic, int(name), batch)
-                    found.append(Queue(folder, topic, int(name), batch))
+                    found[f"{kind}/{topic}/{int(name)}"] = Queue(folder, topic, int(name), batch)
         return found
 
     def _folders(self, below: str) -> list[str]:
@@ -95,25 +139,50 @@ class IndexBatch(_Reader):
 
     def partitions(self) -> list[InputPartition]:
         """Raises BadIndex, SettingError, OSError."""
-        release = self.options.rocketmq or NEWEST
-        settings, unknown = told_settings(
-            self.storage, self.store, dict(self.options.settings), release
-        )
-        if unknown is not None:
-            raise BadIndex(f"{self.store}/index", 0, "length", 0, unknown)
-        reader = IndexReader(self.storage, self.store, settings)
-        parts = []
+        return self.between({}, self.ends({}))
+
+    def ends(self, start: Ends) -> Ends:
+        """See derived_streams.Files. A file that is not there any more has nothing to be read."""
+        ends = {}
+        reader = self._reader()
         for number in reversed(range(len(reader.files))):
-            path, state = reader.files[number]
+            name = reader.files[number][0].rpartition("/")[2]
             with reader.open(number) as file:
-                stop = min(file.header.entries + 1, file.most)
-            for first in range(1, stop, _ENTRIES_A_PART):
+                ends[name] = min(file.header.entries, file.most - 1)
+            if ends[name] < start.get(name, 0) and not self.options.may_miss:
+                raise StoreError(
+                    f"{reader.files[number][0]}: reading was to go on behind entry {start[name]}, "
+                    f"but the file has {ends[name]}; option {DATA_LOSS}=false goes on behind that"
+                )
+        return ends
+
+    def first(self, name: str) -> int:
+        """Before a file's first entry."""
+        return 0
+
+    def between(self, start: Ends, end: Ends) -> list[InputPartition]:
+        """See derived_streams.Files."""
+        reader = self._reader()
+        parts = []
+        for path, state in reversed(reader.files):
+            name = path.rpartition("/")[2]
+            stop = end.get(name, 0) + 1
+            for first in range(start.get(name, 0) + 1, stop, _ENTRIES_A_PART):
                 part = IndexPart(
                     path, state._replace(mtime=ANY_TIME), reader.slots, reader.most, first,
                     min(first + _ENTRIES_A_PART, stop),
                 )  # fmt: skip
                 parts.append(InputPartition(part))
         return parts
+
+    def _reader(self) -> IndexReader:
+        release = self.options.rocketmq or NEWEST
+        settings, unknown = told_settings(
+            self.storage, self.store, dict(self.options.settings), release
+        )
+        if unknown is not None:
+            raise BadIndex(f"{self.store}/index", 0, "length", 0, unknown)
+        return IndexReader(self.storage, self.store, settings)
 
     def _read(self, value: IndexPart) -> Iterator[pa.RecordBatch]:
         return index_batches(self.storage, value, self.columns)
@@ -141,21 +210,24 @@ class _Source(DataSource):
         return spark_schema(self.known, self._options().columns)
 
     def reader(self, schema: "StructType") -> _Reader:
-        return self.makes(self._options(), arrow_schema(schema, self.known), self.cores)
+        for name in given_options(self.options):
+            if name in _OF_STREAMS:
+                raise OptionError(f"option {name}: is for a stream of {self.name()}")
+        files: _Reader = self._files(schema)
+        return files
 
-    def streamReader(self, schema: "StructType") -> NoReturn:  # noqa: N802 (Spark's name)
-        """Raises OptionError: what grows is the log, and these files follow it."""
-        raise OptionError(
-            f"{self.name()} is no stream: readStream.format('commitlog') follows the log that "
-            "these files are made of"
-        )
+    def streamReader(self, schema: "StructType") -> DerivedStream:  # noqa: N802 (Spark's name)
+        return DerivedStream(self._files(schema))
+
+    def _files(self, schema: "StructType") -> Any:
+        return self.makes(self._options(), arrow_schema(schema, self.known), self.cores)
 
 
 class ConsumeQueueSource(_Source):
     """An entry of a queue a row."""
 
     known, makes = QUEUES, QueueBatch
-    takes = (PATH, COLUMNS, TOPICS, PATTERN, PARTS)
+    takes = (PATH, COLUMNS, TOPICS, PATTERN, PARTS, *_OF_STREAMS)
 
     @classmethod
     def name(cls) -> str:
@@ -166,7 +238,7 @@ class IndexFileSource(_Source):
     """An entry of an index file a row."""
 
     known, makes = INDEX, IndexBatch
-    takes = (PATH, COLUMNS, ROCKETMQ)
+    takes = (PATH, COLUMNS, ROCKETMQ, *_OF_STREAMS)
 
     @classmethod
     def name(cls) -> str:

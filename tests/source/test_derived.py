@@ -82,10 +82,6 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
         table(ConsumeQueueSource, tmp_path, ondamage="skip")
     with pytest.raises(OptionError, match="subscribe: is not for indexfile"):
         table(IndexFileSource, tmp_path, subscribe="A")
-    for kind in (ConsumeQueueSource, IndexFileSource):
-        source = kind({"path": str(tmp_path)})
-        with pytest.raises(OptionError, match=r"is no stream: readStream.format\('commitlog'\)"):
-            source.streamReader(source.schema())
     folder = tmp_path / "consumequeue" / "T" / "0"
     folder.mkdir(parents=True)
     (folder / "what").write_bytes(b"x")

@@ -11,6 +11,7 @@ from reput.jobs.engine.export_delta import engine_of
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import damaged, messages
+from tests.quiet.test_small import made
 from tests.source.reading import table, write
 from tests.source.test_stream import up_to
 from tests.test_docs import ROOT, blocks
@@ -83,6 +84,27 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: "SparkSession", tmp_path: P
     (store / "commitlog" / f"{0:020d}").unlink()
     with pytest.raises(Exception, match="were deleted before they were read"):
         run(tmp_path / "early")
+
+
+@pytest.mark.parametrize(("kind", "ordered"), [("consumequeue", "topic, queueId, queueOffset"),
+                                               ("indexfile", "file, entry")])  # fmt: skip
+def test_queues_and_index_are_streams(
+    kind: str, ordered: str, spark: "SparkSession", tmp_path: Path
+) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    reput.register(spark)
+    for first, count in ((0, 60), (60, 40)):
+        made(store, count, first)
+        query = (
+            spark.readStream.format(kind).option("maxOffsetsPerTrigger", "50").load(str(store))
+            .writeStream.format("parquet").option("path", str(out))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination()
+        columns = ordered.split(", ")
+        wanted = spark.read.format(kind).load(str(store)).orderBy(columns).collect()
+        assert spark.read.parquet(str(out)).orderBy(columns).collect() == wanted
 
 
 def test_the_examples_of_the_page_run(spark: "SparkSession", tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import pyspark.sql
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from reput.jobs.engine import pipeline
+from reput.jobs.engine import task_sizes
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engine.summary import Summary
 from reput.jobs.rebuild import TRUNCATE, rebuild
@@ -251,7 +251,7 @@ def run(store: str, output: str, session: Session | None = None, **options: Any)
     with (
         mock.patch.object(pyspark.sql, "functions", functions),
         mock.patch.multiple(small_queues, **sizes),
-        mock.patch.multiple(pipeline, _TASKS_LEAST=1, _TASKS_A_CORE=1 + session.seed % 3),
+        mock.patch.multiple(task_sizes, _PIECES_A_TASK=1, _TASKS_A_CORE=1 + session.seed % 3),
     ):
         return rebuild(session, store, output, **options)  # type: ignore[arg-type]
 

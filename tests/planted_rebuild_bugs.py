@@ -28,6 +28,7 @@ _INSTALLING = "store_format/change/install.py"
 _LIVE = "tests/jobs/engine/test_live_store.py"
 _SHORT = "tests/faults/test_short_writes.py"
 _SMALL, _SMALL_TEST = "udfs/small_queues.py", "tests/test_small_queues.py"
+_SHARES_TEST = "tests/test_queue_shares.py"
 _WRITERS = "tests/storage/test_local_writers.py"
 
 BUGS = (
@@ -134,6 +135,29 @@ BUGS = (
         '.sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER, "entries_at")',
         ".sortWithinPartitions(*SEGMENT_KEY)",
         only(_KINDS, "everything or expired")),
+    Bug("each split is in one task", "udfs/scan.py", "len(self.numbers))", "len(self.numbers) - 1)",
+        only(_KINDS, "everything")),
+    Bug("the last tasks are small", "jobs/engine/task_sizes.py", "min(most, -(-(pieces - at) // (_PARTS_A_CORE * cores)))",
+        "most", ("tests/jobs/engine/test_task_sizes.py",)),
+    Bug("no task is very long", "jobs/engine/task_sizes.py", "min(most, -(-(pieces - at) // (_PARTS_A_CORE * cores)))",
+        "-(-(pieces - at) // (_PARTS_A_CORE * cores))", ("tests/jobs/engine/test_task_sizes.py",)),
+    Bug("there are not very many tasks", "jobs/engine/task_sizes.py",
+        "max(_PIECES_A_TASK, -(-pieces // (_TASKS_A_CORE * cores)))", "_PIECES_A_TASK",
+        ("tests/jobs/engine/test_task_sizes.py",)),
+    Bug("a share's queues are its own", "udfs/queue_shares.py", "_shares(rows, self.shares) == share",
+        "_shares(rows, self.shares) >= 0", (_SHARES_TEST,)),
+    Bug("a share's queues are whole, in the log's order", "udfs/queue_shares.py", "(*QUEUE_KEY, *LOG_ORDER)",
+        "LOG_ORDER", (_SHARES_TEST,)),
+    Bug("a share is numbered before it is built", "udfs/queue_shares.py",
+        "list(self.number(self._runs(share)))", "self.number(self._runs(share))",
+        ("tests/damage/test_many_ranges.py",)),
+    Bug("many runs are not read by every task", _PIPELINE,
+        "return sum(sizes) <= _LIST_BYTES_READ_BY_ALL", "return sum(sizes) > -1", (_SHARES_TEST,)),
+    Bug("a large queue is not one task's", _PIPELINE,
+        'if sum(row["records"] for row in linked.accepted) > _ENTRIES_OF_A_TASK:', "if False:", (_SHARES_TEST,)),
+    Bug("a large index file is not one task's", _PIPELINE, "<= files * _PUTS_OF_A_TASK:", ">= 0:",
+        (_SHARES_TEST,)),
+    Bug("each of several tasks counts from 0", "udfs/in_turn.py", "number -= count", "pass", (_SHARES_TEST,)),
     Bug("a small queue's runs go on from each other", _SMALL,
         "plain[1:] &= first[1:] == first[:-1] + count[:-1]", "pass", (_SMALL_TEST,)),
     Bug("a small queue is whole", _SMALL, "                    self._large = _key(rows, 0)", "                    pass",

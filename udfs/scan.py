@@ -22,10 +22,11 @@ _UNSAFE_SHOWN = 5
 
 @dataclass(frozen=True)
 class ScanSplits:
-    """Scans those of `numbers` whose indices arrive in the column `id`.
+    """Scans those of `numbers` that belong to the groups whose indices arrive in the column `id`.
 
-    firsts: the first record of a split, if it is known from the split before; otherwise the scan
-    looks for it. Spark calls this with an iterator of Arrow batches.
+    groups: where in `numbers` each group starts. firsts: the first record of a split, if it is
+    known from the split before; otherwise the scan looks for it. Spark calls this with an iterator
+    of Arrow batches.
     """
 
     storage: Storage  # that the store is on
@@ -33,11 +34,14 @@ class ScanSplits:
     splits: Splits
     rules: ScanRules
     numbers: range | tuple[int, ...]
+    groups: tuple[int, ...]
     firsts: dict[int, int]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for place in ids_of(batches):
-            yield pa.RecordBatch.from_pylist([self._scan(self.numbers[place])], SCANNED)
+        ends = (*self.groups[1:], len(self.numbers))
+        for group in ids_of(batches):
+            numbers = self.numbers[self.groups[group] : ends[group]]
+            yield pa.RecordBatch.from_pylist([self._scan(number) for number in numbers], SCANNED)
 
     def _scan(self, number: int) -> dict[str, object]:
         segment = self.splits.segment(number)

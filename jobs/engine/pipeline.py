@@ -6,15 +6,16 @@ serverless. Only references cross the shuffle; the bytes are in staging.
 
 import os
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reput.jobs.engine.collect import collect, run_in_tasks
+from reput.jobs.engine.collect import Task, collect, run_in_tasks
 from reput.jobs.engine.link import Linked, Rescan, Scanned, SegmentWalk, link, link_segment
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.publish import Built
 from reput.jobs.engine.stages import Stages
+from reput.jobs.engine.task_sizes import guided
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
@@ -22,15 +23,17 @@ from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.derived.queue_entries import is_batch
 from reput.udfs.damage import MAPPED, MapSegments
 from reput.udfs.gaps import GAP, FindGaps, queue_gaps
+from reput.udfs.in_turn import InTurn
 from reput.udfs.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from reput.udfs.kept_out import KEPT_OUT, FindKeptOut
 from reput.udfs.lost import NOTHING_LOST
 from reput.udfs.old_queue import OldQueues
+from reput.udfs.queue_shares import BuildShares
 from reput.udfs.queues import BuildQueueFiles, NumberRuns
 from reput.udfs.scan import ScanSplits
 from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, QueueFiles
-from reput.udfs.staging import Staging
+from reput.udfs.staging import RUNS, Staging
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,8 +48,12 @@ class Cut:
     partitions: int | None = None
 
 
-# A split costs less as one of several in a task; so many tasks keep all cores busy to the end.
-_TASKS_LEAST, _TASKS_A_CORE = 256, 64
+# Up to so many lists of runs, so many bytes of them, and so many entries, which could all be those
+# of one queue and fall to one task, queues are built in shares (udfs/queue_shares.py).
+_LISTS_READ_BY_ALL, _LIST_BYTES_READ_BY_ALL = 256, 16 << 20
+_ENTRIES_OF_A_TASK = 1 << 25
+# So many puts of an index file are chained in 0.2 s: as much as a query with more stages takes.
+_PUTS_OF_A_TASK = 1 << 23
 
 
 class PutsBefore(NamedTuple):
@@ -133,11 +140,11 @@ class Pipeline:
     def _scan(
         self, scanned: dict[int, Scanned], numbers: range | tuple[int, ...], firsts: dict[int, int]
     ) -> None:
+        groups = guided(len(numbers), self.cores)
         task = ScanSplits(
-            self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, firsts
+            self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, groups, firsts
         )
-        ids = self.ids(len(numbers), max(_TASKS_LEAST, self.cores * _TASKS_A_CORE))
-        rows = run_in_tasks(ids, task, SCANNED)
+        rows = run_in_tasks(self.ids(len(groups)), task, SCANNED)
         with self.stages.scanned():
             scanned.update((row["split"], row) for row in collect(rows))
 
@@ -172,18 +179,38 @@ class Pipeline:
 
         before: puts of expired messages with which the first index file begins.
         """
-        frames = [self.queue_frame(linked)]
-        index_bytes = 0
-        if self.plan.settings.builds_index:
+        settings = self.plan.settings
+        frames: list[DataFrame] = []
+        alone: list[tuple[int, Task]] = []  # tasks that build files from nothing but a number
+        files = index_file_count(self.plan, linked, before.puts) if settings.builds_index else 0
+        if files:
             index = index_files(self.plan, self.staging, linked, self._ranges(linked), before)
-            files = index_file_count(self.plan, linked, before.puts)
-            if files:
-                frames.insert(0, self._index_frame(index, files))
-                settings = self.plan.settings
-                index_bytes = files * file_bytes(settings.max_hash_slot_num, settings.max_index_num)
-        frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+            if index.ranges == 1:
+                alone.append((files, BuildWhole(index)))
+            else:
+                frames.append(self._index_frame(index, files))
+        if self._has_few_runs(linked):
+            alone.append((self.cores, BuildShares(self._numbered(linked), self.cores)))
+        else:
+            frames.append(self.queue_frame(linked))
+        if alone:
+            task = InTurn(tuple(alone))
+            frames.append(run_in_tasks(self.ids(task.total), task, BUILT))
+        frame = reduce(lambda one, other: one.unionByName(other), frames)
+        index_bytes = files * file_bytes(settings.max_hash_slot_num, settings.max_index_num)
         with self.stages.built(linked, index_bytes):
             return collect(frame)
+
+    def _has_few_runs(self, linked: Linked) -> bool:
+        """Whether every task may as well read the lists of all runs."""
+        if self.cut.partitions or len(linked.accepted) > _LISTS_READ_BY_ALL:
+            return False
+        if sum(row["records"] for row in linked.accepted) > _ENTRIES_OF_A_TASK:
+            return False
+        lists = {row["run"] + RUNS for row in linked.accepted}
+        listed = self.staging.storage.list(self.staging.folder)
+        sizes = (state.size for name, state in listed if name in lists and state)
+        return sum(sizes) <= _LIST_BYTES_READ_BY_ALL
 
     def runs_frame(self, linked: Linked) -> "DataFrame":
         """The RUN rows of the accepted splits."""
@@ -209,15 +236,18 @@ class Pipeline:
         runs = self.runs_frame(linked).repartition(partitions, *QUEUE_KEY)
         return runs.sortWithinPartitions(*QUEUE_KEY, *LOG_ORDER)
 
-    def queue_frame(self, linked: Linked) -> "DataFrame":
-        """BUILT rows of the queues' segments."""
+    def _numbered(self, linked: Linked) -> NumberRuns:
         files = self._queue_files(linked)
         gaps = partial(queue_gaps, files, linked.lost) if linked.lost else None
-        number = NumberRuns(files, gaps, linked.lost or NOTHING_LOST)
+        return NumberRuns(files, gaps, linked.lost or NOTHING_LOST)
+
+    def queue_frame(self, linked: Linked) -> "DataFrame":
+        """BUILT rows of the queues' segments."""
+        number = self._numbered(linked)
         placed = run_in_tasks(self._runs_by_queue(linked), number, PLACED)
         placed = placed.repartition((self.cut.partitions or self.cores) * 2, *SEGMENT_KEY)
         placed = placed.sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER, "entries_at")
-        return run_in_tasks(placed, BuildQueueFiles(files), BUILT)
+        return run_in_tasks(placed, BuildQueueFiles(number.files), BUILT)
 
     def queue_bytes(self, folder: str) -> int:
         """Bytes of a file in this queue's folder."""
@@ -231,19 +261,21 @@ class Pipeline:
         return segment_bytes(configured, batch)
 
     def _index_frame(self, index: IndexFiles, files: int) -> "DataFrame":
-        """BUILT rows of the index files."""
-        if index.ranges == 1:
-            return run_in_tasks(self.ids(files), BuildWhole(index), BUILT)
+        """BUILT rows of the index files, each of several ranges."""
         chained = run_in_tasks(self.ids(files * index.ranges), ChainRanges(index), CHAINED)
         chained = chained.repartition(min(files, self.cores * 4), "file")
         chained = chained.sortWithinPartitions("file", "range")
         return run_in_tasks(chained, MergeRanges(index), BUILT)
 
     def _ranges(self, linked: Linked) -> int:
-        """In how many slot ranges each index file is built: in one if every core has a file."""
+        """In how many slot ranges each index file is built: in one if every core has a file, or
+        there are so few puts that more tasks would cost more than they are worth.
+        """
         if self.cut.index_ranges:
             return self.cut.index_ranges
         files = index_file_count(self.plan, linked)
+        if sum(row["index_puts"] for row in linked.accepted) <= files * _PUTS_OF_A_TASK:
+            return 1
         return max(1, -(-self.cores // max(files, 1)))
 
     def ids_from(self, first: int) -> "DataFrame":

@@ -1,0 +1,35 @@
+"""Few tasks for many pieces, and small ones at last."""
+
+from itertools import pairwise
+
+import pytest
+
+from reput.jobs.engine.task_sizes import guided
+
+
+def sizes(pieces: int, cores: int) -> list[int]:
+    starts = guided(pieces, cores)
+    assert starts[:1] == (0,)[: min(pieces, 1)]
+    return [end - start for start, end in pairwise((*starts, pieces))]
+
+
+def test_a_task_gets_a_share_of_what_is_left() -> None:
+    assert sizes(60, 2) == [15, 12, 9, 6, 5, 4, 3, 2, 1, 1, 1, 1]
+    assert sizes(8, 2) == [2, 2, 1, 1, 1, 1]
+    assert sizes(1, 2) == [1]
+    assert guided(0, 2) == ()
+
+
+@pytest.mark.parametrize("cores", [1, 2, 16, 1000])
+@pytest.mark.parametrize("pieces", [1, 7, 1000, 100_000])
+def test_no_core_waits_long_for_another(pieces: int, cores: int) -> None:
+    made = sizes(pieces, cores)
+    assert sum(made) == pieces
+    assert made == sorted(made, reverse=True)
+    assert set(made[-cores:]) == {1}
+
+
+def test_no_task_is_very_long_unless_there_would_be_very_many() -> None:
+    assert max(sizes(4000, 2)) == 64
+    assert len(sizes(100_000, 2)) < 200
+    assert len(sizes(400_000, 1024)) < 16_000

@@ -1,0 +1,32 @@
+"""Several tasks as one, so that Spark plans one query of the plainest kind for all of them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from reput.udfs.schemas import ids_of
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class InTurn:
+    """Gives the first numbers that arrive in `id` to the first task, counted from 0 for each.
+
+    tasks: with how many numbers each gets; all yield rows of one kind.
+    """
+
+    tasks: tuple[tuple[int, Task], ...]
+
+    @property
+    def total(self) -> int:
+        return sum(count for count, _ in self.tasks)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in ids_of(batches):
+            for count, task in self.tasks:
+                if number < count:
+                    yield from task(iter([pa.RecordBatch.from_pydict({"id": [number]})]))
+                    break
+                number -= count

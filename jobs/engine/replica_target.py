@@ -302,7 +302,13 @@ class ReplicaTarget:
     # --- abort, notes, derived files ---------------------------------------------------------
 
     def begin(self) -> None:
-        """Before the log grows: a broker that starts from now on recovers as after a crash."""
+        """Before the log grows: a broker that starts from now on recovers as after a crash.
+
+        A new replica has its note from now on, by which a run that follows a killed one knows it
+        again, and reads all of it: nothing is durable yet.
+        """
+        if self.standing is None and not self._has_log():
+            self.note(self.last)
         self.log.clear_end()
         if self.held.crashed:
             return

@@ -53,6 +53,13 @@ BUGS = (
         copy("same_bytes or killed_at_some"),
     ),
     Bug(
+        "a replica has a note before it has a log",
+        _TARGET,
+        "            self.note(self.last)\n        self.log.clear_end()",
+        "            pass\n        self.log.clear_end()",
+        copy("killed_at_some or before_the_first_note"),
+    ),
+    Bug(
         "the last record is compared when going on",
         _TARGET,
         "        differs = first_difference(self.read, source, low, end, self.segment_bytes)\n        if differs < end and differs >= begin and",

@@ -130,7 +130,7 @@ class Kills:
 
 
 @contextmanager
-def killing(kills: Kills) -> Iterator[None]:
+def killing(kills: Kills) -> Iterator[Kills]:
     """Let `kills` see each change that is made below a target."""
 
     class File(DiskFile):
@@ -179,7 +179,7 @@ def killing(kills: Kills) -> Iterator[None]:
             kills.step()
 
     with mock.patch.object(held_store, "DiskFiles", Killing):
-        yield
+        yield kills
 
 
 def derived(root: Path) -> dict[str, Any]:

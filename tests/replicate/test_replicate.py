@@ -3,8 +3,11 @@
 import argparse
 import os
 import shutil
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -124,6 +127,10 @@ def killed_at(source: Path, target: Path, at: int) -> bool:
     return False
 
 
+def not_asked(what: str) -> None:
+    raise AssertionError(f"asked to {what}")
+
+
 def kill_everywhere(tmp_path: Path, first: int, step: int) -> int:
     """A first part, then killed at each operation of the rest, then run to the end."""
     source, target, begun = (tmp_path / name for name in ("source", "replica", "begun"))
@@ -145,7 +152,7 @@ def kill_everywhere(tmp_path: Path, first: int, step: int) -> int:
             check_prefix(source, target)
         if not killed:
             return at
-        run(source, target)
+        run(source, target, confirm=not_asked)
         assert log_of(target) == log_of(source), at
         found = derived(target)
         assert {k: v for k, v in found.items() if k != "index"} == {
@@ -214,6 +221,20 @@ def test_what_a_power_cut_tore_is_copied_again(count: int, verify: bool, tmp_pat
     raw[end % SEGMENT_BYTES - 4 : end % SEGMENT_BYTES] = bytes(4)
     path.write_bytes(raw)
     assert run(source, target, verify=verify).resumed_at == starts[-1]
+    assert log_of(target) == log_of(source)
+
+
+def test_what_a_power_cut_tore_before_the_first_note_is_copied_again(tmp_path: Path) -> None:
+    """Of a new replica nothing is durable until a note says so: not its first segments either."""
+    source, target, whole = (tmp_path / name for name in ("source", "replica", "whole"))
+    make_store(source, 120)
+    with killing(Kills()) as operations:
+        run(source, whole, derive=False)
+    assert killed_at(source, target, operations.count // 2)
+    assert len(log_of(target)) > 2
+    path = target / f"commitlog/{0:020d}"
+    path.write_bytes(path.read_bytes()[: SEGMENT_BYTES // 2].ljust(SEGMENT_BYTES, b"\0"))
+    run(source, target)
     assert log_of(target) == log_of(source)
 
 
@@ -396,6 +417,11 @@ def test_config_that_somebody_changed_stays(source: Path, tmp_path: Path) -> Non
 # --- a source that grows -------------------------------------------------------------------------
 
 
+def sleeping(sleep: Callable[[float], None]) -> SimpleNamespace:
+    """The module `time` for the replication alone: other tests' threads may still be asleep."""
+    return SimpleNamespace(**{**vars(time), "sleep": sleep})
+
+
 def test_the_last_record_of_a_growing_log_waits(tmp_path: Path) -> None:
     """Zeros in its properties are found by no CRC; it comes when something follows, or it stays."""
     source, target = tmp_path / "source", tmp_path / "replica"
@@ -414,7 +440,7 @@ def test_the_last_record_of_a_growing_log_waits(tmp_path: Path) -> None:
         path.write_bytes(whole)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reput.jobs.engine.replicating.time.sleep", sleep)
+        patch.setattr("reput.jobs.engine.replicating.time", sleeping(sleep))
         run(source, target, follow=True, idle=0)
     assert ends[0] == starts[9]
     assert log_of(target) == log_of(source)
@@ -450,7 +476,7 @@ def test_a_log_that_grows_is_followed(tmp_path: Path) -> None:
             make_store(source, count)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reput.jobs.engine.replicating.time.sleep", grow)
+        patch.setattr("reput.jobs.engine.replicating.time", sleeping(grow))
         about = run(source, target, follow=True, idle=0.05, derive_every=1e-9)
     assert log_of(target) == log_of(source)
     assert about.end == record_starts(log_of(source))[1]

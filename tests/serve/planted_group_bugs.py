@@ -20,6 +20,8 @@ BUGS = (
         "            self._turn()\n\n    def _turn", "            self._take()\n\n    def _turn", _TURNS),
     Bug("a child ends with its parent", "jobs/serve/with_parent.py",
         "    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(_KILL_SECONDS)\n", "    time.sleep(60)\n", ("tests/serve/test_with_parent.py",)),
+    Bug("a server's rebuild ends with it", "jobs/serve/derived.py",
+        "import end_with_parent; end_with_parent(); ", "import end_with_parent; ", only("tests/serve/test_derived.py", "killed_server")),
     Bug("a signature of the caller's does not go on to a consumer", _PASSED,
         "{name: request.fields[name] for name in fields if name in request.fields}", "dict(request.fields)", _PASSING),
     Bug("the consumer that is named is asked", _PASSED, "if each.id == client)", "if each.id)", _PASSING),

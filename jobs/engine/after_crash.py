@@ -28,14 +28,20 @@ def dispatched_again_from(plan: Plan) -> int:
     """The physical offset from which on the broker's recovery dispatches again.
 
     The last segment whose first record the checkpoint vouches for; else the log's start
-    (CommitLog.recoverAbnormally, isMappedFileMatchedRecover).
+    (CommitLog.recoverAbnormally, isMappedFileMatchedRecover). 5.5.0 asks for a place up to which
+    queues were flushed, where the checkpoint has one.
     """
     checkpoint = read_checkpoint(plan.storage, plan.store)
     if checkpoint is not None:
+        by_place = plan.profile.checkpoint_logics_offset and checkpoint.logics_physical_offset > 0
         for number in range(len(plan.segments) - 1, 0, -1):
             segment = plan.segments[number]
             timestamp = 0 if number in plan.odd else _first_timestamp(plan, segment)
-            if 0 < timestamp <= vouched_for(checkpoint):
+            if by_place:
+                vouched = segment.start <= checkpoint.logics_physical_offset
+            else:
+                vouched = timestamp <= vouched_for(checkpoint)
+            if timestamp > 0 and vouched:
                 return segment.start
     return plan.segments[0].start
 

@@ -26,6 +26,11 @@ def _ends_as_it_should(log: Log, wanted: list[Message]) -> bool:
     return True
 
 
+def _clock_goes_back(messages: list[Message]) -> bool:
+    times = [message.store_timestamp for message in messages]
+    return times != sorted(times)
+
+
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(log=logs(), parts=st.sampled_from([1, 2, 5, 40]))
 def test_rows_are_the_references(log: Log, parts: int) -> None:
@@ -54,8 +59,10 @@ def test_rows_are_the_references(log: Log, parts: int) -> None:
         assert len(rows) == len(wanted)
         if _ends_as_it_should(log, wanted):
             assert salvaged == [row["physicalOffset"] for row in rows]
-        else:  # behind a BLANK of a wrong size salvage finds what a broker jumps over
+        elif not _clock_goes_back(wanted):
+            # behind a BLANK of a wrong size salvage finds what a broker jumps over
             assert {row["physicalOffset"] for row in rows} <= set(salvaged)
+        # else records before remains of an earlier time may count as such remains themselves
     else:  # what dispatch alone refuses is a row; a record that a CRC does not fit is none
         event("broken off")
         assert len(rows) >= len(wanted)

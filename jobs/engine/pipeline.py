@@ -48,6 +48,8 @@ class Cut:
     partitions: int | None = None
 
 
+# On a cluster settings may tell of fewer cores than there are, and these need tasks too.
+_CORES_THERE_MAY_BE = 128
 # Up to so many lists of runs, so many bytes of them, and so many entries, which could all be those
 # of one queue and fall to one task, queues are built in shares (udfs/queue_shares.py).
 _LISTS_READ_BY_ALL, _LIST_BYTES_READ_BY_ALL = 256, 16 << 20
@@ -140,7 +142,8 @@ class Pipeline:
     def _scan(
         self, scanned: dict[int, Scanned], numbers: range | tuple[int, ...], firsts: dict[int, int]
     ) -> None:
-        groups = guided(len(numbers), self.cores)
+        cores = self.cores if is_local(self.spark) else max(self.cores, _CORES_THERE_MAY_BE)
+        groups = guided(len(numbers), cores)
         task = ScanSplits(
             self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, groups, firsts
         )

@@ -21,7 +21,7 @@ from reput.jobs.console.options import DONE
 from reput.jobs.console.query_words import refuse_words
 from reput.jobs.console.texts import safe, time_text
 from reput.jobs.engine.open_store import Store
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.query.stored import StoredMessage
 
@@ -173,7 +173,7 @@ def _where(store: Store, arguments: argparse.Namespace) -> "Filter | None":
         return None
     try:
         return store.filter(*asked)
-    except ValueError as error:  # WrongTags, WrongExpression, WrongPattern
+    except WrongFilter as error:
         raise StoreError(str(error)) from None
 
 

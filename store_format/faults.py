@@ -86,6 +86,10 @@ class StoreError(Exception):
     """A store is not what it must be; the message says file, offset, field, value and reason."""
 
 
+class WrongFilter(ValueError):
+    """What says which messages are wanted is refused; the message says why."""
+
+
 class DamageFound(StoreError):
     """The log is damaged and live records follow the damage."""
 

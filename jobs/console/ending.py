@@ -12,7 +12,7 @@ import traceback
 
 from reput.jobs.console.options import DAMAGE, FAILED, USAGE
 from reput.jobs.console.streams import complain, discard
-from reput.store_format.faults import DamageFound, StoreChanged, StoreError
+from reput.store_format.faults import DamageFound, StoreChanged, StoreError, WrongFilter
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 
@@ -56,9 +56,7 @@ def meaning(error: BaseException) -> tuple[int, str]:
         return DAMAGE, str(error)
     if isinstance(error, (StoreChanged, OSError)):
         return FAILED, str(error)
-    if isinstance(error, (SettingError, UnknownRelease, StoreError, NoJavaError)):
-        return USAGE, str(error)
-    if isinstance(error, ValueError) and _is_a_wrong_filter(error):
+    if isinstance(error, (SettingError, UnknownRelease, StoreError, WrongFilter, NoJavaError)):
         return USAGE, str(error)
     if isinstance(error, SparkFailed):
         return FAILED, cause(str(error))
@@ -75,13 +73,6 @@ def meaning(error: BaseException) -> tuple[int, str]:
         f"{type(error).__name__} at {_place(error)}: {text}; this should not happen: "
         "REPUT_TRACEBACK=1 shows more"
     )
-
-
-def _is_a_wrong_filter(error: ValueError) -> bool:
-    from reput.store_format.filter.filters import WrongTags  # imports numba
-    from reput.store_format.filter.parser import WrongExpression
-
-    return isinstance(error, (WrongTags, WrongExpression))
 
 
 def cause(trace: str) -> str:

@@ -33,7 +33,7 @@ class ChosenLog:
         told = told_of(storage, self.store, rocketmq, settings)
         salvages = chosen.on_damage == "salvage"
         self.plan: Plan = make_plan(storage, self.store, told, 1, None, tolerant=salvages)
-        chosen.wanted(self.plan)  # raises where it is wrong, before anything is made
+        self._wanted = chosen.wanted(self.plan)  # raises before anything is made
         options = SourceOptions(self.store, on_damage=chosen.on_damage)
         self.log: LogParts = parts_log(self.plan, options, chosen.bodies, grows=True)
 
@@ -41,7 +41,7 @@ class ChosenLog:
         """What reads them, here or in tasks. raw: bodies as they stand in the log."""
         chosen = self.chosen
         return ChosenMessages(
-            self.log, parts, chosen.choice, chosen.wanted(self.plan), chosen.columns,
+            self.log, parts, chosen.choice, self._wanted, chosen.columns,
             chosen.decompress and not raw,
         )  # fmt: skip
 

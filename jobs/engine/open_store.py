@@ -180,7 +180,7 @@ class Store:
         """A filter for `where`: by tags (`A || B`), by RocketMQ's SQL92, by a regular expression
         over bodies and properties, or by several of them.
 
-        Raises WrongTags, WrongExpression, WrongPattern (ValueErrors).
+        Raises WrongTags, WrongExpression, WrongPattern (WrongFilters, which are ValueErrors).
         """
         from reput.store_format.filter.filters import AllOf, Filter, tag_filter
         from reput.store_format.filter.sql import sql_filter

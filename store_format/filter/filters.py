@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from reput.store_format.faults import WrongFilter
 from reput.store_format.filter.evaluate import matches
 from reput.store_format.filter.program import Program, tags_program
 from reput.store_format.filter.rows import Verdict, Verdicts, judge, tables
@@ -15,7 +16,7 @@ from reput.store_format.log.walk import Step
 _BLANKS = "".join(map(chr, range(0x21)))  # what Java's String.trim removes
 
 
-class WrongTags(ValueError):
+class WrongTags(WrongFilter):
     """RocketMQ refuses these tags."""
 
 

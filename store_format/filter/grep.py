@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reput.store_format.faults import WrongFilter
 from reput.store_format.filter.rows import Verdict, Verdicts
 from reput.store_format.kernels.jit import kernel
 from reput.store_format.layouts import PROPERTY_END, PROPERTY_NAME_END, SYS_COMPRESSED
@@ -23,7 +24,7 @@ from reput.store_format.message.bodies import BodyError, BodyPastCap, decompress
 _NULLS_BETWEEN = 0x55  # a bitmap: every second text counts, what lies between is null
 
 
-class WrongPattern(ValueError):
+class WrongPattern(WrongFilter):
     """RE2 refuses this regular expression."""
 
 

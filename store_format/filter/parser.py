@@ -14,6 +14,7 @@ from typing import Any
 from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
+from reput.store_format.faults import WrongFilter
 from reput.store_format.filter.expressions import Expressions, Part, Refusal, as_boolean
 from reput.store_format.filter.program import Program
 
@@ -93,7 +94,7 @@ _TEXT_MOST = 1 << 20  # characters
 _STACK_MOST = 2000  # of the parser: some hundred levels of parentheses, 2,000 of NOT
 
 
-class WrongExpression(ValueError):
+class WrongExpression(WrongFilter):
     """RocketMQ refuses this expression, or it is too large for reput; says where and why."""
 
     def __init__(self, reason: str, line: int, column: int) -> None:

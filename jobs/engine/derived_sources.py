@@ -80,13 +80,9 @@ class QueueBatch(_Reader):
         size = max(-(-len(queues) // count), 1)
         return [InputPartition(tuple(queues[at : at + size])) for at in range(0, len(queues), size)]
 
-    def ends(self, start: Ends) -> Ends:
+    def there(self, start: Ends) -> dict[str, tuple[int, int]]:
         """See derived_streams.Files."""
-        return {name: self._there(name, queue, start)[1] for name, queue in self._queues().items()}
-
-    def first(self, name: str) -> int:
-        """The first position of a queue that is there."""
-        return self._there(name, self._queues()[name], {})[0]
+        return {name: self._there(name, queue, start) for name, queue in self._queues().items()}
 
     def between(self, start: Ends, end: Ends) -> list[InputPartition]:
         """See derived_streams.Files."""
@@ -139,41 +135,32 @@ class IndexBatch(_Reader):
 
     def partitions(self) -> list[InputPartition]:
         """Raises BadIndex, SettingError, OSError."""
-        return self.between({}, self.ends({}))
-
-    def ends(self, start: Ends) -> Ends:
-        """See derived_streams.Files. A file that is not there any more has nothing to be read."""
-        ends = {}
         reader = self._reader()
-        for number in reversed(range(len(reader.files))):
-            name = reader.files[number][0].rpartition("/")[2]
-            with reader.open(number) as file:
-                ends[name] = min(file.header.entries, file.most - 1)
-            if ends[name] < start.get(name, 0) and not self.options.may_miss:
-                raise StoreError(
-                    f"{reader.files[number][0]}: reading was to go on behind entry {start[name]}, "
-                    f"but the file has {ends[name]}; option {DATA_LOSS}=false goes on behind that"
-                )
-        return ends
+        ends = {name: end for name, (_, end) in self._there(reader, {}).items()}
+        return _parts(reader, {}, ends)
 
-    def first(self, name: str) -> int:
-        """Before a file's first entry."""
-        return 0
+    def there(self, start: Ends) -> dict[str, tuple[int, int]]:
+        """See derived_streams.Files. A file that is not there any more has nothing to be read."""
+        return self._there(self._reader(), start)
 
     def between(self, start: Ends, end: Ends) -> list[InputPartition]:
         """See derived_streams.Files."""
-        reader = self._reader()
-        parts = []
-        for path, state in reversed(reader.files):
+        return _parts(self._reader(), start, end)
+
+    def _there(self, reader: IndexReader, start: Ends) -> dict[str, tuple[int, int]]:
+        found = {}
+        for number in reversed(range(len(reader.files))):
+            path = reader.files[number][0]
             name = path.rpartition("/")[2]
-            stop = end.get(name, 0) + 1
-            for first in range(start.get(name, 0) + 1, stop, _ENTRIES_A_PART):
-                part = IndexPart(
-                    path, state._replace(mtime=ANY_TIME), reader.slots, reader.most, first,
-                    min(first + _ENTRIES_A_PART, stop),
-                )  # fmt: skip
-                parts.append(InputPartition(part))
-        return parts
+            with reader.open(number) as file:
+                last = min(file.header.entries, file.most - 1)
+            if last < start.get(name, 0) and not self.options.may_miss:
+                raise StoreError(
+                    f"{path}: reading was to go on behind entry {start[name]}, but the file has "
+                    f"{last}; option {DATA_LOSS}=false goes on behind that"
+                )
+            found[name] = (0, last)
+        return found
 
     def _reader(self) -> IndexReader:
         release = self.options.rocketmq or NEWEST
@@ -186,6 +173,21 @@ class IndexBatch(_Reader):
 
     def _read(self, value: IndexPart) -> Iterator[pa.RecordBatch]:
         return index_batches(self.storage, value, self.columns)
+
+
+def _parts(reader: IndexReader, start: Ends, end: Ends) -> list[InputPartition]:
+    """The entries of index files behind those of `start`, up to those of `end`."""
+    parts = []
+    for path, state in reversed(reader.files):
+        name = path.rpartition("/")[2]
+        stop = end.get(name, 0) + 1
+        for first in range(start.get(name, 0) + 1, stop, _ENTRIES_A_PART):
+            part = IndexPart(
+                path, state._replace(mtime=ANY_TIME), reader.slots, reader.most, first,
+                min(first + _ENTRIES_A_PART, stop),
+            )  # fmt: skip
+            parts.append(InputPartition(part))
+    return parts
 
 
 class _Source(DataSource):

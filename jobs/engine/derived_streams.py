@@ -31,14 +31,11 @@ class Files(Protocol):
 
     options: "SourceOptions"
 
-    def ends(self, start: Ends) -> Ends:
-        """Up to which entry each can be read now, those that were in `start` not before that.
+    def there(self, start: Ends) -> dict[str, tuple[int, int]]:
+        """What an offset says of each where nothing was read, and where all was that is there now.
 
-        Raises StoreError where one has not what is to be read next.
+        Raises StoreError where one that is in `start` has not what is to be read next.
         """
-
-    def first(self, name: str) -> int:
-        """What an offset says of a file from which nothing was read."""
 
     def between(self, start: Ends, end: Ends) -> list[InputPartition]:
         """The partitions that have these entries."""
@@ -61,17 +58,21 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.seen: Ends | None = None
 
     def initialOffset(self) -> Ends:  # noqa: N802 (Spark's name)
-        return {} if self.files.options.start == EARLIEST else self.files.ends({})
+        return {} if self.files.options.start == EARLIEST else self._ends()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         most = self.files.options.most_rows
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self.target = self.files.ends({})
+        self.target = self._ends()
+
+    def _ends(self) -> Ends:
+        return {name: end for name, (_, end) in self.files.there({}).items()}
 
     def latestOffset(self, start: Ends, limit: ReadLimit) -> Ends:  # noqa: N802
-        self.seen = ends = self.files.ends(start)
+        there = self.files.there(start)
+        self.seen = ends = {name: end for name, (_, end) in there.items()}
         if self.target is not None:
             ends = {
                 name: max(min(end, self.target[name]), start.get(name, 0))
@@ -79,19 +80,9 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if name in self.target
             }
         if isinstance(limit, ReadMaxRows):
-            ends = self._at_most(limit.max_rows, start, ends)
+            begun = {name: start.get(name, there[name][0]) for name in ends}
+            ends = _at_most(limit.max_rows, start, begun, ends)
         return ends
-
-    def _at_most(self, most: int, start: Ends, ends: Ends) -> Ends:
-        """The first so many entries, one queue or file after the other."""
-        cut = {}
-        for name, end in sorted(ends.items()):
-            begun = start[name] if name in start else self.files.first(name)
-            taken = min(end - begun, most)
-            most -= taken
-            if name in start or taken:
-                cut[name] = begun + taken
-        return cut
 
     def reportLatestOffset(self) -> Ends | None:  # noqa: N802
         return self.seen
@@ -106,3 +97,14 @@ class DerivedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing is held for a batch."""
+
+
+def _at_most(most: int, start: Ends, begun: Ends, ends: Ends) -> Ends:
+    """The first so many entries from `begun` to `ends`, one queue or file after the other."""
+    cut = {}
+    for name, end in sorted(ends.items()):
+        taken = min(end - begun[name], most)
+        most -= taken
+        if name in start or taken:
+            cut[name] = begun[name] + taken
+    return cut

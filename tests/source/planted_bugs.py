@@ -73,7 +73,7 @@ BUGS = (
     Bug("what fills a queue's first file is no entry", "udfs/derived_batches.py",
         "if not queue.batch:\n                        kept", "if False:\n                        kept", ("tests/source/test_derived.py",)),
     Bug("an index file's last entry is a row", "jobs/engine/derived_sources.py",
-        "ends[name] = min(file.header.entries, file.most - 1)", "ends[name] = min(file.header.entries - 1, file.most - 1)", ("tests/source/test_derived.py",)),
+        "last = min(file.header.entries, file.most - 1)", "last = min(file.header.entries - 1, file.most - 1)", ("tests/source/test_derived.py",)),
     Bug("a Delta table gets each range once", "jobs/engine/delta_table.py",
         "for end in (committed, self._noted()) if end is not None)", "for end in ())", ("tests/source/test_delta.py", "-k", "grown_log")),
     Bug("a range that a kill came right behind is noted", "jobs/engine/delta_table.py",

@@ -36,14 +36,14 @@ def standalone(workers: int = 2) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def worker_processes() -> list[int]:
-    """The JVMs of the workers that run here; their executors are their children."""
+def worker_processes(url: str) -> list[int]:
+    """The JVMs of a master's workers; their executors are their children."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with suppress(OSError):
                 words = (folder / "cmdline").read_bytes().split(b"\0")
-                if _WORKER.encode() in words and b"127.0.0." in b" ".join(words):
+                if _WORKER.encode() in words and url.encode() in words:
                     found.append(int(folder.name))
     return found
 

@@ -1,17 +1,15 @@
 """Rows beside a bare program, in a session that runs already, and with a cold page cache."""
 
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.process_tree import Run, run
 from benchmarks.state import cold, may_be_cold, same_state
 from benchmarks.stores import (
     LARGE,
     USUAL,
     Shape,
-    checked,
+    bench,
     digests,
     log_bytes,
     make_store,
@@ -28,10 +26,6 @@ Row = dict[str, Any]
 HUGE_BODIES = Shape(messages=240_000, body=64 << 10)
 
 
-def _bare(store: Path, *words: str) -> Run:
-    return checked(run([sys.executable, "-m", "benchmarks.bare", str(store), *words]))
-
-
 def bare_rebuild(store: Path, messages: int, written: int, runs: int) -> Row:
     """What a bare program takes that only moves the bytes of a rebuild of this store.
 
@@ -42,8 +36,7 @@ def bare_rebuild(store: Path, messages: int, written: int, runs: int) -> Row:
     seconds = []
     for _ in range(runs):
         same_state(store)
-        done = checked(run([sys.executable, "-m", "benchmarks.bare_rebuild", str(store), *words]))
-        seconds.append(float(said(done)["seconds"]))
+        seconds.append(float(said(bench("bare_rebuild", str(store), *words))["seconds"]))
     return {"bare_work": median(seconds)}
 
 
@@ -61,8 +54,7 @@ def in_session(runs: int, shape: Shape = USUAL) -> Row:
         wanted = digests(store)
         remove_derived(store)
         same_state(store)
-    words = [sys.executable, "-m", "benchmarks.session", str(store), str(output), str(runs)]
-    done = checked(run(words))
+    done = bench("session", str(store), str(output), str(runs))
     same = digests(output) == wanted
     shutil.rmtree(output)
     rocketmq, seconds = median(their_seconds), median(said(done)["seconds"])
@@ -88,7 +80,7 @@ def huge_bodies(runs: int) -> Row:
     bare, bare_work, rebuilds = [], [], []
     for _ in range(runs):
         same_state(store)
-        done = _bare(store)
+        done = bench("bare", str(store))
         assert said(done)["records"] == HUGE_BODIES.messages
         bare.append(done.seconds)
         bare_work.append(said(done)["seconds"])
@@ -120,7 +112,7 @@ def cold_cache(runs: int) -> Row:
     bare, rebuilds = [], []
     for _ in range(runs):
         cold()
-        bare.append(_bare(store, "--no-crc").seconds)
+        bare.append(bench("bare", str(store), "--no-crc").seconds)
         cold()
         rebuilds.append(ours(store, output))
         shutil.rmtree(output)

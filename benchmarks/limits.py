@@ -3,18 +3,16 @@
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import venv
 from pathlib import Path
 from typing import Any
 
 from benchmarks import many_queues
-from benchmarks.process_tree import Run, run
 from benchmarks.state import same_state
 from benchmarks.stores import (
     USUAL,
-    checked,
+    bench,
     log_bytes,
     make_store,
     median,
@@ -22,16 +20,12 @@ from benchmarks.stores import (
     output_folder,
     said,
 )
+from tests.test_installed import package_source
 
 Row = dict[str, Any]
 
 QUEUES, MESSAGES = 200_000, 2_000_000
 _FEW, _MANY = 1 << 8, 1 << 12  # splits
-_ROOT = Path(__file__).parents[1]
-
-
-def _module(name: str, *words: str) -> Run:
-    return checked(run([sys.executable, "-m", f"benchmarks.{name}", *words]))
 
 
 def queues(runs: int) -> Row:
@@ -44,7 +38,7 @@ def queues(runs: int) -> Row:
     bare, rebuilds = [], []
     for _ in range(runs):
         same_state(store)
-        files = said(_module("bare_files", "--queues", str(QUEUES)))
+        files = said(bench("bare_files", "--queues", str(QUEUES)))
         bare.append(files["make"] + files["sync"])
         same_state(store)
         rebuilds.append(ours(store, output, "--set", file_bytes))
@@ -63,9 +57,9 @@ def queues(runs: int) -> Row:
 
 def a_split_more(runs: int) -> Row:
     """Milliseconds of processor time that one more split costs, all processes together."""
-    _module("many_splits", "--child", str(_FEW))  # compiles the kernels
+    bench("many_splits", "--child", str(_FEW))  # compiles the kernels
     cpu = {
-        splits: median([_module("many_splits", "--child", str(splits)).cpu for _ in range(runs)])
+        splits: median([bench("many_splits", "--child", str(splits)).cpu for _ in range(runs)])
         for splits in (_FEW, _MANY)
     }
     more = 1000 * (cpu[_MANY] - cpu[_FEW]) / (_MANY - _FEW)
@@ -80,13 +74,12 @@ def installed(runs: int) -> Row:
     store, output = make_store(USUAL), output_folder()
     folder = Path(tempfile.mkdtemp(prefix="reput-installed-"))
     try:
-        command, env = _install(folder), _environment(folder)
-        words = ["rebuild", str(store), "--output", str(output), "--rocketmq", "5.3.3", "--json"]
+        command, env = (_install(folder),), _environment(folder)
         seconds, clone = [], []
         for _ in range(2 + runs):  # the first compiles, the second may still be preparing
-            shutil.rmtree(output, ignore_errors=True)
             same_state(store)
-            seconds.append(checked(run([*command, *words], env)).seconds)
+            seconds.append(ours(store, output, command=command, env=env).run.seconds)
+        ours(store, output)  # compiles the kernels
         for _ in range(runs):
             same_state(store)
             clone.append(ours(store, output).run.seconds)
@@ -103,18 +96,14 @@ def installed(runs: int) -> Row:
     }
 
 
-def _install(folder: Path) -> list[str]:
-    """A new environment with this checkout's wheel; the words that run it."""
+def _install(folder: Path) -> str:
+    """A new environment with this checkout's wheel; its reput."""
     venv.create(folder / "venv", with_pip=True)
     python = str(folder / "venv" / "bin" / "python")
-    source = folder / "source"
-    for name in ("reput", "jobs", "udfs", "store_format"):
-        shutil.copytree(_ROOT / name, source / name, symlinks=True)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(_ROOT / name, source / name)
+    source = package_source(folder / "source")
     pip = [python, "-m", "pip", "install", "--quiet", f"{source}[local]"]
     subprocess.run(pip, check=True, stdout=subprocess.DEVNULL)
-    return [str(folder / "venv" / "bin" / "reput")]
+    return str(folder / "venv" / "bin" / "reput")
 
 
 def _environment(folder: Path) -> dict[str, str]:

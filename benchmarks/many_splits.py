@@ -9,11 +9,9 @@ import argparse
 import json
 import resource
 import shutil
-import sys
 
-from benchmarks.process_tree import run
 from benchmarks.rows import TINY
-from benchmarks.stores import RELEASE, checked, make_store, output_folder, said
+from benchmarks.stores import RELEASE, bench, make_store, output_folder, said
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.session import local_session
@@ -49,8 +47,7 @@ def main() -> None:
         child(arguments.child)
         return
     for splits in arguments.splits:
-        command = [sys.executable, "-m", "benchmarks.many_splits", "--child", str(splits)]
-        done = checked(run(command))
+        done = bench("many_splits", "--child", str(splits))
         row = {**said(done), "jvm_mib": done.java_mib, "cpu_seconds": round(done.cpu, 1)}
         print(json.dumps(row), flush=True)
 

@@ -62,7 +62,7 @@ def row(shape: Shape) -> dict[str, Any]:
     with ExitStack() as stack:
         shares = stack.enter_context(groups(WORKERS, SHARE))
         url = stack.enter_context(standalone(WORKERS))
-        for group, process in zip(shares, worker_processes(), strict=True):
+        for group, process in zip(shares, worker_processes(url), strict=True):
             group.add(process)
         watch = _Watch(shares)
         watch.start()

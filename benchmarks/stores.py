@@ -106,6 +106,11 @@ def log_bytes(store: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in (store / "commitlog").iterdir())
 
 
+def bench(name: str, *words: str) -> Run:
+    """Run benchmarks.NAME as a program of its own."""
+    return checked(run([sys.executable, "-m", f"benchmarks.{name}", *words]))
+
+
 def theirs(store: Path) -> Run:
     """RocketMQ's rebuild, in place: a crash recovery of a store without derived files."""
     remove_derived(store)
@@ -114,13 +119,16 @@ def theirs(store: Path) -> Run:
 
 
 def ours(
-    store: Path, output: Path, *more: str, cores: int = 2, before: tuple[str, ...] = ()
-) -> Rebuilt:
-    """Our rebuild on local[cores]; before: words before the command, such as taskset's."""
+    store: Path, output: Path, *more: str, cores: int = 2, before: tuple[str, ...] = (),
+    command: tuple[str, ...] = (sys.executable, "-m", "reput"), env: dict[str, str] | None = None,
+) -> Rebuilt:  # fmt: skip
+    """Our rebuild on local[cores]; before: words before the command, such as taskset's; command:
+    another reput than this checkout's.
+    """
     shutil.rmtree(output, ignore_errors=True)
     words = ["rebuild", str(store), "--output", str(output), "--rocketmq", RELEASE, "--json"]
     master = ["--master", f"local[{cores}]"]
-    done = run([*before, sys.executable, "-m", "reput", *words, *master, *more])
+    done = run([*before, *command, *words, *master, *more], env)
     return Rebuilt(checked(done), said(done))
 
 

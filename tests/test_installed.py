@@ -36,13 +36,18 @@ def python_of(version: str) -> str:
     pytest.skip(f"there is no {name}")
 
 
+def package_source(to: Path) -> Path:
+    """Copy all that a wheel is built from; returns `to`."""
+    for name in ("reput", "jobs", "udfs", "store_format"):
+        shutil.copytree(ROOT / name, to / name, symlinks=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, to / name)
+    return to
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = tmp_path_factory.mktemp("source")
-    for name in ("reput", "jobs", "udfs", "store_format"):
-        shutil.copytree(ROOT / name, source / name, symlinks=True)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source / name)
+    source = package_source(tmp_path_factory.mktemp("source"))
     build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
     done = subprocess.run([sys.executable, "-c", build], cwd=source, capture_output=True, text=True,
                           check=True)  # fmt: skip

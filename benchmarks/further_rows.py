@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from benchmarks.state import cold, may_be_cold, same_state
+from benchmarks.state import cold, same_state
 from benchmarks.stores import (
     LARGE,
     USUAL,
@@ -105,15 +105,13 @@ def huge_bodies(runs: int) -> Row:
 
 
 def cold_cache(runs: int) -> Row:
-    """15 GB, nothing of it in memory, beside two processes that only read; root may ask for it."""
-    if not may_be_cold():
-        return {"skipped": "only root may drop the page cache"}
+    """15 GB, nothing of it in memory, beside two processes that only read."""
     store, output = make_store(LARGE), output_folder()
     bare, rebuilds = [], []
     for _ in range(runs):
-        cold()
+        cold(store)
         bare.append(bench("bare", str(store), "--no-crc").seconds)
-        cold()
+        cold(store)
         rebuilds.append(ours(store, output))
         shutil.rmtree(output)
     seconds, size = median([one.run.seconds for one in rebuilds]), log_bytes(store)

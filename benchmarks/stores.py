@@ -78,6 +78,12 @@ def median(values: list[float]) -> float:
     return round(statistics.median(values), 2)
 
 
+def median_stages(rebuilds: list[Rebuilt]) -> dict[str, float]:
+    """Seconds of each stage."""
+    stages = ("scan", "build", "publish")
+    return {name: median([one.said["stages"][name] for one in rebuilds]) for name in stages}
+
+
 def make_store(shape: Shape) -> Path:
     """A store of that shape, written by RocketMQ; made anew only if it is not there."""
     store = cache_folder() / shape.name

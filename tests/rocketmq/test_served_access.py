@@ -20,7 +20,8 @@ TOPIC, MESSAGES = "Live0", 1420
 KEYS = {"access_key": "reader", "secret_key": "12345678"}
 TLS = Path(__file__).parent.parent / "serve" / "tls"
 # TlsSystemConfig: a client trusts no certificate unless told to
-_GROUPS = itertools.count()  # each reads from the beginning
+# each reads from the beginning: the store has offsets of groups of its own, g10 is one of them
+_GROUPS = itertools.count()
 TRUSTING = ("-Dtls.enable=true", "-Dtls.test.mode.enable=true")
 
 
@@ -54,7 +55,7 @@ def _told(client: str, address: str, *options: str, **more: Any) -> tuple[int, s
     refused = more.pop("refused", False)
     least = 0 if refused else MESSAGES
     steps: list[Step] = [
-        {"do": "push", "group": f"g{next(_GROUPS)}", "topic": TOPIC, "least": least,
+        {"do": "push", "group": f"new{next(_GROUPS)}", "topic": TOPIC, "least": least,
          "quiet_ms": 1000, **more},
         {"do": "find", "keys": [["Live2", "order603"]], **more},
         {"do": "admin", "calls": [["examineBrokerClusterInfo"]], **more},

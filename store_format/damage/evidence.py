@@ -101,8 +101,9 @@ def judge_stretch(facts: Facts) -> Verdict:
     That queues go on counts only where a record of the live log surely stood between, or a segment
     begins: right behind a log's end what was there before goes on as well, by chance (records of
     one size, after a cut). Such remains never begin a segment: RocketMQ deletes all segments behind
-    the one that it cuts, and what a file had for another place says so itself. A tie of times and queues is
-    stale: a message that is delivered again, or at a wrong place, is worse than one that is named.
+    the one that it cuts, and what a file had for another place says so itself. A tie of times and
+    queues is stale: a message that is delivered again, or at a wrong place, is worse than one that
+    is named.
     """
     live = stale = 0
     for_live = for_stale = Witness.NONE

@@ -303,9 +303,8 @@ def test_one_queue_of_two_that_goes_on_is_chance() -> None:
     """A page as an older log had it, at a segment's start: one of its queues happens to fit."""
     log, first = _clock_set_back(2)
     at = log.places[first]
-    n = first + 1
-    for number in (n, n + 2):
-        message = replace(log.messages[number], queue_offset=5000 + number)
+    for number in range(first + 1, 60, 2):
+        message = replace(log.messages[number], queue_offset=log.messages[number].queue_offset - 3)
         log.put(log.places[number], encode(message, log.places[number]))
     found = [place for queue in range(2) for place in entries(salvage(log.log), "T", queue)]
     assert at not in found

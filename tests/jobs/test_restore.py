@@ -94,6 +94,13 @@ def test_flips_everywhere_displace_nothing_in_the_copy(seed: int, restore: bool)
     assert kept(generate("200 flips", seed, crc=True), restore) == (0, 0)
 
 
+def test_a_record_that_a_short_file_cuts_is_no_part_of_what_is_missing() -> None:
+    """It lacks only text, and is kept: fillers begin behind it. (They began within it, and the
+    copy was refused as damaged.)
+    """
+    assert kept(generate("a halved segment", 1, crc=False), restore=False) == (0, 0)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("restore", [False, True], ids=["filled", "restored"])
 @pytest.mark.parametrize("crc", [False, True], ids=["bare", "crc"])

@@ -4,6 +4,7 @@ A segment's ranges are in a file of its own, 16 MB for a million; the driver has
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -87,6 +88,25 @@ class LostReader:
             sums = np.append(0, np.cumsum(rows["length"].astype(np.int64)))
             self._held[number] = rows["offset"].astype(np.int64), sums
         return self._held[number]
+
+
+class LongestLost:
+    """The longest range that the log lost, up to a segment; read once, when it is asked for."""
+
+    def __init__(self, lost: Lost | None, staging: Staging) -> None:
+        self._pieces, self._staging = lost.pieces if lost else (), staging
+        self.from_start = lost is None or lost.from_start
+
+    def up_to(self, place: int) -> int:
+        """The bytes of the longest range in the segments up to the one of `place`."""
+        return max((most for start, most in self._longest if start <= place), default=0)
+
+    @cached_property
+    def _longest(self) -> list[tuple[int, int]]:
+        return [
+            (piece.start, int(places_of(self._staging, piece)["length"].max(initial=0)))
+            for piece in self._pieces
+        ]
 
 
 def places_of(staging: Staging, piece: LostPiece) -> np.ndarray:

@@ -88,10 +88,11 @@ class RangeFile:
 
     def finish(self, segment_end: int) -> dict[str, object]:
         """Complete the file. Returns the columns of MAPPED that sum it up."""
-        if self._there_end < segment_end:
+        # a record that reaches past the file's end was kept, if it lacks no more than text there
+        start = max(self._there_end, self._live_end())
+        if self._there_end < segment_end and start < segment_end:
             kind, fault = DamageKind.MISSING, Fault.MISSING
-            end = "segment's end"
-            self._add(Damage(self._there_end, segment_end, kind, fault, 0, None, end))
+            self._add(Damage(start, segment_end, kind, fault, 0, None, "segment's end"))
         self._settle()
         self._write()
         self._output.finish(self._bytes)

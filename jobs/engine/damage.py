@@ -36,7 +36,7 @@ from reput.udfs.gaps import (
     gap_order,
 )
 from reput.udfs.kept_out import FindKeptOut, Missed
-from reput.udfs.lost import Lost, LostPiece
+from reput.udfs.lost import LongestLost, Lost, LostPiece
 
 if TYPE_CHECKING:
     from reput.jobs.engine.pipeline import Pipeline
@@ -222,7 +222,7 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
     rows = job.find_gaps(found.linked, listed, lines)
     if job.plan.has_queues and (found.count or any(row["what"] in _BROKEN for row in rows)):
         rows = job.find_gaps(found.linked, listed, lines, ask_queues=True)
-    explained = explained_by_queues(rows)
+    explained = explained_by_queues(rows, LongestLost(found.linked.lost, job.staging))
     strays = [row for row in rows if row["what"] == STRAY] + [row for row, _ in explained]
     found.told += [
         Told(row["before"], "the queue that misses it", hole["topic"], hole["queue_id"])

@@ -5,7 +5,9 @@ The rows are those of `reput.udfs.gaps.GAP`.
 
 from typing import Any
 
+from reput.store_format.damage.filler import least_bytes
 from reput.udfs.gaps import ALONE, CLAIM, HOLE, IS_GAP, OTHER
+from reput.udfs.lost import LongestLost
 
 Row = dict[str, Any]
 ENTRIES_A_BREAK = 32  # of a queue that goes on, for each place where it does not
@@ -13,11 +15,12 @@ _MOST_LOST_BESIDE = 64  # messages that one queue lost where another record may 
 _UNREAD = "\ufffd"  # what Java and `decode` make of bytes that are no UTF-8
 
 
-def explained_by_queues(rows: list[Row]) -> list[tuple[Row, Row]]:
+def explained_by_queues(rows: list[Row], longest: LongestLost) -> list[tuple[Row, Row]]:
     """(record, queue) of the records without neighbours whose queueOffset a queue misses there.
 
     Witnesses: the queue that the record names has no message beside it; the other queue misses
     just this one, between two places around it; and one flipped bit makes one queue the other.
+    longest: what the log lost at once, see `_may_be_own`.
     """
     holes: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
@@ -31,11 +34,24 @@ def explained_by_queues(rows: list[Row]) -> list[tuple[Row, Row]]:
                 beside = hole["after"] < row["before"] < hole["before"]
                 # What may be in order in its own queue is so, unless another surely misses it.
                 sure = hole["what"] == HOLE and hole["value"] >= ENTRIES_A_BREAK
-                believed = not row["first"] or sure
-                if beside and believed and bits_between(row, hole) == 1:
+                if not beside or bits_between(row, hole) != 1:
+                    continue
+                if sure or not _may_be_own(row, longest):
                     found.append((row, hole))
                     break
     return found
+
+
+def _may_be_own(row: Row, longest: LongestLost) -> bool:
+    """Whether a lone record may be its queue's only survivor.
+
+    What the queue had before it was lost at once then. That many small ranges took each of its
+    messages, and nothing but them, is no chance to reckon with beside one flipped bit.
+    """
+    if not row["first"]:
+        return False
+    needs = row["value"] * least_bytes(row["topic"], False)
+    return not longest.from_start or needs <= longest.up_to(row["before"])
 
 
 def bits_between(one: dict[str, Any], other: dict[str, Any]) -> int:

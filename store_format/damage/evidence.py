@@ -64,7 +64,8 @@ class Facts(NamedTuple):
     is_older: its first record was stored before the last live one; behind_is_newer: what stands
     behind it was not, nor before this stretch itself; frame: a record's first fields stand at the
     live end, or more is lost there than the rest of one record; before, behind: the queues' votes;
-    in_order: it was stored after the last live record, and before what stands behind.
+    in_order: it was stored after the last live record, and before what stands behind; opens: it is
+    what a segment begins with, so that no record of the live log is lost right before it.
     """
 
     is_older: bool
@@ -73,6 +74,7 @@ class Facts(NamedTuple):
     before: Votes
     behind: Votes
     in_order: bool = False
+    opens: bool = False
 
 
 class Verdict(NamedTuple):
@@ -91,14 +93,17 @@ def judge_stretch(facts: Facts) -> Verdict:
     | time: older than what stands before | | 1 |
     | and what stands behind is newer again | | 1 |
     | stored between what stands before and behind | 1 | |
-    | queues go on from before, over lost bytes | 2 | |
+    | queues go on from before, over lost bytes or into the next segment | 2 | |
     | queues repeat what they have, or leap | | 2 |
     | the next stretch goes on from it | 2 | |
     | the next stretch goes on without it | | 2 |
 
-    That queues go on counts only where a record of the live log surely stood between: right behind
-    a log's end what was there before goes on as well, by chance. A tie of times and queues is
-    stale: a message that is delivered again, or at a wrong place, is worse than one that is named.
+    That queues go on counts only where a record of the live log surely stood between, or a segment
+    begins: right behind a log's end what was there before goes on as well, by chance (records of
+    one size, after a cut). Such remains never begin a segment: RocketMQ deletes all segments behind
+    the one that it cuts, and what a file had for another place says so itself. A tie of times and
+    queues is stale: a message that is delivered again, or at a wrong place, is worse than one that
+    is named.
     """
     live = stale = 0
     for_live = for_stale = Witness.NONE
@@ -114,7 +119,11 @@ def judge_stretch(facts: Facts) -> Verdict:
     if facts.before.no > facts.before.yes:
         stale += 2
         for_stale |= Witness.OFFSETS
-    elif facts.before.yes and not facts.before.no and (facts.frame or not facts.is_older):
+    elif (
+        facts.before.yes
+        and not facts.before.no
+        and (facts.frame or facts.opens or not facts.is_older)
+    ):
         live += 2
         for_live |= Witness.OFFSETS | (Witness.FRAME if facts.frame else Witness.NONE)
     if facts.behind.no > facts.behind.yes:

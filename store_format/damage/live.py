@@ -99,7 +99,7 @@ class Live:
                 found.spans, known, found.firsts.items() if is_newer else (),
                 found.behind - found.end, found.behind - self.end,
             ),
-            is_younger and is_newer,
+            is_younger and is_newer, at == self._segment,
         )  # fmt: skip
         verdict = judge_stretch(facts)
         self._stale_until = at if verdict.live else found.end

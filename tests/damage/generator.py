@@ -60,8 +60,10 @@ class Hurt:
         return found
 
     def read(self, at: int, length: int) -> bytes:
+        """Zeros for what is missing."""
         start = at // SEGMENT * SEGMENT
-        return bytes(self.log.segments[start][at - start : at - start + length])
+        there = self.log.segments.get(start, b"")[at - start : at - start + length]
+        return bytes(there).ljust(length, b"\0")
 
     def whole_log(self) -> bytes:
         """The damaged segments, one behind the other; zeros for what is missing."""

@@ -12,6 +12,7 @@ _CHAIN, _EVIDENCE = "store_format/damage/chain.py", "store_format/damage/evidenc
 _NAMES, _NAMES_TEST = "store_format/log/proven_names.py", "tests/jobs/test_assume_names.py"
 _OLD_INDEX = "store_format/damage/old_index.py"
 _INDEX_TEST = ("tests/damage/test_old_index.py",)
+_START_TEST = "tests/jobs/test_repair.py"
 _RESTORE, _RESTORE_TEST = "store_format/damage/restore.py", "tests/jobs/test_restore.py"
 
 BUGS = (
@@ -25,6 +26,12 @@ BUGS = (
         (_TEST, "-k", "took_is_no_reason")),
     Bug("records stored between their neighbours are rather live", _EVIDENCE,
         "    if facts.in_order:", "    if False:", (_TEST, "-k", "took_is_no_reason")),
+    Bug("queues that go on into the next segment outweigh a clock set back", _EVIDENCE,
+        "(facts.frame or facts.opens or", "(facts.frame or",
+        ("tests/damage/test_salvage.py", "-k", "outweigh")),
+    Bug("one queue that does not go on there is enough", _EVIDENCE,
+        "and not facts.before.no\n", "and True\n",
+        ("tests/damage/test_salvage.py", "-k", "chance")),
     Bug("a stretch's last queueOffset counts if another goes on from it", _EVIDENCE,
         "if offset == self.last + 1 or", "if True or", (_TEST, "-k", "test_2")),
     Bug("a transaction type that keeps a message out of its queue is found", "udfs/kept_out.py",
@@ -84,7 +91,19 @@ BUGS = (
     Bug("a checksum finds a bit behind the body too", _RESTORE,
         "(*range(body_at), *range(body_at + body_bytes, end))", "range(body_at)",
         (_RESTORE_TEST, "-k", "property")),
+    Bug("a short file's last record is no part of what is missing", "udfs/ranges.py",
+        "start = max(self._there_end, self._live_end())", "start = self._there_end",
+        (_RESTORE_TEST, "-k", "short_file")),
     Bug("of lost positions those that end first are kept first", "jobs/engine/lost_places.py",
-        'sorted(found.gaps, key=lambda gap: int(gap["before"]))', "found.gaps",
-        (_RESTORE_TEST, "-k", "everywhere")),
+        "*sorted(gaps, key=_end)", "*gaps", (_RESTORE_TEST, "-k", "everywhere")),
+    Bug("a queue that flipped bits made up takes no room", "jobs/engine/other_queues.py",
+        "if sure or not _may_be_own(row, longest):", 'if sure or not row["first"]:',
+        (_TEST, "-k", "made_up")),
+    Bug("what one long range took may be all that a queue had", "jobs/engine/other_queues.py",
+        "needs <= longest.up_to(", "False and longest.up_to(", (_TEST, "-k", "made_up")),
+    Bug("a queue's start takes what room the others leave", "jobs/engine/lost_places.py",
+        "        placed, left = _place(pieces, inner, crc_property, begins)", "        pass",
+        (_START_TEST, "-k", "takes_no_room")),
+    Bug("fillers at a queue's start reach to its first message", "jobs/engine/lost_places.py",
+        "if short and _begins(gap):", "if False:", (_START_TEST, "-k", "in_part")),
 )  # fmt: skip

@@ -259,3 +259,52 @@ def test_a_golden_store_is_salvaged_on_spark(spark: "SparkSession", tmp_path: Pa
     repaired = str(tmp_path / "repaired")
     repair(spark, log, repaired, **given)
     assert check(spark, repaired, **given).sound
+
+
+def _clock_set_back(queues: int, goes_on: bool = True) -> tuple[Damaged, int]:
+    """A log whose clock was set back as its second segment began, with remains of an earlier time
+    behind its end; and how many messages its first segment has. goes_on: else the second segment's
+    queueOffsets repeat what the first one had.
+    """
+    made = messages(60, queues)
+    first = sum(place < SEGMENT for place in damaged(made).places)
+    back = 0 if goes_on else 3
+    made[first:] = [
+        replace(m, store_timestamp=START - 10_000 + n, queue_offset=m.queue_offset - back)
+        for n, m in enumerate(made[first:])
+    ]
+    log = damaged(made)
+    at = log.places[-1] + log.size(-1)
+    log.put(at, struct.pack(">iI", 100, 0xCBD43194) + b"x" * 92)  # a BLANK of a wrong size
+    at += 100
+    for offset in range(3):
+        old = encode(Message(queue_offset=offset, store_timestamp=START - 90_000_000), at)
+        log.put(at, old)
+        at += len(old)
+    return log, first
+
+
+@pytest.mark.parametrize("queues", [1, 2, 3])
+def test_queues_that_go_on_in_the_next_segment_outweigh_a_clock_set_back(queues: int) -> None:
+    log, _ = _clock_set_back(queues)
+    rebuilt = salvage(log.log)
+    for queue in range(queues):
+        found = entries(rebuilt, "T", queue)
+        assert found == log.places[queue::queues]
+
+
+def test_queues_that_do_not_go_on_there_leave_an_earlier_time_stale() -> None:
+    log, first = _clock_set_back(3, goes_on=False)
+    found = [place for queue in range(3) for place in entries(salvage(log.log), "T", queue)]
+    assert sorted(found) == log.places[:first]
+
+
+def test_one_queue_of_two_that_goes_on_is_chance() -> None:
+    """A page as an older log had it, at a segment's start: one of its queues happens to fit."""
+    log, first = _clock_set_back(2)
+    at = log.places[first]
+    for number in range(first + 1, 60, 2):
+        message = replace(log.messages[number], queue_offset=log.messages[number].queue_offset - 3)
+        log.put(log.places[number], encode(message, log.places[number]))
+    found = [place for queue in range(2) for place in entries(salvage(log.log), "T", queue)]
+    assert at not in found

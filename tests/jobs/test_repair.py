@@ -127,6 +127,48 @@ def encode_crc(record: bytes) -> bytes:
     return properties(("__CRC32#", digits))
 
 
+def test_what_a_queue_lacks_at_its_start_takes_no_room_from_others() -> None:
+    """Of two lost records one has to keep a position, the other is all the room for two queues:
+    one lacks a message between two others, one only what may have been before its first.
+    """
+    late = Message(
+        topic="Late", queue_id=0, queue_offset=2, body=b"late", store_timestamp=START + 21
+    )
+    made = messages(60, 2)
+    made.insert(21, late)
+    log = damaged(made, 1 << 14)
+    log.flip(4, 5)
+    log.flip(20, 5)
+    summary, storage = repaired(log)
+    mine = [
+        place
+        for m, place in zip(made, log.places, strict=True)
+        if (m.topic, m.queue_id) == ("T", 0)
+    ]
+    assert queue(storage, 0) == mine
+    assert queue(storage, 0, "Late")[2:] == [log.places[21]]
+    (left,) = summary.not_filled
+    assert (left["topic"], left["first"], left["count"]) == ("Late", 0, 2)
+    assert "the queue begins behind them" in summary.text()
+
+
+def test_a_queues_start_that_is_filled_in_part_displaces_nothing() -> None:
+    """Two records were lost, each just long enough for one position: of three that the queue lacks
+    (both ranges together are as long as three of the shortest records) the last two are kept.
+    """
+    late = Message(
+        topic="Late", queue_id=0, queue_offset=3, body=b"late", store_timestamp=START + 21
+    )
+    kept_out = Message(sys_flag=4, body=bytes(50), store_timestamp=START)
+    log = damaged([kept_out, kept_out, late, *messages(30, 1)], 1 << 14)
+    log.flip(0, 5)
+    log.flip(1, 5)
+    summary, storage = repaired(log)
+    assert queue(storage, 0, "Late")[3:] == [log.places[2]]
+    (left,) = summary.not_filled
+    assert (left["topic"], left["first"], left["count"]) == ("Late", 0, 1)
+
+
 @pytest.mark.parametrize("crc", [False, True])
 def test_a_missing_segment_is_replaced(crc: bool) -> None:
     log = damaged(messages(100, crc_property=crc))

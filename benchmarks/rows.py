@@ -152,7 +152,8 @@ def large_cores(runs: int) -> Row:
 def cluster(runs: int) -> Row:
     """A standalone cluster of two one-core workers against local[2]: seconds of scan and build.
 
-    Both by spark-submit, and the second rebuild of an application: executors run by then.
+    Both by spark-submit, and the second rebuild of an application: executors run by then. Beside
+    them, what two queries that do nothing take (`benchmarks.twice`): the limit of the difference.
     """
     store, output = make_store(USUAL), output_folder()
     with standalone() as url:
@@ -160,11 +161,14 @@ def cluster(runs: int) -> Row:
     local = [submit("local[2]", store, output) for _ in range(runs)]
     shutil.rmtree(output)
     first, second = (median([done.stages for done in made]) for made in (distributed, local))
+    bare = [median([done.said["bare"] for done in made]) for made in (distributed, local)]
     return {
         **USUAL._asdict(),
         "cluster_stages": first,
         "local_stages": second,
         "slower_percent": round(100 * (first / second - 1)),
+        "cluster_bare": bare[0],
+        "local_bare": bare[1],
     }
 
 

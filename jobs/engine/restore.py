@@ -53,10 +53,12 @@ def _patches(
             prover = Prover(read, segment.start, end, job.rules.records)
         parts = prover.lengths(place)
         if parts is not None and parts.size <= _MOST_BYTES:
-            yield from _of(by_place[place], prover.bytes_at(place, parts.size), parts)
+            record = prover.bytes_at(place, parts.size)
+            behind = prover.bytes_at(place + parts.size, RECORD_AT.sysFlag)
+            yield from _of(by_place[place], record, parts, behind)
 
 
-def _of(said: Damage | Told, record: bytes, parts: Parts) -> list[Patch]:
+def _of(said: Damage | Told, record: bytes, parts: Parts, behind: bytes) -> list[Patch]:
     if isinstance(said, Told):
         at = parts.body_at - said.place + parts.body_length + topic_length_bytes(parts.magic)
         end = len(record) - parts.properties_length - PROPERTIES_LENGTH
@@ -67,7 +69,8 @@ def _of(said: Damage | Told, record: bytes, parts: Parts) -> list[Patch]:
     elif said.fault == Fault.BAD_MAGIC:
         patch = magic(place, record[RECORD_AT.magic : RECORD_AT.magic + 4])
     elif said.fault == Fault.PLACE:
-        patch = own_place(place, record[RECORD_AT.physicalOffset : RECORD_AT.sysFlag])
+        raw = record[RECORD_AT.physicalOffset : RECORD_AT.sysFlag]
+        patch = own_place(place, raw, parts.size, behind[RECORD_AT.physicalOffset :])
     else:
         raw = record[RECORD_AT.sysFlag : RECORD_AT.bornTimestamp]
         patch = plain(place, raw, "the queue that misses it")

@@ -100,9 +100,15 @@ def magic(place: int, raw: bytes) -> Patch | None:
     return Patch(place, place + RECORD_AT.magic, "magic", raw, now, "the record's lengths")
 
 
-def own_place(place: int, raw: bytes) -> Patch | None:
-    """physicalOffset, where one flipped bit made it another one than the record's place."""
-    if (int.from_bytes(raw, "big") ^ place).bit_count() != 1:
+def own_place(place: int, raw: bytes, size: int, behind: bytes) -> Patch | None:
+    """physicalOffset, where one flipped bit made it another one than the record's place.
+
+    size: the record's; behind: the next one's physicalOffset, or what of it is in the segment. None
+    too where both are as far off: then they stand where others belong, as all records of a segment
+    do that has another one's name.
+    """
+    said = int.from_bytes(raw, "big")
+    if (said ^ place).bit_count() != 1 or int.from_bytes(behind, "big") == said + size:
         return None
     now, at = place.to_bytes(8, "big"), place + RECORD_AT.physicalOffset
     return Patch(place, at, "physicalOffset", raw, now, "the record's place")

@@ -101,6 +101,16 @@ def test_a_record_that_a_short_file_cuts_is_no_part_of_what_is_missing() -> None
     assert kept(generate("a halved segment", 1, crc=False), restore=False) == (0, 0)
 
 
+def test_a_segment_under_another_name_is_no_flipped_bit() -> None:
+    """The two names differ in one bit, as the first 1 GiB and the second do: its first record would
+    have become one of a place, and of a queue, in which it never was.
+    """
+    hurt = generate("swapped segments", 2, crc=False)
+    summary, _ = restored(hurt.log, restore=True)
+    assert [each for each in summary.restored if each["field"] == "physicalOffset"] == []
+    assert kept(hurt, restore=True) == (0, 0)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("restore", [False, True], ids=["filled", "restored"])
 @pytest.mark.parametrize("crc", [False, True], ids=["bare", "crc"])

@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
-from reput.jobs.console.log_session import log_session
 from reput.jobs.console.new_files import add_ranges, new_file, new_ranges
 from reput.jobs.console.options import (
     DAMAGE,
@@ -14,6 +13,7 @@ from reput.jobs.console.options import (
     add_assume_names,
     add_staging,
     add_store,
+    asks_store,
     show,
     told_to_jobs,
 )
@@ -86,11 +86,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, and say what was found: 0 sound; 1 something was found; 2 it is of another release."""
+    from reput.jobs.spark.session import command_session
+
     told = told_to_jobs(arguments)
     picture = new_file(arguments, "picture", told["settings"])
     with (
         new_ranges(arguments, told["settings"]) as ranges,
-        log_session(arguments, told) as spark,
+        command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark,
     ):
         report = check(
             spark,

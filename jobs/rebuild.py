@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
-from reput.jobs.console.log_session import log_session
 from reput.jobs.console.new_files import add_ranges, new_ranges
 from reput.jobs.console.options import (
     DAMAGE,
@@ -12,6 +11,7 @@ from reput.jobs.console.options import (
     VERSIONS,
     add_assume_names,
     add_store,
+    asks_store,
     show,
     told_to_jobs,
 )
@@ -109,10 +109,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Rebuild, and say what was done: 0 done; 1 where something could not be derived."""
+    from reput.jobs.spark.session import command_session
+
     told = told_to_jobs(arguments)
     with (
         new_ranges(arguments, told["settings"]) as ranges,
-        log_session(arguments, told) as spark,
+        command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark,
     ):
         summary = rebuild(
             spark,

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.log_session import log_session
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     add_consent,
     add_store,
+    asks_store,
     consent,
     show,
     told_to_jobs,
@@ -98,8 +98,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, and say what was done: 0 done, or nothing to do; 1 with --dry-run where there is."""
+    from reput.jobs.spark.session import command_session
+
     told = told_to_jobs(arguments)
-    with log_session(arguments, told) as spark:
+    with command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark:
         about = recover(
             spark, arguments.store, on_damage=arguments.on_damage or REFUSE,
             dry_run=arguments.dry_run, confirm=consent(arguments.yes), **told,

@@ -4,13 +4,13 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.log_session import log_session
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     VERSIONS,
     add_assume_names,
     add_store,
+    asks_store,
     show,
     told_to_jobs,
 )
@@ -172,8 +172,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Repair, and say what was done: 0 done; 1 where lost positions could not be kept."""
+    from reput.jobs.spark.session import command_session
+
     told = told_to_jobs(arguments)
-    with log_session(arguments, told) as spark:
+    with command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark:
         summary = repair(
             spark,
             arguments.store,

@@ -4,13 +4,13 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.log_session import log_session
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     VERSIONS,
     add_staging,
     add_store,
+    asks_store,
     show,
     told_to_jobs,
 )
@@ -99,10 +99,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify, and say what was found: 0 the same; 1 there are differences."""
+    from reput.jobs.spark.session import command_session
+
     if arguments.against:
         check_folder("--against", arguments.against)
     told = told_to_jobs(arguments)
-    with log_session(arguments, told, arguments.against or arguments.store) as spark:
+    asked = asks_store(arguments, told, arguments.against or arguments.store)
+    with command_session(arguments.master, meanwhile=asked) as spark:
         report = verify(
             spark,
             arguments.store,

@@ -5,11 +5,12 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from reput.jobs.console.progress import ShownProgress
-from reput.jobs.console.store_there import check_store
+from reput.jobs.console.store_there import check_store, check_told
 from reput.jobs.engine.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import RELEASES, release_named
@@ -157,6 +158,16 @@ def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
         "settings": settings,
         "progress": progress_of(arguments),
     }
+
+
+def asks_store(
+    arguments: argparse.Namespace, told: Mapping[str, Any], compared: str | None = None
+) -> Callable[[], None]:
+    """What raises while Spark's JVM starts where the store does not tell what it must.
+
+    compared: the folder whose derived files are compared, where a job does that.
+    """
+    return partial(check_told, arguments.store, told["rocketmq"], told["settings"], compared)
 
 
 def progress_of(arguments: argparse.Namespace) -> Progress:

@@ -60,7 +60,8 @@ def command_session(
     meanwhile: what is done while a local JVM starts, else before: where it raises, nothing waits
     for Spark.
     """
-    if is_own_local(master):
+    given = "PYSPARK_GATEWAY_PORT" in os.environ or _on_databricks()
+    if not given and (master or "local").startswith("local"):
         with local_session(master or "local[*]", memory, meanwhile=meanwhile) as spark:
             yield spark
         return
@@ -82,12 +83,6 @@ def command_session(
     finally:
         if not _on_databricks():  # its session is not ours to stop
             spark.stop()
-
-
-def is_own_local(master: str | None) -> bool:
-    """Whether `command_session` starts a JVM of its own, on this machine."""
-    given = "PYSPARK_GATEWAY_PORT" in os.environ or _on_databricks()
-    return not given and (master or "local").startswith("local")
 
 
 def _on_databricks() -> bool:

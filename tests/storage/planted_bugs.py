@@ -17,18 +17,9 @@ hdfs = partial(only, "tests/storage/test_webhdfs.py")
 volumes = partial(only, "tests/storage/test_volumes.py")
 _AHEAD = "store_format/storage/read_ahead.py"
 ahead = ("tests/storage/test_read_ahead.py",)
-_EARLY = "store_format/storage/early_reads.py"
-early = partial(only, "tests/storage/test_early_reads.py")
 
 
 BUGS = (
-    Bug("the log's first bytes are read while a JVM starts", _EARLY,
-        "while asked < min(end", "while False and asked < min(end", early("first_bytes")),
-    Bug("a hole is not read early", _EARLY, "in _not_holes(file.fileno(), state.size)",
-        "in ((0, state.size),)", early("hole")),
-    Bug("early reads are a share of memory", _EARLY, "left -= stop - begin", "pass", early("share")),
-    Bug("early reads end once a session works", _EARLY, "if time.monotonic() > self._until:",
-        "if False:", early("session")),
     Bug("blocks are asked for before they are wanted", _AHEAD,
         "min(number + self._many, last + 1)", "number + 1", ahead),
     Bug("a block is asked for once, though windows overlap", _AHEAD,

@@ -90,7 +90,7 @@ class RangeFile:
         """Complete the file. Returns the columns of MAPPED that sum it up."""
         # a record that reaches past the file's end was kept, if it lacks no more than text there
         start = max(self._there_end, self._live_end())
-        if self._there_end < segment_end and start < segment_end:
+        if start < segment_end:
             kind, fault = DamageKind.MISSING, Fault.MISSING
             self._add(Damage(start, segment_end, kind, fault, 0, None, "segment's end"))
         self._settle()

@@ -4,10 +4,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster import standalone, submit
-from benchmarks.further_rows import bare_rebuild, cold_cache, huge_bodies, in_session
+from benchmarks.further_rows import against, bare_rebuild, cold_cache, huge_bodies, in_session
 from benchmarks.limits import a_split_more, installed, queues
 from benchmarks.process_tree import run
 from benchmarks.state import same_state
@@ -66,6 +67,10 @@ def _ours_alone(shape: Shape, rebuilds: list[Rebuilt]) -> Row:
     }
 
 
+def _bytes_below(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def against_rocketmq(shape: Shape, runs: int) -> Row:
     """Both, alternately, ours also without the CRC check; medians, and are the bytes the same?"""
     store, output = make_store(shape), output_folder()
@@ -81,19 +86,18 @@ def against_rocketmq(shape: Shape, runs: int) -> Row:
             same_state(store)
             done.append(ours(store, output, *more))
             same = same and digests(output) == wanted
-            written = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+            written = _bytes_below(output)
             shutil.rmtree(output)
     row = _ours_alone(shape, checking)
     unchecked = median([one.run.seconds for one in not_checking])
     rocketmq = median(their_seconds)
     return {
         **row,
-        "rocketmq_seconds": rocketmq,
-        "ratio": round(rocketmq / row["reput_seconds"], 2),
+        **against(rocketmq, row["reput_seconds"]),
         "no_check_seconds": unchecked,
         "no_check_ratio": round(rocketmq / unchecked, 2),
         "no_check_stages": median_stages(not_checking),
-        **bare_rebuild(store, shape.messages, written, runs),
+        "bare_work": bare_rebuild(store, shape.messages, written, runs),
         "same_bytes": same,
     }
 
@@ -126,7 +130,9 @@ def skewed(runs: int) -> Row:
 def cores(runs: int, shape: Shape = USUAL) -> Row:
     """One core, the process tree pinned to it, against two: seconds of the scan and build.
 
-    With them goes Spark's planning of its two queries, which no second core helps.
+    With them goes Spark's planning of its two queries, which no second core helps. Beside them, a
+    bare program that only moves the bytes, in one process and in two: what the machine's memory and
+    disk leave to a second core.
     """
     store, output = make_store(shape), output_folder()
     one, two = [], []
@@ -135,13 +141,16 @@ def cores(runs: int, shape: Shape = USUAL) -> Row:
         one.append(ours(store, output, cores=1, before=("taskset", "-c", "0")))
         same_state(store)
         two.append(ours(store, output))
+    written = _bytes_below(output)
     shutil.rmtree(output)
-    first, second = (median([done.stages for done in runs]) for runs in (one, two))
+    bare = [bare_rebuild(store, shape.messages, written, runs, count) for count in (1, 2)]
+    first, second = (median([done.stages for done in made]) for made in (one, two))
     return {
         **_ours_alone(shape, one),
         "one_core_stages": first,
         "two_core_stages": second,
         "speed_up": round(first / second, 2),
+        "bare_speed_up": round(bare[0] / bare[1], 2),
     }
 
 
@@ -173,12 +182,14 @@ def cluster(runs: int) -> Row:
 
 
 def tiny(runs: int) -> Row:
-    """A store of 1 MB against a trivial Python job: in a stock session, and in one of ours
-    (bare_seconds), which is the limit of what a start can be.
+    """A store of 1 MB beside RocketMQ and a trivial Python job: in a stock session, and in one of
+    ours (bare_seconds), which is the limit of what a start can be.
     """
     store, output = make_store(TINY), output_folder()
-    trivial, bare, rebuilds = [], [], []
+    their_seconds, trivial, bare, rebuilds = [], [], [], []
     for _ in range(runs):
+        their_seconds.append(theirs(store).seconds)
+        remove_derived(store)
         stock = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         trivial.append(checked(run([sys.executable, "-c", TRIVIAL], stock)).seconds)
         bare.append(checked(run([sys.executable, "-c", BARE_SESSION])).seconds)
@@ -188,6 +199,7 @@ def tiny(runs: int) -> Row:
     usually = median(trivial)
     return {
         **row,
+        **against(median(their_seconds), row["reput_seconds"]),
         "trivial_job_seconds": usually,
         "more_than_trivial": round(row["reput_seconds"] - usually, 2),
         "bare_seconds": median(bare),

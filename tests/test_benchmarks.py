@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.flame import boxes, read
 from benchmarks.process_tree import Run, Sample, run
-from benchmarks.rebuild import main, slopes, table
+from benchmarks.rebuild import main, put_beside, slopes, table
 
 
 def test_the_slope_is_of_the_marginal_cost() -> None:
@@ -25,6 +25,19 @@ def test_the_slope_is_of_the_marginal_cost() -> None:
     assert slopes(usual, large) == {
         "slope_ratio": 7.0, "no_check_slope_ratio": 10.0, "bare_slope_ratio": 20.0,
     }  # fmt: skip
+
+
+def test_a_row_of_the_same_store_has_rocketmqs_time_beside_it() -> None:
+    rows = {
+        "usual": {"rocketmq_seconds": 15.0, "reput_seconds": 5.0},
+        "one core": {"reput_seconds": 6.0},
+        "cluster": {"cluster_stages": 2.0},
+        "large by cores": {"reput_seconds": 20.0},
+    }
+    put_beside(rows)
+    assert rows["one core"] == {"rocketmq_seconds": 15.0, "reput_seconds": 6.0, "ratio": 2.5}
+    assert rows["cluster"]["rocketmq_seconds"] == 15.0
+    assert rows["large by cores"] == {"reput_seconds": 20.0}  # the row of its store was not run
 
 
 def test_a_table_has_all_rows_and_says_what_differs() -> None:

@@ -149,9 +149,9 @@ class LocalJvm:
         env[worker_daemon.SOCKET] = str(self.folder / "workers")
         return env
 
-    def warm_workers(self) -> None:
+    def warm_workers(self, kernels: bool = True) -> None:
         """Start what Python workers will be forked from; it loads what they use meanwhile."""
-        self._workers = worker_daemon.start(self._env)
+        self._workers = worker_daemon.start(self._env, kernels)
 
     def connect(self) -> JavaGateway:
         """Wait for the gateway, and make it the one that PySpark uses."""

@@ -155,8 +155,7 @@ def local_jvm_session(
 
             if kernels:
                 import reput.udfs.warm  # noqa: F401
-
-                jvm.warm_workers()  # after our imports: the JVM needs one core, of two perhaps
+            jvm.warm_workers(kernels)  # after our imports: the JVM needs one core, of two perhaps
             jvm.connect()
             with _workers_of_this_python(), handlers_kept():
                 spark = SparkSession.builder.getOrCreate()

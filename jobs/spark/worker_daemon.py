@@ -21,32 +21,41 @@ from contextlib import suppress
 
 SOCKET = "REPUT_WORKER_DAEMON"  # in the environment: the Unix socket at which the daemon waits
 _STREAMS = (0, 1, 2)
+_WITH, _WITHOUT = "wait", "wait-without-kernels"
 
 
-def start(env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+def start(env: Mapping[str, str], kernels: bool = True) -> "subprocess.Popen[bytes]":
     """Start a daemon that waits at the socket that `env` names.
 
-    It ends when its standard input closes, unless Spark has called for it by then.
+    It ends when its standard input closes, unless Spark has called for it by then. kernels:
+    whether it loads ours meanwhile.
     """
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(env[SOCKET])
         listener.listen()
         return subprocess.Popen(
-            [sys.executable, "-m", __name__, "wait", str(listener.fileno())],
+            [
+                sys.executable,
+                "-m",
+                __name__,
+                _WITH if kernels else _WITHOUT,
+                str(listener.fileno()),
+            ],
             stdin=subprocess.PIPE,
             env=env,
             pass_fds=[listener.fileno()],
         )
 
 
-def wait_warm(listener: socket.socket) -> None:
+def wait_warm(listener: socket.socket, kernels: bool) -> None:
     """Load what tasks use, then be Spark's daemon as soon as it calls for one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-c is the command's to handle
     from pyspark import worker  # noqa: F401
 
-    from reput.udfs.warm import load_kernels
+    if kernels:
+        from reput.udfs.warm import load_kernels
 
-    load_kernels()
+        load_kernels()
     gc.collect()
     gc.freeze()  # Spark collects after each task: 0.05 s without this
     ready, _, _ = select.select([listener, sys.stdin], [], [])
@@ -88,7 +97,7 @@ def _be_daemon() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "wait":
-        wait_warm(socket.socket(fileno=int(sys.argv[2])))
+    if sys.argv[1] in (_WITH, _WITHOUT):
+        wait_warm(socket.socket(fileno=int(sys.argv[2])), sys.argv[1] == _WITH)
     else:
         hand_over(os.environ)

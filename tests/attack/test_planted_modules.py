@@ -87,6 +87,7 @@ def test_other_ways_to_start_a_session(planted: Path, tmp_path: Path, how: str) 
         done = run(planted, *words, REPUT_CACHE=cache, PYTHONSAFEPATH="1")
     assert done.returncode == 0, done.stderr
     assert "No module named" not in done.stderr
+    assert "Traceback" not in done.stderr  # not of a worker that its JVM left behind either
     assert imported(planted) == []
 
 

@@ -13,7 +13,8 @@ from reput.jobs.console.options import DAMAGE, DONE, FAILED, add_consent, consen
 from reput.jobs.engine.install_target import finish_killed, foreign_installs
 from reput.jobs.engine.staging import places, staged
 from reput.jobs.spark.session_folder import abandoned_session_folders, remove_session_folder
-from reput.store_format.disk.files import DiskFiles, StoreInUse
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.disk.locks import holder_text, is_our_folder
 from reput.store_format.names import LOCK, STAGED_INDEX, STAGED_TIMER_LOG
 from reput.store_format.storage import storage_for

@@ -30,7 +30,7 @@ from reput.store_format.change.install import (
 )
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import End, scan
-from reput.store_format.disk.files import DiskFiles, FixedFiles
+from reput.store_format.disk.local_files import DiskFiles, FixedFiles
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments

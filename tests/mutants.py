@@ -451,6 +451,8 @@ BUGS = (
         "index = index[expired_index:]", "index = index[0:]", quiet("expired")),
     Bug("queue files of expired messages are no fault", "jobs/engine/verdict.py",
         'row["greatest"] < self.log_start:', 'row["greatest"] < 0:', quiet("expired")),
+    Bug("a batch queue's expired entries are not compared", "jobs/engine/batch_streams.py",
+        ">= log_start", ">= 0", ("tests/jobs/engine/test_batch_streams.py",)),
     Bug("a live entry behind expired ones is compared", "udfs/compare.py",
         'there, derived, start, pair["used"])\n        if found is None', 'there, derived, pair["used"] if start else 0, pair["used"])\n        if found is None',
         quiet("flipped")),

@@ -63,7 +63,7 @@ BUGS = (
     Bug("asking for a lock lets go of none", "store_format/disk/locks.py",
         "if identity(os.stat(path)) in held_here:", "if False:", only(_LIVE, "who_holds")),
     # Disks that take a part of a write
-    Bug("the rest of a short write is written", "store_format/disk/files.py",
+    Bug("the rest of a short write is written", "store_format/disk/local_files.py",
         "        if done < len(data):", "        if False:", (_SHORT,)),
     Bug("the rest of a short write of a task is written", "store_format/storage/local_writers.py",
         "            while at < end:", "            if at < end:", (_SHORT,)),
@@ -256,7 +256,7 @@ BUGS = (
         "(stat.S_IWGRP | stat.S_IWOTH)", "0", only(_ATTACK, "not_ours or planted or leftovers")),
     Bug("no link in the store, before anything changes", _INSTALLING,
         "    check_no_links(files, store)\n", "", only(_ATTACK, "link_in_the_store")),
-    Bug("no link on the way to a set's file", "store_format/disk/files.py",
+    Bug("no link on the way to a set's file", "store_format/disk/local_files.py",
         "        return self.open_below(path)", "        return super().open_read(path)",
         only(_ATTACK, "link_in_a_set")),
     Bug("what has the kept set's name stays", _INSTALLING, "    check_kept(files, store)\n\n\n", "\n\n",

@@ -32,7 +32,8 @@ from reput.store_format.derived.queue_entries import (
     is_pre_blank,
     layout_of,
 )
-from reput.store_format.disk.files import DiskFiles, Files
+from reput.store_format.disk.files import Files
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES
 from reput.store_format.names import (
     CHECKPOINT,

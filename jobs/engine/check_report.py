@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reput.jobs.engine.damage_map import DamageMap
+from reput.jobs.engine.differences import Difference
 from reput.jobs.engine.plan import Plan
-from reput.jobs.engine.verdict import Difference
 from reput.store_format.log.segments import Finding
 
 

@@ -23,7 +23,7 @@ from reput.store_format.change.expire import (
     occasion,
 )
 from reput.store_format.change.install import check_no_links
-from reput.store_format.disk.files import DiskFiles
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE, segment_name
 from reput.store_format.release.expiry_settings import ExpirySettings

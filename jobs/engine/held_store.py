@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from reput.jobs.engine.in_place import refuse_what_is_no_store
-from reput.store_format.disk.files import DiskFiles, StoreInUse
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.faults import StoreError
 from reput.store_format.names import ABORT, COMMIT_LOG, LOCK

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from reput.store_format.change.install import clean_up, foreign, unfinished
-from reput.store_format.disk.files import DiskFiles, StoreInUse
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.faults import StoreError
 from reput.store_format.names import ABORT, LOCK

@@ -9,8 +9,9 @@ import numpy as np
 
 from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.damage_map import DamageMap, add_range
+from reput.jobs.engine.differences import NO_SUCH_FILE, Difference
 from reput.jobs.engine.link import Linked
-from reput.jobs.engine.verdict import NO_SUCH_FILE, Difference, files_there
+from reput.jobs.engine.verdict import files_there
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.queue_entries import decode_entries, is_message

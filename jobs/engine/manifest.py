@@ -3,13 +3,13 @@
 import json
 from typing import TYPE_CHECKING, Any
 
+from reput.jobs.engine.differences import Difference
 from reput.store_format.faults import StoreError
 from reput.store_format.names import MANIFEST, UNFINISHED
 from reput.store_format.storage.protocol import Storage
 
 if TYPE_CHECKING:
     from reput.jobs.engine.damage_map import DamageMap
-    from reput.jobs.engine.verdict import Difference
 
 
 def read_manifest(storage: Storage, folder: str) -> dict[str, Any]:
@@ -43,13 +43,11 @@ def manifest_text(manifest: dict[str, Any]) -> bytes:
 
 def manifest_differences(
     against: str, manifest: dict[str, Any], damage: "DamageMap | None"
-) -> "list[Difference]":
+) -> list[Difference]:
     """A difference where a salvaged set's manifest names other lost messages than the log shows.
 
     The set's queues keep positions for lost messages, so that the two must agree.
     """
-    from reput.jobs.engine.verdict import Difference  # asks for numba, which a look does not want
-
     told = manifest.get("damage")
     if not told or damage is None:
         return []

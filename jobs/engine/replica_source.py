@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.disk.files import Bytes, DiskFiles
+from reput.store_format.disk.files import Bytes
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.log.checks import Checks
 from reput.store_format.log.record_rules import RecordRules

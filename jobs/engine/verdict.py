@@ -10,7 +10,7 @@ All commands that judge a store ask here, so that they say the same of it. Not w
 - a topic without files that was deleted (AdminBrokerProcessor.deleteTopic).
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,16 @@ import numpy as np
 import pyarrow as pa
 
 from reput.jobs.engine.after_crash import dispatched_again_from
+from reput.jobs.engine.batch_streams import batch_entries, first_difference
 from reput.jobs.engine.collect import collect, run_in_tasks
+from reput.jobs.engine.differences import (
+    FILE_LENGTH,
+    MISSING,
+    MISSING_AT_END,
+    NO_SUCH_FILE,
+    ONE_TOO_MANY,
+    Difference,
+)
 from reput.jobs.engine.link import Linked
 from reput.jobs.engine.pipeline import NO_PUTS, Pipeline, PutsBefore
 from reput.jobs.engine.plan import names_in
@@ -31,7 +40,6 @@ from reput.store_format.derived.expiry import (
 from reput.store_format.derived.queue_entries import (
     decode_entries,
     is_batch,
-    is_message,
     layout_of,
 )
 from reput.store_format.names import (
@@ -60,29 +68,7 @@ from reput.udfs.staging import HASHES, MESSAGES, attempt_name
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NO_SUCH_FILE = "the log gives no such file"
-MISSING = "the file is missing"
-FILE_LENGTH = "file length"
 Row = dict[str, Any]
-
-
-@dataclass
-class Difference:
-    """The first difference of one file: where, which field, what is there and should be."""
-
-    path: str
-    offset: int
-    field: str
-    there: int | None
-    wanted: int | None
-
-    def text(self) -> str:
-        if self.there is None or self.wanted is None:
-            return f"{self.path}: {self.field}"
-        return (
-            f"{self.path}: offset {self.offset}: {self.field}: "
-            f"is {self.there}, should be {self.wanted}"
-        )
 
 
 @dataclass
@@ -321,30 +307,18 @@ class _Judging:
         if wrong:
             return
         staging = self.job.staging
-        wanted = _entries(staging.storage, [(staging.path(r["name"]), r["used"]) for r in rows])
-        found = _entries(self.there, [(self._path(path), size) for path in paths])
-        live = ((at, entry) for at, entry in found
-                if is_message(entry) and entry["physicalOffset"] >= self.log_start)  # fmt: skip
-        for _, entry in wanted:
-            at, other = next(live, (("", 0), None))
-            if other is None:
-                behind = int(entry["physicalOffset"]) >= self.again_from
-                row = Difference(self._path(paths[-1]), 0, "entries are missing at its end", None,
-                                 None)  # fmt: skip
-                (verdict.behind if behind else verdict.differences).append(row)
-                return
-            if other.tobytes() != entry.tobytes():
-                name = next(n for n in entry.dtype.names if other[n] != entry[n])
-                verdict.differences.append(
-                    Difference(at[0], at[1], name, int(other[name]), int(entry[name]))
-                )
-                return
-        more = next(live, None)
-        if more is not None and not (self.growing and more[1]["physicalOffset"] >= self.log_end):
-            (path, place), entry = more
-            verdict.differences.append(
-                Difference(path, place, "one entry too many", int(entry["physicalOffset"]), 0)
-            )
+        wanted = batch_entries(
+            staging.storage, [(staging.path(row["name"]), row["used"]) for row in rows]
+        )
+        there = batch_entries(self.there, [(self._path(path), size) for path in paths])
+        found = first_difference(wanted, there, self._path(paths[-1]), self.log_start)
+        if found is None:
+            return
+        difference, place = found
+        if difference.field == ONE_TOO_MANY and self.growing and place >= self.log_end:
+            return
+        behind = difference.field == MISSING_AT_END and place >= self.again_from
+        (verdict.behind if behind else verdict.differences).append(difference)
 
     def _left(self, verdict: Verdict, paths: set[str]) -> None:
         """Queue files that the log gives none of."""
@@ -394,20 +368,6 @@ def _size(storage: Storage, path: str) -> int:
     size = file.state.size
     file.close()
     return size
-
-
-def _entries(
-    storage: Storage, files: Iterable[tuple[str, int]]
-) -> Iterator[tuple[tuple[str, int], Any]]:
-    """((path, place), entry) of batch queue files, of each the first so many bytes."""
-    for path, used in files:
-        raw = np.empty(used, np.uint8)
-        file = storage.open(path)
-        file.read_into(0, raw)
-        file.close()
-        entries = decode_entries(raw, True)
-        for number, entry in enumerate(entries):
-            yield (path, number * entries.itemsize), entry
 
 
 def files_there(storage: Storage, root: str) -> Iterable[str]:

@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from reput.jobs.engine.differences import Difference
 from reput.jobs.engine.told import told_lines
-from reput.jobs.engine.verdict import Difference
 
 _SHOWN = 20
 

@@ -1,8 +1,9 @@
 """Runs a program on the records of a window, in one kernel.
 
 It says of each record that it matches, that it does not, or that `evaluate` must be asked. The last
-is for what a scan seldom meets, and what would be another long rule here: numbers other than plain
-decimals of up to 15 digits where a double is wanted, and texts that are not UTF-8.
+is for what a scan seldom meets, and what would be another long rule: numbers other than plain
+decimals of up to 15 digits where a double is wanted, and texts that are not UTF-8
+(`row_values.py`).
 """
 
 from collections import namedtuple
@@ -13,14 +14,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.filter.program import Op, Program, Value, ValueKind
-from reput.store_format.java.strings import parse_integer
+from reput.store_format.filter.program import Op, Program, Value
+from reput.store_format.filter.row_values import (
+    ASK,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    LITERAL,
+    LONG,
+    NULL,
+    OK,
+    TEXT,
+    Numbers,
+    compare,
+)
 from reput.store_format.kernels.blocks import find_byte, same_bytes
 from reput.store_format.kernels.jit import inlined, kernel
 from reput.store_format.log.properties import find_named
 from reput.store_format.log.records import Bytes, Rows
 
-Numbers = npt.NDArray[np.int64]
 Verdicts = npt.NDArray[np.uint8]
 
 
@@ -37,15 +49,7 @@ Tables = namedtuple(
     "Tables",
     "code kinds numbers doubles texts text_ends names name_ends depth",
 )
-# The stack: each value's kind and number. A text is at [number, end) in the window, or, if its kind
-# is LITERAL, in the program's texts.
-_LITERAL = len(ValueKind)
-_NULL, _BOOLEAN, _INTEGER, _LONG, _DOUBLE, _TEXT = (int(kind) for kind in ValueKind)
-_OK, _THROWS, _ASK = range(3)
-_DIGITS_MOST = 15  # of an integer that a double holds, whatever the digits
-_TRUE = np.frombuffer(b"true", np.uint8)
 _VERDICT_NO, _VERDICT_YES, _VERDICT_ASK = (int(verdict) for verdict in Verdict)
-_TENS = 10.0 ** np.arange(_DIGITS_MOST + 1)
 
 _CONSTANT, _PROPERTY = int(Op.CONSTANT), int(Op.PROPERTY)
 _NEGATE, _NOT, _CAST, _IS_NULL = int(Op.NEGATE), int(Op.NOT), int(Op.CAST), int(Op.IS_NULL)
@@ -148,7 +152,7 @@ def _run(
         at += 1
         if op == _PROPERTY:
             top += 1
-            stack[top, 0] = _TEXT if spans[first, 0] >= 0 else _NULL
+            stack[top, 0] = TEXT if spans[first, 0] >= 0 else NULL
             stack[top, 1] = spans[first, 0]
             stack[top, 2] = spans[first, 1]
         elif op == _CONSTANT:
@@ -157,8 +161,8 @@ def _run(
             stack[top, 0] = kind
             stack[top, 1] = number
             doubles[top] = program.doubles[first]
-            if kind == _TEXT:
-                stack[top, 0] = _LITERAL
+            if kind == TEXT:
+                stack[top, 0] = LITERAL
                 stack[top, 1] = text_ends[number - 1] if number > 0 else 0
                 stack[top, 2] = text_ends[number]
         elif op == _COPY:
@@ -168,15 +172,15 @@ def _run(
             stack[top, 2] = stack[top - 1, 2]
             doubles[top] = doubles[top - 1]
         elif op == _JUMP_IF_NULL:
-            if stack[top, 0] == _NULL:
+            if stack[top, 0] == NULL:
                 at += first
         elif op in (_JUMP_IF_FALSE, _JUMP_IF_TRUE):
-            if stack[top, 0] == _BOOLEAN and stack[top, 1] == (op == _JUMP_IF_TRUE):
+            if stack[top, 0] == BOOLEAN and stack[top, 1] == (op == _JUMP_IF_TRUE):
                 at += first
         elif op >= _REST_UNLESS_FALSE:
             kind, number = stack[top, 0], stack[top, 1]
             top -= 1
-            if kind == _BOOLEAN and number == (op != _REST_UNLESS_FALSE):
+            if kind == BOOLEAN and number == (op != _REST_UNLESS_FALSE):
                 stack[top, 0] = kind
                 stack[top, 1] = number
                 at += first
@@ -192,16 +196,16 @@ def _run(
         elif op == _NOT:
             stack[top, 1] = 1 - stack[top, 1]
         elif op == _CAST:
-            if stack[top, 0] != _NULL:
-                stack[top, 0] = _BOOLEAN
+            if stack[top, 0] != NULL:
+                stack[top, 0] = BOOLEAN
                 stack[top, 1] = 0
         elif op == _IS_NULL:
-            stack[top, 1] = stack[top, 0] == _NULL
-            stack[top, 0] = _BOOLEAN
+            stack[top, 1] = stack[top, 0] == NULL
+            stack[top, 0] = BOOLEAN
         elif op == _NEGATE:
             _negate(stack, doubles, top)
         elif op in (_IN, _NOT_IN):
-            if stack[top, 0] != _NULL:
+            if stack[top, 0] != NULL:
                 found = False
                 for number in range(first, first + count):
                     start = text_ends[number - 1] if number > 0 else 0
@@ -211,41 +215,41 @@ def _run(
                     ):
                         found = True
                         break
-                stack[top, 0] = _BOOLEAN
+                stack[top, 0] = BOOLEAN
                 stack[top, 1] = found == (op == _IN)
         elif op <= _NOT_ENDS:
             start = text_ends[first - 1] if first > 0 else 0
             wanted = (op - _CONTAINS) % 2 == 0
             form = (op - _CONTAINS) // 2
             holds = False
-            if stack[top, 0] == _TEXT:
+            if stack[top, 0] == TEXT:
                 holds = wanted == _holds(
                     window, stack[top, 1], stack[top, 2], texts, start, text_ends[first], form
                 )
-            elif stack[top, 0] == _LITERAL:
+            elif stack[top, 0] == LITERAL:
                 holds = wanted == _holds(
                     texts, stack[top, 1], stack[top, 2], texts, start, text_ends[first], form
                 )
-            stack[top, 0] = _BOOLEAN
+            stack[top, 0] = BOOLEAN
             stack[top, 1] = holds
         else:
             top -= 1
             state = _of_two(window, texts, op, stack, doubles, top)
-            if state != _OK:
-                return _VERDICT_ASK if state == _ASK else _VERDICT_NO
-    yes = stack[0, 0] == _BOOLEAN and stack[0, 1] == 1
+            if state != OK:
+                return _VERDICT_ASK if state == ASK else _VERDICT_NO
+    yes = stack[0, 0] == BOOLEAN and stack[0, 1] == 1
     return _VERDICT_YES if yes else _VERDICT_NO
 
 
 @inlined
 def _negate(stack: Numbers, doubles: npt.NDArray[np.float64], top: int) -> None:
     kind = stack[top, 0]
-    if kind == _DOUBLE:
+    if kind == DOUBLE:
         doubles[top] = -doubles[top]
-    elif kind in (_LONG, _INTEGER):
+    elif kind in (LONG, INTEGER):
         stack[top, 1] = -stack[top, 1]  # a literal is never the least, which would wrap
     else:
-        stack[top, 0] = _NULL
+        stack[top, 0] = NULL
 
 
 @kernel
@@ -273,21 +277,21 @@ def _holds(buf: Bytes, at: int, end: int, texts: Bytes, start: int, stop: int, f
 def _of_two(
     window: Bytes, texts: Bytes, op: int, stack: Numbers, doubles: npt.NDArray[np.float64], low: int
 ) -> int:
-    """Replace the values at `low` and above it by the operator's result; _OK, _THROWS or _ASK."""
+    """Replace the values at `low` and above it by the operator's result; OK, THROWS or ASK."""
     left, right = stack[low, 0], stack[low + 1, 0]
     result = -1  # null
     if op in (_AND, _OR):
         decides = 0 if op == _AND else 1
-        if right == _BOOLEAN and stack[low + 1, 1] == decides:
+        if right == BOOLEAN and stack[low + 1, 1] == decides:
             result = decides
-        elif left != _NULL and right != _NULL:
+        elif left != NULL and right != NULL:
             result = 1 - decides
-    elif left == _NULL or right == _NULL:
-        if op == _EQUAL and right == _NULL:
-            result = left == _NULL
+    elif left == NULL or right == NULL:
+        if op == _EQUAL and right == NULL:
+            result = left == NULL
     else:
-        state, order = _compare(window, texts, op, stack, doubles, low)
-        if state != _OK:
+        state, order = compare(window, texts, op, stack, doubles, low)
+        if state != OK:
             return state
         if op == _EQUAL:
             result = order == 0
@@ -299,130 +303,6 @@ def _of_two(
             result = order < 0
         else:
             result = order <= 0
-    stack[low, 0] = _NULL if result < 0 else _BOOLEAN
+    stack[low, 0] = NULL if result < 0 else BOOLEAN
     stack[low, 1] = result
-    return _OK
-
-
-@kernel
-def _compare(
-    window: Bytes, texts: Bytes, op: int, stack: Numbers, doubles: npt.NDArray[np.float64], low: int
-) -> tuple[int, int]:
-    """(state, order) of the values at `low` and above it, of which none is null."""
-    left, right = stack[low, 0], stack[low + 1, 0]
-    if left >= _TEXT and right >= _TEXT:
-        if op == _EQUAL:
-            return _compare_texts(window, texts, stack, low)
-        left = right = _DOUBLE  # two texts are ordered as doubles
-        for i in range(low, low + 2):
-            state = _as_number(window, texts, stack, doubles, i, _DOUBLE)
-            if state != _OK:
-                return state, 0
-    elif left >= _TEXT:
-        state = _as_number(window, texts, stack, doubles, low, right)
-        if state != _OK:
-            return state, 0
-        left = right
-    elif right >= _TEXT:
-        if left == _BOOLEAN:
-            return _THROWS, 0
-        state = _as_number(window, texts, stack, doubles, low + 1, left)
-        if state != _OK:
-            return state, 0
-        right = left
-    if (left == _BOOLEAN) != (right == _BOOLEAN):
-        return _OK, -1
-    if left == _DOUBLE or right == _DOUBLE:
-        # there is no NaN and no -0.0 here: `_as_number` leaves texts with these to `evaluate`
-        one = doubles[low] if left == _DOUBLE else float(stack[low, 1])
-        other = doubles[low + 1] if right == _DOUBLE else float(stack[low + 1, 1])
-        return _OK, int(one > other) - int(one < other)
-    return _OK, int(stack[low, 1] > stack[low + 1, 1]) - int(stack[low, 1] < stack[low + 1, 1])
-
-
-@kernel
-def _compare_texts(window: Bytes, texts: Bytes, stack: Numbers, low: int) -> tuple[int, int]:
-    """(state, 0) of equal texts, else (state, 1)."""
-    length = stack[low, 2] - stack[low, 1]
-    at, other_at = stack[low, 1], stack[low + 1, 1]
-    from_window, other_from_window = stack[low, 0] == _TEXT, stack[low + 1, 0] == _TEXT
-    if stack[low + 1, 2] - other_at == length:
-        if from_window and other_from_window:
-            same = same_bytes(window, at, window, other_at, length)
-        elif from_window:
-            same = same_bytes(window, at, texts, other_at, length)
-        elif other_from_window:
-            same = same_bytes(texts, at, window, other_at, length)
-        else:
-            same = same_bytes(texts, at, texts, other_at, length)
-        if same:
-            return _OK, 0
-    # two that are not UTF-8 may be decoded to the same
-    if from_window and other_from_window and not _ascii(window, at, stack[low, 2]):
-        return _ASK, 0
-    return _OK, 1
-
-
-@kernel
-def _ascii(buf: Bytes, at: int, end: int) -> bool:
-    while at < end and buf[at] < 0x80:
-        at += 1
-    return at == end
-
-
-@kernel
-def _as_number(
-    window: Bytes, texts: Bytes, stack: Numbers, doubles: npt.NDArray[np.float64], i: int, kind: int
-) -> int:
-    """Convert the text in place i of the stack to a value of this kind; _OK, _THROWS or _ASK."""
-    if stack[i, 0] == _LITERAL:
-        return _parse(texts, stack, doubles, i, kind)
-    return _parse(window, stack, doubles, i, kind)
-
-
-@kernel
-def _parse(buf: Bytes, stack: Numbers, doubles: npt.NDArray[np.float64], i: int, kind: int) -> int:
-    at, end = stack[i, 1], stack[i, 2]
-    if kind == _DOUBLE:
-        return _parse_double(buf, at, end, doubles, i)
-    if kind == _BOOLEAN:  # Boolean.valueOf
-        true = end - at == 4
-        if true:
-            for n in range(4):
-                true = true and buf[at + n] | 0x20 == _TRUE[n]
-        stack[i, 1] = true
-        return _OK
-    good, number = parse_integer(buf, at, end, 32 if kind == _INTEGER else 64)
-    stack[i, 1] = number
-    return _OK if good else _THROWS
-
-
-@kernel
-def _parse_double(buf: Bytes, at: int, end: int, doubles: npt.NDArray[np.float64], i: int) -> int:
-    """Double.valueOf of up to 15 digits with a point or without, and a sign."""
-    negative = at < end and buf[at] == 0x2D
-    if at < end and (negative or buf[at] == 0x2B):
-        at += 1
-    digits, behind, number = 0, -1, 0
-    while at < end:
-        byte = buf[at]
-        if 0x30 <= byte <= 0x39:
-            number = number * 10 + (byte - 0x30)
-            digits += 1
-            behind += behind >= 0
-            if digits > _DIGITS_MOST:
-                return _ASK
-        elif byte == 0x2E and behind < 0:
-            behind = 0
-        elif digits == 0 and 0x41 <= byte & 0xDF <= 0x5A and byte != 0x4E and byte != 0x49:
-            return _THROWS  # a word, and none that begins as NaN and Infinity do
-        else:
-            return _ASK
-        at += 1
-    if digits == 0 or (negative and number == 0):
-        return _ASK
-    # both are exact doubles, so that their quotient is rounded once, as Java rounds
-    doubles[i] = float(number) / _TENS[max(behind, 0)]
-    if negative:
-        doubles[i] = -doubles[i]
-    return _OK
+    return OK

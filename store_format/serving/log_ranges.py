@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reput.store_format.disk.files import fill_from
+from reput.store_format.disk.local_files import fill_from
 from reput.store_format.faults import StoreChanged
 from reput.store_format.log.reader import NotInLog
 from reput.store_format.log.segments import Segment

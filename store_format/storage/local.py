@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from reput.store_format.disk.exchange import put_in_place
-from reput.store_format.disk.files import DiskFiles, fill_from
+from reput.store_format.disk.local_files import DiskFiles, fill_from
 from reput.store_format.disk.locks import claim_folder, is_abandoned, lock_holder
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import LOCK

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from reput.store_format.disk.files import DiskFiles, Files
+from reput.store_format.disk.files import Files
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.message.encode import Draft, Encoder, message_id
 from reput.store_format.message.message import Message, check_sendable

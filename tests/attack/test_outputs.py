@@ -33,7 +33,7 @@ from reput.jobs.repair import repair
 from reput.jobs.replicate import replicate
 from reput.jobs.report import report
 from reput.jobs.verify import verify
-from reput.store_format.disk.files import DiskFiles
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.message.message import Message
 from reput.store_format.storage import overlap

@@ -14,7 +14,8 @@ from reput.jobs.engine.expiring import Expired
 from reput.jobs.expire import expire
 from reput.jobs.resolve_transactions import resolve_transactions
 from reput.store_format.change.expire import AgedSegment, Occasion, expired_segments, occasion
-from reput.store_format.disk.files import DiskFiles, StoreInUse
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
 from reput.store_format.release.expiry_settings import ExpirySettings

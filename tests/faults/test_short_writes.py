@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.install import install_set, undo_install
-from reput.store_format.disk.files import DiskFiles
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.message.message import Message
 from reput.store_format.names import UNFINISHED
 from reput.store_format.storage.protocol import Storage

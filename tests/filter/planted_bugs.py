@@ -6,6 +6,7 @@ from tests.planting import Bug
 _EVALUATE, _ROWS = "store_format/filter/evaluate.py", "store_format/filter/rows.py"
 _EXPRESSIONS, _VALUES = "store_format/filter/expressions.py", "store_format/filter/java_values.py"
 _PARSER, _GREP = "store_format/filter/parser.py", "store_format/filter/grep.py"
+_ROW_VALUES = "store_format/filter/row_values.py"
 _FILTERS, _BODIES = "store_format/filter/filters.py", "store_format/message/bodies.py"
 _ALLOCATION = "store_format/consumers/allocation.py"
 _SAYS = ("tests/filter/test_sql.py", "-k", "test_what_rocketmq_says")
@@ -57,15 +58,15 @@ BUGS = (
     Bug("at once: the last of two properties of a name counts", "store_format/log/properties.py",
         "                    if pair.name_end - at == length and same_bytes(",
         "                    if spans[number, 0] < 0 and pair.name_end - at == length and same_bytes(", _AT_ONCE),
-    Bug("at once: many digits are left to the slow way", _ROWS, "_DIGITS_MOST = 15",
+    Bug("at once: many digits are left to the slow way", _ROW_VALUES, "_DIGITS_MOST = 15",
         "_DIGITS_MOST = 18", _AT_ONCE),
-    Bug("at once: -0 is left to the slow way", _ROWS, "if digits == 0 or (negative and number == 0):",
+    Bug("at once: -0 is left to the slow way", _ROW_VALUES, "if digits == 0 or (negative and number == 0):",
         "if digits == 0:", _AT_ONCE),
-    Bug("at once: texts that are not UTF-8 are left to the slow way", _ROWS,
+    Bug("at once: texts that are not UTF-8 are left to the slow way", _ROW_VALUES,
         "if from_window and other_from_window and not _ascii(", "if False and not _ascii(", _AT_ONCE),
     Bug("at once: a BETWEEN's first result may be null", _ROWS,
         "                stack[top, 0] = kind\n                stack[top, 1] = number\n                top += 1",
-        "                stack[top, 0] = _BOOLEAN\n                stack[top, 1] = number\n                top += 1", _AT_ONCE),
+        "                stack[top, 0] = BOOLEAN\n                stack[top, 1] = number\n                top += 1", _AT_ONCE),
     Bug("of several filters all must want a message", _FILTERS,
         "(verdicts != Verdict.NO) & (found != Verdict.NO)", "(found != Verdict.NO)",
         ("tests/filter/test_sql.py", "-k", "several")),

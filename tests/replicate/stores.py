@@ -13,7 +13,7 @@ from unittest import mock
 from reput.jobs.engine import held_store
 from reput.jobs.engine.replica_report import Replicated
 from reput.jobs.replicate import replicate
-from reput.store_format.disk.files import DiskFile, DiskFiles
+from reput.store_format.disk.local_files import DiskFile, DiskFiles
 from tests.logs.encoder import Message, build_log, properties
 
 SEGMENT_BYTES = 2048

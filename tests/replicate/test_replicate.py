@@ -18,7 +18,8 @@ from reput.jobs.engine.replicating import Replication
 from reput.jobs.replicate import _rate, add_arguments, replicate
 from reput.jobs.replicate import run as run_command
 from reput.store_format.change.replica import NOTE
-from reput.store_format.disk.files import DiskFiles, StoreInUse
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.release.settings import SettingError
 from tests.logs.encoder import build_log

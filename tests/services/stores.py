@@ -6,7 +6,8 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from reput.store_format.disk.files import DiskFiles, Files
+from reput.store_format.disk.files import Files
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.fate import delays
 from reput.store_format.fate.answers import gathered_delays
 from reput.store_format.message.message import Message

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reput.jobs.clean import clean
-from reput.store_format.disk.files import DiskFiles
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import TIMER_CHECK, TIMER_DELETE, TIMER_ROLL, TIMER_UNIT
 from reput.store_format.message.message import SCHEDULE_TOPIC, TIMER_TOPIC, Message

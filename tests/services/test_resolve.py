@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from reput.jobs.cli import main
-from reput.store_format.disk.files import DiskFiles, Files
+from reput.store_format.disk.files import Files
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.fate import transactions
 from reput.store_format.fate.answers import gathered_transactions
 from reput.store_format.fate.transactions import State, Transaction

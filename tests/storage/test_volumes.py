@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.disk.files import DiskFiles
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.volumes import VolumeStorage

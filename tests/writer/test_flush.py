@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.store_format.disk.files import DiskFile, DiskFiles
+from reput.store_format.disk.local_files import DiskFile, DiskFiles
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterClosed, WriterFailed
 from reput.store_format.writer import flush, store

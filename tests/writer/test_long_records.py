@@ -8,7 +8,7 @@ import pytest
 
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.disk.files import DiskFiles
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import Fault
 from reput.store_format.log import oversize
 from reput.store_format.log.records import RecordRules

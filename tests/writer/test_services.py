@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.disk.files import DiskFiles
+from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import (
     CreateFileFailed,

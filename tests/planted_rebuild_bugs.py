@@ -69,7 +69,7 @@ BUGS = (
         "            while at < end:", "            if at < end:", (_SHORT,)),
     Bug("a file system that knows no RWF_DONTCACHE is written to as ever", "store_format/storage/local_writers.py",
         "error.errno != errno.EOPNOTSUPP", "True", (_WRITERS,)),
-    Bug("kernels that may lose what was written twice are not asked", "store_format/storage/local_writers.py",
+    Bug("kernels that may lose what was written twice are not asked", "store_format/disk/page_cache.py",
         "_DONTCACHE_SINCE = (6, 16)", "_DONTCACHE_SINCE = (6, 14)", (_WRITERS,)),
     Bug("small files wait for the sync of their set", "store_format/storage/local_writers.py",
         "        self._how = 0\n        self._write_piece()", "        self._write_piece()", (_WRITERS,)),

@@ -48,7 +48,8 @@ class ScanSplits:
         stretch = self.splits.stretch(number, self.firsts.get(number))
         begin = stretch.start - segment.start
         until = stretch.end - segment.start + self.storage.window_bytes  # of the last record
-        reader = open_ahead(self.storage, segment.path, segment.state, begin, until)
+        whole = self.splits.total * self.splits.split_bytes
+        reader = open_ahead(self.storage, segment.path, segment.state, begin, until, whole)
         run = scan_name(number)
         output = RunFiles(self.staging, run, number)
         end = End()

@@ -16,14 +16,17 @@ _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
-def fill_from(descriptor: int, path: str, at: int, buffer: Bytes) -> None:
-    """Fill the buffer from a place in an open file. Raises StoreChanged where it is too short."""
-    done = os.preadv(descriptor, [buffer], at)
+def fill_from(descriptor: int, path: str, at: int, buffer: Bytes, how: int = 0) -> None:
+    """Fill the buffer from a place in an open file. Raises StoreChanged where it is too short.
+
+    how: preadv2's flags.
+    """
+    done = os.preadv(descriptor, [buffer], at, how)
     if done == buffer.nbytes:
         return  # nearly always, and for many small reads the rest would take as long as the read
     view = memoryview(buffer).cast("B")
     while done < len(view):
-        count = os.preadv(descriptor, [view[done:]], at + done)
+        count = os.preadv(descriptor, [view[done:]], at + done, how)
         if count == 0:
             raise StoreChanged(f"{path}: ends before offset {at + len(view)}")
         done += count

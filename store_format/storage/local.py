@@ -4,6 +4,7 @@ It opens input read-only and never through a link. A file that is no regular fil
 while it is read, is an error.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from contextlib import suppress
 from reput.store_format.disk.exchange import put_in_place
 from reput.store_format.disk.local_files import DiskFiles, fill_from
 from reput.store_format.disk.locks import claim_folder, is_abandoned, lock_holder
+from reput.store_format.disk.page_cache import cached_bytes, uncached_flags
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import LOCK
 from reput.store_format.storage.local_writers import LocalWriter, PublishedWriter, open_new
@@ -213,14 +215,36 @@ class LocalReader:
             os.close(self._descriptor)
             raise StoreChanged(f"{path}: changed since it was listed: {state} is now {self.state}")
         self._wanted = state or self.state
+        self._past_cache = 0  # preadv2's flags
 
     @staticmethod
     def state_of(about: os.stat_result) -> FileState:
         return FileState(about.st_size, about.st_mtime_ns, about.st_ino)
 
     def read_into(self, offset: int, buffer: Bytes) -> None:
+        if self._past_cache:
+            self._read_past_cache(offset, buffer)
+            return
         fill_from(self._descriptor, self.path, offset, buffer)
         self._fetch(offset + buffer.nbytes, buffer.nbytes)
+
+    def go_past_cache(self, begin: int, end: int) -> bool:
+        """Read from the disk from now on, and leave nothing new in the page cache, if it holds
+        less than half of the bytes from `begin` to `end`. Says whether that is done.
+        """
+        cached = cached_bytes(self._descriptor, begin, end - begin)
+        if cached is not None and cached < (end - begin) // 2:
+            self._past_cache = uncached_flags(os.uname().release)
+        return bool(self._past_cache)
+
+    def _read_past_cache(self, offset: int, buffer: Bytes) -> None:
+        try:
+            fill_from(self._descriptor, self.path, offset, buffer, self._past_cache)
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            self._past_cache = 0  # this file system knows no such flag
+            fill_from(self._descriptor, self.path, offset, buffer)
 
     def fileno(self) -> int:
         """The open file's descriptor, for sendfile."""

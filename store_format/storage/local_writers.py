@@ -3,19 +3,16 @@
 import errno
 import hashlib
 import os
-import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
+from reput.store_format.disk.page_cache import uncached_flags
 from reput.store_format.storage.protocol import Written
 
 _ZEROS = bytes(1 << 20)
 _SPARSE_BLOCK = 1 << 16
 _ZERO_BLOCK = bytes(_SPARSE_BLOCK)
 _PIECE_BYTES = 1 << 20
-_RWF_DONTCACHE = 0x80  # <linux/fs.h>; Python has no name for it
-_DONTCACHE_SINCE = (6, 16)  # Linux; 6.14 had it first, and could lose what was written twice
 
 
 def open_new(path: str, mode: int) -> int:
@@ -75,7 +72,7 @@ class PublishedWriter(LocalWriter):
 
     def __init__(self, path: str, mode: int = 0o600, sync: bool = False) -> None:
         super().__init__(path, mode, sync)
-        self._how = write_flags(os.uname().release)
+        self._how = uncached_flags(os.uname().release)
         self._hash = hashlib.sha256()
         import numpy as np  # here: a wrong path is answered before anything so large is imported
 
@@ -106,13 +103,6 @@ class PublishedWriter(LocalWriter):
         self._hash.update(_ZEROS[: missing % len(_ZEROS)])
         super().finish(length)
         return Written(length, self._hash.hexdigest())
-
-
-@cache
-def write_flags(release: str) -> int:
-    """The flags of pwritev2 by which a Linux kernel of this release leaves nothing in its cache."""
-    version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
-    return _RWF_DONTCACHE if version >= _DONTCACHE_SINCE else 0
 
 
 def _written_parts(view: memoryview) -> Iterator[tuple[int, int]]:

@@ -17,6 +17,8 @@ hdfs = partial(only, "tests/storage/test_webhdfs.py")
 volumes = partial(only, "tests/storage/test_volumes.py")
 _AHEAD = "store_format/storage/read_ahead.py"
 ahead = ("tests/storage/test_read_ahead.py",)
+_LOCAL = "store_format/storage/local.py"
+past = partial(only, "tests/storage/test_past_cache.py")
 
 
 BUGS = (
@@ -25,8 +27,20 @@ BUGS = (
     Bug("a block is asked for once, though windows overlap", _AHEAD,
         "if each < number]", "if each <= number]", ahead),
     Bug("nothing is asked for behind a file's end", _AHEAD, "min(end, state.size)", "end", ahead),
-    Bug("what stands before a split is read as it is wanted", _AHEAD,
-        "self._begin <= at < self._end", "at < self._end", ahead),
+    Bug("nothing before a split is asked for ahead", _AHEAD, "max(self._begin, at)", "at", ahead),
+    Bug("a block has a room of its own", _AHEAD, "self._free.pop()", "self._free[-1]", ahead),
+    Bug("nobody waits for a block that is left out", _AHEAD, "not block.cancel() and block.done()",
+        "not block.cancel()", ahead),
+    Bug("a log that leaves room in memory is read into it", _AHEAD,
+        "whole > (available_memory() or whole) // 2", "whole", past("leaves_room")),
+    Bug("what the page cache holds is read from it", _LOCAL, "cached < (end - begin) // 2", "True",
+        past("in_memory")),
+    Bug("what is read past the page cache leaves nothing there", _LOCAL,
+        "offset, buffer, self._past_cache)", "offset, buffer)", past("does_not_stay")),
+    Bug("a file system that cannot read past the page cache is read as ever", _LOCAL,
+        "error.errno != errno.EOPNOTSUPP", "True", past("that_cannot_is")),
+    Bug("a disk's error is one past the page cache too", _LOCAL,
+        "error.errno != errno.EOPNOTSUPP", "False", past("that_cannot_is")),
     Bug("an object is read in the version that was listed", _S3,
         'wanted["IfMatch"] = str(self._state.tag)', "pass", s3("changes or changed")),
     Bug("an object that ends too early has changed", _S3,

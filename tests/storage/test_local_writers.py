@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from reput.store_format.disk.page_cache import uncached_flags
 from reput.store_format.storage import local_writers
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.storage.local_writers import write_flags
 
 PAGE = 4096
 PIECES = st.lists(
@@ -63,7 +63,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, refuses: bool) -> list[tuple[int, 
         return real(descriptor, buffers, at)
 
     monkeypatch.setattr(os, "pwritev", noted)
-    monkeypatch.setattr(local_writers, "write_flags", lambda _: 0x80)
+    monkeypatch.setattr(local_writers, "uncached_flags", lambda _: 0x80)
     return calls
 
 
@@ -73,7 +73,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, refuses: bool) -> list[tuple[int, 
      ("5.10.0-21-amd64", 0), ("4.19", 0), ("own", 0)],
 )  # fmt: skip
 def test_only_kernels_that_lose_nothing_are_asked(release: str, flags: int) -> None:
-    assert write_flags(release) == flags
+    assert uncached_flags(release) == flags
 
 
 def test_published_pages_are_written_whole_and_not_cached(

@@ -1,9 +1,13 @@
-"""Reading ahead of a scan: the same bytes, several requests at once, errors where they are due."""
+"""Reading ahead of a scan where each read is a request: the same bytes, several requests at once,
+errors where they are due.
+"""
 
 import threading
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reput.store_format.storage import read_ahead
 from reput.store_format.storage.protocol import FileState
@@ -23,6 +27,8 @@ class Slow:
         self.read: list[tuple[int, int]] = []  # place, length
         self.at_once = self.most = 0
         self.broken: range = range(0)
+        self.held, self.let_go = range(0), threading.Event()  # reads that wait, and until when
+        self.in_vain = False
         self._turn = threading.Condition()
         self.closed = False
         self.state = STATE
@@ -39,6 +45,8 @@ class Slow:
             self._turn.notify_all()
             self._turn.wait_for(lambda: self.most >= MANY, timeout=0.2)
             self.at_once -= 1
+        if offset in self.held:
+            self.in_vain |= not self.let_go.wait(3)
         if offset in self.broken:
             raise OSError(f"broken at {offset}")
         buffer[:] = CONTENT[offset : offset + len(buffer)]
@@ -49,7 +57,8 @@ class Slow:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_ahead, "BLOCK_BYTES", BLOCK)
+    monkeypatch.setattr(read_ahead, "REQUEST_BYTES", BLOCK)
+    monkeypatch.setattr(read_ahead, "DISK_BYTES", BLOCK)
 
 
 def read(reader: object, at: int, length: int) -> None:
@@ -65,7 +74,8 @@ def test_windows_that_overlap_come_out_whole_and_each_block_is_asked_for_once() 
         500, 9_700 - BLOCK + 1, 900
     ):  # as a scan does: each from where its last record was cut
         read(reader, at, BLOCK)
-    assert sorted(slow.read) == [(at, min(BLOCK, 9_700 - at)) for at in range(500, 9_700, BLOCK)]
+    whole = [(at, BLOCK) for at in range(1_000, 9_000, BLOCK)]
+    assert sorted(slow.read) == [(500, 500), *whole, (9_000, 700)]
     assert slow.most == MANY
     reader.close()
     assert slow.closed
@@ -92,6 +102,28 @@ def test_going_back_reads_again() -> None:
     reader = open_ahead(slow, "file", STATE, 0, 10_500)  # type: ignore[arg-type]
     for at in (0, 5_000, 0, 9_999):
         read(reader, at, 400)
+    reader.close()
+
+
+def test_going_forward_waits_for_no_block_that_is_left_out() -> None:
+    slow = Slow()
+    slow.most = MANY
+    slow.held = range(BLOCK, 4 * BLOCK)
+    reader = open_ahead(slow, "file", STATE, 0, 10_500)  # type: ignore[arg-type]
+    read(reader, 0, 10)
+    read(reader, 4_000, 400)
+    slow.let_go.set()
+    reader.close()
+    assert not slow.in_vain
+
+
+@given(places=st.lists(st.integers(0, 10_499), max_size=30), length=st.integers(1, 3 * BLOCK))
+def test_wherever_it_is_read_the_bytes_are_the_file_s(places: list[int], length: int) -> None:
+    slow = Slow()
+    slow.most = MANY
+    reader = open_ahead(slow, "file", STATE, 0, 10_500)  # type: ignore[arg-type]
+    for at in places:
+        read(reader, at, min(length, 10_500 - at))
     reader.close()
 
 

@@ -1,0 +1,53 @@
+"""Linux's page cache: what it holds of a file, and how to read and write past it."""
+
+import ctypes
+import os
+import re
+from functools import cache
+
+_RWF_DONTCACHE = 0x80  # <linux/fs.h>; Python has no name for it
+_DONTCACHE_SINCE = (6, 16)  # Linux; 6.14 had it first, and could lose what was written twice
+_SYS_CACHESTAT = 451  # the same number on every architecture, since Linux 6.5
+_MEMORY = re.compile(r"^MemAvailable: +(\d+) kB$", re.MULTILINE)
+
+
+@cache
+def uncached_flags(release: str) -> int:
+    """The flags of preadv2 and pwritev2 by which a Linux kernel of this release leaves nothing new
+    in its cache. 0: it knows none, or would be wrong to trust.
+    """
+    version = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
+    return _RWF_DONTCACHE if version >= _DONTCACHE_SINCE else 0
+
+
+class _Range(ctypes.Structure):
+    _fields_ = (("off", ctypes.c_uint64), ("len", ctypes.c_uint64))
+
+
+class _Found(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_uint64)
+        for name in ("cache", "dirty", "writeback", "evicted", "recently_evicted")
+    )
+
+
+def cached_bytes(descriptor: int, at: int, length: int) -> int | None:
+    """How many bytes of a part of an open file are in the page cache, in whole pages.
+
+    None where the kernel does not say: it is too old, or the file is another user's.
+    """
+    asked, found = _Range(at, length), _Found()
+    call = ctypes.CDLL(None).syscall
+    if call(_SYS_CACHESTAT, descriptor, ctypes.byref(asked), ctypes.byref(found), 0) != 0:
+        return None
+    return int(found.cache) * os.sysconf("SC_PAGESIZE")
+
+
+def available_memory() -> int | None:
+    """Bytes that could be had without swapping, the page cache's among them. None: not told."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as told:
+            found = _MEMORY.search(told.read())
+    except OSError:
+        return None
+    return int(found[1]) << 10 if found else None

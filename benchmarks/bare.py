@@ -2,9 +2,9 @@
 
 `python -m benchmarks.bare STORE [--no-crc [--past-cache]] [--processes N]` reads each segment in
 windows and compares each body with its CRC (`zlib.crc32`, from record to record; fit for large
-bodies, of small ones Python's loop is most of the time). Prints a JSON line: bytes, records, seconds
-without the interpreter's start. `--past-cache`: what is not in the page cache does not come there,
-so the disk's own speed is seen, and not what new pages cost.
+bodies, of small ones Python's loop is most of the time). Prints a JSON line: bytes, records,
+seconds without the interpreter's start. `--past-cache`: what is not in the page cache does not come
+there, so the disk's own speed is seen, and not what new pages cost.
 """
 
 import argparse

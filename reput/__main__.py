@@ -11,8 +11,6 @@ if not sys.flags.safe_path and os.path.realpath(sys.path[0]) != os.path.dirname(
     del sys.path[0]
 sys.path[:] = [place for place in sys.path if os.path.realpath(place) != _here]
 
-from reput.jobs.cli import main  # noqa: E402
+from reput.jobs.cli import command  # noqa: E402
 
-code = main()
-# all is closed; taking numba, pandas and PySpark apart would take 0.1 s
-os._exit(code)
+command()

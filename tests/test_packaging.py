@@ -109,7 +109,7 @@ def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
         metadata = archive.read(about["METADATA"]).decode()
         commands = archive.read(about["entry_points.txt"]).decode()
     assert names == shipped()
-    assert "reput = reput.jobs.cli:main" in commands
+    assert "reput = reput.jobs.cli:command" in commands
     plain = [
         line
         for line in metadata.splitlines()

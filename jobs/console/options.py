@@ -6,7 +6,6 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from reput.jobs.console.progress import ShownProgress
@@ -163,11 +162,17 @@ def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
 def asks_store(
     arguments: argparse.Namespace, told: Mapping[str, Any], compared: str | None = None
 ) -> Callable[[], None]:
-    """What raises while Spark's JVM starts where the store does not tell what it must.
+    """What is done while Spark's JVM starts: it raises where the store does not tell what it must,
+    and imports what the job is made of, for which all would wait otherwise.
 
     compared: the folder whose derived files are compared, where a job does that.
     """
-    return partial(check_told, arguments.store, told["rocketmq"], told["settings"], compared)
+
+    def asked() -> None:
+        check_told(arguments.store, told["rocketmq"], told["settings"], compared)
+        import reput.jobs.engine.derive_set  # noqa: F401
+
+    return asked
 
 
 def progress_of(arguments: argparse.Namespace) -> Progress:

@@ -32,7 +32,7 @@ from reput.store_format.storage.protocol import Storage
 
 SPLIT_BYTES = 256 << 20
 _SPLIT_BYTES_LEAST = 16 << 20
-_SPLITS_A_CORE = 4
+_SPLITS_A_CORE = 2  # a store of many queues has a row for each queue of each split
 
 
 @dataclass(frozen=True)

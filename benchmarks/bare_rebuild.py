@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.stores import cache_folder
-from reput.store_format.storage.local_writers import write_flags
+from reput.store_format.disk.page_cache import uncached_flags
 
 _WINDOW = 1 << 20
 STAGED_A_MESSAGE = 44  # as docs/scaling.md has it
@@ -50,7 +50,7 @@ def scan(folder: str, share: float, path: str) -> int:
 def write(folder: str, length: int, number: int) -> None:
     """Write a file of that length, hashed."""
     piece, digest = os.urandom(_WINDOW), hashlib.sha256()
-    out, flags = _open_new(f"{folder}/out{number}"), write_flags(os.uname().release)
+    out, flags = _open_new(f"{folder}/out{number}"), uncached_flags(os.uname().release)
     for place in range(0, length, _WINDOW):
         digest.update(piece)
         os.pwritev(out, [piece], place, flags)

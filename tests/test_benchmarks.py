@@ -1,12 +1,22 @@
 """The benchmarks' own arithmetic; what they measure is measured by `make bench`."""
 
+import importlib
 import sys
+from pathlib import Path
 
 import pytest
 
+import benchmarks
 from benchmarks.flame import boxes, read
 from benchmarks.process_tree import Run, Sample, run
 from benchmarks.rebuild import main, put_beside, slopes, table
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(benchmarks.__path__[0]).glob("*.py")), ids=lambda path: path.stem
+)
+def test_no_benchmark_uses_what_is_gone(path: Path) -> None:
+    importlib.import_module(f"benchmarks.{path.stem}")
 
 
 def test_the_slope_is_of_the_marginal_cost() -> None:

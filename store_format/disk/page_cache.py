@@ -3,6 +3,7 @@
 import ctypes
 import os
 import re
+import sys
 from functools import cache
 
 _RWF_DONTCACHE = 0x80  # <linux/fs.h>; Python has no name for it
@@ -34,8 +35,10 @@ class _Found(ctypes.Structure):
 def cached_bytes(descriptor: int, at: int, length: int) -> int | None:
     """How many bytes of a part of an open file are in the page cache, in whole pages.
 
-    None where the kernel does not say: it is too old, or the file is another user's.
+    None where the system does not say: no Linux or one before 6.5, or the file is another user's.
     """
+    if sys.platform != "linux":  # the number is another call's there
+        return None
     asked, found = _Range(at, length), _Found()
     call = ctypes.CDLL(None).syscall
     if call(_SYS_CACHESTAT, descriptor, ctypes.byref(asked), ctypes.byref(found), 0) != 0:

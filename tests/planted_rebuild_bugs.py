@@ -217,7 +217,7 @@ BUGS = (
         "self.reader.state_of(about) if regular else None", "self.reader.state_of(about)",
         only(_WRONG, "linked or fifo or folder_for")),
     Bug("no segments", _SEGMENTS, "if not segments:", "if segments is None:", only(_WRONG, "remove")),
-    Bug("a topic that is no folder's name", "udfs/scan.py", "check_topic(topic)", "str(topic)",
+    Bug("a topic that is no folder's name", "udfs/scan.py", "check_topic(queue.topic)", "str(queue.topic)",
         only(_WRONG, "unsafe")),
     Bug("an unsafe topic is said", "jobs/engine/derive_set.py",
         'for name in row["unsafe_topics"]]', "for name in ()]", only(_WRONG, "unsafe")),

@@ -122,11 +122,10 @@ class RunFiles:
         entries_base = self._entries.bytes
         offsets_base = entries_base + len(runs.entries)
         offsets_at = np.where(runs.offsets_at < 0, -1, offsets_base + 8 * runs.offsets_at)
-        queues = [part.queues[i] for i in kept.tolist()]
         columns = {
-            "topic": pa.array([queue.topic for queue in queues], pa.string()),
-            "queue_id": pa.array([queue.queue_id for queue in queues], pa.int32()),
-            "batch": pa.array([queue.batch for queue in queues], pa.bool_()),
+            "topic": pa.array([part.queues[i].topic for i in kept], pa.string()),
+            "queue_id": pa.array([part.queues[i].queue_id for i in kept], pa.int32()),
+            "batch": pa.array([part.queues[i].batch for i in kept], pa.bool_()),
             "split": pa.array(np.full(len(kept), self._split)),
             "part": pa.array(np.full(len(kept), self._parts, np.int32)),
             "entries_at": pa.array(entries_base + runs.entries_at[kept]),
@@ -144,11 +143,14 @@ class RunFiles:
         """Which queues have a topic that can be a folder's name; the others are noted, and left
         out.
         """
-        unsafe = {topic: _why_unsafe(topic) for topic in {queue.topic for queue in part.queues}}
-        safe = np.array([not unsafe[queue.topic] for queue in part.queues], np.bool_)
-        for i in np.flatnonzero(~safe & (part.runs.count > 0)):
-            if len(self.unsafe) < _UNSAFE_SHOWN:
-                self.unsafe.append(unsafe[part.queues[i].topic])
+        safe = np.ones(len(part.queues), np.bool_)
+        for i, queue in enumerate(part.queues):
+            try:
+                check_topic(queue.topic)
+            except UnsafeName as error:
+                safe[i] = part.runs.count[i] == 0
+                if not safe[i] and len(self.unsafe) < _UNSAFE_SHOWN:
+                    self.unsafe.append(str(error))
         return safe
 
     def finish(self, records: int) -> None:
@@ -163,15 +165,6 @@ class RunFiles:
         self._messages.finish()
         self._rows.write(np.frombuffer(sink.getvalue(), np.uint8))
         self._rows.finish()
-
-
-def _why_unsafe(topic: str) -> str:
-    """Why it cannot be a folder's name; empty where it can."""
-    try:
-        check_topic(topic)
-    except UnsafeName as error:
-        return str(error)
-    return ""
 
 
 class RunFile:

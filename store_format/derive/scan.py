@@ -291,10 +291,7 @@ def _runs(met: list[Queue], puts: Rows, room: Room) -> Runs:
 
     In the order of their keys: who builds neighbouring queues reads neighbouring entries.
     """
-    names = {raw: decode(raw) for raw in {queue.raw_name for queue in met}}
-    keys = [
-        QueueKey(names[raw], queue_id, bool(flags & BATCH_TOPIC)) for raw, queue_id, flags in met
-    ]
+    keys = [QueueKey(decode(q.raw_name), q.queue_id, bool(q.flags & BATCH_TOPIC)) for q in met]
     in_order = sorted(set(keys))
     numbers = {key: number for number, key in enumerate(in_order)}
     of_met = np.array([numbers[key] for key in keys], np.int64)

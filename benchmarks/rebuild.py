@@ -4,7 +4,7 @@
 real RocketMQ (once; they are kept in the cache folder), times whole processes, theirs and ours
 alternately and each from the same state (benchmarks/state.py), compares the bytes, and prints a
 table and one JSON line, which it also writes to benchmarks/results.json in the cache folder.
---large adds 15 GB, 200,000 queues, 4,096 splits and an installed reput.
+--large adds 15 GB, 16,000 and 200,000 queues, 4,096 splits and an installed reput.
 """
 
 import argparse
@@ -34,7 +34,8 @@ _NOTES = (
     "speed_up", "bare_speed_up", "slower_percent", "more_than_trivial", "busy_cores", "slope_ratio",
     "no_check_slope_ratio", "bare_slope_ratio", "first_seconds", "second_seconds",
     "clone_seconds", "split_more_ms", "bare_seconds", "bare_work", "share", "share_of_work",
-    "cluster_bare", "local_bare", "disk_seconds", "scan_seconds",
+    "cluster_bare", "local_bare", "disk_seconds", "scan_seconds", "session_seconds", "tasks_work",
+    "tasks_slope_ratio",
 )  # fmt: skip
 
 
@@ -65,7 +66,7 @@ def table(rows: dict[str, Row]) -> str:
 
 
 def slopes(usual: Row, large: Row) -> Row:
-    """RocketMQ's marginal cost over ours, between the two sizes, and over a bare program's."""
+    """RocketMQ's marginal cost over ours, between the two sizes, and over the bare programs'."""
 
     def between(key: str) -> float:
         return float(large[key] - usual[key])
@@ -75,6 +76,7 @@ def slopes(usual: Row, large: Row) -> Row:
         "slope_ratio": "reput_seconds",
         "no_check_slope_ratio": "no_check_seconds",
         "bare_slope_ratio": "bare_work",
+        "tasks_slope_ratio": "tasks_work",
     }
     return {name: round(theirs / between(key), 2) for name, key in ours.items()}
 

@@ -8,8 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cluster import standalone, submit
-from benchmarks.further_rows import against, bare_rebuild, cold_cache, huge_bodies, in_session
-from benchmarks.limits import a_split_more, installed, queues
+from benchmarks.further_rows import (
+    against,
+    bare_rebuild,
+    bare_tasks,
+    cold_cache,
+    huge_bodies,
+    in_session,
+)
+from benchmarks.limits import a_split_more, fewer_queues, installed, queues
 from benchmarks.process_tree import run
 from benchmarks.state import same_state
 from benchmarks.stores import (
@@ -17,6 +24,7 @@ from benchmarks.stores import (
     USUAL,
     Rebuilt,
     Shape,
+    bare_session,
     checked,
     digests,
     log_bytes,
@@ -36,12 +44,6 @@ LARGE_BODIES = Shape(messages=30_000, body=64 << 10)
 SKEWED = Shape(hot_percent=90)
 TINY = Shape(messages=2_000)
 NO_CHECK = "--no-check-crc"
-# The least that a job of ours starts: a session as ours are, and one query by Python.
-BARE_SESSION = """
-from reput.jobs.spark.session import local_session
-with local_session("local[2]") as spark:
-    spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long").toArrow()
-"""
 TRIVIAL = """
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[2]").getOrCreate()
@@ -102,12 +104,18 @@ def against_rocketmq(shape: Shape, runs: int) -> Row:
     }
 
 
+def _with_tasks(shape: Shape, runs: int) -> Row:
+    """Both, and beside them the same tasks without Spark (`benchmarks.bare_tasks`)."""
+    row = against_rocketmq(shape, runs)
+    return {**row, "tasks_work": bare_tasks(make_store(shape), runs)}
+
+
 def usual(runs: int) -> Row:
-    return against_rocketmq(USUAL, runs)
+    return _with_tasks(USUAL, runs)
 
 
 def large(runs: int) -> Row:
-    return against_rocketmq(LARGE, runs)
+    return _with_tasks(LARGE, runs)
 
 
 def small_messages(runs: int) -> Row:
@@ -192,7 +200,7 @@ def tiny(runs: int) -> Row:
         remove_derived(store)
         stock = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         trivial.append(checked(run([sys.executable, "-c", TRIVIAL], stock)).seconds)
-        bare.append(checked(run([sys.executable, "-c", BARE_SESSION])).seconds)
+        bare.append(bare_session())
         rebuilds.append(ours(store, output))
     shutil.rmtree(output)
     row = _ours_alone(TINY, rebuilds)
@@ -217,6 +225,7 @@ ROWS: dict[str, Callable[[int], Row]] = {
     "tiny": tiny,
     "installed by pip": installed,
     "a split more": a_split_more,
+    "16,000 queues": fewer_queues,
     "many queues": queues,
     "large": large,
     "large by cores": large_cores,
@@ -224,5 +233,5 @@ ROWS: dict[str, Callable[[int], Row]] = {
     "15 GB, cold": cold_cache,
 }
 # What takes long, besides 50 GB of disk.
-LONG = ("installed by pip", "a split more", "many queues", "large", "large by cores",
-        "15 GB of large bodies", "15 GB, cold")  # fmt: skip
+LONG = ("installed by pip", "a split more", "16,000 queues", "many queues", "large",
+        "large by cores", "15 GB of large bodies", "15 GB, cold")  # fmt: skip

@@ -117,11 +117,24 @@ def bench(name: str, *words: str) -> Run:
     return checked(run([sys.executable, "-m", f"benchmarks.{name}", *words]))
 
 
-def theirs(store: Path) -> Run:
+# The least that a job of ours starts: a session as ours are, and one query by Python.
+BARE_SESSION = """
+from reput.jobs.spark.session import local_session
+with local_session("local[2]") as spark:
+    spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long").toArrow()
+"""
+
+
+def theirs(store: Path, *more: str) -> Run:
     """RocketMQ's rebuild, in place: a crash recovery of a store without derived files."""
     remove_derived(store)
     words = ["derive", str(store), "--rocketmq", RELEASE, "--mode", "crash", "--full-stop"]
-    return checked(run([sys.executable, "-m", "tests.rocketmq", *words]))
+    return checked(run([sys.executable, "-m", "tests.rocketmq", *words, *more]))
+
+
+def bare_session() -> float:
+    """Seconds of a process that starts a session of ours, asks one query, and ends."""
+    return checked(run([sys.executable, "-c", BARE_SESSION])).seconds
 
 
 def ours(

@@ -73,6 +73,8 @@ BUGS = (
         "_DONTCACHE_SINCE = (6, 16)", "_DONTCACHE_SINCE = (6, 14)", (_WRITERS,)),
     Bug("small files wait for the sync of their set", "store_format/storage/local_writers.py",
         "        self._how = 0\n        self._write_piece()", "        self._write_piece()", (_WRITERS,)),
+    Bug("a long write is done in pieces", "store_format/storage/local_writers.py",
+        "piece = view[at : min(end, at + _PIECE_BYTES)]", "piece = view[at:end]", (_WRITERS,)),
     Bug("pages are written whole", "store_format/storage/local_writers.py",
         "            if self._waiting == _PIECE_BYTES:", "            if self._waiting:", (_WRITERS,)),
     Bug("a file is synced with its length", "store_format/storage/local_writers.py",
@@ -293,7 +295,7 @@ BUGS = (
         only("tests/test_golden.py", "tiny")),
     # Bounds
     Bug("a task holds a window, not a segment", "store_format/storage/local.py",
-        "window_bytes = 1 << 20", "window_bytes = 1 << 30", (_BOUNDS,)),
+        "window_bytes = 2 << 20", "window_bytes = 1 << 30", (_BOUNDS,)),
     Bug("rows do not grow with messages", "store_format/derive/scan.py",
         "most = min(most_puts, max(stretch_bytes // RECORD_FIXED_BYTES, 0) + (1 << 16))",
         "most = 1000", only(_BOUNDS, "grow")),

@@ -25,15 +25,18 @@ def test_the_slope_is_of_the_marginal_cost() -> None:
         "reput_seconds": 6.0,
         "no_check_seconds": 5.0,
         "bare_work": 1.0,
+        "tasks_work": 2.0,
     }
     large = {
         "rocketmq_seconds": 82.0,
         "reput_seconds": 16.0,
         "no_check_seconds": 12.0,
         "bare_work": 4.5,
+        "tasks_work": 9.0,
     }
     assert slopes(usual, large) == {
         "slope_ratio": 7.0, "no_check_slope_ratio": 10.0, "bare_slope_ratio": 20.0,
+        "tasks_slope_ratio": 10.0,
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from reput.store_format.storage.protocol import Written
 _ZEROS = bytes(1 << 20)
 _SPARSE_BLOCK = 1 << 16
 _ZERO_BLOCK = bytes(_SPARSE_BLOCK)
+# Of a longer write, Linux makes pages of 2 MiB, which are slow to come by: it took twice the time.
 _PIECE_BYTES = 1 << 20
 
 
@@ -35,7 +36,8 @@ class LocalWriter:
         view = memoryview(data).cast("B")
         for at, end in _written_parts(view):
             while at < end:
-                at += self._write_some(view[at:end], self._at + at)
+                piece = view[at : min(end, at + _PIECE_BYTES)]
+                at += self._write_some(piece, self._at + at)
         self._at += len(view)
 
     def _write_some(self, view: memoryview, at: int) -> int:

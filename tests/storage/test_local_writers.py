@@ -103,6 +103,14 @@ def test_what_is_staged_stays_in_the_cache(tmp_path: Path, monkeypatch: pytest.M
     assert calls == [(0, 5000, 0), (5000, 5000, 0)]
 
 
+def test_a_long_write_is_done_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = calls_of(monkeypatch, refuses=False)
+    content = os.urandom((2 << 20) + 5)
+    write_pieces(tmp_path / "file", [content], len(content), digest=False)
+    assert (tmp_path / "file").read_bytes() == content
+    assert [(at, size) for at, size, _ in calls] == [(0, 1 << 20), (1 << 20, 1 << 20), (2 << 20, 5)]
+
+
 def test_a_file_system_that_does_not_know_how_is_written_to_as_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -228,7 +228,9 @@ def test_a_gap_that_was_there_before_is_left_as_rocketmq_leaves_it() -> None:
 def test_nothing_is_lost_that_was_not_touched_and_nothing_invented(
     count: int, queues: int, splits: int, bodies: bool, spots: list[Any], rng: Random
 ) -> None:
-    """Every byte is covered by `__CRC32#`, so that every change can be told."""
+    """Every byte is covered by `__CRC32#`, so that every change can be told but for one: its end
+    that became a 0 is one more digit of it, the highest, for RocketMQ too.
+    """
     body = {} if bodies else {"body": b""}
     log = damaged(messages(count, queues, crc_property=True, **body))
     log.settings["forceVerifyPropCRC"] = True
@@ -239,9 +241,22 @@ def test_nothing_is_lost_that_was_not_touched_and_nothing_invented(
         length = min(length, end - at)
         log.put(at, bytes(length) if zeros else rng.randbytes(length))
     rebuilt = salvage(log.log, splits)
-    left = {n for n in range(count) if log.record(whole, n) == log.record(log.segments, n)}
+    left = set()
+    for n in range(count):
+        was, found = log.record(whole, n), log.record(log.segments, n)
+        if found in (was, was[:-1] + b"0"):
+            left.add(n)
     assert rebuilt.summary.messages == len(left)
     check_queues(log, rebuilt, set(range(count)) - left)
+
+
+def test_the_end_of_a_crc_that_became_a_zero_is_a_digit_as_for_rocketmq() -> None:
+    log = damaged(messages(5, 1, crc_property=True))
+    log.settings["forceVerifyPropCRC"] = True
+    log.put(log.places[-1] + log_size(log, 4) - 1, b"0")
+    assert salvage(log.log).summary.messages == 5
+    log.put(log.places[-1] + log_size(log, 4) - 1, b"1")
+    assert salvage(log.log).summary.messages == 4
 
 
 def test_a_golden_store_is_salvaged_on_spark(spark: "SparkSession", tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ SETTINGS: dict[str, Any] = {
     "maxHashSlotNum": 7,
     "maxIndexNum": 9,
 }
-LIMITS = ("_LISTS_READ_BY_ALL", "_LIST_BYTES_READ_BY_ALL", "_ENTRIES_OF_A_TASK")
+LIMITS = ("_LISTS_READ_BY_ALL", "_ENTRIES_OF_A_TASK")
 
 
 def a_log() -> Log:
@@ -56,6 +56,20 @@ def test_no_row_is_shuffled_where_there_are_few_runs() -> None:
 def test_many_runs_are_shared_out_by_spark(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(pipeline, limit, 3)
     assert shuffled(Cut(split_bytes=1000)) > 0
+
+
+@pytest.mark.parametrize(
+    ("a_task", "together", "few"),
+    [(1 << 20, 1 << 20, True), (3, 1 << 20, False), (1 << 20, 3, False), (1 << 20, 15_000, False)],
+)
+def test_lists_are_read_by_all_as_far_as_that_is_little(
+    monkeypatch: pytest.MonkeyPatch, a_task: int, together: int, few: bool
+) -> None:
+    """The lists of this log are 10,608 bytes; there are two cores."""
+    monkeypatch.setattr(pipeline, "_LIST_BYTES_READ_BY_ALL", 3)
+    monkeypatch.setattr(pipeline, "_MOST_LIST_BYTES_OF_A_TASK", a_task)
+    monkeypatch.setattr(pipeline, "_LIST_BYTES_OF_ALL", together)
+    assert (shuffled(Cut(split_bytes=1000)) == 0) == few
 
 
 def test_an_index_file_of_many_puts_is_built_in_ranges(monkeypatch: pytest.MonkeyPatch) -> None:

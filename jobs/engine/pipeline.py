@@ -51,8 +51,10 @@ class Cut:
 # On a cluster settings may tell of fewer cores than there are, and these need tasks too.
 _CORES_THERE_MAY_BE = 128
 # Up to so many lists of runs, so many bytes of them, and so many entries, which could all be those
-# of one queue and fall to one task, queues are built in shares (udfs/queue_shares.py).
+# of one queue and fall to one task, queues are built in shares (udfs/queue_shares.py). Where there
+# are few cores each task may read more, all together no more than _LIST_BYTES_OF_ALL.
 _LISTS_READ_BY_ALL, _LIST_BYTES_READ_BY_ALL = 256, 16 << 20
+_MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL = 64 << 20, 256 << 20
 _ENTRIES_OF_A_TASK = 1 << 25
 # So many puts of an index file are chained in 0.2 s: as much as a query with more stages takes.
 _PUTS_OF_A_TASK = 1 << 23
@@ -213,7 +215,8 @@ class Pipeline:
         lists = {row["run"] + RUNS for row in linked.accepted}
         listed = self.staging.storage.list(self.staging.folder)
         sizes = (state.size for name, state in listed if name in lists and state)
-        return sum(sizes) <= _LIST_BYTES_READ_BY_ALL
+        shared = min(_MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL // self.cores)
+        return sum(sizes) <= max(_LIST_BYTES_READ_BY_ALL, shared)
 
     def runs_frame(self, linked: Linked) -> "DataFrame":
         """The RUN rows of the accepted splits."""

@@ -10,6 +10,7 @@ import benchmarks
 from benchmarks.flame import boxes, read
 from benchmarks.process_tree import Run, Sample, run
 from benchmarks.rebuild import main, put_beside, slopes, table
+from benchmarks.rows import ROWS
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,10 @@ def test_a_row_that_there_is_not_is_named(
         main()
     assert ended.value.code == 2
     assert "--rows: there is no 'nonsense', but usual, " in capsys.readouterr().err
+
+
+def test_each_row_can_be_asked_for_among_others() -> None:
+    assert not [name for name in ROWS if "," in name]
 
 
 def test_busy_cores_are_those_of_a_part_of_a_run() -> None:

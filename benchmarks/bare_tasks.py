@@ -9,7 +9,6 @@ import argparse
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
 from functools import partial
 from multiprocessing import get_context
 from typing import Any
@@ -24,14 +23,12 @@ from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.task_sizes import guided
 from reput.jobs.engine.told import tell
 from reput.store_format.storage import storage_for
-from reput.udfs.in_turn import InTurn
+from reput.udfs.in_turn import InTurn, Task
 from reput.udfs.index import BuildWhole
 from reput.udfs.queue_shares import BuildShares
 from reput.udfs.scan import ScanSplits
 from reput.udfs.staging import Staging
 from reput.udfs.warm import load_kernels
-
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def rows_of(task: Task, number: int) -> list[dict[str, Any]]:

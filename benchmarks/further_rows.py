@@ -40,19 +40,20 @@ def bare_rebuild(store: Path, messages: int, written: int, runs: int, processes:
     rebuild's stages take.
     """
     words = ("--messages", str(messages), "--written", str(written), "--processes", str(processes))
-    seconds = []
-    for _ in range(runs):
-        same_state(store)
-        seconds.append(float(said(bench("bare_rebuild", str(store), *words))["seconds"]))
-    return median(seconds)
+    return _bare_work(store, runs, "bare_rebuild", *words)
 
 
 def bare_tasks(store: Path, runs: int) -> float:
     """Seconds of the same tasks in two processes without Spark, and without their start."""
+    return _bare_work(store, runs, "bare_tasks")
+
+
+def _bare_work(store: Path, runs: int, name: str, *words: str) -> float:
+    """The median of the seconds that a bare program says, each time from the same state."""
     seconds = []
     for _ in range(runs):
         same_state(store)
-        seconds.append(float(said(bench("bare_tasks", str(store)))["seconds"]))
+        seconds.append(float(said(bench(name, str(store), *words))["seconds"]))
     return median(seconds)
 
 

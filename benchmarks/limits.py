@@ -17,11 +17,11 @@ from benchmarks.stores import (
     USUAL,
     bare_session,
     bench,
+    costs,
     digests,
     log_bytes,
     make_store,
     median,
-    median_stages,
     ours,
     output_folder,
     said,
@@ -63,10 +63,7 @@ def queues(runs: int) -> Row:
         "bare_seconds": median(bare),
         "session_seconds": median(session),
         "reput_seconds": median([one.run.seconds for one in rebuilds]),
-        "cpu_seconds": median([one.run.cpu for one in rebuilds]),
-        "stages": median_stages(rebuilds),
-        "python_mib": max(one.run.python_mib for one in rebuilds),
-        "java_mib": max(one.run.java_mib for one in rebuilds),
+        **costs(rebuilds),
     }
 
 
@@ -89,10 +86,7 @@ def fewer_queues(runs: int) -> Row:
         "queues": FEWER_QUEUES,
         "log_bytes": log_bytes(store),
         **against(median(their_seconds), median([one.run.seconds for one in rebuilds])),
-        "cpu_seconds": median([one.run.cpu for one in rebuilds]),
-        "stages": median_stages(rebuilds),
-        "python_mib": max(one.run.python_mib for one in rebuilds),
-        "java_mib": max(one.run.java_mib for one in rebuilds),
+        **costs(rebuilds),
         "same_bytes": same,
     }
 

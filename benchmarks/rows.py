@@ -26,6 +26,7 @@ from benchmarks.stores import (
     Shape,
     bare_session,
     checked,
+    costs,
     digests,
     log_bytes,
     make_store,
@@ -60,12 +61,9 @@ def _ours_alone(shape: Shape, rebuilds: list[Rebuilt]) -> Row:
         **shape._asdict(),
         "log_bytes": size,
         "reput_seconds": seconds,
-        "cpu_seconds": median([one.run.cpu for one in rebuilds]),
-        "stages": median_stages(rebuilds),
+        **costs(rebuilds),
         "messages_per_second": round(shape.messages / seconds),
         "bytes_per_second": round(size / seconds),
-        "python_mib": max(one.run.python_mib for one in rebuilds),
-        "java_mib": max(one.run.java_mib for one in rebuilds),
     }
 
 

@@ -151,6 +151,16 @@ def ours(
     return Rebuilt(checked(done), said(done))
 
 
+def costs(rebuilds: list[Rebuilt]) -> dict[str, Any]:
+    """Of our runs: medians of processor seconds and of the stages' seconds; most memory, in MiB."""
+    return {
+        "cpu_seconds": median([one.run.cpu for one in rebuilds]),
+        "stages": median_stages(rebuilds),
+        "python_mib": max(one.run.python_mib for one in rebuilds),
+        "java_mib": max(one.run.java_mib for one in rebuilds),
+    }
+
+
 def said(done: Run) -> dict[str, Any]:
     """The one JSON object among what a command wrote."""
     (line,) = [line for line in done.output.splitlines() if line.startswith("{")]

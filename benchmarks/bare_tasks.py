@@ -17,15 +17,13 @@ import pyarrow as pa
 
 from benchmarks.stores import RELEASE, cache_folder
 from reput.jobs.engine.link import Linked, link
-from reput.jobs.engine.pipeline import Cut, Pipeline, index_file_count, index_files
+from reput.jobs.engine.pipeline import Cut, Pipeline
 from reput.jobs.engine.plan import make_plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.task_sizes import guided
 from reput.jobs.engine.told import tell
 from reput.store_format.storage import storage_for
-from reput.udfs.in_turn import InTurn, Task
-from reput.udfs.index import BuildWhole
-from reput.udfs.queue_shares import BuildShares
+from reput.udfs.in_turn import Task
 from reput.udfs.scan import ScanSplits
 from reput.udfs.staging import Staging
 from reput.udfs.warm import load_kernels
@@ -61,7 +59,7 @@ def main() -> None:
         linked = link(plan.splits, scanned)
         assert isinstance(linked, Linked)
         scan_ended = time.monotonic()
-        build = _build(job, linked)
+        build = job.alone(linked, few=True)
         files = rows_in(pool, build, build.total)
         ended = time.monotonic()
     shutil.rmtree(folder)
@@ -78,13 +76,6 @@ def rows_in(pool: Any, task: Task, count: int) -> list[dict[str, Any]]:
     """What a task yields for the numbers below `count`, shared out as they come."""
     made = pool.imap(partial(rows_of, task), range(count))
     return [row for rows in made for row in rows]
-
-
-def _build(job: Pipeline, linked: Linked) -> InTurn:
-    """As `Pipeline.build` does where each task needs nothing but a number."""
-    index = index_files(job.plan, job.staging, linked, 1)
-    shares = BuildShares(job._numbered(linked), job.cores)
-    return InTurn(((index_file_count(job.plan, linked), BuildWhole(index)), (job.cores, shares)))
 
 
 if __name__ == "__main__":

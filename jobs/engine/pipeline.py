@@ -56,6 +56,8 @@ _CORES_THERE_MAY_BE = 128
 _LISTS_READ_BY_ALL, _LIST_BYTES_READ_BY_ALL = 256, 16 << 20
 _MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL = 64 << 20, 256 << 20
 _ENTRIES_OF_A_TASK = 1 << 25
+# So many are built in a seventh of a second: of more, shares are smaller than one for each core.
+_ENTRIES_OF_A_SHARE = 1 << 22
 # So many puts of an index file are chained in 0.2 s: as much as a query with more stages takes.
 _PUTS_OF_A_TASK = 1 << 23
 
@@ -169,8 +171,7 @@ class Pipeline:
         old = OldQueues(self.plan.storage, self.plan.store) if ask_queues else None
         files, lost = self._queue_files(linked), linked.lost or NOTHING_LOST
         task = FindGaps(files, lost, most, lines, old)
-        messages = sum(row["records"] for row in linked.accepted)
-        with self.stages.by_tasks("asked what is missing", messages, "messages"):
+        with self.stages.by_tasks("asked what is missing", _messages(linked), "messages"):
             return collect(run_in_tasks(self._runs_by_queue(linked), task, GAP))
 
     def find_kept_out(self, task: FindKeptOut) -> list[dict[str, Any]]:
@@ -184,38 +185,57 @@ class Pipeline:
 
         before: puts of expired messages with which the first index file begins.
         """
-        settings = self.plan.settings
+        settings, few = self.plan.settings, self._has_few_runs(linked)
+        alone = self.alone(linked, few, before)
         frames: list[DataFrame] = []
-        alone: list[tuple[int, Task]] = []  # tasks that build files from nothing but a number
-        files = index_file_count(self.plan, linked, before.puts) if settings.builds_index else 0
-        if files:
-            index = index_files(self.plan, self.staging, linked, self._ranges(linked), before)
-            if index.ranges == 1:
-                alone.append((files, BuildWhole(index)))
-            else:
-                frames.append(self._index_frame(index, files))
-        if self._has_few_runs(linked):
-            alone.append((self.cores, BuildShares(self._numbered(linked), self.cores)))
-        else:
+        if alone.total:
+            frames.append(run_in_tasks(self.ids(alone.total), alone, BUILT))
+        index, files = self._index(linked, before)
+        if files and index.ranges > 1:
+            frames.append(self._index_frame(index, files))
+        if not few:
             frames.append(self.queue_frame(linked))
-        if alone:
-            task = InTurn(tuple(alone))
-            frames.append(run_in_tasks(self.ids(task.total), task, BUILT))
         frame = reduce(lambda one, other: one.unionByName(other), frames)
         index_bytes = files * file_bytes(settings.max_hash_slot_num, settings.max_index_num)
         with self.stages.built(linked, index_bytes):
             return collect(frame)
 
+    def alone(self, linked: Linked, few: bool, before: PutsBefore = NO_PUTS) -> InTurn:
+        """The tasks that build files from nothing but a number: of index files that are built
+        whole, and of queues where these have few runs.
+        """
+        tasks: list[tuple[int, Task]] = []
+        index, files = self._index(linked, before)
+        if files and index.ranges == 1:
+            tasks.append((files, BuildWhole(index)))
+        if few:
+            shares = self._shares(linked)
+            tasks.append((shares, BuildShares(self._numbered(linked), shares)))
+        return InTurn(tuple(tasks))
+
+    def _index(self, linked: Linked, before: PutsBefore) -> tuple[IndexFiles, int]:
+        """What index files are made of, and how many of them are."""
+        wanted = self.plan.settings.builds_index
+        files = index_file_count(self.plan, linked, before.puts) if wanted else 0
+        return index_files(self.plan, self.staging, linked, self._ranges(linked), before), files
+
+    def _shares(self, linked: Linked) -> int:
+        """In how many shares queues are built: one a core, or up to two where these are large, so
+        that no core waits long for the last one.
+        """
+        wanted = _messages(linked) // _ENTRIES_OF_A_SHARE
+        return min(max(self.cores, wanted), 2 * self.cores)
+
     def _has_few_runs(self, linked: Linked) -> bool:
         """Whether every task may as well read the lists of all runs."""
         if self.cut.partitions or len(linked.accepted) > _LISTS_READ_BY_ALL:
             return False
-        if sum(row["records"] for row in linked.accepted) > _ENTRIES_OF_A_TASK:
+        if _messages(linked) > _ENTRIES_OF_A_TASK:
             return False
         lists = {row["run"] + RUNS for row in linked.accepted}
         listed = self.staging.storage.list(self.staging.folder)
         sizes = (state.size for name, state in listed if name in lists and state)
-        shared = min(_MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL // self.cores)
+        shared = min(_MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL // self._shares(linked))
         return sum(sizes) <= max(_LIST_BYTES_READ_BY_ALL, shared)
 
     def runs_frame(self, linked: Linked) -> "DataFrame":
@@ -329,6 +349,10 @@ def index_file_count(plan: Plan, linked: Linked, before: int = 0) -> int:
         return files
     last_is_full = puts % a_file == 0
     return files + 1 if last_is_full and last_record > last_put else files
+
+
+def _messages(linked: Linked) -> int:
+    return sum(row["records"] for row in linked.accepted)
 
 
 def spark_cores(spark: "SparkSession") -> int:

@@ -1,7 +1,9 @@
-"""Numbers of 128 bits for kernels, and the carry-less product by which `crc32` folds them.
+"""Blocks of 16 bytes and pairs of them for kernels, and the carry-less product by which `crc32`
+folds them.
 
-numba has no such type, so its operations are built from LLVM's. The product is one instruction of
-x86 (PCLMULQDQ). `AVAILABLE` is False where the processor lacks it or numba compiles for another
+numba has no such types, so their operations are built from LLVM's. The product is one instruction
+of x86: of a block PCLMULQDQ, of a pair VPCLMULQDQ where the processor has that, which takes no
+longer. `AVAILABLE` is False where the processor lacks the first or numba compiles for another
 processor; then nothing of this module may be compiled.
 """
 
@@ -18,65 +20,106 @@ from reput.store_format.kernels.ints import intrinsic, pointer
 _config: Any = config
 
 _HALF = ir.IntType(64)
-_BITS = ir.VectorType(_HALF, 2)
+_INDEX = ir.IntType(32)
 
 
-def _available() -> bool:
+def _has(feature: str) -> bool:
     for_this_processor = not (_config.CPU_NAME or _config.CPU_FEATURES)
-    return for_this_processor and bool(binding.get_host_cpu_features().get("pclmul"))
+    return for_this_processor and bool(binding.get_host_cpu_features().get(feature))
 
 
-AVAILABLE = _available()
+AVAILABLE = _has("pclmul")
+_PAIRS_AT_ONCE = _has("vpclmulqdq")
 
 
-class Bits128(types.Type):
-    """Two uint64; the first one holds the first eight bytes in memory."""
+class _Blocks(types.Type):
+    """Some blocks of two uint64 each, in the order of their bytes in memory."""
 
+    def __init__(self, count: int) -> None:
+        super().__init__(name=f"Blocks{count}")
+        self.bits = ir.VectorType(_HALF, 2 * count)
+
+
+class Block(_Blocks):
     def __init__(self) -> None:
-        super().__init__(name="Bits128")
+        super().__init__(1)
 
 
-@register_model(Bits128)
+class Pair(_Blocks):
+    def __init__(self) -> None:
+        super().__init__(2)
+
+
+@register_model(Block)
+@register_model(Pair)
 class _Model(models.PrimitiveModel):
     def __init__(self, manager: Any, fe_type: Any) -> None:
-        super().__init__(manager, fe_type, _BITS)  # type: ignore[no-untyped-call]
+        super().__init__(manager, fe_type, fe_type.bits)  # type: ignore[no-untyped-call]
 
 
-_bits128 = Bits128()
+_block, _pair = Block(), Pair()
+
+
+def _loader(kind: _Blocks) -> Any:
+    """load(buf, at): so many bytes of a uint8 array from `at` on."""
+
+    @intrinsic
+    def load(_context: Any, buf: Any, at: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            place = pointer(context, builder, signature.args, values, kind.bits)
+            return builder.load(place, align=1)
+
+        return kind(buf, at), build
+
+    return load
+
+
+load_block, load_pair = _loader(_block), _loader(_pair)
 
 
 @intrinsic
-def load(_context: Any, buf: Any, at: Any) -> Any:
-    """The 16 bytes of a uint8 array from `at` on."""
-
-    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        place = pointer(context, builder, signature.args, values, _BITS)
-        return builder.load(place, align=1)
-
-    return _bits128(buf, at), build
-
-
-@intrinsic
-def pair(_context: Any, low: Any, high: Any) -> Any:
-    """128 bits from two uint64."""
+def factors(_context: Any, low: Any, high: Any) -> Any:
+    """A block from two uint64."""
 
     def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        bits = ir.Constant(_BITS, ir.Undefined)
+        bits = ir.Constant(_block.bits, ir.Undefined)
         for number, half in enumerate(values):
-            bits = builder.insert_element(bits, half, ir.IntType(32)(number))
+            bits = builder.insert_element(bits, half, _INDEX(number))
         return bits
 
-    return _bits128(low, high), build
+    return _block(low, high), build
 
 
 @intrinsic
-def half(_context: Any, bits: Any, number: Any) -> Any:
-    """One of the two uint64: 0 or 1."""
+def half(_context: Any, block: Any, number: Any) -> Any:
+    """One of the two uint64 of a block: 0 or 1."""
 
     def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
         return builder.extract_element(*values)
 
-    return types.uint64(bits, number), build
+    return types.uint64(block, number), build
+
+
+def _taken(builder: Any, bits: Any, *halves: int) -> Any:
+    """A vector of these halves of another one."""
+    numbers = ir.Constant(ir.VectorType(_INDEX, len(halves)), list(halves))
+    return builder.shuffle_vector(bits, bits, numbers)
+
+
+@intrinsic
+def first_block(_context: Any, pair: Any) -> Any:
+    def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return _taken(builder, values[0], 0, 1)
+
+    return _block(pair), build
+
+
+@intrinsic
+def second_block(_context: Any, pair: Any) -> Any:
+    def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        return _taken(builder, values[0], 2, 3)
+
+    return _block(pair), build
 
 
 @intrinsic
@@ -84,7 +127,7 @@ def xor(_context: Any, one: Any, other: Any) -> Any:
     def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
         return builder.xor(*values)
 
-    return _bits128(one, other), build
+    return one(one, other), build
 
 
 @intrinsic
@@ -94,19 +137,40 @@ def both(_context: Any, one: Any, other: Any) -> Any:
     def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
         return builder.and_(*values)
 
-    return _bits128(one, other), build
+    return one(one, other), build
+
+
+def _products(builder: Any, bits: Any, factors: Any, kind: _Blocks, name: str) -> Any:
+    """(first half * first factor) xor (second half * second factor), of each block."""
+    function = ir.FunctionType(kind.bits, [kind.bits, kind.bits, ir.IntType(8)])
+    multiply = builder.module.declare_intrinsic(name, fnty=function)
+    halves = (ir.IntType(8)(0x00), ir.IntType(8)(0x11))
+    return builder.xor(*(builder.call(multiply, [bits, factors, which]) for which in halves))
+
+
+def _products_of_block(builder: Any, bits: Any, factors: Any) -> Any:
+    return _products(builder, bits, factors, _block, "llvm.x86.pclmulqdq")
+
+
+def _products_of_pair(builder: Any, bits: Any, factors: Any) -> Any:
+    if _PAIRS_AT_ONCE:
+        twice = _taken(builder, factors, 0, 1, 0, 1)
+        return _products(builder, bits, twice, _pair, "llvm.x86.pclmulqdq.256")
+    blocks = (_taken(builder, bits, 0, 1), _taken(builder, bits, 2, 3))
+    first, second = (_products_of_block(builder, block, factors) for block in blocks)
+    in_order = ir.Constant(ir.VectorType(_INDEX, 4), [0, 1, 2, 3])
+    return builder.shuffle_vector(first, second, in_order)
 
 
 @intrinsic
 def fold(_context: Any, bits: Any, factors: Any, data: Any) -> Any:
-    """(first half * first factor) xor (second half * second factor) xor data, all carry-less."""
+    """Of each block (first half * first factor) xor (second half * second factor), all carry-less;
+    xor data. bits, data: both a block or both a pair; factors: a block.
+    """
+    products = _products_of_pair if isinstance(bits, Pair) else _products_of_block
 
     def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
         bits, factors, data = values
-        kind = ir.FunctionType(_BITS, [_BITS, _BITS, ir.IntType(8)])
-        multiply = builder.module.declare_intrinsic("llvm.x86.pclmulqdq", fnty=kind)
-        halves = (ir.IntType(8)(0x00), ir.IntType(8)(0x11))
-        first, second = (builder.call(multiply, [bits, factors, which]) for which in halves)
-        return builder.xor(builder.xor(first, second), data)
+        return builder.xor(products(builder, bits, factors), data)
 
-    return _bits128(bits, factors, data), build
+    return data(bits, factors, data), build

@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.kernels.carryless import AVAILABLE, both, fold, half, load, pair, xor
+from reput.store_format.kernels.carryless import (
+    AVAILABLE,
+    both,
+    factors,
+    first_block,
+    fold,
+    half,
+    load_block,
+    load_pair,
+    second_block,
+    xor,
+)
 from reput.store_format.kernels.jit import inlined, kernel
 
 Bytes = npt.NDArray[np.uint8]
@@ -69,9 +80,8 @@ def _power(bits: int) -> np.uint64:
     return np.uint64(remainder << 1)
 
 
-# The factors, one for each half, that move 128 bits on by 16 and by 64 bytes.
-_BY_16 = (_power(128 + 32), _power(128 - 32))
-_BY_64 = (_power(512 + 32), _power(512 - 32))
+# The factors, one for each half, that move a block on by 16, 32 and 64 bytes.
+_BY_16, _BY_32, _BY_64 = ((_power(8 * n + 32), _power(8 * n - 32)) for n in (16, 32, 64))
 
 
 @kernel
@@ -105,9 +115,9 @@ def _of_word(crc: Any, word: Any) -> Any:
 
 
 # Masks for a message whose first block has n bytes, 1 to 16. Loaded from index n on, the first one
-# keeps the last n bytes of a block; the second one xors a CRC's first state into the first four of
-# them, of which some may be in the block after.
-_KEPT = np.array([0] * 16 + [0xFF] * 16, np.uint8)
+# keeps the last n bytes of a block, and the block after; the second one xors a CRC's first state
+# into the first four of them, of which some may be in the block after.
+_KEPT = np.array([0] * 16 + [0xFF] * 32, np.uint8)
 _STATE = np.array([0] * 16 + [0xFF] * 4 + [0] * 28, np.uint8)
 
 
@@ -116,27 +126,26 @@ def _folded(buf: Bytes, at: Any, blocks: Any, first: Any) -> Any:
     """A CRC's state (uint32) after blocks * 16 bytes, at least four blocks.
 
     Only the last `first` bytes of the first block count; the others are taken as zeros, which
-    change nothing before a message. Four sums of 128 bits are moved on by 64 bytes at a time. Then
-    they are folded into one, which has the same CRC as all the bytes.
+    change nothing before a message. Two sums of two blocks each are moved on by 64 bytes at a time.
+    Then they are folded into one block, which has the same CRC as all the bytes.
     """
-    sixteen = np.uint64(16)
-    by_16, by_64 = pair(_BY_16[0], _BY_16[1]), pair(_BY_64[0], _BY_64[1])
-    a = xor(both(load(buf, at), load(_KEPT, first)), load(_STATE, first))
-    b = xor(load(buf, at + sixteen), load(_STATE, first + sixteen))
-    c = load(buf, at + np.uint64(32))
-    d = load(buf, at + np.uint64(48))
+    by_16, by_32 = factors(_BY_16[0], _BY_16[1]), factors(_BY_32[0], _BY_32[1])
+    by_64 = factors(_BY_64[0], _BY_64[1])
+    a = xor(both(load_pair(buf, at), load_pair(_KEPT, first)), load_pair(_STATE, first))
+    b = load_pair(buf, at + np.uint64(32))
     for _ in range(blocks // np.uint64(4) - np.uint64(1)):
         at += np.uint64(64)
-        a = fold(a, by_64, load(buf, at))
-        b = fold(b, by_64, load(buf, at + sixteen))
-        c = fold(c, by_64, load(buf, at + np.uint64(32)))
-        d = fold(d, by_64, load(buf, at + np.uint64(48)))
-    a = fold(fold(fold(a, by_16, b), by_16, c), by_16, d)
+        a = fold(a, by_64, load_pair(buf, at))
+        b = fold(b, by_64, load_pair(buf, at + np.uint64(32)))
+    a = fold(a, by_32, b)
     at += np.uint64(64)
-    for _ in range(blocks % np.uint64(4)):
-        a = fold(a, by_16, load(buf, at))
-        at += sixteen
-    return _of_word(_of_word(np.uint32(0), half(a, 0)), half(a, 1))
+    if blocks & np.uint64(2):
+        a = fold(a, by_32, load_pair(buf, at))
+        at += np.uint64(32)
+    last = fold(first_block(a), by_16, second_block(a))
+    if blocks & np.uint64(1):
+        last = fold(last, by_16, load_block(buf, at))
+    return _of_word(_of_word(np.uint32(0), half(last, 0)), half(last, 1))
 
 
 @kernel

@@ -106,6 +106,13 @@ def test_one_slot_makes_one_chain(ranges: int) -> None:
     assert table == [5]
 
 
+def test_a_negative_hash_of_a_damaged_file_has_a_slot_of_its_range() -> None:
+    hashes = np.array([-1, -(1 << 31), 999, 352], np.int32)
+    table, previous = np.zeros(1000, np.int32), np.zeros(4, np.int32)
+    assert chain(hashes, 1, 1000, 0, table, previous) == 4
+    assert previous.tolist() == [0, 0, 1, 2]
+
+
 @pytest.mark.parametrize("ranges", RANGES)
 def test_the_greatest_hash_and_zero(ranges: int) -> None:
     # 0 is also what a hash of Integer.MIN_VALUE counts as

@@ -1,5 +1,7 @@
 """CRC-32 in kernels, against zlib."""
 
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -7,7 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reput.store_format.kernels.carryless import AVAILABLE
 from reput.store_format.kernels.crc32 import _by_tables, crc32
+
+# What a processor with PCLMULQDQ alone runs; nothing of it may be kept for this one.
+BLOCK_BY_BLOCK = """
+import zlib
+import numpy as np
+from reput.store_format.kernels import carryless, jit
+carryless._PAIRS_AT_ONCE = False
+jit._CACHE_FOLDER = None
+from reput.store_format.kernels.crc32 import crc32
+data = bytes((i * 37 + 11) & 0xFF for i in range(600))
+buf = np.frombuffer(data, np.uint8)
+for start in (0, 1, 40):
+    for end in range(start, len(data)):
+        assert crc32(buf, start, end) == zlib.crc32(data[start:end]), (start, end)
+text = "".join(map(str, crc32.inspect_llvm().values()))
+assert "llvm.x86.pclmulqdq(" in text and "pclmulqdq.256" not in text
+"""
 
 
 def test_known_values() -> None:
@@ -48,3 +68,8 @@ def test_a_processor_that_cannot_fold_finds_the_same(data: bytes) -> None:
     buf = np.frombuffer(data + b"x", np.uint8)
     state = _by_tables(buf, np.uint64(0), np.uint64(len(data)), np.uint32(0xFFFFFFFF))
     assert int(state) ^ 0xFFFFFFFF == zlib.crc32(data)
+
+
+@pytest.mark.skipif(not AVAILABLE, reason="this processor has no carry-less product")
+def test_a_processor_that_folds_block_by_block_finds_the_same() -> None:
+    subprocess.run([sys.executable, "-c", BLOCK_BY_BLOCK], check=True)

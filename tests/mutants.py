@@ -305,7 +305,7 @@ BUGS = (
         "0 if hashed == -(1 << 31) else abs(hashed)", "np.int32(abs(hashed))",
         ("tests/test_against_reference.py",)),
     Bug("an entry knows the one before it in its slot", _INDEX,
-        "            newest[slot - low] = first_entry + i", "            newest[slot - low] = first_entry",
+        "            newest[place] = first_entry + i", "            newest[place] = first_entry",
         golden("mixed_5.3.3")),
     Bug("timeDiff is in seconds", _INDEX, "// 1000", "// 1024", golden("mixed_5.3.3")),
     Bug("timeDiff is not negative", _INDEX, "min(max(seconds, 0), 0x7FFFFFFF)",

@@ -23,8 +23,8 @@ from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.task_sizes import guided
 from reput.jobs.engine.told import tell
 from reput.store_format.storage import storage_for
-from reput.udfs.in_turn import Task
 from reput.udfs.scan import ScanSplits
+from reput.udfs.schemas import Task
 from reput.udfs.staging import Staging
 from reput.udfs.warm import load_kernels
 

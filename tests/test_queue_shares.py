@@ -85,6 +85,20 @@ def test_an_index_file_of_many_puts_is_built_in_ranges(monkeypatch: pytest.Monke
     assert [index.ranges for index in made] == [2]
 
 
+@pytest.mark.parametrize(("messages_a_share", "shares"), [(60, 2), (20, 3), (1, 4)])
+def test_large_queues_are_built_in_more_shares_than_there_are_cores(
+    monkeypatch: pytest.MonkeyPatch, messages_a_share: int, shares: int
+) -> None:
+    made = []
+    build = pipeline.BuildShares
+    monkeypatch.setattr(
+        pipeline, "BuildShares", lambda *words: made.append(words[1]) or build(*words)
+    )
+    monkeypatch.setattr(pipeline, "_ENTRIES_OF_A_SHARE", messages_a_share)
+    assert difference(rebuild_log(a_log()), derive(*a_log())) is None
+    assert made == [shares]
+
+
 def test_each_queue_is_in_one_share_and_a_topic_s_queues_are_in_turn() -> None:
     row = {**dict.fromkeys(RUN.names, 0), "batch": False}
     queues = [(f"topic {n}", number) for n in range(5) for number in (-1, 0, 1, 2)]

@@ -1,13 +1,11 @@
 """Several tasks as one, so that Spark plans one query of the plainest kind for all of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from reput.udfs.schemas import ids_of
-
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+from reput.udfs.schemas import Task, ids_of
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,14 @@ TORN and NEWEST in `torn`. A row says where bytes are; the bytes themselves are 
 Offsets and lengths are in bytes unless named otherwise; timestamps are in milliseconds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
+
+# A task's function for `mapInArrow`: it is given a partition's rows, and yields its own.
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _ROWS_A_BATCH = 1 << 10
 

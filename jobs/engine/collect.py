@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from reput.jobs.spark.jvm import python_environment
 from reput.store_format import faults
+from reput.udfs.schemas import Task
+from reput.udfs.settled import Settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
 _RAISED = re.compile(r"reput\.store_format\.faults\.(\w+): (.*)")
@@ -27,7 +27,7 @@ def run_in_tasks(frame: "DataFrame", task: Task, columns: pa.Schema) -> "DataFra
 
     run_by_this_python(frame.sparkSession)
     # as a type, not as DDL: Spark's SQL parser takes 0.1 s for its first words
-    return frame.mapInArrow(task, from_arrow_schema(columns))
+    return frame.mapInArrow(Settled(task), from_arrow_schema(columns))
 
 
 def run_by_this_python(spark: Any) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reput.jobs.engine.collect import Task, collect, run_in_tasks
+from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.link import Linked, Rescan, Scanned, SegmentWalk, link, link_segment
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Progress
@@ -31,7 +31,7 @@ from reput.udfs.old_queue import OldQueues
 from reput.udfs.queue_shares import BuildShares
 from reput.udfs.queues import BuildQueueFiles, NumberRuns
 from reput.udfs.scan import ScanSplits
-from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED
+from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED, Task
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, QueueFiles
 from reput.udfs.staging import RUNS, Staging
 

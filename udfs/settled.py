@@ -1,0 +1,35 @@
+"""Spares Python's collector what a Spark worker has loaded.
+
+PySpark collects garbage after each task, and the collector looks at all that numba, pandas and
+PyArrow made when they were imported: 0.05 to 0.1 s a task. A local session's workers are forked
+from a daemon that sees to it (jobs/spark/worker_daemon.py); those of a cluster are Spark's own.
+"""
+
+import gc
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from reput.udfs.schemas import Task
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A task after which the collector looks only at what later tasks make."""
+
+    task: Task
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from self.task(batches)
+        settle()
+
+
+def settle() -> None:
+    """Leave what is there now out of later collections, once in a process, and in no other than a
+    Spark worker: elsewhere that is the program's own to say.
+    """
+    if "pyspark.worker" in sys.modules and not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()

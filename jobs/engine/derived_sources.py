@@ -40,6 +40,7 @@ from reput.udfs.derived_batches import (
     index_batches,
     queue_batches,
 )
+from reput.udfs.settled import settle
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -63,6 +64,7 @@ class _Reader(DataSourceReader):
         """The rows of a partition."""
         if partition.value is not None:  # Spark makes one of nothing where there are none
             yield from self._read(partition.value)
+            settle()
 
     def _read(self, value: Any) -> Iterator[pa.RecordBatch]:
         raise NotImplementedError

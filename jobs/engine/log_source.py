@@ -41,6 +41,7 @@ from reput.udfs.log_batches import batches_of
 from reput.udfs.log_choice import Choice, Condition
 from reput.udfs.log_parts import LogParts, Part, told
 from reput.udfs.message_columns import BY_NAME
+from reput.udfs.settled import settle
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -108,6 +109,7 @@ class LogReading:
         if partition.value is not None:  # Spark makes one of nothing where there are none
             log, part = partition.value
             yield from batches_of(log, part, self.choice, self.columns)
+            settle()
 
 
 class LogBatch(LogReading, DataSourceReader):

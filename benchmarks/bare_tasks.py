@@ -59,7 +59,7 @@ def main() -> None:
         linked = link(plan.splits, scanned)
         assert isinstance(linked, Linked)
         scan_ended = time.monotonic()
-        build = job.alone(linked, few=True)
+        build = job.alone(linked, True, *job.index(linked))
         files = rows_in(pool, build, build.total)
         ended = time.monotonic()
     shutil.rmtree(folder)

@@ -186,11 +186,11 @@ class Pipeline:
         before: puts of expired messages with which the first index file begins.
         """
         settings, few = self.plan.settings, self._has_few_runs(linked)
-        alone = self.alone(linked, few, before)
+        index, files = self.index(linked, before)
+        alone = self.alone(linked, few, index, files)
         frames: list[DataFrame] = []
         if alone.total:
             frames.append(run_in_tasks(self.ids(alone.total), alone, BUILT))
-        index, files = self._index(linked, before)
         if files and index.ranges > 1:
             frames.append(self._index_frame(index, files))
         if not few:
@@ -200,12 +200,11 @@ class Pipeline:
         with self.stages.built(linked, index_bytes):
             return collect(frame)
 
-    def alone(self, linked: Linked, few: bool, before: PutsBefore = NO_PUTS) -> InTurn:
-        """The tasks that build files from nothing but a number: of index files that are built
-        whole, and of queues where these have few runs.
+    def alone(self, linked: Linked, few: bool, index: IndexFiles, files: int) -> InTurn:
+        """The tasks that build files from nothing but a number: of so many index files if they are
+        built whole, and of queues if these have few runs.
         """
         tasks: list[tuple[int, Task]] = []
-        index, files = self._index(linked, before)
         if files and index.ranges == 1:
             tasks.append((files, BuildWhole(index)))
         if few:
@@ -213,7 +212,7 @@ class Pipeline:
             tasks.append((shares, BuildShares(self._numbered(linked), shares)))
         return InTurn(tuple(tasks))
 
-    def _index(self, linked: Linked, before: PutsBefore) -> tuple[IndexFiles, int]:
+    def index(self, linked: Linked, before: PutsBefore = NO_PUTS) -> tuple[IndexFiles, int]:
         """What index files are made of, and how many of them are."""
         wanted = self.plan.settings.builds_index
         files = index_file_count(self.plan, linked, before.puts) if wanted else 0

@@ -81,9 +81,9 @@ def fill_entries(
     """
     for i in range(len(puts)):
         key_hash = puts[i].keyHash
-        number = 0
+        number: Any = 0
         if len(lows) > 1:
-            slot = key_hash % slots
+            slot = np.int64(_slot(key_hash, slots))
             number = np.searchsorted(lows, slot, side="right") - 1
         at = i * INDEX_ENTRY_BYTES
         put_i32(out, at + INDEX_AT.keyHash, key_hash)

@@ -32,35 +32,25 @@ AVAILABLE = _has("pclmul")
 _PAIRS_AT_ONCE = _has("vpclmulqdq")
 
 
-class _Blocks(types.Type):
-    """Some blocks of two uint64 each, in the order of their bytes in memory."""
+class Blocks(types.Type):
+    """One block or two, of two uint64 each, in the order of their bytes in memory."""
 
     def __init__(self, count: int) -> None:
         super().__init__(name=f"Blocks{count}")
+        self.count = count
         self.bits = ir.VectorType(_HALF, 2 * count)
 
 
-class Block(_Blocks):
-    def __init__(self) -> None:
-        super().__init__(1)
-
-
-class Pair(_Blocks):
-    def __init__(self) -> None:
-        super().__init__(2)
-
-
-@register_model(Block)
-@register_model(Pair)
+@register_model(Blocks)
 class _Model(models.PrimitiveModel):
     def __init__(self, manager: Any, fe_type: Any) -> None:
         super().__init__(manager, fe_type, fe_type.bits)  # type: ignore[no-untyped-call]
 
 
-_block, _pair = Block(), Pair()
+_block, _pair = Blocks(1), Blocks(2)
 
 
-def _loader(kind: _Blocks) -> Any:
+def _loader(kind: Blocks) -> Any:
     """load(buf, at): so many bytes of a uint8 array from `at` on."""
 
     @intrinsic
@@ -106,20 +96,20 @@ def _taken(builder: Any, bits: Any, *halves: int) -> Any:
     return builder.shuffle_vector(bits, bits, numbers)
 
 
-@intrinsic
-def first_block(_context: Any, pair: Any) -> Any:
-    def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        return _taken(builder, values[0], 0, 1)
+def _block_of(*halves: int) -> Any:
+    """block(pair): these two halves of a pair."""
 
-    return _block(pair), build
+    @intrinsic
+    def block(_context: Any, pair: Any) -> Any:
+        def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            return _taken(builder, values[0], *halves)
+
+        return _block(pair), build
+
+    return block
 
 
-@intrinsic
-def second_block(_context: Any, pair: Any) -> Any:
-    def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        return _taken(builder, values[0], 2, 3)
-
-    return _block(pair), build
+first_block, second_block = _block_of(0, 1), _block_of(2, 3)
 
 
 @intrinsic
@@ -140,7 +130,7 @@ def both(_context: Any, one: Any, other: Any) -> Any:
     return one(one, other), build
 
 
-def _products(builder: Any, bits: Any, factors: Any, kind: _Blocks, name: str) -> Any:
+def _products(builder: Any, bits: Any, factors: Any, kind: Blocks, name: str) -> Any:
     """(first half * first factor) xor (second half * second factor), of each block."""
     function = ir.FunctionType(kind.bits, [kind.bits, kind.bits, ir.IntType(8)])
     multiply = builder.module.declare_intrinsic(name, fnty=function)
@@ -167,7 +157,7 @@ def fold(_context: Any, bits: Any, factors: Any, data: Any) -> Any:
     """Of each block (first half * first factor) xor (second half * second factor), all carry-less;
     xor data. bits, data: both a block or both a pair; factors: a block.
     """
-    products = _products_of_pair if isinstance(bits, Pair) else _products_of_block
+    products = _products_of_pair if bits.count == 2 else _products_of_block
 
     def build(_: Any, builder: Any, _signature: Any, values: Any) -> Any:
         bits, factors, data = values

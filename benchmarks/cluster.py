@@ -48,8 +48,8 @@ def worker_processes(url: str) -> list[int]:
     return found
 
 
-def submit(master: str, store: Path, output: Path, *more: str) -> Rebuilt:
-    """Rebuild twice in one application (benchmarks.twice); says the second's stages.
+def submit(master: str, store: Path, output: Path, *more: str, rebuilds: int = 2) -> Rebuilt:
+    """Rebuild in one application (benchmarks.submitted); says the stages of all but the first.
 
     more: further words for spark-submit.
     """
@@ -58,8 +58,8 @@ def submit(master: str, store: Path, output: Path, *more: str) -> Rebuilt:
     python = environment(PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
     done = run(
         [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, *SMALL, *more,
-         "--py-files", str(zipped), str(Path(__file__).with_name("twice.py")),
-         str(store), str(output), RELEASE],
+         "--py-files", str(zipped), str(Path(__file__).with_name("submitted.py")),
+         str(store), str(output), RELEASE, str(rebuilds)],
         python,
     )  # fmt: skip
     return Rebuilt(checked(done), said(done))

@@ -34,8 +34,8 @@ _NOTES = (
     "speed_up", "bare_speed_up", "slower_percent", "more_than_trivial", "busy_cores", "slope_ratio",
     "no_check_slope_ratio", "bare_slope_ratio", "first_seconds", "second_seconds",
     "clone_seconds", "split_more_ms", "bare_seconds", "bare_work", "share", "share_of_work",
-    "cluster_bare", "local_bare", "disk_seconds", "scan_seconds", "session_seconds", "tasks_work",
-    "tasks_slope_ratio",
+    "cluster_bare", "local_bare", "cluster_bare_work", "local_bare_work", "disk_seconds",
+    "scan_seconds", "session_seconds", "tasks_work", "tasks_slope_ratio",
 )  # fmt: skip
 
 

@@ -167,23 +167,33 @@ def large_cores(runs: int) -> Row:
 def cluster(runs: int) -> Row:
     """A standalone cluster of two one-core workers against local[2]: seconds of scan and build.
 
-    Both by spark-submit, and the second rebuild of an application: executors run by then. Beside
-    them, what two queries that do nothing take (`benchmarks.twice`): the limit of the difference.
+    Both by spark-submit and by turns, the second to fourth rebuild of an application: executors run
+    by then. Beside them what queries of Spark's own take there and here (`benchmarks.submitted`):
+    such that do nothing, and such that only read the log. By so much any job is slower.
     """
     store, output = make_store(USUAL), output_folder()
-    with standalone() as url:
-        distributed = [submit(url, store, output) for _ in range(runs)]
-    local = [submit("local[2]", store, output) for _ in range(runs)]
+    made: list[tuple[Rebuilt, Rebuilt]] = []
+    for _ in range(runs):
+        same_state(store)
+        with standalone() as url:
+            there = submit(url, store, output, rebuilds=4)
+        same_state(store)
+        made.append((there, submit("local[2]", store, output, rebuilds=4)))
     shutil.rmtree(output)
-    first, second = (median([done.stages for done in made]) for made in (distributed, local))
-    bare = [median([done.said["bare"] for done in made]) for made in (distributed, local)]
+    stages = [median([each[place].stages for each in made]) for place in (0, 1)]
+    bare, work = (
+        [median([each[place].said[name] for each in made]) for place in (0, 1)]
+        for name in ("bare", "bare_work")
+    )
     return {
         **USUAL._asdict(),
-        "cluster_stages": first,
-        "local_stages": second,
-        "slower_percent": round(100 * (first / second - 1)),
+        "cluster_stages": stages[0],
+        "local_stages": stages[1],
+        "slower_percent": round(100 * (stages[0] / stages[1] - 1)),
         "cluster_bare": bare[0],
         "local_bare": bare[1],
+        "cluster_bare_work": work[0],
+        "local_bare_work": work[1],
     }
 
 

@@ -12,36 +12,17 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyarrow as pa
-
-from reput.store_format.message.message import Message
+from benchmarks.put_messages import clock, made_before, numbered, table
+from benchmarks.stores import bench, said
 from reput.store_format.release.writer_settings import writer_settings_from
 from reput.store_format.writer.one_core import one_core
 from reput.store_format.writer.writer import CommitLogWriter
 from reput.udfs.append import append_arrow
 
-BODY_BYTES = 300
-TOPICS, QUEUES, TAGS = 8, 8, 8
-
-
-def clock() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def table(messages: int) -> pa.Table:
-    """As tests/rocketmq's Bulk: distinct bodies, one key and one tag each."""
-    return pa.table(
-        {
-            "topic": [f"Bench{n % TOPICS}" for n in range(messages)],
-            "queue_id": [n // TOPICS % QUEUES for n in range(messages)],
-            "body": [b"%08d" % n + bytes(BODY_BYTES - 8) for n in range(messages)],
-            "tags": [f"Tag{n % TAGS}" for n in range(messages)],
-            "keys": [f"order-{n}" for n in range(messages)],
-        }
-    )
+_SECONDS = 3
 
 
 def _timed(folder: Path, settings: dict[str, str], work: Callable[[CommitLogWriter], int]) -> dict:
@@ -72,15 +53,9 @@ def bulk(folder: Path, messages: int) -> dict:
 
 
 def single(folder: Path, messages: int) -> dict:
-    body = bytes(BODY_BYTES - 8)
-
     def work(writer: CommitLogWriter) -> int:
         for n in range(messages):
-            message = Message(
-                f"Bench{n % TOPICS}", b"%08d" % n + body, n // TOPICS % QUEUES,
-                tags=f"Tag{n % TAGS}", keys=f"order-{n}",
-            )  # fmt: skip
-            writer.append(message)
+            writer.append(numbered(n))
         return messages
 
     return _timed(folder, {}, work)
@@ -107,8 +82,6 @@ def _with_flushes(folder: Path, work: Callable[[], dict]) -> dict:
 
 def synchronous(folder: Path, threads: int, seconds: float) -> dict:
     """SYNC_FLUSH: every append waits until it is durable. The messages are SyncPut.java's."""
-    body = bytes(BODY_BYTES)
-    properties = b"UNIQ_KEY\x017F0000010F0A18B4AAC20000000000000\x02KEYS\x01k\x02"
     counts = [0] * threads
 
     def work(writer: CommitLogWriter) -> int:
@@ -116,7 +89,7 @@ def synchronous(folder: Path, threads: int, seconds: float) -> dict:
 
         def append(number: int) -> None:
             while time.perf_counter() < until:
-                writer.append(Message("Bench", body, number % QUEUES, properties=properties))
+                writer.append(made_before(number))
                 counts[number] += 1
 
         running = [threading.Thread(target=append, args=(n,)) for n in range(threads)]
@@ -179,22 +152,41 @@ def rocketmq_synchronous(folder: Path, version: str, threads: int, seconds: floa
         shutil.rmtree(store, ignore_errors=True)
 
 
-def measure(folder: Path, messages: int, version: str | None, seconds: float = 3) -> dict:
-    figures = {
-        "append_arrow": bulk(folder, messages),
-        "append": single(folder, messages // 4),
-    }
+def bare(folder: Path, *words: str) -> dict:
+    """The same by a bare program, in a process of its own (benchmarks.bare_append)."""
+    with tempfile.TemporaryDirectory(dir=folder) as new:
+        return dict(said(bench("bare_append", new, *words)))
+
+
+def measure(folder: Path, messages: int, version: str | None, runs: int) -> dict[str, dict]:
+    """By name the run with the median rate, ours and RocketMQ's by turns; and all runs' rates."""
+    made: dict[str, list[dict]] = {}
+    for _ in range(runs):
+        for name, figures in _each(folder, messages, version):
+            made.setdefault(name, []).append(figures)
+    medians = {}
+    for name, all_runs in made.items():
+        ordered = sorted(all_runs, key=lambda figures: figures["per_second"])
+        rates = [figures["per_second"] for figures in all_runs]
+        medians[name] = {**ordered[len(ordered) // 2], "runs": rates}
+    return medians
+
+
+def _each(folder: Path, messages: int, version: str | None) -> Iterator[tuple[str, dict]]:
+    yield "append_arrow", bulk(folder, messages)
+    yield "append", single(folder, messages // 4)
+    yield "bare append", bare(folder, "--messages", str(messages // 4))
     if version:
-        figures[f"RocketMQ {version} putMessage"] = rocketmq(folder, version, messages)
+        yield f"RocketMQ {version} putMessage", rocketmq(folder, version, messages)
     for threads in (8, 64):
         name = f"sync, {threads} threads"
-        figures[name] = synchronous(folder, threads, seconds)
+        yield name, synchronous(folder, threads, _SECONDS)
         with one_core():
-            figures[f"{name}, one core"] = synchronous(folder, threads, seconds)
+            yield f"{name}, one core", synchronous(folder, threads, _SECONDS)
+        yield f"bare {name}", bare(folder, "--threads", str(threads), "--seconds", str(_SECONDS))
         if version:
-            theirs = rocketmq_synchronous(folder, version, threads, seconds)
-            figures[f"RocketMQ {name}"] = theirs
-    return figures
+            theirs = rocketmq_synchronous(folder, version, threads, _SECONDS)
+            yield f"RocketMQ {name}", theirs
 
 
 def main() -> None:
@@ -202,10 +194,14 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", help="on the disk to measure (default: a temporary)")
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--rocketmq", metavar="VERSION", help="measure it too, e.g. 5.3.3")
+    parser.add_argument("--runs", type=int, default=3, help="of each, by turns (medians are shown)")
     words = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=words.folder) as folder:
-        for name, figure in measure(Path(folder), words.messages, words.rocketmq).items():
-            print(f"{name:30}", ", ".join(f"{k} {v:,}" for k, v in figure.items()), flush=True)
+        figures = measure(Path(folder), words.messages, words.rocketmq, words.runs)
+    for name, figure in figures.items():
+        rates = ", ".join(f"{rate:,}" for rate in figure.pop("runs"))
+        others = ", ".join(f"{key} {value:,}" for key, value in figure.items())
+        print(f"{name:30}", f"{others} (runs: {rates})")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ _PUBLISH = "jobs/engine/publish.py"
 _JUDGE_END = "jobs/engine/judge_end.py"
 _SEGMENTS = "store_format/log/segments.py"
 _KINDS = "tests/test_kinds_of_log.py"
+_EMPTY = "tests/test_empty_splits.py"
 _WRONG = "tests/attack/test_wrong_input.py"
 _BOUNDS = "tests/attack/test_bounds.py"
 
@@ -139,6 +140,14 @@ BUGS = (
         only(_KINDS, "everything or expired")),
     Bug("each split is in one task", "udfs/scan.py", "len(self.numbers))", "len(self.numbers) - 1)",
         only(_KINDS, "everything")),
+    Bug("a split without a record stages nothing", "udfs/scan.py",
+        'if row["records"] or number == numbers[-1]:', "if True:", (_EMPTY,)),
+    Bug("a list counts the splits before it", "udfs/scan.py",
+        'output.finish(row["records"], splits)', 'output.finish(row["records"])', (_EMPTY,)),
+    Bug("a task that ends without a record says so", "udfs/scan.py",
+        'if row["records"] or number == numbers[-1]:', 'if row["records"]:', (_EMPTY,)),
+    Bug("the lists that are read are there", "jobs/engine/link.py",
+        'for row in rows if row["records"]}', "for row in rows}", (_EMPTY,)),
     Bug("the last tasks are small", "jobs/engine/task_sizes.py", "min(most, -(-(pieces - at) // (_PARTS_A_CORE * cores)))",
         "most", ("tests/jobs/engine/test_task_sizes.py",)),
     Bug("no task is very long", "jobs/engine/task_sizes.py", "min(most, -(-(pieces - at) // (_PARTS_A_CORE * cores)))",

@@ -5,6 +5,7 @@ staging.
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from reput.store_format.names import UnsafeName, check_topic
 from reput.store_format.storage.protocol import Storage, Writer
 from reput.store_format.storage.read_ahead import open_ahead
 from reput.udfs.schemas import RUN, SCANNED, ids_of
-from reput.udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, Staging, scan_name
+from reput.udfs.staging import ENTRIES, HASHES, MESSAGES, RECORDS, RUNS, SPLITS, Staging, scan_name
 
 _UNSAFE_SHOWN = 5
 
@@ -41,9 +42,25 @@ class ScanSplits:
         ends = (*self.groups[1:], len(self.numbers))
         for group in ids_of(batches):
             numbers = self.numbers[self.groups[group] : ends[group]]
-            yield pa.RecordBatch.from_pylist([self._scan(number) for number in numbers], SCANNED)
+            yield pa.RecordBatch.from_pylist(self._scan_all(numbers), SCANNED)
 
-    def _scan(self, number: int) -> dict[str, object]:
+    def _scan_all(self, numbers: range | tuple[int, ...]) -> list[dict[str, Any]]:
+        """A row for each split. One without a record stages nothing, as making a file can take
+        longer than all else that is done for it; the next list counts it too, and there is one of
+        the last split.
+        """
+        rows, splits = [], 0
+        for number in numbers:
+            splits += 1
+            row, output = self._scan(number)
+            if row["records"] or number == numbers[-1]:
+                output.finish(row["records"], splits)
+                splits = 0
+            rows.append(row)
+        return rows
+
+    def _scan(self, number: int) -> tuple[dict[str, Any], "RunFiles"]:
+        """The row of a split, and its files, which are still to be completed."""
         segment = self.splits.segment(number)
         stretch = self.splits.stretch(number, self.firsts.get(number))
         begin = stretch.start - segment.start
@@ -63,11 +80,10 @@ class ScanSplits:
                         output.add_runs(part)
                     case End():
                         end = part
-        output.finish(end.records)
-        return scanned_row(number, run, end, output.unsafe)
+        return scanned_row(number, run, end, output.unsafe), output
 
 
-def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str, object]:
+def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str, Any]:
     """The SCANNED row of a stretch that ended with `end`; `run` names its run files."""
     return {
         "split": number,
@@ -153,10 +169,12 @@ class RunFiles:
                     self.unsafe.append(str(error))
         return safe
 
-    def finish(self, records: int) -> None:
-        """Complete the files. Their metadata gets the number of records, for the progress line."""
+    def finish(self, records: int, splits: int = 1) -> None:
+        """Complete the files. For the progress line, the list's metadata say how many records are
+        in them, and how many splits are done since the task's list before.
+        """
         sink = pa.BufferOutputStream()
-        described = RUN.with_metadata({RECORDS: str(records)})
+        described = RUN.with_metadata({RECORDS: str(records), SPLITS: str(splits)})
         with pa.ipc.new_stream(sink, described) as stream:
             for table in self._tables:
                 stream.write_batch(table)

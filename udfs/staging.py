@@ -26,6 +26,7 @@ RUNS = ".runs"
 _SCAN, _QUEUE, _INDEX = "scan", "queue", "index"  # what names of files begin with
 PLACED_TREE = "placed"  # below it files are made at the paths that they have in the set
 RECORDS = "records"  # in the metadata of a .runs file: how many records the split has
+SPLITS = "splits"  # and how many splits its task has done since its list before
 
 
 PAST = ".past"  # an empty file, whose name says how far a scan past damage is
@@ -137,11 +138,19 @@ def pieces_of(staging: Staging, name: str) -> Iterator[bytes]:
     reader.close()
 
 
-def records_in(staging: Staging, name: str) -> int | None:
-    """How many records the split of a .runs file has; None while its task still writes it."""
+class ListedSplits(NamedTuple):
+    """What a list of runs says of its split, and of the splits before it that have no record."""
+
+    splits: int
+    records: int
+
+
+def listed_in(staging: Staging, name: str) -> ListedSplits | None:
+    """What the metadata of a .runs file say; None while its task still writes it."""
     try:
         with pa.ipc.open_stream(staging.storage.read_bytes(staging.path(name))) as stream:
-            return int(stream.schema.metadata[RECORDS.encode()])
+            said = stream.schema.metadata
+            return ListedSplits(int(said[SPLITS.encode()]), int(said[RECORDS.encode()]))
     except pa.ArrowInvalid:
         return None
 

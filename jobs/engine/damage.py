@@ -17,7 +17,7 @@ from reput.jobs.engine.damage_map import (
     count_ranges,
     segment_of,
 )
-from reput.jobs.engine.link import Linked, Scanned, SegmentWalk
+from reput.jobs.engine.link import Linked, Scanned, SegmentWalk, runs_of
 from reput.jobs.engine.other_queues import ENTRIES_A_BREAK, explained_by_queues, known_elsewhere
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.restore import Told
@@ -143,7 +143,7 @@ def _map_segments(
             segments.append(DamagedSegment(number, segment, last, number == in_use - 1))
         accepted = walks[number].accepted if number in walks else []
         last = next((r["last_timestamp"] for r in reversed(accepted) if r["records"]), last)
-    runs = tuple((row["split"], row["run"]) for walk in walks.values() for row in walk.accepted)
+    runs = tuple(runs_of(row for walk in walks.values() for row in walk.accepted).items())
     splits = job.plan.splits
     task = MapSegments(
         job.plan.storage,

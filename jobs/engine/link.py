@@ -5,7 +5,7 @@ that its next record is exactly that one, both walked as one reader would have. 
 scanned again from the known record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -40,6 +40,11 @@ class Linked:
     # What to do where a queue's first queueOffset is impossible (udfs/queues.py).
     firsts: str = REFUSE
     strays: frozenset[int] = frozenset()  # records that are in no queue, by their offsets
+
+    @property
+    def runs(self) -> dict[int, str]:
+        """What the run files of each split are named; one without records has none."""
+        return runs_of(self.accepted)
 
 
 class Rescan(NamedTuple):
@@ -102,6 +107,11 @@ def link_segment(
         if fault not in (Fault.NONE, Fault.BLANK):
             return SegmentWalk(accepted, expected, fault)
     return SegmentWalk(accepted, expected, Fault.BLANK)
+
+
+def runs_of(rows: Iterable[Scanned]) -> dict[int, str]:
+    """By split, what its run files are named, of those that have any."""
+    return {row["split"]: row["run"] for row in rows if row["records"]}
 
 
 def _break(splits: Splits, scanned: Mapping[int, Scanned], row: Scanned) -> Break:

@@ -227,11 +227,11 @@ class Pipeline:
 
     def _has_few_runs(self, linked: Linked) -> bool:
         """Whether every task may as well read the lists of all runs."""
-        if self.cut.partitions or len(linked.accepted) > _LISTS_READ_BY_ALL:
+        if self.cut.partitions or len(linked.runs) > _LISTS_READ_BY_ALL:
             return False
         if _messages(linked) > _ENTRIES_OF_A_TASK:
             return False
-        lists = {row["run"] + RUNS for row in linked.accepted}
+        lists = {run + RUNS for run in linked.runs.values()}
         listed = self.staging.storage.list(self.staging.folder)
         sizes = (state.size for name, state in listed if name in lists and state)
         shared = min(_MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL // self._shares(linked))
@@ -239,15 +239,14 @@ class Pipeline:
 
     def runs_frame(self, linked: Linked) -> "DataFrame":
         """The RUN rows of the accepted splits."""
-        runs = {row["split"]: row["run"] for row in linked.accepted}
         ids = self.ids(self.plan.splits.total, self.cores)
-        return run_in_tasks(ids, ListRuns(self.staging, runs), RUN)
+        return run_in_tasks(ids, ListRuns(self.staging, linked.runs), RUN)
 
     def _queue_files(self, linked: Linked) -> QueueFiles:
         settings = self.plan.settings
         return QueueFiles(
             self.staging,
-            {row["split"]: row["run"] for row in linked.accepted},
+            linked.runs,
             place_rules(self.plan.profile),
             settings.mapped_file_size_consume_queue,
             settings.mapper_file_size_batch_consume_queue,

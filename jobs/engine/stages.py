@@ -15,11 +15,12 @@ from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.storage.protocol import Listed
 from reput.udfs.staging import (
     RUNS,
+    ListedSplits,
     Staging,
     is_derived_file,
     is_index_file,
+    listed_in,
     past_of,
-    records_in,
     split_of,
 )
 
@@ -37,7 +38,7 @@ class Stages:
     ) -> None:
         self._spark, self._plan, self._staging = spark, plan, staging
         self._progress = progress
-        self._finished: dict[str, int] = {}  # .runs files seen, with their records
+        self._finished: dict[str, ListedSplits] = {}  # .runs files seen
 
     def scanned(self) -> AbstractContextManager[None]:
         """The log, told by the run files that are finished."""
@@ -68,13 +69,15 @@ class Stages:
     def _scanned(self) -> Done:
         for name, _ in self._staged():
             if name.endswith(RUNS) and name not in self._finished:
-                records = records_in(self._staging, name)
-                if records is not None:
-                    self._finished[name] = records
-        splits = {split_of(name) for name in self._finished}
+                listed = listed_in(self._staging, name)
+                if listed is not None:
+                    self._finished[name] = listed
+        # by split, as Spark may run a task twice
+        by_split = {split_of(name): listed for name, listed in self._finished.items()}
         total = self._plan.log_bytes
-        done = min(len(splits) * self._plan.splits.split_bytes, total)
-        messages = sum(self._finished.values())
+        splits = sum(listed.splits for listed in by_split.values())
+        done = min(splits * self._plan.splits.split_bytes, total)
+        messages = sum(listed.records for listed in by_split.values())
         return Done(done / total, f"{done:,} of {total:,} bytes, {messages:,} messages")
 
     def _past_damage(self, total: int) -> Done:

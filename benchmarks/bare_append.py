@@ -1,0 +1,185 @@
+"""What Python leaves at all of `append`: the same records, appended by the least code that can.
+
+`python -m benchmarks.bare_append FOLDER [--messages N] [--threads N --seconds N]` appends the
+messages of `benchmarks.put_messages` to one file, and prints messages a second as JSON. Straight
+from a `Message` to one `pwrite` and an `AppendResult`, with RocketMQ's properties and UNIQ_KEY,
+under one lock. Left out is all that an operator needs of a writer: checks of what is given,
+segments, known queues, delays, named hosts, transactions, errors, dispatch. With `--threads` each
+append waits for an fdatasync, by a group commit of the same kind as the writer's.
+"""
+
+import argparse
+import json
+import os
+import struct
+import threading
+import time
+import zlib
+from itertools import count
+from pathlib import Path
+
+from benchmarks.put_messages import clock, made_before, numbered
+from reput.store_format.layouts import MAGIC_V1
+from reput.store_format.message.message import Message, encode_host
+from reput.store_format.writer.writer import DEFAULT_HOST, AppendResult
+
+_HOST = encode_host(DEFAULT_HOST)
+_HEAD = struct.Struct(">iiiiiqqiq8sq8siqi")  # totalSize to bodyLength
+_FIXED_BYTES = _HEAD.size + 1 + 2  # topicLength, propertiesLength
+_FILE_BYTES = 1 << 30
+
+
+class BareLog:
+    """One file, and where it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        os.ftruncate(self.descriptor, _FILE_BYTES)
+        self.end = 0
+        self._lock = threading.Lock()
+        self._next: dict[tuple[str, int], int] = {}
+        self._topics: dict[str, bytes] = {}
+        self._numbers = count()
+        self._unique = _HOST.hex().upper() + f"{os.getpid() & 0xFFFF:04X}"
+
+    def record(self, message: Message, queue_offset: int, at: int) -> bytes:
+        """The bytes of a message at its place."""
+        body, given = message.body, message.properties
+        if isinstance(given, bytes):
+            properties = given
+        else:
+            properties = (
+                f"KEYS\x01{message.keys}\x02UNIQ_KEY\x01{self._unique}{clock() & 0xFFFFFFFF:08X}"
+                f"{next(self._numbers) & 0xFFFF:04X}\x02TAGS\x01{message.tags}\x02"
+            ).encode()
+        topic = self._topics.get(message.topic)
+        if topic is None:
+            topic = self._topics[message.topic] = message.topic.encode()
+        size = _FIXED_BYTES + len(body) + len(topic) + len(properties)
+        now = clock()
+        head = _HEAD.pack(
+            size, MAGIC_V1, zlib.crc32(body) & 0x7FFFFFFF, message.queue_id, message.flag,
+            queue_offset, at, message.sys_flag, now, _HOST, now, _HOST, message.reconsume_times,
+            message.prepared_offset, len(body),
+        )  # fmt: skip
+        lengths = len(topic).to_bytes(1, "big"), len(properties).to_bytes(2, "big")
+        return b"".join((head, body, lengths[0], topic, lengths[1], properties))
+
+    def append(self, message: Message) -> AppendResult:
+        with self._lock:
+            key = (message.topic, message.queue_id)
+            queue_offset, at = self._next.get(key, 0), self.end
+            record = self.record(message, queue_offset, at)
+            os.pwrite(self.descriptor, record, at)
+            self.end = at + len(record)
+            self._next[key] = queue_offset + 1
+        return AppendResult("PUT_OK", at, queue_offset, len(record), 0, _HOST, (at,))
+
+
+class _Waiting:
+    __slots__ = ("following", "message", "told")
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.told = threading.Lock()
+        self.told.acquire()
+        self.following: _Waiting | None = None
+
+
+class BareGroupCommit:
+    """Appends of many threads: one thread writes them together, and tells the first, who tells the
+    next.
+    """
+
+    def __init__(self, log: BareLog) -> None:
+        self.log = log
+        self.syncs = 0
+        self._requests: list[_Waiting] = []
+        self._alarm = threading.Semaphore(0)
+        self._over = False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def append(self, message: Message) -> None:
+        waiting = _Waiting(message)
+        self._requests.append(waiting)
+        if len(self._requests) == 1:
+            self._alarm.release()
+        waiting.told.acquire()
+        if waiting.following is not None:
+            waiting.following.told.release()
+
+    def stop(self) -> None:
+        self._over = True
+        self._alarm.release()
+        self._thread.join()
+
+    def _run(self) -> None:
+        log = self.log
+        while True:
+            self._alarm.acquire()
+            requests, self._requests = self._requests, []
+            if not requests:
+                if self._over:
+                    return
+                continue
+            at, records = log.end, []
+            for request in requests:
+                records.append(log.record(request.message, 0, at))
+                at += len(records[-1])
+            os.pwrite(log.descriptor, b"".join(records), log.end)
+            log.end = at
+            os.fdatasync(log.descriptor)
+            self.syncs += 1
+            me = _Waiting(requests[0].message)
+            for one, following in zip(requests, [*requests[1:], me], strict=True):
+                one.following = following
+            requests[0].told.release()
+            me.told.acquire()  # most of them have come back by then
+
+
+def single(folder: Path, messages: int) -> float:
+    """Messages a second, one by one."""
+    log = BareLog(folder / "bare")
+    began = time.perf_counter()
+    for n in range(messages):
+        log.append(numbered(n))
+    return messages / (time.perf_counter() - began)
+
+
+def synchronous(folder: Path, threads: int, seconds: float) -> float:
+    """Messages a second, each durable before its append returns."""
+    group = BareGroupCommit(BareLog(folder / "bare"))
+    counts = [0] * threads
+    until = time.perf_counter() + seconds
+
+    def append(number: int) -> None:
+        while time.perf_counter() < until:
+            group.append(made_before(number))
+            counts[number] += 1
+
+    running = [threading.Thread(target=append, args=(n,)) for n in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    group.stop()
+    return sum(counts) / seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--messages", type=int, default=250_000)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--seconds", type=float, default=3)
+    words = parser.parse_args()
+    if words.threads:
+        rate = synchronous(words.folder, words.threads, words.seconds)
+    else:
+        rate = single(words.folder, words.messages)
+    print(json.dumps({"per_second": round(rate)}))
+
+
+if __name__ == "__main__":
+    main()

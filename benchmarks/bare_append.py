@@ -1,10 +1,11 @@
 """What Python leaves at all of `append`: the same records, appended by the least code that can.
 
 `python -m benchmarks.bare_append FOLDER [--messages N] [--threads N --seconds N]` appends the
-messages of `benchmarks.put_messages` to one file, and prints messages a second as JSON. Straight
-from a `Message` to one `pwrite` and an `AppendResult`, with RocketMQ's properties and UNIQ_KEY,
-under one lock. Left out is all that an operator needs of a writer: checks of what is given,
-segments, known queues, delays, named hosts, transactions, errors, dispatch. With `--threads` each
+messages of `benchmarks.put_messages` to a new store's one segment, and prints messages a second as
+JSON. Straight from a `Message` to one `pwrite` and an `AppendResult`, with RocketMQ's properties
+and UNIQ_KEY, under one lock; the kernels of the writer dispatch every 4 MB, as nobody finds a
+message before. Left out is all else that an operator needs of a writer: checks of what is given,
+segments, queues that are there, delays, named hosts, transactions, errors. With `--threads` each
 append waits for an fdatasync, by a group commit of the same kind as the writer's.
 """
 
@@ -21,20 +22,23 @@ from pathlib import Path
 from benchmarks.put_messages import clock, made_before, numbered
 from reput.store_format.layouts import MAGIC_V1
 from reput.store_format.message.message import Message, encode_host
-from reput.store_format.writer.writer import DEFAULT_HOST, AppendResult
+from reput.store_format.names import COMMIT_LOG, segment_name
+from reput.store_format.writer.pace import BEHIND_BYTES
+from reput.store_format.writer.writer import DEFAULT_HOST, AppendResult, CommitLogWriter
 
 _HOST = encode_host(DEFAULT_HOST)
 _HEAD = struct.Struct(">iiiiiqqiq8sq8siqi")  # totalSize to bodyLength
 _FIXED_BYTES = _HEAD.size + 1 + 2  # topicLength, propertiesLength
-_FILE_BYTES = 1 << 30
 
 
 class BareLog:
-    """One file, and where it ends."""
+    """A new store's first segment, and where its records end."""
 
-    def __init__(self, path: Path) -> None:
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        os.ftruncate(self.descriptor, _FILE_BYTES)
+    def __init__(self, folder: Path) -> None:
+        self.store = CommitLogWriter.open(str(folder / "store"), clock=clock, background=False)
+        self.store.log.make_room(1)
+        path = folder / "store" / COMMIT_LOG / segment_name(0)
+        self.descriptor = os.open(path, os.O_RDWR)
         self.end = 0
         self._lock = threading.Lock()
         self._next: dict[tuple[str, int], int] = {}
@@ -73,7 +77,13 @@ class BareLog:
             os.pwrite(self.descriptor, record, at)
             self.end = at + len(record)
             self._next[key] = queue_offset + 1
+            if self.end - self.store.reput.at >= BEHIND_BYTES:
+                self.dispatch()
         return AppendResult("PUT_OK", at, queue_offset, len(record), 0, _HOST, (at,))
+
+    def dispatch(self) -> None:
+        """Add what is not there yet to the queues and the index. Raises DamageFound."""
+        self.store.reput.run(self.end)
 
 
 class _Waiting:
@@ -140,16 +150,18 @@ class BareGroupCommit:
 
 def single(folder: Path, messages: int) -> float:
     """Messages a second, one by one."""
-    log = BareLog(folder / "bare")
+    log = BareLog(folder)
     began = time.perf_counter()
     for n in range(messages):
         log.append(numbered(n))
-    return messages / (time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    log.dispatch()  # which raises if a record is none
+    return messages / seconds
 
 
 def synchronous(folder: Path, threads: int, seconds: float) -> float:
     """Messages a second, each durable before its append returns."""
-    group = BareGroupCommit(BareLog(folder / "bare"))
+    group = BareGroupCommit(BareLog(folder))
     counts = [0] * threads
     until = time.perf_counter() + seconds
 

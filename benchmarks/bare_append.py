@@ -18,8 +18,9 @@ import time
 import zlib
 from itertools import count
 from pathlib import Path
+from queue import SimpleQueue
 
-from benchmarks.put_messages import clock, made_before, numbered
+from benchmarks.put_messages import by_many_threads, clock, numbered
 from reput.store_format.layouts import MAGIC_V1
 from reput.store_format.message.message import Message, encode_host
 from reput.store_format.names import COMMIT_LOG, segment_name
@@ -103,36 +104,30 @@ class BareGroupCommit:
 
     def __init__(self, log: BareLog) -> None:
         self.log = log
-        self.syncs = 0
-        self._requests: list[_Waiting] = []
-        self._alarm = threading.Semaphore(0)
-        self._over = False
+        self._requests: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def append(self, message: Message) -> None:
         waiting = _Waiting(message)
-        self._requests.append(waiting)
-        if len(self._requests) == 1:
-            self._alarm.release()
+        self._requests.put(waiting)
         waiting.told.acquire()
         if waiting.following is not None:
             waiting.following.told.release()
 
     def stop(self) -> None:
-        self._over = True
-        self._alarm.release()
+        """Called when no append is under way."""
+        self._requests.put(None)
         self._thread.join()
 
     def _run(self) -> None:
         log = self.log
-        while True:
-            self._alarm.acquire()
-            requests, self._requests = self._requests, []
-            if not requests:
-                if self._over:
-                    return
-                continue
+        while (first := self._requests.get()) is not None:
+            requests = [first]
+            while not self._requests.empty():
+                request = self._requests.get()
+                assert request is not None
+                requests.append(request)
             at, records = log.end, []
             for request in requests:
                 records.append(log.record(request.message, 0, at))
@@ -140,11 +135,10 @@ class BareGroupCommit:
             os.pwrite(log.descriptor, b"".join(records), log.end)
             log.end = at
             os.fdatasync(log.descriptor)
-            self.syncs += 1
-            me = _Waiting(requests[0].message)
+            me = _Waiting(first.message)
             for one, following in zip(requests, [*requests[1:], me], strict=True):
                 one.following = following
-            requests[0].told.release()
+            first.told.release()
             me.told.acquire()  # most of them have come back by then
 
 
@@ -162,21 +156,9 @@ def single(folder: Path, messages: int) -> float:
 def synchronous(folder: Path, threads: int, seconds: float) -> float:
     """Messages a second, each durable before its append returns."""
     group = BareGroupCommit(BareLog(folder))
-    counts = [0] * threads
-    until = time.perf_counter() + seconds
-
-    def append(number: int) -> None:
-        while time.perf_counter() < until:
-            group.append(made_before(number))
-            counts[number] += 1
-
-    running = [threading.Thread(target=append, args=(n,)) for n in range(threads)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
+    count = by_many_threads(group.append, threads, seconds)
     group.stop()
-    return sum(counts) / seconds
+    return count / seconds
 
 
 def main() -> None:

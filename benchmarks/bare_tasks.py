@@ -9,6 +9,7 @@ import argparse
 import json
 import shutil
 import time
+from collections.abc import Mapping
 from functools import partial
 from multiprocessing import get_context
 from typing import Any
@@ -23,6 +24,7 @@ from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.task_sizes import guided
 from reput.jobs.engine.told import tell
 from reput.store_format.storage import storage_for
+from reput.store_format.storage.protocol import Storage
 from reput.udfs.scan import ScanSplits
 from reput.udfs.schemas import Task
 from reput.udfs.staging import Staging
@@ -35,6 +37,18 @@ def rows_of(task: Task, number: int) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
+def job_by_hand(
+    storage: Storage, store: str, settings: Mapping[str, str], folder: str, processes: int,
+    split_bytes: int | None = None,
+) -> Pipeline:  # fmt: skip
+    """A rebuild without a session, whose tasks the caller runs; folder: its staging, made here."""
+    storage.make_folders(folder)
+    told = tell(storage, store, RELEASE, settings)
+    plan = make_plan(storage, store, told, processes, split_bytes, False, False)
+    no_session: Any = None
+    return Pipeline(no_session, plan, Staging(storage, folder), processes, Cut(), Progress())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("store")
@@ -44,11 +58,8 @@ def main() -> None:
     folder = cache_folder() / "bare-tasks"
     shutil.rmtree(folder, ignore_errors=True)
     storage = storage_for(str(folder))
-    storage.make_folders(str(folder))
-    told = tell(storage, arguments.store, RELEASE, {})
-    plan = make_plan(storage, arguments.store, told, processes, None, False, False)
-    no_session: Any = None
-    job = Pipeline(no_session, plan, Staging(storage, str(folder)), processes, Cut(), Progress())
+    job = job_by_hand(storage, arguments.store, {}, str(folder), processes)
+    plan = job.plan
     numbers = range(plan.splits.total)
     groups = guided(len(numbers), processes)
     load_kernels()  # before the processes are forked, as a session's are

@@ -1,12 +1,12 @@
 """Logs that our own writer writes for benchmarks, where RocketMQ would not, or not so quickly."""
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from benchmarks.put_messages import clock
 from reput.store_format.release.writer_settings import writer_settings_from
 from reput.store_format.writer.writer import CommitLogWriter
 from reput.udfs.append import append_arrow
@@ -21,7 +21,7 @@ def write_log(
     """A store without derived files. columns: of the messages with these numbers."""
     writer = CommitLogWriter.open(
         str(folder), writer_settings_from(settings or {}),
-        clock=lambda: time.time_ns() // 1_000_000, dispatches=False,
+        clock=clock, dispatches=False,
     )  # fmt: skip
     with writer:
         for start in range(0, messages, _AT_ONCE):

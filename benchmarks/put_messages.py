@@ -1,6 +1,8 @@
 """The messages that the writer's benchmark appends, by our writer and by a bare program."""
 
+import threading
 import time
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -28,17 +30,29 @@ def numbered(n: int) -> Message:
 
 def table(messages: int) -> pa.Table:
     """Those of `numbered`, as columns."""
-    return pa.table(
-        {
-            "topic": [f"Bench{n % TOPICS}" for n in range(messages)],
-            "queue_id": [n // TOPICS % QUEUES for n in range(messages)],
-            "body": [b"%08d" % n + _REST for n in range(messages)],
-            "tags": [f"Tag{n % TAGS}" for n in range(messages)],
-            "keys": [f"order-{n}" for n in range(messages)],
-        }
-    )
+    rows = [numbered(n) for n in range(messages)]
+    names = ("topic", "queue_id", "body", "tags", "keys")
+    return pa.table({name: [getattr(row, name) for row in rows] for name in names})
 
 
 def made_before(thread: int) -> Message:
     """As SyncPut.java's: nothing of it is made for each message."""
     return Message("Bench", _BODY, thread % QUEUES, properties=_PROPERTIES)
+
+
+def by_many_threads(append: Callable[[Message], object], threads: int, seconds: float) -> int:
+    """How many of `made_before` so many threads append in that time."""
+    counts = [0] * threads
+    until = time.perf_counter() + seconds
+
+    def work(number: int) -> None:
+        while time.perf_counter() < until:
+            append(made_before(number))
+            counts[number] += 1
+
+    running = [threading.Thread(target=work, args=(n,)) for n in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return sum(counts)

@@ -10,12 +10,11 @@ import os
 import shutil
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.put_messages import clock, made_before, numbered, table
+from benchmarks.put_messages import by_many_threads, clock, numbered, table
 from benchmarks.stores import bench, said
 from reput.store_format.release.writer_settings import writer_settings_from
 from reput.store_format.writer.one_core import one_core
@@ -82,22 +81,9 @@ def _with_flushes(folder: Path, work: Callable[[], dict]) -> dict:
 
 def synchronous(folder: Path, threads: int, seconds: float) -> dict:
     """SYNC_FLUSH: every append waits until it is durable. The messages are SyncPut.java's."""
-    counts = [0] * threads
 
     def work(writer: CommitLogWriter) -> int:
-        until = time.perf_counter() + seconds
-
-        def append(number: int) -> None:
-            while time.perf_counter() < until:
-                writer.append(made_before(number))
-                counts[number] += 1
-
-        running = [threading.Thread(target=append, args=(n,)) for n in range(threads)]
-        for thread in running:
-            thread.start()
-        for thread in running:
-            thread.join()
-        return sum(counts)
+        return by_many_threads(writer.append, threads, seconds)
 
     settings = {"flushDiskType": "SYNC_FLUSH"}
     return _with_flushes(folder, lambda: _timed(folder, settings, work))

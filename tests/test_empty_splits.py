@@ -1,19 +1,14 @@
 """A split in which no record starts stages no file; it counts as done all the same."""
 
-from typing import Any
-
 import pytest
 
-from benchmarks.bare_tasks import rows_of
+from benchmarks.bare_tasks import job_by_hand, rows_of
 from reput.jobs.engine.link import Linked, link, runs_of
-from reput.jobs.engine.pipeline import Cut, Pipeline
-from reput.jobs.engine.plan import make_plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.stages import Stages
-from reput.jobs.engine.told import tell
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.udfs.scan import ScanSplits
-from reput.udfs.staging import RUNS, Staging, split_of
+from reput.udfs.staging import RUNS, split_of
 from tests.logs.encoder import Message, build_log, encode
 from tests.memory_storage import MemoryStorage
 
@@ -32,21 +27,17 @@ class Scan:
         segments = build_log(records, SEGMENT_BYTES, extra_segments=2)
         files = {f"store/{COMMIT_LOG}/{segment_name(at)}": raw for at, raw in segments.items()}
         self.storage = MemoryStorage(files)
-        self.storage.make_folders("staging")
         settings = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES)}
-        told = tell(self.storage, "store", "5.3.3", settings)
-        plan = make_plan(self.storage, "store", told, 2, SPLIT_BYTES, False, False)
-        self.staging = Staging(self.storage, "staging")
-        no_session: Any = None
-        job = Pipeline(no_session, plan, self.staging, 2, Cut(), Progress())
+        job = job_by_hand(self.storage, "store", settings, "staging", 2, SPLIT_BYTES)
+        plan = job.plan
         numbers = range(plan.splits.total)
-        task = ScanSplits(self.storage, self.staging, plan.splits, job.rules, numbers, groups, {})
+        task = ScanSplits(self.storage, job.staging, plan.splits, job.rules, numbers, groups, {})
         rows = [row for number in range(len(groups)) for row in rows_of(task, number)]
         self.records = {row["split"]: row["records"] for row in rows}
         linked = link(plan.splits, {row["split"]: row for row in rows})
         assert isinstance(linked, Linked)
         self.linked = linked
-        self.progress = Stages(no_session, plan, self.staging, Progress())._scanned()
+        self.progress = Stages(job.spark, plan, job.staging, Progress())._scanned()
 
     @property
     def lists(self) -> list[int]:

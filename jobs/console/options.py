@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from reput.jobs.console.kernel_cache import tell_of_first_run
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_there import check_store, check_told
 from reput.jobs.engine.progress import Progress
@@ -176,6 +177,7 @@ def engine_for(
     arguments: argparse.Namespace, meanwhile: Callable[[], None] = lambda: None
 ) -> AbstractContextManager[Engine]:
     """The engine that a command runs on; meanwhile: as for command_engine."""
+    tell_of_first_run()
     return command_engine(arguments.engine, arguments.master, meanwhile)
 
 

@@ -12,6 +12,7 @@ from tests.rocketmq.case import case
 from tests.rocketmq.driver import derive_mode, topic_attributes
 from tests.rocketmq.engines import Reput, reference
 from tests.rocketmq.judge import Drivers, NoVerdictError, copy, difference, judge
+from tests.seeds import seeds
 
 pytestmark = pytest.mark.rocketmq
 
@@ -58,8 +59,9 @@ def test_a_random_store_is_rebuilt_byte_for_byte(
 
 
 @pytest.mark.long
+@pytest.mark.explore
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", LONG)
+@pytest.mark.parametrize("seed", seeds(LONG))
 def test_many_random_stores_are_rebuilt_byte_for_byte(
     seed: int,
     folder: Path,

@@ -16,7 +16,7 @@ from tests.ledger import budget, records
 from tests.ledger.due import Due
 from tests.ledger.sources import ROOT
 
-BATCH_SECONDS = 600.0  # of one pytest: few enough that all cores end together
+BATCH_SECONDS = 600.0  # of one pytest, and no more than a tenth of what is left, but a minute
 START_SECONDS = 8.0  # until a pytest's first test begins
 LATE_SECONDS = 60.0  # a test's own limit has failed to end it for so long: its process hangs
 
@@ -43,6 +43,7 @@ class Batches:
 
     def __init__(self, tests: Iterable[Due], until: float, root: Path = ROOT) -> None:
         self._left = list(tests)
+        self._order = {each.test: number for number, each in enumerate(self._left)}
         self._until = until
         self._root, self._folder = root, root / records.FOLDER.name
         self._lists = tempfile.TemporaryDirectory(prefix="reput-ledger-")
@@ -56,17 +57,14 @@ class Batches:
         first = next((each for each in self._left if each.seconds <= time_left), None)
         if first is None:
             return None
-        chosen: list[Due] = []
-        room = min(time_left, max(BATCH_SECONDS, first.seconds))
-        for each in self._left:
-            if each.file == first.file and each.seconds <= room:
-                chosen.append(each)
-                room -= each.seconds
+        fits = [each for each in self._left if each.seconds <= time_left]
+        chosen = [each for each in fits if each.file == first.file]
         taken = {each.test for each in chosen}
         self._left = [each for each in self._left if each.test not in taken]
-        return self._job(first.file, chosen)
+        pause = time.time() + START_SECONDS + min(BATCH_SECONDS, max(60.0, time_left / 10))
+        return self._job(first.file, chosen, pause)
 
-    def _job(self, file: str, chosen: list[Due]) -> budget.Job:
+    def _job(self, file: str, chosen: list[Due], pause: float) -> budget.Job:
         self._number += 1
         shards = self._folder / "running" / f"{time.time():.0f}-{self._number}"
         only = Path(self._lists.name) / f"{self._number}.tsv"
@@ -75,10 +73,10 @@ class Batches:
         words = [
             sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
             "--ledger", str(shards), "--ledger-only", str(only),
-            "--ledger-until", f"{self._until:.0f}", file,
+            "--ledger-until", f"{self._until:.0f}", "--ledger-pause", f"{pause:.0f}", file,
         ]  # fmt: skip
         return budget.Job(
-            words, log, lambda code: self._done(file, shards, log, code),
+            words, log, lambda code: self._done(file, chosen, shards, log, code),
             hangs=lambda: self._hangs(shards), folder=self._root,
         )  # fmt: skip
 
@@ -92,7 +90,9 @@ class Batches:
                     return True
         return False
 
-    def _done(self, file: str, shards: Path, log: Path, code: int | None) -> None:
+    def _done(
+        self, file: str, chosen: list[Due], shards: Path, log: Path, code: int | None
+    ) -> None:
         runs: list[records.Run] = []
         for shard in records.shards(shards):
             if code is None and not records.ended(shard):
@@ -101,7 +101,11 @@ class Batches:
             shard.rename(self._folder / shard.name)
         if shards.exists():
             shards.rmdir()
-        self.begun |= {run.test for run in runs}
+        begun = {run.test for run in runs}
+        self.begun |= begun
+        if begun:  # else they would be taken again for ever: they cannot be collected
+            self._left += [each for each in chosen if each.test not in begun]
+            self._left.sort(key=lambda each: self._order[each.test])
         print(told(file, runs, code, log), flush=True)
         bad = [run for run in runs if run.verdict in records.RED]
         self.red += len(bad) or (code not in (0, 1, 2, 5, None))

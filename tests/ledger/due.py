@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -39,15 +40,19 @@ def look(
     """
     lasts = _durations(runs)
     recent = set(_recent(root, commits)) if commits else None
-    found = []
+    found, place = [], {}
+    in_file: Counter[str] = Counter()
     for test, long in collected.items():
+        file = test.partition("::")[0]
+        in_file[file] += 1
+        place[test] = in_file[file]  # of tests that never ran each file's first comes first
         run = runs.get(test)
         if not long:
             of_file = runs.get(test.partition("::")[0])
             run = _proof(run, of_file, tree)
         why = _why_due(run, tree.digest(test.partition("::")[0]), recent)
         found.append(Due(test, long, run, why, lasts(test, long)))
-    return sorted(found, key=lambda each: _order(each, tree))
+    return sorted(found, key=lambda each: _order(each, place[each.test], tree))
 
 
 def _proof(run: Run | None, of_file: Run | None, tree: Tree) -> Run | None:
@@ -69,11 +74,11 @@ def _why_due(run: Run | None, sources: str, recent: set[str] | None) -> str:
     return ""
 
 
-def _order(each: Due, tree: Tree) -> tuple[int, str, str]:
+def _order(each: Due, place: int, tree: Tree) -> tuple[int, str, int, str]:
     """Not tried since what it tests has changed; tried and not green; the others."""
     at = each.run.at if each.run else ""
     tried = each.run is not None and each.run.sources == tree.digest(each.file)
-    return (2 if not each.why_due else 1 if tried else 0, at, each.test)
+    return (2 if not each.why_due else 1 if tried else 0, at, place, each.test)
 
 
 def _durations(runs: Runs):  # type: ignore[no-untyped-def]

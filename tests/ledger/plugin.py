@@ -33,6 +33,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--ledger-until", metavar="SECONDS", type=float,
         help="start no test that would end after that time since 1970, by FILE's seconds",
     )  # fmt: skip
+    group.addoption(
+        "--ledger-pause", metavar="SECONDS", type=float,
+        help="start no test after that time but the first",
+    )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,6 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 _EXPECTED = pytest.StashKey[dict[str, float]]()
+_BEGUN = pytest.StashKey[bool]()
 
 
 def is_long(item: pytest.Item) -> bool:
@@ -87,9 +92,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """True, which is to say done, of a test that the budget has no time for."""
-    until = item.config.option.ledger_until
-    expected = item.config.stash.get(_EXPECTED, {}).get(item.nodeid, 0.0)
-    return True if until and time.time() + expected > until else None
+    stash, now = item.config.stash, time.time()
+    until, pause = item.config.option.ledger_until, item.config.option.ledger_pause
+    if until and now + stash.get(_EXPECTED, {}).get(item.nodeid, 0.0) > until:
+        return True
+    if pause and now > pause and stash.get(_BEGUN, False):
+        return True
+    stash[_BEGUN] = True
+    return None
 
 
 class Recorder:

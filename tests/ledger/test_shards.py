@@ -165,6 +165,18 @@ def test_a_budget_ends_in_time_and_begins_nothing_that_does_not_fit(
     assert made.red == 0
 
 
+def test_a_batch_that_pauses_is_taken_up_again(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests that nobody has timed are given to one pytest all, and what it leaves to another."""
+    monkeypatch.setattr(batches, "BATCH_SECONDS", -60)
+    tests = [due(f"test_verdicts.py::test_{name}") for name in ("ok", "failed", "expected")]
+    made, _ = run(project, tests, 60)
+    assert len(records.shards(project / ".ledger")) == 3
+    assert made.begun == {each.test for each in tests}
+    assert made.red == 1
+
+
 def test_no_ledger_of_a_tree_without_git_nor_of_a_seed(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,10 +56,11 @@ def run_all(next_job: Callable[[], Job | None], until: float, cores: int) -> boo
     At `until` (time.time()) what still runs is interrupted, and killed GRACE_SECONDS later.
     """
     running: list[_Running] = []
-    exhausted = False
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has what is in the
+        signal.signal(number, signal.default_int_handler)  # background ignore the former
     try:
         while True:
-            while len(running) < cores and not exhausted and time.time() < until:
+            while len(running) < cores and time.time() < until:
                 job = next_job()
                 if job is None:
                     break
@@ -68,7 +69,6 @@ def run_all(next_job: Callable[[], Job | None], until: float, cores: int) -> boo
                 return True
             running = _look(running)
             if time.time() >= until:
-                exhausted = True
                 _stop(running)
                 return True
             time.sleep(0.05)

@@ -192,7 +192,8 @@ def is_held(shard: Path) -> bool:
 
 
 def shards(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.jsonl"))
+    """All that were not folded; below `running` those of a runner, also of one that was killed."""
+    return sorted([*folder.glob("*.jsonl"), *folder.glob("running/*/*.jsonl")])
 
 
 def read(folder: Path = FOLDER, records: Path = RECORDS) -> Runs:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ledger import batches, budget, records
+from tests.ledger import batches, budget, records, sources
 from tests.ledger.due import Due
 from tests.ledger.sources import ROOT
 
@@ -153,16 +153,35 @@ def test_what_hangs_in_spite_of_its_limit_is_killed(
     assert (project / ".ledger/logs/checks.test_slow.py.txt").exists()
 
 
-def test_a_budget_ends_in_time_and_begins_nothing_that_does_not_fit(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(batches, "START_SECONDS", 0)
-    tests = [due("test_verdicts.py::test_ok", 500), due("test_slow.py::test_deaf", 2)]
-    made, took = run(project, tests, 6)
-    assert took < 6 + budget.GRACE_SECONDS
-    told = verdicts(records.read_shard(shard(project)))
-    assert told == {"test_deaf": "cut"}
-    assert made.red == 0
+def test_nothing_begins_that_does_not_fit(project: Path) -> None:
+    tests = [due("test_verdicts.py::test_ok", 500), due("test_slow.py::test_deaf", 80)]
+    made = batches.Batches(tests, time.time() + 100, project)
+    job = made.next()
+    assert job is not None
+    assert job.words[-1] == "checks/test_slow.py"
+    assert made.next() is None
+
+
+def test_a_budget_ends_in_time(tmp_path: Path) -> None:
+    """One heeds ctrl-c, the other does not, and both have what they started with them."""
+    ended: list[int | None] = []
+    deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    jobs = iter(
+        budget.Job(
+            [sys.executable, "-c", f"{how}import time; print('here', flush=True); time.sleep(60)"],
+            tmp_path / f"{number}.txt",
+            ended.append,
+        )
+        for number, how in enumerate(["", deaf])
+    )
+    begun = time.time()
+    grace, budget.GRACE_SECONDS = budget.GRACE_SECONDS, 1.0
+    try:
+        assert budget.run_all(lambda: next(jobs, None), begun + 2, 2)
+    finally:
+        budget.GRACE_SECONDS = grace
+    assert ended == [None, None]
+    assert time.time() - begun < 30
 
 
 def test_a_batch_that_pauses_is_taken_up_again(
@@ -181,8 +200,7 @@ def test_no_ledger_of_a_tree_without_git_nor_of_a_seed(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REPUT_SEED", "1")
-    start(project, "checks/test_verdicts.py::test_ok").wait(30)
-    monkeypatch.delenv("REPUT_SEED")
-    (project / ".git").rename(project / "git")
-    start(project, "checks/test_verdicts.py::test_ok").wait(30)
+    assert start(project, "checks/test_verdicts.py::test_ok").wait(60) == 0
     assert not (project / ".ledger").exists()
+    (project / ".git").rename(project / "git")
+    assert sources.commit(project) is None

@@ -17,7 +17,9 @@ from tests.ledger.due import Due
 from tests.ledger.sources import ROOT
 
 BATCH_SECONDS = 600.0  # of one pytest, and no more than a tenth of what is left, but a minute
+_UNKNOWN_SECONDS = 5.0  # of a test that was never run: a batch ends by the clock, so it may be few
 START_SECONDS = 8.0  # until a pytest's first test begins
+_LOOK_SECONDS = 1.0
 LATE_SECONDS = 60.0  # a test's own limit has failed to end it for so long: its process hangs
 
 
@@ -48,6 +50,7 @@ class Batches:
         self._root, self._folder = root, root / records.FOLDER.name
         self._lists = tempfile.TemporaryDirectory(prefix="reput-ledger-")
         self._number = 0
+        self._look_at = 0.0
         self.red = 0
         self.begun: set[str] = set()
 
@@ -58,10 +61,15 @@ class Batches:
         if first is None:
             return None
         fits = [each for each in self._left if each.seconds <= time_left]
-        chosen = [each for each in fits if each.file == first.file]
-        taken = {each.test for each in chosen}
-        self._left = [each for each in self._left if each.test not in taken]
-        pause = time.time() + START_SECONDS + min(BATCH_SECONDS, max(60.0, time_left / 10))
+        room = min(BATCH_SECONDS, max(60.0, time_left / 10))
+        chosen, taken = [], 0.0
+        for each in fits:
+            if each.file == first.file and taken <= 3 * room:  # the rest is for another core
+                chosen.append(each)
+                taken += each.seconds if each.run else _UNKNOWN_SECONDS
+        gone = {each.test for each in chosen}
+        self._left = [each for each in self._left if each.test not in gone]
+        pause = time.time() + START_SECONDS + room
         return self._job(first.file, chosen, pause)
 
     def _job(self, file: str, chosen: list[Due], pause: float) -> budget.Job:
@@ -82,6 +90,9 @@ class Batches:
 
     def _hangs(self, shards: Path) -> bool:
         """Whether a test has gone far past its own limit; then that is its verdict."""
+        if time.time() < self._look_at:
+            return False
+        self._look_at = time.time() + _LOOK_SECONDS
         for shard in records.shards(shards):
             for test, at, limit in records.started(shard):
                 if limit and time.time() > at + limit + LATE_SECONDS:
@@ -110,7 +121,7 @@ class Batches:
         bad = [run for run in runs if run.verdict in records.RED]
         self.red += len(bad) or (code not in (0, 1, 2, 5, None))
         if not bad and code in (0, 5):
-            log.unlink()
+            log.unlink(missing_ok=True)
 
 
 def killed(shard: Path, verdict: str) -> None:

@@ -188,7 +188,7 @@ def test_a_batch_that_pauses_is_taken_up_again(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tests that nobody has timed are given to one pytest all, and what it leaves to another."""
-    monkeypatch.setattr(batches, "BATCH_SECONDS", -60)
+    monkeypatch.setattr(batches, "START_SECONDS", -100)
     tests = [due(f"test_verdicts.py::test_{name}") for name in ("ok", "failed", "expected")]
     made, _ = run(project, tests, 60)
     assert len(records.shards(project / ".ledger")) == 3

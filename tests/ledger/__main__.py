@@ -89,6 +89,11 @@ def tell(tests: list[Due], everything: bool, cores: int) -> int:
                 print(f"  {each.test}  {each.seconds:.0f} s  {at}  {on}")
         else:
             _by_file(of_why)
+        if why == "skipped":  # a reason is known on the machine that skipped it
+            reasons = Counter(each.run.why for each in of_why if each.run and each.run.why)
+            print(
+                "".join(f"  {count:,}: {said}\n" for said, count in reasons.most_common()), end=""
+            )
     if left:
         guessed = sum(each.run is None for each in left)
         cost = budget.text(total(left) / cores * 1.1 + 60)

@@ -1,11 +1,13 @@
 # ruff: noqa: E501 - a line of source is quoted whole
 """One planted bug for each rule that the builders follow, and the tests that must turn red.
 
-`make mutants`, or `python -m tests.mutants [PART OF A NAME]`, plants each, one a core, in a
-copy of the tree. The names are the rules, in the words of the formats' pages. The judge of most
-is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_process.py).
+`make mutants`, or `python -m tests.mutants [PART OF A NAME]`, plants those that are due, or have
+such a name, one a core, each in a copy of the tree. The names are the rules, in the words of the
+formats' pages. The judge of most is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_process.py).
 """
 
+import argparse
+import json
 import sys
 from functools import partial
 
@@ -15,8 +17,9 @@ from tests.damage import planted_bugs as planted_damage_bugs
 from tests.fate import planted_bugs as planted_fate_bugs
 from tests.filter import planted_bugs as planted_filter_bugs
 from tests.jobs import planted_bugs as planted_jobs_bugs
+from tests.ledger import budget
 from tests.page import planted_bugs as planted_page_bugs
-from tests.planting import Bug, only, plant_all
+from tests.planting import Bug, only, plant, plant_all
 from tests.query import planted_bugs as planted_query_bugs
 from tests.replicate import planted_bugs as planted_replica_bugs
 from tests.serve import planted_bugs as planted_serve_bugs
@@ -563,9 +566,18 @@ ALL = (
 )
 
 
-def main(wanted: str = "") -> int:
-    return plant_all(ALL, wanted)
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("wanted", nargs="*", help="part of a name; else what is due")
+    parser.add_argument("--budget", type=budget.seconds, default=float("inf"), metavar="30m")
+    parser.add_argument("--cores", type=int)
+    parser.add_argument("--one", metavar="NAME", help="plant it here, and say what turned red")
+    args = parser.parse_args()
+    if args.one:
+        print(json.dumps({"red": plant(next(bug for bug in ALL if bug.name == args.one))}))
+        return 0
+    return 1 if plant_all(ALL, " ".join(args.wanted), args.budget, args.cores) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

@@ -40,7 +40,7 @@ WRITES_AS = (
     "where its files tell them"
 )
 VERSIONS = """\
---rocketmq (4.1.0 to 5.5.0) selects the rules whose bytes are wanted; without it the store's own
+--rocketmq (4.1.0 to 5.5.1) selects the rules whose bytes are wanted; without it the store's own
 files tell which release it is of, where they can. The rules changed at
   4.2.0  a queueOffset below the next position is skipped      4.6.0  IPv6 hosts
   4.7.1  hashSlotCount counts used slots, before: all keys     4.9.1  malformed properties

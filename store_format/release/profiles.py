@@ -1,7 +1,7 @@
 """What one RocketMQ release does differently from another, as one frozen value.
 
 `profile("5.3.3")` gives the `Profile` of a release. Every rule that changed between 4.1.0 and
-5.5.0 is a field here, named for what it does; kernels are given the fields they need and never
+5.5.1 is a field here, named for what it does; kernels are given the fields they need and never
 see a version.
 """
 
@@ -12,7 +12,7 @@ RELEASES = (
     "4.1.0-incubating", "4.2.0", "4.3.0", "4.3.1", "4.3.2", "4.4.0", "4.5.0", "4.5.1", "4.5.2",
     "4.6.0", "4.6.1", "4.7.0", "4.7.1", "4.8.0", "4.9.0", "4.9.1", "4.9.2", "4.9.3", "4.9.4",
     "4.9.5", "4.9.6", "4.9.7", "4.9.8", "5.0.0", "5.1.0", "5.1.1", "5.1.2", "5.1.3", "5.1.4",
-    "5.2.0", "5.3.0", "5.3.1", "5.3.2", "5.3.3", "5.3.4", "5.4.0", "5.5.0",
+    "5.2.0", "5.3.0", "5.3.1", "5.3.2", "5.3.3", "5.3.4", "5.4.0", "5.5.0", "5.5.1",
 )  # fmt: skip
 
 

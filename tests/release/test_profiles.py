@@ -69,7 +69,7 @@ def number(release: str) -> tuple[int, ...]:
 
 def test_releases_ascend_from_the_first_to_the_last() -> None:
     assert list(RELEASES) == sorted(RELEASES, key=number)
-    assert (RELEASES[0], RELEASES[-1]) == ("4.1.0-incubating", "5.5.0")
+    assert (RELEASES[0], RELEASES[-1]) == ("4.1.0-incubating", "5.5.1")
     assert len(set(RELEASES)) == len(RELEASES)
 
 
@@ -102,7 +102,7 @@ def test_a_profile_is_frozen() -> None:
 
 @pytest.mark.parametrize("version", ["", "5", "5.3.9", "4.0.0", "6.0.0", "latest"])
 def test_an_unknown_release_is_named_with_those_there_are(version: str) -> None:
-    with pytest.raises(UnknownRelease, match=r"4\.1\.0-incubating to 5\.5\.0") as caught:
+    with pytest.raises(UnknownRelease, match=r"4\.1\.0-incubating to 5\.5\.1") as caught:
         profile(version)
     assert repr(version) in str(caught.value)
 

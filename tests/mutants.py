@@ -481,7 +481,7 @@ BUGS = (
         "plan.profile.checkpoint_logics_offset and", "",
         ("tests/jobs/engine/test_after_crash.py",)),
     Bug("after a clean stop nothing may be missing", "jobs/engine/verdict.py",
-        "if own and (self.growing or ABORT in names_in(there, against)):", "if own:",
+        "if own and (self.growing or ABORT in dict(listed(there, against))):", "if own:",
         quiet("clean_stop")),
     Bug("a clock may have been set back", "jobs/engine/log_end.py",
         "stored > (last := max(last, _newest(job, linked)))", "True",

@@ -22,6 +22,7 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.names import INDEX, parse_index_name
 from reput.store_format.release.settings import Settings
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Bytes, FileState, Reader, Storage
 
 MOST_HITS = 64  # maxMsgsNumBatch: a broker returns no more for a query
@@ -215,12 +216,8 @@ class IndexReader:
         self.storage = storage
         self.slots, self.most = settings.max_hash_slot_num, settings.max_index_num
         folder = f"{store}/{INDEX}"
-        try:
-            listed = storage.list(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            listed = []
         self.files: list[tuple[str, FileState]] = []
-        for name, state in reversed(listed):
+        for name, state in reversed(listed(storage, folder)):
             path = f"{folder}/{name}"
             try:
                 parse_index_name(name)

@@ -7,6 +7,7 @@ from reput.store_format.derived.index_reader import IndexHeader, IndexReader
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_folder
 from reput.store_format.release.settings import Settings
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
 
@@ -84,7 +85,4 @@ def index_tail(storage: Storage, store: str, settings: Settings) -> IndexTail | 
 
 
 def _folders(storage: Storage, folder: str) -> list[str]:
-    try:
-        return [name for name, state in storage.list(folder) if state is None]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    return [name for name, state in listed(storage, folder) if state is None]

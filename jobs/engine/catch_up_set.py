@@ -149,9 +149,9 @@ def _summary(plan: Plan, output: str, new: New, built: list[Built]) -> Summary:
     summary.messages = new.ahead.records
     summary.bytes_scanned = new.ahead.end - new.ahead.start
     summary.left_out = new.left_out
-    summary.warnings.insert(
-        0,
+    summary.warnings[:0] = [
         f"gone on from the store's own files at {new.position.first:,}; what was there is taken as "
         "it was",
-    )
+        *new.lacking,
+    ]
     return summary

@@ -268,5 +268,9 @@ def test_an_index_entry_that_ends_its_chain_is_named(how: str, tmp_path: Path) -
     file = min((store / "index").iterdir())
     end_chains(file, ENDS[how])
     (found,) = run_check(str(store), golden.version, golden.settings).differences
-    assert (found.path, found.offset, found.field) == (str(file), entry_at(1) + 16, "entry 1 previous")
+    assert (found.path, found.offset, found.field) == (
+        str(file),
+        entry_at(1) + 16,
+        "entry 1 previous",
+    )
     assert (found.there, found.wanted) == (ENDS[how](1), 0)

@@ -24,6 +24,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage import storage_for
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.export import Sums
 
@@ -48,13 +49,10 @@ def writer_of(delta_by: str, engine: Engine) -> TableWriter:
 
 def _refuse_other_files(storage: Storage, folder: str, make: bool) -> None:
     """Raise StoreError where a folder is none that the tables may be in, or does not have them."""
-    try:
-        there = [listed.name for listed in storage.list(folder)]
-    except (FileNotFoundError, NotADirectoryError):
-        there = []
+    there = {name for name, _ in listed(storage, folder)}
     if not make and MESSAGES not in there:
         raise StoreError(f"{folder}: is no export: it has no table {MESSAGES}")
-    if set(there) - {MESSAGES, RUNS}:
+    if there - {MESSAGES, RUNS}:
         other = min(set(there) - {MESSAGES, RUNS})
         raise OutputInUse(f"{folder}: holds {other!r}; give another folder")
 

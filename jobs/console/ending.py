@@ -12,7 +12,13 @@ import traceback
 
 from reput.jobs.console.options import DAMAGE, FAILED, USAGE
 from reput.jobs.console.streams import complain, discard
-from reput.store_format.faults import DamageFound, StoreChanged, StoreError, WrongFilter
+from reput.store_format.faults import (
+    DamageFound,
+    PeerFailed,
+    StoreChanged,
+    StoreError,
+    WrongFilter,
+)
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 
@@ -54,7 +60,7 @@ def meaning(error: BaseException) -> tuple[int, str]:
 
     if isinstance(error, DamageFound):
         return DAMAGE, str(error)
-    if isinstance(error, (StoreChanged, OSError)):
+    if isinstance(error, (StoreChanged, PeerFailed, OSError)):
         return FAILED, str(error)
     if isinstance(error, (SettingError, UnknownRelease, StoreError, WrongFilter, NoJavaError)):
         return USAGE, str(error)

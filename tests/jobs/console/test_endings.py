@@ -15,7 +15,7 @@ from reput.jobs.console.options import broker_conf
 from reput.jobs.spark.java import NoJavaError
 from reput.jobs.spark.jvm import SparkFailed
 from reput.jobs.spark.masters import check_reachable, hosts
-from reput.store_format.faults import DamageFound, StoreChanged, StoreError
+from reput.store_format.faults import DamageFound, PeerFailed, StoreChanged, StoreError
 from reput.store_format.release.settings import SettingError
 
 ROOT = Path(__file__).parents[3]
@@ -51,6 +51,7 @@ def shell(script: str, *words: str, **env: str) -> subprocess.CompletedProcess[s
         (ModuleNotFoundError("x", name="pyspark"), 2, "pyspark is missing: pip install"),
         (ValueError("embedded null byte"), 2, "a path holds a NUL"),
         (StoreChanged("changed"), 3, "changed"),
+        (PeerFailed("10.0.0.5:10912: is none"), 3, "10.0.0.5:10912: is none"),
         (OSError(28, "No space left on device"), 3, "No space left"),
         (SparkFailed("x\n: java.io.IOException: no\n\tat y"), 3, "java.io.IOException: no"),
         (MemoryError(), 3, "out of memory"),

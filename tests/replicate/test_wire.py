@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs import cli
 from reput.jobs.engine import replica_wire
 from reput.jobs.engine.ha_log import StoreLog, WriterLog
 from reput.jobs.engine.ha_master import HaMaster
 from reput.jobs.engine.replica_report import Replicated
 from reput.jobs.engine.replica_target import ReplicaDiffers
-from reput.jobs import cli
 from reput.jobs.replicate import replicate_from
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message

@@ -16,7 +16,7 @@ from reput.jobs.engine.replica_report import Replicated, behind_text
 from reput.jobs.engine.replica_source import ALL_WANTED, Wanted
 from reput.jobs.engine.replica_target import ReplicaDiffers, ReplicaTarget
 from reput.jobs.engine.replicating import How, Pace
-from reput.store_format.faults import REASONS, Fault, PeerFailed
+from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
 from reput.store_format.log.checks import Checks
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.walk import Walk, most_rows

@@ -23,6 +23,7 @@ from reput.jobs.engine.plan import make_plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.task_sizes import guided
 from reput.jobs.engine.told import tell
+from reput.jobs.engines.local import LocalEngine
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.scan import ScanSplits
@@ -41,12 +42,11 @@ def job_by_hand(
     storage: Storage, store: str, settings: Mapping[str, str], folder: str, processes: int,
     split_bytes: int | None = None,
 ) -> Pipeline:  # fmt: skip
-    """A rebuild without a session, whose tasks the caller runs; folder: its staging, made here."""
+    """A rebuild whose tasks the caller runs; folder: its staging, made here."""
     storage.make_folders(folder)
     told = tell(storage, store, RELEASE, settings)
     plan = make_plan(storage, store, told, processes, split_bytes, False, False)
-    no_session: Any = None
-    return Pipeline(no_session, plan, Staging(storage, folder), processes, Cut(), Progress())
+    return Pipeline(LocalEngine(processes), plan, Staging(storage, folder), Cut(), Progress())
 
 
 def main() -> None:

@@ -14,14 +14,15 @@ from reput.jobs.console.options import (
     add_staging,
     add_store,
     asks_store,
+    engine_for,
     show,
     told_to_jobs,
 )
 from reput.jobs.engine.progress import Progress
+from reput.jobs.engines.choose import on_engine
+from reput.jobs.engines.engine import Engine
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from reput.jobs.engine.check_report import CheckReport
     from reput.jobs.engine.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
@@ -41,8 +42,9 @@ examples:
 )
 
 
+@on_engine
 def check(
-    spark: "SparkSession",
+    engine: Engine,
     store: str,
     *,
     rocketmq: str | None = None,
@@ -67,7 +69,7 @@ def check(
 
     return check_store_of(
         find_store(
-            spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
+            engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
             progress=progress, tolerant=True, assume_names=assume_names,
         ),
         staging_folder, storage, ranges,
@@ -86,16 +88,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, and say what was found: 0 sound; 1 something was found; 2 it is of another release."""
-    from reput.jobs.spark.session import command_session
-
     told = told_to_jobs(arguments)
     picture = new_file(arguments, "picture", told["settings"])
     with (
         new_ranges(arguments, told["settings"]) as ranges,
-        command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark,
+        engine_for(arguments, asks_store(arguments, told)) as engine,
     ):
         report = check(
-            spark,
+            engine,
             arguments.store,
             staging_folder=arguments.staging,
             ranges=ranges,

@@ -10,22 +10,21 @@ from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     add_store,
+    engine_for,
     show,
     told_to_jobs,
 )
 from reput.jobs.engine.progress import Progress
+from reput.jobs.engines.choose import LOCAL, SPARK, on_engine
+from reput.jobs.engines.engine import Engine
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from reput.jobs.engine.export_report import Compared, Exported
     from reput.jobs.engine.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
 
 _DELTA, _STORE = "delta", "rocketmq"
-_SPARK = "spark"
 _FORMATS = ("parquet", "jsonl", _DELTA, _STORE)
-_ENGINES = ("deltalake", _SPARK)
 _ON_DAMAGE = ("fail", "skip", "salvage")
 _EPILOG = """\
 DIR gets files part-00000000.parquet, ... in the log's order, with the columns of the Spark source
@@ -40,7 +39,8 @@ in it into another store; --verify compares it with the log.
 --format rocketmq makes a store of the chosen messages, on which a broker starts.
 
 --format delta makes two tables in DIR, messages and runs (docs/export.md); run again, it adds what
-is new in the log, once, whatever was killed. It needs deltalake: pip install "reput[delta]".
+is new in the log, once, whatever was killed. It needs deltalake: pip install "reput[delta]"; with
+--engine spark a session that has Delta writes them, clustered by topic and storeTimestamp.
 """
 
 
@@ -53,8 +53,9 @@ def is_delta(to: str) -> bool:
     return any(listed(storage, f"{storage.resolve(to)}/messages/_delta_log"))
 
 
+@on_engine
 def export(
-    spark: "SparkSession | None",
+    engine: Engine,
     store: str,
     to: str,
     *,
@@ -68,7 +69,7 @@ def export(
     decompress: bool = False,
     on_damage: str = "fail",
     redact: Sequence[str] = (),
-    engine: str = "deltalake",
+    delta_by: str = LOCAL,
     replace: bool = False,
     rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
@@ -79,15 +80,15 @@ def export(
 ) -> "Exported":
     """Write a log's messages as files, `parquet` or `jsonl`, in a folder or at a URL; or add what
     is new to the Delta tables in a folder or at a URL, `delta`; or make a store that a broker
-    starts on, `rocketmq`. For the last two `spark` may be None.
+    starts on, `rocketmq`. The last two are written in this process.
 
     topics: only these; tags, sql: only what a consumer's subscription would get; since, until:
     storeTimestamps in milliseconds, `until` not within; bodies: with them; decompress: as their
     producers gave them; on_damage: `fail` raises DamageFound, `skip` leaves out the rest of a
     damaged segment, `salvage` what is damaged or stale; redact: of a store `body`, `body:hash`,
-    `property:NAME`; engine: of Delta tables, `deltalake` in this process, or `spark`, the session's
-    own, which clusters them; replace: put it in the place of an export
-    that is there. The others as for `reput.rebuild`.
+    `property:NAME`; delta_by: who writes Delta tables, `local`: deltalake in this process, or
+    `spark`: the session, which clusters them; replace: put it in the place of an export that is
+    there. The others as for `reput.rebuild`.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease, WrongTags,
     WrongExpression; nothing is left behind in `to` then.
@@ -117,15 +118,16 @@ def export(
             raise SettingError("--replace, --no-bodies: not for a store; --redact body leaves none")
         return export_store(store, to, chosen, redaction(redact), rocketmq, settings or {})
     if format == _DELTA:
-        from reput.jobs.engine.export_delta import engine_of, export_delta
+        from reput.jobs.engine.export_delta import export_delta, writer_of
 
         if replace:
             raise SettingError("--replace: a Delta table is only added to")
-        return export_delta(engine_of(engine, spark), store, to, chosen, rocketmq, settings or {})
-    assert spark is not None, "a session is wanted for files"
+        return export_delta(
+            writer_of(delta_by, engine), store, to, chosen, rocketmq, settings or {}
+        )
     given, storage = storage, storage or storage_for(store)
     found = find_store(
-        spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
+        engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
         progress=progress, tolerant=on_damage == "salvage",
         told=told_of(storage, storage.resolve(store), rocketmq, settings or {}),
     )  # fmt: skip
@@ -133,12 +135,13 @@ def export(
     return export_set(found, target, format, chosen)
 
 
+@on_engine
 def verify_export(
-    spark: "SparkSession | None",
+    engine: Engine,
     store: str,
     to: str,
     *,
-    engine: str = "deltalake",
+    delta_by: str = LOCAL,
     rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
     storage: "Storage | None" = None,
@@ -147,7 +150,7 @@ def verify_export(
 ) -> "Compared":
     """Read an export back and compare it with the log: counts, sums and CRCs.
 
-    What was chosen stands in the export's manifest; engine: as for `export`. Raises
+    What was chosen stands in the export's manifest; delta_by: as for `export`. Raises
     StoreError, SettingError, UnknownRelease.
     """
     from reput.jobs.engine.exporting import chosen_of, compare_set, export_manifest
@@ -156,16 +159,15 @@ def verify_export(
     from reput.store_format.storage import storage_for
 
     if is_delta(to):
-        from reput.jobs.engine.export_delta import compare_delta, engine_of
+        from reput.jobs.engine.export_delta import compare_delta, writer_of
 
-        return compare_delta(engine_of(engine, spark), store, to, rocketmq, settings or {})
+        return compare_delta(writer_of(delta_by, engine), store, to, rocketmq, settings or {})
     there = output_storage or storage or storage_for(to)
     folder = there.resolve(to)
     salvages = chosen_of(export_manifest(there, folder), folder).on_damage == "salvage"
     storage = storage or storage_for(store)
-    assert spark is not None, "a session is wanted for files"
     found = find_store(
-        spark, store, rocketmq=rocketmq, settings=settings, cut=None, storage=storage,
+        engine, store, rocketmq=rocketmq, settings=settings, cut=None, storage=storage,
         progress=progress, tolerant=salvages,
         told=told_of(storage, storage.resolve(store), rocketmq, settings or {}),
     )  # fmt: skip
@@ -203,11 +205,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --format rocketmq: body (leaves none), body:hash (its SHA-256 in its place), "
         "property:NAME; may be repeated",
     )  # fmt: skip
-    parser.add_argument(
-        "--engine", choices=_ENGINES, default=_ENGINES[0],
-        help="who writes Delta tables: deltalake (default) in this process, without Java; spark, a "
-        "session that has Delta, by many machines, clustered by topic and storeTimestamp",
-    )  # fmt: skip
     parser.add_argument("--replace", action="store_true", help="replace the export in DIR")
     parser.add_argument(
         "--verify",
@@ -218,24 +215,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export, or compare: 0 done; 1 where something was left out, or differs."""
-    from reput.jobs.spark.session import command_session
-
     told = told_to_jobs(arguments)
     delta = is_delta(arguments.to) if arguments.verify else arguments.format == _DELTA
-    alone = arguments.engine != _SPARK if delta else arguments.format == _STORE
-    with nullcontext() if alone else command_session(arguments.master) as spark:
+    delta_by = arguments.engine or LOCAL  # spark-submit alone does not say that there is Delta
+    alone = delta_by != SPARK if delta else arguments.format == _STORE
+    with nullcontext() if alone else engine_for(arguments) as engine:
         if arguments.verify:
             compared = verify_export(
-                spark, arguments.store, arguments.to, engine=arguments.engine, **told
+                engine, arguments.store, arguments.to, delta_by=delta_by, **told
             )
             show(arguments, compared.as_json(), compared.text())
             return DONE if compared.same else DAMAGE
         done = export(
-            spark, arguments.store, arguments.to, format=arguments.format,
+            engine, arguments.store, arguments.to, format=arguments.format,
             topics=arguments.topic, tags=arguments.tags, sql=arguments.sql,
             since=arguments.since, until=arguments.until, bodies=not arguments.no_bodies,
             decompress=arguments.decompress, on_damage=arguments.on_damage,
-            redact=arguments.redact, engine=arguments.engine, replace=arguments.replace, **told,
+            redact=arguments.redact, delta_by=delta_by, replace=arguments.replace, **told,
         )  # fmt: skip
     show(arguments, done.as_json(), done.text())
     return DAMAGE if done.left_out else DONE

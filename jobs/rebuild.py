@@ -12,15 +12,16 @@ from reput.jobs.console.options import (
     add_assume_names,
     add_store,
     asks_store,
+    engine_for,
     show,
     told_to_jobs,
 )
 from reput.jobs.engine.progress import Progress
+from reput.jobs.engines.choose import on_engine
+from reput.jobs.engines.engine import Engine
 from reput.store_format import faults
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from reput.jobs.engine.pipeline import Cut
     from reput.jobs.engine.summary import Summary
     from reput.store_format.storage.protocol import Storage
@@ -37,8 +38,9 @@ STORE and DIR are paths or URLs (docs/storage.md; credentials come from the envi
 )
 
 
+@on_engine
 def rebuild(
-    spark: "SparkSession",
+    engine: Engine,
     store: str,
     output: str,
     *,
@@ -79,7 +81,7 @@ def rebuild(
     if assume_names and on_damage != SALVAGE:
         raise SettingError("--assume-names: only with --on-damage salvage")
     found = find_store(
-        spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
+        engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
         progress=progress, tolerant=on_damage == SALVAGE, assume_names=assume_names,
     )  # fmt: skip
     target = found.output(output, REBUILT, replace, output_storage or storage)
@@ -109,15 +111,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Rebuild, and say what was done: 0 done; 1 where something could not be derived."""
-    from reput.jobs.spark.session import command_session
-
     told = told_to_jobs(arguments)
     with (
         new_ranges(arguments, told["settings"]) as ranges,
-        command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark,
+        engine_for(arguments, asks_store(arguments, told)) as engine,
     ):
         summary = rebuild(
-            spark,
+            engine,
             arguments.store,
             arguments.output,
             on_damage=arguments.on_damage or REFUSE,

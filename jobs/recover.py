@@ -14,23 +14,25 @@ from reput.jobs.console.options import (
     add_store,
     asks_store,
     consent,
+    engine_for,
     show,
     told_to_jobs,
 )
 from reput.jobs.engine.in_place import refuse_shared_segments
 from reput.jobs.engine.progress import Progress
+from reput.jobs.engines.choose import on_engine
+from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import REFUSE, StoreError
 from reput.store_format.release.settings import settings_from
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from reput.jobs.engine.pipeline import Cut
     from reput.jobs.engine.recover_report import Recovered
 
 
+@on_engine
 def recover(
-    spark: "SparkSession",
+    engine: Engine,
     store: str,
     *,
     rocketmq: str | None = None,
@@ -62,7 +64,7 @@ def recover(
         if held.crashed:
             complete_last(held, settings_from(told.settings), confirm)
         found = find_store(
-            spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=held.storage,
+            engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=held.storage,
             progress=progress, told=told,
         )  # fmt: skip
         with staged_job(found, held) as job:
@@ -98,12 +100,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, and say what was done: 0 done, or nothing to do; 1 with --dry-run where there is."""
-    from reput.jobs.spark.session import command_session
-
     told = told_to_jobs(arguments)
-    with command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark:
+    with engine_for(arguments, asks_store(arguments, told)) as engine:
         about = recover(
-            spark, arguments.store, on_damage=arguments.on_damage or REFUSE,
+            engine, arguments.store, on_damage=arguments.on_damage or REFUSE,
             dry_run=arguments.dry_run, confirm=consent(arguments.yes), **told,
         )  # fmt: skip
     show(arguments, {"needed": about.needed, **asdict(about)}, about.text())

@@ -11,16 +11,17 @@ from reput.jobs.console.options import (
     add_assume_names,
     add_store,
     asks_store,
+    engine_for,
     show,
     told_to_jobs,
 )
 from reput.jobs.engine.progress import Progress
+from reput.jobs.engines.choose import on_engine
+from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
 from reput.store_format.names import CONFIG, MANIFEST
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from reput.jobs.engine.job import FoundStore
     from reput.jobs.engine.pipeline import Cut
     from reput.jobs.engine.repair_summary import RepairSummary
@@ -46,8 +47,9 @@ example:
 )
 
 
+@on_engine
 def repair(
-    spark: "SparkSession",
+    engine: Engine,
     store: str,
     output: str,
     *,
@@ -79,7 +81,7 @@ def repair(
     from reput.jobs.engine.unchanged import check_unchanged
 
     found = find_store(
-        spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
+        engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
         progress=progress, tolerant=True, assume_names=assume_names,
     )  # fmt: skip
     plan = found.plan
@@ -132,7 +134,7 @@ def _derive(
     storage, derived = staging.storage, staging.path("derived")
     known = found.plan.told.settings  # of the copy nothing but the log tells
     repaired = find_store(
-        found.spark,
+        found.engine,
         target,
         rocketmq=found.plan.profile.release,
         settings={name: value for name, value in known.items() if name not in _LOG_PLACES},
@@ -172,12 +174,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Repair, and say what was done: 0 done; 1 where lost positions could not be kept."""
-    from reput.jobs.spark.session import command_session
-
     told = told_to_jobs(arguments)
-    with command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark:
+    with engine_for(arguments, asks_store(arguments, told)) as engine:
         summary = repair(
-            spark,
+            engine,
             arguments.store,
             arguments.output,
             replace_output=arguments.replace,

@@ -3,7 +3,7 @@
 import argparse
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from reput.jobs.console.options import (
@@ -11,21 +11,22 @@ from reput.jobs.console.options import (
     DONE,
     add_staging,
     add_store,
+    engine_for,
     show,
     told_to_jobs,
 )
 from reput.jobs.engine.progress import Progress
+from reput.jobs.engines.choose import on_engine
+from reput.jobs.engines.engine import Engine
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from reput.jobs.engine.outputs import WholeFile
 
 _HELP = """\
 Writes one HTML file that has everything in it and opens from disk, without a network: messages over
 time by topic, topics, queues, consumer groups and their lag, sizes, index files, damage, derived
 files, half and delayed messages, the disk; a table under each picture. The log is checked as `reput
-check` does, by Spark; --no-check leaves that out and needs no Spark. The store is only read.
+check` does; --no-check leaves that out. The store is only read.
 Exit codes: 0 the page is written; 1 it is, and the check found something; 2 and 3: no page.
 
 examples:
@@ -51,11 +52,13 @@ class Reported(NamedTuple):
         return "\n".join([*lines, *(f"  not told  {name}: {why}" for name, why in untold.items())])
 
 
+@on_engine
 def report(
+    engine: Engine,
     store: str,
     output: str,
     *,
-    spark: "SparkSession | None" = None,
+    check: bool = True,
     rocketmq: str | None = None,
     settings: Mapping[str, str] | None = None,
     staging_folder: str | None = None,
@@ -65,7 +68,7 @@ def report(
 ) -> Reported:
     """Write a page about a store, by path or URL, to a local file.
 
-    spark: a session for the check of the log; without one the page says that nothing was checked.
+    check: whether the log is checked, as by `reput.check`; else the page says that it was not.
     staging_folder: as for `check`. replace: an older page of ours may be there; nothing else is
     ever replaced. now: milliseconds, by default the machine's. Raises StoreError where there is no
     log or the output may not be written, SettingError, UnknownRelease, OSError.
@@ -75,7 +78,7 @@ def report(
 
     file = _file(store, output, settings or {}, replace)
     facts = look_at(
-        store, spark=spark, rocketmq=rocketmq, settings=settings or {},
+        store, engine=engine if check else None, rocketmq=rocketmq, settings=settings or {},
         staging_folder=staging_folder,
         now=time.time_ns() // 1_000_000 if now is None else now, progress=progress or Progress(),
     )  # fmt: skip
@@ -106,27 +109,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replace", action="store_true", help="replace an older page, and nothing else"
     )
-    parser.add_argument(
-        "--no-check", action="store_true", help="do not check the log: no Spark is needed"
-    )
+    parser.add_argument("--no-check", action="store_true", help="do not check the log")
     add_staging(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page; returns the exit code."""
     told = told_to_jobs(arguments)
-    # before anybody waits for Spark
+    # before anybody waits for an engine
     _file(arguments.store, arguments.output, told["settings"], arguments.replace)
-    with nullcontext() if arguments.no_check else _session(arguments) as spark:
+    with nullcontext() if arguments.no_check else engine_for(arguments) as engine:
         done = report(
-            arguments.store, arguments.output, spark=spark, replace=arguments.replace,
-            staging_folder=arguments.staging, **told,
+            engine, arguments.store, arguments.output, check=not arguments.no_check,
+            replace=arguments.replace, staging_folder=arguments.staging, **told,
         )  # fmt: skip
     show(arguments, done._asdict(), done.text())
     return DAMAGE if done.sound is False else DONE
-
-
-def _session(arguments: argparse.Namespace) -> AbstractContextManager["SparkSession"]:
-    from reput.jobs.spark.session import command_session
-
-    return command_session(arguments.master)

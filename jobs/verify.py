@@ -11,23 +11,25 @@ from reput.jobs.console.options import (
     add_staging,
     add_store,
     asks_store,
+    engine_for,
     show,
     told_to_jobs,
 )
 from reput.jobs.console.store_there import check_folder
 from reput.jobs.engine.progress import Progress
+from reput.jobs.engines.choose import on_engine
+from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import REFUSE, SALVAGE
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from reput.jobs.engine.pipeline import Cut
     from reput.jobs.engine.verify_report import Report
     from reput.store_format.storage.protocol import Storage
 
 
+@on_engine
 def verify(
-    spark: "SparkSession",
+    engine: Engine,
     store: str,
     *,
     rocketmq: str | None = None,
@@ -68,7 +70,7 @@ def verify(
         of_store, of_store.resolve(store), rocketmq, settings or {}, (there, against), manifest
     )
     found = find_store(
-        spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
+        engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
         progress=progress, tolerant=on_damage == SALVAGE, told=told,
     )  # fmt: skip
     plan, also = found.plan, inputs_of(there, against, {})
@@ -77,7 +79,7 @@ def verify(
         report = Report(plan.store, against, plan.profile.release, linked.end, reason)
         report.warnings, report.told = plan.warnings + warnings, told.as_json()
         report.differences = manifest_differences(against, manifest, damage)
-        verdict = judge(spark, job, linked, there, against)
+        verdict = judge(job, linked, there, against)
         report.files, report.notes = len(verdict.named), plan.notes + verdict.notes()
         report.behind, report.expired = verdict.behind, verdict.expired
         report.differences += verdict.differences
@@ -99,15 +101,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify, and say what was found: 0 the same; 1 there are differences."""
-    from reput.jobs.spark.session import command_session
-
     if arguments.against:
         check_folder("--against", arguments.against)
     told = told_to_jobs(arguments)
     asked = asks_store(arguments, told, arguments.against or arguments.store)
-    with command_session(arguments.master, meanwhile=asked) as spark:
+    with engine_for(arguments, asked) as engine:
         report = verify(
-            spark,
+            engine,
             arguments.store,
             against=arguments.against,
             staging_folder=arguments.staging,

@@ -102,7 +102,7 @@ assert again.sound
 for name, folder in (("before", STORE), ("after", REPAIRED)):
     page = WORK / f"{name}.html"
     page.unlink(missing_ok=True)
-    written = reput.report(folder, str(page), spark=spark, rocketmq=RELEASE)
+    written = reput.report(spark, folder, str(page), rocketmq=RELEASE)
     print(f"{name}: {written.verdict}")
     if "displayHTML" in globals():
         displayHTML(page.read_text())  # noqa: F821

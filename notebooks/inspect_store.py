@@ -95,7 +95,7 @@ store.close()
 
 page = WORK / "report.html"
 page.unlink(missing_ok=True)
-written = reput.report(STORE, str(page), spark=spark)
+written = reput.report(spark, STORE, str(page))
 print(written.text())
 assert written.sound
 if "displayHTML" in globals():

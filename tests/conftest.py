@@ -40,20 +40,15 @@ def spark() -> Iterator["SparkSession"]:
 
 @pytest.fixture
 def commands_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands run their jobs in this process; Spark stands aside."""
-    import pyspark.sql
-
-    from tests.in_process import Session, functions
+    """Commands run their jobs in this process; the engines stand aside."""
+    from tests.in_process import Session
 
     @contextmanager
-    def session(
-        master: str | None = None, meanwhile: Callable[[], None] = lambda: None
-    ) -> Iterator[Session]:
+    def engine(_: str | None, __: str | None, meanwhile: Callable[[], None]) -> Iterator[Session]:
         meanwhile()
         yield Session()
 
-    monkeypatch.setattr("reput.jobs.spark.session.command_session", session)
-    monkeypatch.setattr(pyspark.sql, "functions", functions)
+    monkeypatch.setattr("reput.jobs.console.options.command_engine", engine)
     # Where kernels are still to be compiled, a stage is long enough for progress to be told.
     monkeypatch.setattr("reput.jobs.console.progress._LINE_SECONDS", 3600)
 

@@ -1,9 +1,8 @@
-"""Rebuilds without Spark: what jobs use of a SparkSession, in this process and in memory.
+"""Rebuilds in this process and in memory, by an engine that is as unkind as one may be.
 
-The jobs themselves run, unchanged: plan, scan, link, survey, number, build, name and publish.
-Only Spark is replaced, by as little as partitions, sorts and calls of the functions given to
-mapInArrow. What Spark leaves open (the order of rows after a shuffle, of tasks, where a batch
-ends, whether a task runs twice) is drawn from a seed.
+The jobs themselves run, unchanged: plan, scan, link, survey, number, build, name and publish. What
+an engine leaves open (the order of rows after a shuffle, of tasks, where a batch ends, whether a
+task runs twice) is drawn from a seed.
 """
 
 import itertools
@@ -11,89 +10,75 @@ import json
 import operator
 import random
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 import pyarrow as pa
-import pyspark.sql
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from reput.jobs.engine import task_sizes
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engine.summary import Summary
+from reput.jobs.engines.engine import Engine, Row, Rows
 from reput.jobs.rebuild import TRUNCATE, rebuild
 from reput.udfs import small_queues
+from reput.udfs.schemas import Task
 from tests.logs import Log
 from tests.memory_storage import MemoryStorage
 
 STORE, OUTPUT = "store", "output"
-Row = dict[str, Any]
 Partitions = list[list[Row]]
 
 
-class Conf(dict[str, str]):
-    """What the jobs ask of a session's conf."""
-
-    def set(self, name: str, value: str) -> None:
-        self[name] = value
-
-    def unset(self, name: str) -> None:
-        self.pop(name, None)
-
-
 @dataclass
-class Session:
-    """What the jobs ask of a SparkSession."""
+class Session(Engine):
+    """An engine without processes."""
 
     seed: int = 0
     cores: int = 2
-    conf: Conf = field(init=False)
     rows_collected: int = 0  # what came to the driver, over all queries
     rows_shuffled: int = 0
     tasks_run_twice: int = 0
 
     def __post_init__(self) -> None:
-        self.conf = Conf({"spark.default.parallelism": str(self.cores), "spark.master": "local[2]"})
+        self.most_cores, self.one_machine = self.cores, True
         self.random = random.Random(self.seed)
         # up to how many entries a queue is small, and how many runs are looked at at once
         self.small = ((1 << 12, 1 << 15), (0, 1), (6, 3))[self.seed % 3]
 
-    def range(self, start: int, end: int, step: int, partitions: int) -> "Frame":
-        numbers = [{"id": number} for number in range(start, end, step)]
-        cuts = [len(numbers) * i // partitions for i in range(partitions + 1)]
-        made = [numbers[a:b] for a, b in itertools.pairwise(cuts)]
-        return Frame(self, lambda: made, pa.schema([pa.field("id", pa.int64(), nullable=False)]))
+    def numbers(self, numbers: range, parts: int | None = None) -> "Made":
+        parts = max(1, min(len(numbers), parts or len(numbers)))
+        rows = [{"id": number} for number in numbers]
+        cuts = [len(rows) * i // parts for i in range(parts + 1)]
+        made = [rows[a:b] for a, b in itertools.pairwise(cuts)]
+        return Made(self, lambda: made, pa.schema([pa.field("id", pa.int64(), nullable=False)]))
 
-    def createDataFrame(self, table: pa.Table) -> "Frame":
-        return Frame(self, lambda: [table.to_pylist()], table.schema)
+    def table(self, rows: pa.Table, parts: int) -> "Made":
+        return Made(self, lambda: [rows.to_pylist()], rows.schema)
+
+    def share_done(self) -> float | None:
+        return None
 
 
-class Frame:
-    """A lazy table in partitions: nothing runs before toArrow."""
+@dataclass(frozen=True)
+class Made(Rows):
+    """Rows in partitions: nothing runs before collect."""
 
-    def __init__(
-        self, session: Session, partitions: Callable[[], Partitions], schema: pa.Schema | None
-    ) -> None:
-        self.session, self.partitions, self.schema = session, partitions, schema
-        self.sparkSession = session
+    engine: Session
+    partitions: Callable[[], Partitions]
+    schema: pa.Schema
 
-    def _then(
-        self, change: Callable[[Partitions], Partitions], schema: pa.Schema | None
-    ) -> "Frame":
-        return Frame(self.session, lambda: change(self.partitions()), schema)
+    def _then(self, change: Callable[[Partitions], Partitions], schema: pa.Schema) -> "Made":
+        return Made(self.engine, lambda: change(self.partitions()), schema)
 
-    def mapInArrow(
-        self, function: Callable[..., Iterator[pa.RecordBatch]], columns: StructType
-    ) -> "Frame":
-        given, wanted, rng = self.schema, to_arrow_schema(columns), self.session.random
+    def run(self, task: Task, columns: pa.Schema) -> "Made":
+        given, rng = self.schema, self.engine.random
 
-        def task(rows: list[Row]) -> list[Row]:
+        def once(rows: list[Row]) -> list[Row]:
             out: list[Row] = []
-            for batch in function(_batches(rows, given, rng)):
-                assert batch.schema.equals(wanted), f"{batch.schema} is not {wanted}"
+            for batch in task(_batches(rows, given, rng)):
+                assert batch.schema.equals(columns), f"{batch.schema} is not {columns}"
                 out += batch.to_pylist()
             return out
 
@@ -101,109 +86,58 @@ class Frame:
             done: Partitions = [[] for _ in partitions]
             for number in rng.sample(range(len(partitions)), len(partitions)):
                 if rng.random() < 0.1:  # an attempt whose rows are never seen
-                    task(partitions[number])
-                    self.session.tasks_run_twice += 1
-                done[number] = task(partitions[number])
+                    once(partitions[number])
+                    self.engine.tasks_run_twice += 1
+                done[number] = once(partitions[number])
             return done
 
-        return self._then(run, wanted)
+        return self._then(run, columns)
 
-    def repartition(self, count: int, *names: str) -> "Frame":
+    def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> "Made":
         def change(partitions: Partitions) -> Partitions:
-            out: Partitions = [[] for _ in range(count)]
+            out: Partitions = [[] for _ in range(parts)]
             rows = [row for rows in partitions for row in rows]
-            self.session.rows_shuffled += len(rows)
-            self.session.random.shuffle(rows)
+            self.engine.rows_shuffled += len(rows)
+            self.engine.random.shuffle(rows)
             for row in rows:
-                out[zlib.crc32(repr([row[name] for name in names]).encode()) % count].append(row)
-            return out
+                out[zlib.crc32(repr([row[name] for name in key]).encode()) % parts].append(row)
+            return [sorted(rows, key=operator.itemgetter(*key, *order)) for rows in out]
 
         return self._then(change, self.schema)
 
-    def sortWithinPartitions(self, *names: str) -> "Frame":
-        key = operator.itemgetter(*names)
-        return self._then(lambda p: [sorted(rows, key=key) for rows in p], self.schema)
-
-    def unionByName(self, other: "Frame") -> "Frame":
+    def also(self, other: Rows) -> "Made":
+        assert isinstance(other, Made)
         assert self.schema == other.schema
-        return self._then(lambda p: p + other.partitions(), self.schema)
+        there = other.partitions
+        return self._then(lambda p: p + there(), self.schema)
 
-    def where(self, condition: "Column") -> "Frame":
-        keeps = condition.of
-        return self._then(lambda p: [[r for r in rows if keeps(r)] for rows in p], self.schema)
-
-    def join(self, other: "Frame", names: list[str], how: str) -> "Frame":
-        assert how == "left"
-
+    def extremes(
+        self, key: Sequence[str], greatest: Sequence[str] = (), least: Sequence[str] = ()
+    ) -> "Made":
         def change(partitions: Partitions) -> Partitions:
-            there = {tuple(r[n] for n in names): r for rows in other.partitions() for r in rows}
-            return [[{**there.get(tuple(r[n] for n in names), {}), **r} for r in rows]
-                    for rows in partitions]  # fmt: skip
-
-        return self._then(change, None)
-
-    def groupBy(self, *names: str) -> "Grouped":
-        return Grouped(self, names)
-
-    def agg(self, *columns: "Column") -> "Frame":
-        return self.groupBy().agg(*columns)
-
-    def toArrow(self) -> pa.Table:
-        rows = [row for rows in self.partitions() for row in rows]
-        self.session.rows_collected += len(rows)
-        return pa.Table.from_pylist(rows, self.schema) if rows or self.schema else pa.table({})
-
-
-@dataclass(frozen=True)
-class Grouped:
-    frame: Frame
-    names: tuple[str, ...]
-
-    def agg(self, *columns: "Column") -> Frame:
-        def change(partitions: Partitions) -> Partitions:
-            groups: dict[tuple[Any, ...], list[Row]] = {} if self.names else {(): []}
+            groups: dict[tuple[Any, ...], list[Row]] = {}
             for row in (row for rows in partitions for row in rows):
-                groups.setdefault(tuple(row[name] for name in self.names), []).append(row)
+                groups.setdefault(tuple(row[name] for name in key), []).append(row)
             return [[
-                {**dict(zip(self.names, key, strict=True)), **{c.name: c.of(g) for c in columns}}
-                for key, g in groups.items()
+                {
+                    **dict(zip(key, of, strict=True)),
+                    **{name: max(row[name] for row in rows) for name in greatest},
+                    **{name: min(row[name] for row in rows) for name in least},
+                }
+                for of, rows in groups.items()
             ]]  # fmt: skip
 
-        return self.frame._then(change, None)
+        columns = [*key, *greatest, *least]
+        return self._then(change, pa.schema([self.schema.field(name) for name in columns]))
+
+    def collect(self) -> list[Row]:
+        rows = [row for rows in self.partitions() for row in rows]
+        self.engine.rows_collected += len(rows)
+        return pa.Table.from_pylist(rows, self.schema).to_pylist()
 
 
-@dataclass(frozen=True)
-class Column:
-    """An expression over a row, or over a group's rows."""
-
-    of: Callable[[Any], Any]
-    name: str = ""
-
-    def alias(self, name: str) -> "Column":
-        return Column(self.of, name)
-
-    def isNull(self) -> "Column":
-        return Column(lambda row: self.of(row) is None)
-
-    def __or__(self, other: "Column") -> "Column":
-        return Column(lambda row: self.of(row) or other.of(row))
-
-    def __gt__(self, other: "Column") -> "Column":
-        return Column(lambda row: self.of(row) > other.of(row))
-
-
-class functions:  # noqa: N801 (stands for the module pyspark.sql.functions)
-    @staticmethod
-    def col(name: str) -> Column:
-        return Column(lambda row: row.get(name))
-
-    @staticmethod
-    def max(name: str) -> Column:
-        return Column(lambda rows: max((row[name] for row in rows), default=None))
-
-    @staticmethod
-    def min(name: str) -> Column:
-        return Column(lambda rows: min((row[name] for row in rows), default=None))
+class functions:  # noqa: N801
+    """Nothing any more; to be removed where it is still named."""
 
 
 def _batches(
@@ -249,11 +183,10 @@ def run(store: str, output: str, session: Session | None = None, **options: Any)
         "_ENTRIES_AT_ONCE": 4 * at_once,
     }
     with (
-        mock.patch.object(pyspark.sql, "functions", functions),
         mock.patch.multiple(small_queues, **sizes),
         mock.patch.multiple(task_sizes, _PIECES_A_TASK=1, _TASKS_A_CORE=1 + session.seed % 3),
     ):
-        return rebuild(session, store, output, **options)  # type: ignore[arg-type]
+        return rebuild(session, store, output, **options)
 
 
 def rebuild_log(

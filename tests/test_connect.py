@@ -33,7 +33,7 @@ print(reput.verify(spark, sys.argv[3], against=sys.argv[4]).same)
 reput.register(spark)
 log = spark.read.format("commitlog").option("rocketmq", "5.3.3").load(sys.argv[3])
 queues = spark.read.format("consumequeue").load(sys.argv[4])
-page = reput.report(sys.argv[3], "report.html", spark=spark, rocketmq="5.3.3", settings=settings)
+page = reput.report(spark, sys.argv[3], "report.html", rocketmq="5.3.3", settings=settings)
 print(page.sound, "check" in page.unknown)
 print(log.select("physicalOffset").distinct().count(), log.count(), queues.count())
 """

@@ -37,7 +37,7 @@ class Scan:
         linked = link(plan.splits, {row["split"]: row for row in rows})
         assert isinstance(linked, Linked)
         self.linked = linked
-        self.progress = Stages(job.spark, plan, job.staging, Progress())._scanned()
+        self.progress = Stages(job.engine, plan, job.staging, Progress())._scanned()
 
     @property
     def lists(self) -> list[int]:

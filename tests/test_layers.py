@@ -21,6 +21,7 @@ LAYERS = (
     "store_format/fate",
     "store_format/change store_format/services store_format/serving udfs",
     "jobs/spark",
+    "jobs/engines",
     "jobs/engine",
     "jobs/console",
     "jobs/page jobs/serve",

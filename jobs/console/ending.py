@@ -55,6 +55,7 @@ def ending(error: BaseException, as_json: bool = False) -> int:
 def meaning(error: BaseException) -> tuple[int, str]:
     """The exit code of an error, and what it says."""
     # here, because they take a tenth of the time of a command that needs no Spark
+    from reput.jobs.engines.engine import EngineFailed
     from reput.jobs.spark.java import NoJavaError
     from reput.jobs.spark.jvm import SparkFailed
 
@@ -66,6 +67,8 @@ def meaning(error: BaseException) -> tuple[int, str]:
         return USAGE, str(error)
     if isinstance(error, SparkFailed):
         return FAILED, cause(str(error))
+    if isinstance(error, EngineFailed):
+        return FAILED, str(error)
     if isinstance(error, ModuleNotFoundError):
         return USAGE, f"{error.name} is missing: {_INSTALLED}"
     if isinstance(error, ValueError) and "embedded null" in str(error):

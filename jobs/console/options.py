@@ -6,11 +6,14 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_there import check_store, check_told
 from reput.jobs.engine.progress import Progress
+from reput.jobs.engines.choose import ENGINES, command_engine
+from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import RELEASES, release_named
 from reput.store_format.release.settings import (
@@ -70,11 +73,21 @@ def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY
         parser.add_argument(
             "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
         )
-    parser.add_argument(
-        "--master", metavar="MASTER", help="Spark master (default: local[*], or spark-submit's)"
-    )
+    add_engine(parser)
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on standard output, nothing else"
+    )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Where a job runs."""
+    parser.add_argument(
+        "--engine", choices=ENGINES,
+        help="local: processes of this machine (default); spark: a session, which --master, "
+        "spark-submit and Databricks also mean",
+    )  # fmt: skip
+    parser.add_argument(
+        "--master", metavar="MASTER", help="Spark master (default: local[*], or spark-submit's)"
     )
 
 
@@ -161,6 +174,13 @@ def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
         "settings": settings,
         "progress": progress_of(arguments),
     }
+
+
+def engine_for(
+    arguments: argparse.Namespace, meanwhile: Callable[[], None] = lambda: None
+) -> AbstractContextManager[Engine]:
+    """The engine that a command runs on; meanwhile: as for command_engine."""
+    return command_engine(arguments.engine, arguments.master, meanwhile)
 
 
 def asks_store(

@@ -36,7 +36,7 @@ def _check(
     found: FoundStore, staging_folder: str | None, storage: Storage | None, ranges: BinaryIO | None
 ) -> CheckReport:
     """Read the log and compare, by the rules of the release that the plan says."""
-    plan, spark = found.plan, found.spark
+    plan = found.plan
     with found.temporarily("reput-check", staging_folder, storage) as job:
         job.check_every_crc()
         damage = map_damage(job, gap_lines=ranges is not None)
@@ -47,7 +47,7 @@ def _check(
             write_ranges(job.staging, damage, ranges)
         report = report_of(plan, damage)
         if any(True for _ in files_there(plan.storage, plan.store)):
-            verdict = judge(spark, job, damage.linked, plan.storage, plan.store)
+            verdict = judge(job, damage.linked, plan.storage, plan.store)
             report.derived_files, report.differences = len(verdict.named), verdict.differences
             report.behind, report.expired = verdict.behind, verdict.expired
             report.notes += verdict.notes()

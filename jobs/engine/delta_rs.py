@@ -26,7 +26,7 @@ _SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
 
 
 class DeltaRs:
-    """An Engine. Each table is opened once."""
+    """A TableWriter. Each table is opened once."""
 
     errors = (DeltaError, pa.ArrowException, OSError)
 
@@ -34,7 +34,7 @@ class DeltaRs:
         self._tables: dict[str, DeltaTable] = {}
 
     def description(self, path: str) -> str | None:
-        """As for an Engine. Raises SettingError for a URL that it does not write to."""
+        """As for a TableWriter. Raises SettingError for a URL that it does not write to."""
         scheme, apart, _ = path.partition("://")
         if apart and scheme not in _SCHEMES:
             raise SettingError(
@@ -51,7 +51,7 @@ class DeltaRs:
         return self._tables[path]
 
     def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
-        """As for an Engine; delta-rs cannot cluster."""
+        """As for a TableWriter; delta-rs cannot cluster."""
         self._tables[path] = DeltaTable.create(
             path, columns, name=name, description=about,
             configuration={"delta.appendOnly": "true"}, storage_options=_storage(),
@@ -61,7 +61,7 @@ class DeltaRs:
         return self._open(path).transaction_version(app)
 
     def add_messages(self, path: str, job: ChosenLog, which: Range, commit: Commit) -> list[str]:
-        """As for an Engine. Raises what reading the log does, StoreError, DeltaError."""
+        """As for a TableWriter. Raises what reading the log does, StoreError, DeltaError."""
         notes: list[str] = []
         raised: list[Exception] = []
 

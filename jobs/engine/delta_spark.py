@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reput.jobs.engine.chosen_log import ChosenLog
-from reput.jobs.engine.collect import collect, raised_in_tasks, run_in_tasks
 from reput.jobs.engine.delta_table import CLUSTERED_BY, Commit, Last, Range
-from reput.jobs.engine.pipeline import spark_cores
 from reput.jobs.engine.source_log import cut
+from reput.jobs.engines.spark import collect, raised_in_tasks, run_in_tasks, spark_cores
 from reput.store_format.release.settings import SettingError
 from reput.udfs.export import EXPORTED, SUMMED, WRONG, ExportParts, Sums, compare_bodies, sum_up
 from reput.udfs.log_parts import FAIL
@@ -37,7 +36,7 @@ _ADDED_UP = ("physicalOffset", "bodyCRC", "size")
 
 
 class DeltaSpark:
-    """An Engine on a session."""
+    """A TableWriter on a session."""
 
     def __init__(self, spark: "SparkSession") -> None:
         """Raises SettingError where the session has no Delta."""
@@ -56,7 +55,7 @@ class DeltaSpark:
                 ) from None
 
     def description(self, path: str) -> str | None:
-        """As for an Engine. Raises SettingError where the session cannot open that URL."""
+        """As for a TableWriter. Raises SettingError where the session cannot open that URL."""
         try:
             (about,) = self.spark.sql(f"DESCRIBE DETAIL {_named(path)}").collect()
         except Exception as error:  # PySpark has a class for some, else it is py4j's or Connect's
@@ -66,13 +65,13 @@ class DeltaSpark:
                 raise
             raise SettingError(
                 f"--engine spark: this session does not open {path} ({_cause(str(error))}): "
-                "docs/export.md says what its Hadoop needs; --engine deltalake writes to s3://, "
+                "docs/export.md says what its Hadoop needs; --engine local writes to s3://, "
                 "gs:// and abfss:// without it"
             ) from None
         return about["description"] or ""
 
     def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
-        """As for an Engine."""
+        """As for a TableWriter."""
         clustered = set(CLUSTERED_BY) <= set(columns.names)
         cluster = f" CLUSTER BY ({', '.join(CLUSTERED_BY)})" if clustered else ""
         self.spark.sql(
@@ -87,7 +86,7 @@ class DeltaSpark:
         return max((int(end) for ours, _, end in split if ours == app), default=None)
 
     def add_messages(self, path: str, job: ChosenLog, which: Range, commit: Commit) -> list[str]:
-        """As for an Engine. Raises what reading the log does, PySparkException."""
+        """As for a TableWriter. Raises what reading the log does, PySparkException."""
         parts = cut(
             job.log, which.start, which.end, spark_cores(self.spark), None, known=True
         )  # fmt: skip

@@ -4,7 +4,7 @@ DIR/messages has the messages, DIR/runs a row for each range: from where to wher
 what came of it, by which options. A commit names its range's end as a transaction of the table
 (txnAppId, txnVersion), so that whoever is killed and begins again goes on behind the last whole
 range. A range ends where a segment or the log does. Ranges of other options, or of another log, are
-refused. Who writes and reads the tables is an `Engine`: `delta_rs`, or `delta_spark`.
+refused. Who writes and reads the tables is a `TableWriter`: `delta_rs`, or `delta_spark`.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from reput.udfs.export import Sums
 from reput.udfs.message_columns import COLUMNS
 
 MESSAGES, RUNS = "messages", "runs"
-CLUSTERED_BY = ("topic", "storeTimestamp")  # by an engine that can: four at most, of the first 32
+CLUSTERED_BY = ("topic", "storeTimestamp")  # by a writer that can: four at most, of the first 32
 _BODY = "body"
 
 RUN = pa.schema(
@@ -66,11 +66,11 @@ class Commit(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What stands in the commit as its userMetadata, where any engine can read it."""
+        """What stands in the commit as its userMetadata, where any writer can read it."""
         return f"{self.app}:{self.version}"
 
 
-class Engine(Protocol):
+class TableWriter(Protocol):
     """Writes and reads Delta tables. Paths are those of one table, or its URL.
 
     errors: what reading a table raises whose files are not as its log says.
@@ -108,11 +108,11 @@ class Engine(Protocol):
         """A line for each body that its CRC does not fit."""
 
 
-def chosen_in(engine: Engine, folder: str) -> dict[str, Any]:
+def chosen_in(writer: TableWriter, folder: str) -> dict[str, Any]:
     """The options that a table was made with. Raises StoreError where it is none of ours."""
     path = f"{folder}/{MESSAGES}"
     try:
-        told: dict[str, Any] = json.loads(engine.description(path) or "")
+        told: dict[str, Any] = json.loads(writer.description(path) or "")
         del told["store"]
     except (ValueError, KeyError, TypeError):
         raise StoreError(f"{path}: is no table that reput has exported") from None
@@ -122,9 +122,9 @@ def chosen_in(engine: Engine, folder: str) -> dict[str, Any]:
 class MessageTable:
     """The two tables in a folder. Made where they are not there."""
 
-    def __init__(self, engine: Engine, job: ChosenLog) -> None:
+    def __init__(self, writer: TableWriter, job: ChosenLog) -> None:
         """Raises StoreError where the tables are of another store, or of other options."""
-        self.engine, self.job = engine, job
+        self.writer, self.job = writer, job
         told = {**vars(job.chosen), "topics": list(job.chosen.topics)}
         self.chosen = json.dumps({"store": job.store, **told}, sort_keys=True)
         self.app = "reput-" + hashlib.sha256(self.chosen.encode()).hexdigest()[:32]
@@ -137,9 +137,9 @@ class MessageTable:
         self._complete_runs()
 
     def _make(self, path: str, name: str, columns: pa.Schema) -> None:
-        there = self.engine.description(path)
+        there = self.writer.description(path)
         if there is None:
-            self.engine.create(path, name, columns, self.chosen)
+            self.writer.create(path, name, columns, self.chosen)
         elif there != self.chosen:
             raise StoreError(
                 f"{path}: is a table of another store or of other options, and ranges are not "
@@ -149,17 +149,17 @@ class MessageTable:
     @property
     def end(self) -> int | None:
         """Up to where the log is in the table; None where nothing is."""
-        committed = self.engine.committed(self.messages, self.app)
+        committed = self.writer.committed(self.messages, self.app)
         return max((end for end in (committed, self._noted()) if end is not None), default=None)
 
     def add(self, which: Range) -> tuple[Sums, list[str]]:
         """Commit the messages of a range, and then what was done. Returns what the table has of
         it, and a line for each thing that was left out.
 
-        Raises what reading the log does, and the engine's own errors.
+        Raises what reading the log does, and the writer's own errors.
         """
         commit = Commit(self.app, which.end)
-        notes = self.engine.add_messages(self.messages, self.job, which, commit)
+        notes = self.writer.add_messages(self.messages, self.job, which, commit)
         sums = self.sums(which.start, which.end)
         self._note(which, sums, len(notes), notes[:100])
         return sums, notes
@@ -173,7 +173,7 @@ class MessageTable:
         }  # fmt: skip
         batch = pa.RecordBatch.from_pylist([row], RUN)
         self._runs = None
-        self.engine.add_row(self.run_rows, batch, Commit(self.app, which.end))
+        self.writer.add_row(self.run_rows, batch, Commit(self.app, which.end))
 
     def _complete_runs(self) -> None:
         """Note the range whose commit a kill came right behind; what it left out is not known."""
@@ -191,22 +191,22 @@ class MessageTable:
     def runs(self) -> list[dict[str, Any]]:
         """The rows of DIR/runs, in the log's order. Read once: Spark takes seconds each time."""
         if self._runs is None:
-            rows = self.engine.rows(self.run_rows)
+            rows = self.writer.rows(self.run_rows)
             self._runs = sorted(rows, key=lambda row: row["logStart"])
         return self._runs
 
     def sums(self, start: int, end: int) -> Sums:
         """What the table has of [start, end) of the log."""
-        return self.engine.sums(self.messages, start, end)
+        return self.writer.sums(self.messages, start, end)
 
     def last(self) -> Last | None:
         """The last message that it has; None for none."""
         runs = [run for run in self.runs() if run["messages"]]
         if not runs:
             return None
-        return self.engine.last(self.messages, runs[-1]["logStart"], runs[-1]["logEnd"])
+        return self.writer.last(self.messages, runs[-1]["logStart"], runs[-1]["logEnd"])
 
     def wrong_bodies(self) -> Iterator[str]:
         """A line for each body that its CRC does not fit."""
         if self.job.chosen.bodies:
-            yield from self.engine.wrong_bodies(self.messages)
+            yield from self.writer.wrong_bodies(self.messages)

@@ -3,21 +3,23 @@
 import importlib.util
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reput.jobs.engine.chosen_log import ChosenLog
 from reput.jobs.engine.delta_table import (
     MESSAGES,
     RUNS,
-    Engine,
     MessageTable,
     Range,
+    TableWriter,
     chosen_in,
 )
 from reput.jobs.engine.export_report import Compared, Exported
 from reput.jobs.engine.exporting import Chosen
 from reput.jobs.engine.outputs import OutputInUse
 from reput.jobs.engine.source_log import end_of_log
+from reput.jobs.engines.choose import SPARK
+from reput.jobs.engines.engine import Engine
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.release.settings import SettingError
@@ -25,22 +27,18 @@ from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.export import Sums
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-DELTALAKE, SPARK = "deltalake", "spark"
-ENGINES = (DELTALAKE, SPARK)
 _DIFFERENCES_MOST = 100
 
 
-def engine_of(name: str, spark: "SparkSession | None") -> Engine:
-    """The engine of that name. Raises SettingError where it is not there."""
-    if name == SPARK:
-        if spark is None:
-            raise SettingError("--engine spark: a session is wanted")
+def writer_of(delta_by: str, engine: Engine) -> TableWriter:
+    """Who writes the tables. Raises SettingError where it is not there."""
+    if delta_by == SPARK:
         from reput.jobs.engine.delta_spark import DeltaSpark
+        from reput.jobs.engines.spark import SparkEngine
 
-        return DeltaSpark(spark)
+        if not isinstance(engine, SparkEngine):
+            raise SettingError("--engine spark: a session is wanted")
+        return DeltaSpark(engine.spark)
     if importlib.util.find_spec("deltalake") is None:
         raise SettingError('--format delta: deltalake is missing: pip install "reput[delta]"')
     from reput.jobs.engine.delta_rs import DeltaRs
@@ -62,17 +60,17 @@ def _refuse_other_files(storage: Storage, folder: str, make: bool) -> None:
 
 
 def export_delta(
-    engine: Engine, store: str, to: str, chosen: Chosen, rocketmq: str | None,
+    writer: TableWriter, store: str, to: str, chosen: Chosen, rocketmq: str | None,
     settings: Mapping[str, str],
 ) -> Exported:  # fmt: skip
     """Add to the tables what the log has and they have not; each range is there whole or not.
 
-    Raises StoreError, SettingError, UnknownRelease, OSError, and the engine's own errors.
+    Raises StoreError, SettingError, UnknownRelease, OSError, and the writer's own errors.
     """
     began = time.monotonic()
     job = ChosenLog(store, to, rocketmq, settings, chosen)
     _refuse_other_files(job.target, job.folder, make=True)
-    table = MessageTable(engine, job)
+    table = MessageTable(writer, job)
     _refuse_other_log(job, table)
     log, begin = job.log, job.log.segments[0].start
     start = begin if table.end is None else table.end
@@ -118,22 +116,22 @@ def _refuse_other_log(job: ChosenLog, table: MessageTable) -> None:
 
 
 def compare_delta(
-    engine: Engine, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str]
+    writer: TableWriter, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str]
 ) -> Compared:
     """Compare the tables with each other and, as far as the log is still there, with the log.
 
     What was chosen stands in the table. Raises as export_delta does.
     """
     target = storage_for(to)
-    told: dict[str, Any] = chosen_in(engine, target.resolve(to))
+    told: dict[str, Any] = chosen_in(writer, target.resolve(to))
     chosen = Chosen(**{**told, "topics": tuple(told["topics"])})
     job = ChosenLog(store, to, rocketmq, settings, chosen)
     _refuse_other_files(target, job.folder, make=False)
-    table = MessageTable(engine, job)
+    table = MessageTable(writer, job)
     differences: list[str] = []
     try:
         total = _differences(job, table, differences)
-    except engine.errors as error:
+    except writer.errors as error:
         total = 0
         differences.append(f"{job.folder}: cannot be read ({type(error).__name__})")
     return Compared(job.store, job.folder, total, differences[:_DIFFERENCES_MOST])

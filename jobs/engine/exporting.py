@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.export_read import UNREADABLE, batches_in
 from reput.jobs.engine.export_report import Compared, Exported
 from reput.jobs.engine.job import FoundStore
@@ -18,6 +17,7 @@ from reput.jobs.engine.sets import parse_manifest
 from reput.jobs.engine.source_log import cut, parts_log
 from reput.jobs.engine.source_options import SourceOptions
 from reput.jobs.engine.unchanged import check_unchanged
+from reput.jobs.engines.engine import Engine, Row
 from reput.store_format.faults import StoreError
 from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.names import MANIFEST
@@ -27,9 +27,6 @@ from reput.udfs.log_choice import LESS, Choice, Condition
 from reput.udfs.log_parts import LogParts, Part
 from reput.udfs.message_columns import SCHEMA
 from reput.udfs.staging import Staging
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _SUMMED = pa.schema([SCHEMA.field(name) for name in ("physicalOffset", "bodyCRC", "size")])
 _BODY = SCHEMA.get_field_index("body")
@@ -78,8 +75,8 @@ def export_set(found: FoundStore, target: Output, kind: str, chosen: Chosen) -> 
     """
     with found.publishing(target) as (job, cleaned):
         plan = job.plan
-        log, parts = _parts(plan, chosen, found.cores, found.cut.split_bytes)
-        rows = _run(found.spark, log, parts, plan, chosen, kind, job.staging)
+        log, parts = _parts(plan, chosen, found.engine.cores, found.cut.split_bytes)
+        rows = _run(found.engine, log, parts, plan, chosen, kind, job.staging)
         check_unchanged(plan)
         written, begin = [row for row in rows if row["name"]], log.segments[0].start
         paths = [f"part-{number:08d}.{kind}" for number in range(len(written))]
@@ -119,11 +116,11 @@ def compare_set(found: FoundStore, storage: Storage, folder: str) -> Compared:
             differences.append(f"{path}: cannot be read ({type(error).__name__})")
     chosen = chosen_of(manifest, folder)
     plan = found.plan
-    log, parts = _parts(plan, replace(chosen, decompress=False), found.cores, None)
+    log, parts = _parts(plan, replace(chosen, decompress=False), found.engine.cores, None)
     stop = int(manifest["log_end"])
     parts = [part._replace(stop=min(part.stop, stop)) for part in parts if part.start < stop]
     with found.temporarily("reput-export-") as job:
-        rows = _run(found.spark, log, parts, plan, chosen, "", job.staging)
+        rows = _run(found.engine, log, parts, plan, chosen, "", job.staging)
     log_has = _added(rows)
     for name, value in vars(log_has).items():
         told = getattr(there, name)
@@ -165,9 +162,9 @@ def _parts(
 
 
 def _run(
-    spark: "SparkSession", log: LogParts, parts: list[Part], plan: Plan, chosen: Chosen, kind: str,
+    engine: Engine, log: LogParts, parts: list[Part], plan: Plan, chosen: Chosen, kind: str,
     staging: Staging,
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[Row]:  # fmt: skip
     """The EXPORTED rows, in the log's order."""
     if not parts:
         return []
@@ -176,8 +173,8 @@ def _run(
         log, tuple(parts), chosen.choice, chosen.wanted(plan), columns, kind, staging,
         chosen.decompress,
     )  # fmt: skip
-    ids = spark.range(0, len(parts), 1, len(parts))
-    return sorted(collect(run_in_tasks(ids, task, EXPORTED)), key=lambda row: row["part"])
+    rows = engine.numbers(range(len(parts))).run(task, EXPORTED).collect()
+    return sorted(rows, key=lambda row: row["part"])
 
 
 def _added(rows: Iterable[dict[str, Any]]) -> Sums:

@@ -5,31 +5,27 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from reput.jobs.engine.outputs import Input, Output, inputs_of
-from reput.jobs.engine.pipeline import Cut, Pipeline, is_local, spark_cores
+from reput.jobs.engine.pipeline import Cut, Pipeline
 from reput.jobs.engine.plan import Plan, make_plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.sets import SetKind
 from reput.jobs.engine.staging import beside, remove_leftovers, staging_folder, temporary_folder
 from reput.jobs.engine.told import Told, tell
+from reput.jobs.engines.engine import Engine
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.staging import Staging
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
 class FoundStore:
     """A store before any of its log is read, and what the work on it is done with."""
 
-    spark: "SparkSession"
+    engine: Engine
     plan: Plan
     inputs: tuple[Input, ...]  # nothing is written there
-    cores: int
     cut: Cut
     progress: Progress
     started: float  # of time.monotonic
@@ -40,11 +36,11 @@ class FoundStore:
 
     def job(self, staging: Staging) -> Pipeline:
         """The job on this store in a staging folder."""
-        return Pipeline(self.spark, self.plan, staging, self.cores, self.cut, self.progress)
+        return Pipeline(self.engine, self.plan, staging, self.cut, self.progress)
 
     def output(self, path: str, kind: SetKind, replace: bool, storage: Storage | None) -> Output:
         """Where a set is to be published. storage: None: as the path or URL says."""
-        storage = storage or storage_for(path, not is_local(self.spark))
+        storage = storage or storage_for(path, not self.engine.one_machine)
         return Output(storage, storage.resolve(path), kind, replace, self.inputs)
 
     @contextmanager
@@ -77,7 +73,7 @@ class FoundStore:
 
 
 def find_store(
-    spark: "SparkSession",
+    engine: Engine,
     store: str,
     *,
     rocketmq: str | None,
@@ -98,8 +94,8 @@ def find_store(
     started = time.monotonic()
     storage = storage or storage_for(store)
     store, settings = storage.resolve(store), settings or {}
-    cut, cores = cut or Cut(), spark_cores(spark)
+    cut = cut or Cut()
     told = told or tell(storage, store, rocketmq, settings)
-    plan = make_plan(storage, store, told, cores, cut.split_bytes, tolerant, assume_names)
+    plan = make_plan(storage, store, told, engine.cores, cut.split_bytes, tolerant, assume_names)
     inputs = tuple(inputs_of(storage, store, settings))
-    return FoundStore(spark, plan, inputs, cores, cut, progress or Progress(), started)
+    return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.damage_map import DamageMap, add_range
 from reput.jobs.engine.differences import NO_SUCH_FILE, Difference
 from reput.jobs.engine.link import Linked
@@ -47,7 +46,7 @@ def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> Non
         job.plan.storage, segment, start, end, job.rules.records,
         known.physic_msg_timestamp if known else 0,
     )  # fmt: skip
-    for torn in collect(run_in_tasks(job.spark.range(0, 1, 1, 1), task, TORN)):
+    for torn in job.ids(1).run(task, TORN).collect():
         if not torn["sure"]:
             found.warnings.append(
                 f"{segment.path}: the last record, at {torn['offset']}, has a NUL in its topic or "
@@ -147,7 +146,7 @@ def _newest(job: "Pipeline", linked: Linked) -> int:
     look = FindTorn(
         job.plan.storage, segment, segment.start, min(linked.end, segment.end), job.rules.records, 0
     )
-    rows = collect(run_in_tasks(job.spark.range(0, 1, 1, 1), FindNewest(look), NEWEST))
+    rows = job.ids(1).run(FindNewest(look), NEWEST).collect()
     return max((row["timestamp"] for row in rows), default=0)
 
 
@@ -160,15 +159,12 @@ def _time(milliseconds: int) -> str:
 
 def _consumers(job: "Pipeline", linked: Linked) -> Iterator[tuple[str, str]]:
     """Groups that have read further than a queue goes; a queue that is not there is none."""
-    from pyspark.sql import functions as f
-
     path = f"{job.plan.store}/{_CONSUMERS}"
     read = _consumed(job.plan.storage, path)
     if not read:
         return
-    ends = job.runs_frame(linked).groupBy(*QUEUE_KEY).agg(f.max("greatest").alias("greatest"))
     past = []
-    for row in collect(ends):
+    for row in job.runs_rows(linked).extremes(QUEUE_KEY, greatest=("greatest",)).collect():
         key, end = (row["topic"], row["queue_id"]), row["greatest"] + 1
         if not row["batch"] and read.get(key, 0) > end:
             past.append(f"topic {key[0]!r}, queue {key[1]} was read up to {read[key]:,}, "

@@ -27,5 +27,7 @@ def of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
     other = [each for each in other if not same_files(each, plan.profile.release, has)]
     for release in list(reversed(other))[:_TRIED_MOST]:
         told = replace(plan.told, release=release)
-        again = make_plan(plan.storage, plan.store, told, found.cores, found.cut.split_bytes, True)
+        again = make_plan(
+            plan.storage, plan.store, told, found.engine.cores, found.cut.split_bytes, True
+        )
         yield replace(found, plan=again)

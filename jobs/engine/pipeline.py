@@ -1,21 +1,19 @@
-"""The Spark queries of a rebuild: scan the log; then number, chain and build from what it wrote.
+"""The two steps of a rebuild: scan the log; then number, chain and build from what that wrote.
 
-DataFrame API only, so that the same queries run by spark-submit, on Spark Connect and on
-serverless. Only references cross the shuffle; the bytes are in staging.
+Rows say where bytes are; the bytes themselves are in staging.
 """
 
-import os
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.link import Linked, Rescan, Scanned, SegmentWalk, link, link_segment
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.publish import Built
 from reput.jobs.engine.stages import Stages
 from reput.jobs.engine.task_sizes import guided
+from reput.jobs.engines.engine import Engine, Row, Rows
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
@@ -35,9 +33,6 @@ from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED, Task
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, QueueFiles
 from reput.udfs.staging import RUNS, Staging
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 @dataclass(frozen=True)
 class Cut:
@@ -48,8 +43,6 @@ class Cut:
     partitions: int | None = None
 
 
-# On a cluster settings may tell of fewer cores than there are, and these need tasks too.
-_CORES_THERE_MAY_BE = 128
 # Up to so many lists of runs, so many bytes of them, and so many entries, which could all be those
 # of one queue and fall to one task, queues are built in shares (udfs/queue_shares.py). Where there
 # are few cores each task may read more, all together no more than _LIST_BYTES_OF_ALL.
@@ -73,20 +66,14 @@ NO_PUTS = PutsBefore("", 0)
 
 
 class Pipeline:
-    """The two Spark queries of a rebuild: scan the log; number and build from what it wrote."""
+    """The steps of a rebuild on an engine, of one store and in one staging folder."""
 
     def __init__(
-        self,
-        spark: "SparkSession",
-        plan: Plan,
-        staging: Staging,
-        cores: int,
-        cut: Cut,
-        progress: Progress,
+        self, engine: Engine, plan: Plan, staging: Staging, cut: Cut, progress: Progress
     ) -> None:
-        self.spark, self.plan, self.staging = spark, plan, staging
-        self.cores, self.cut = cores, cut
-        self.stages = Stages(spark, plan, staging, progress)
+        self.engine, self.plan, self.staging = engine, plan, staging
+        self.cores, self.cut = engine.cores, cut
+        self.stages = Stages(engine, plan, staging, progress)
         self.rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
 
     def check_every_crc(self) -> None:
@@ -146,24 +133,23 @@ class Pipeline:
     def _scan(
         self, scanned: dict[int, Scanned], numbers: range | tuple[int, ...], firsts: dict[int, int]
     ) -> None:
-        cores = self.cores if is_local(self.spark) else max(self.cores, _CORES_THERE_MAY_BE)
-        groups = guided(len(numbers), cores)
+        groups = guided(len(numbers), self.engine.most_cores)
         task = ScanSplits(
             self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, groups, firsts
         )
-        rows = run_in_tasks(self.ids(len(groups)), task, SCANNED)
+        rows = self.ids(len(groups)).run(task, SCANNED)
         with self.stages.scanned():
-            scanned.update((row["split"], row) for row in collect(rows))
+            scanned.update((row["split"], row) for row in rows.collect())
 
     def map_segments(self, task: MapSegments) -> list[Scanned]:
         """Scan damaged segments past their damage; one MAPPED row each."""
-        frame = run_in_tasks(self.ids(len(task.segments)), task, MAPPED)
+        rows = self.ids(len(task.segments)).run(task, MAPPED)
         with self.stages.past_damage(len(task.segments)):
-            return collect(frame)
+            return rows.collect()
 
     def find_gaps(
         self, linked: Linked, most: int, lines: bool, ask_queues: bool = False
-    ) -> list[dict[str, Any]]:
+    ) -> list[Row]:
         """GAP rows, at most so many a task: lost positions of queues, and how queues begin.
 
         ask_queues: also what the store's own queue files say.
@@ -172,13 +158,13 @@ class Pipeline:
         files, lost = self._queue_files(linked), linked.lost or NOTHING_LOST
         task = FindGaps(files, lost, most, lines, old)
         with self.stages.by_tasks("asked what is missing", _messages(linked), "messages"):
-            return collect(run_in_tasks(self._runs_by_queue(linked), task, GAP))
+            return self._runs_by_queue(linked).run(task, GAP).collect()
 
-    def find_kept_out(self, task: FindKeptOut) -> list[dict[str, Any]]:
+    def find_kept_out(self, task: FindKeptOut) -> list[Row]:
         """KEPT_OUT rows: records that no queue takes though one misses them."""
-        frame = run_in_tasks(self.ids(len(task.segments)), task, KEPT_OUT)
+        rows = self.ids(len(task.segments)).run(task, KEPT_OUT)
         with self.stages.by_tasks("asked what is missing", len(task.segments), "segments"):
-            return collect(frame)
+            return rows.collect()
 
     def build(self, linked: Linked, before: PutsBefore = NO_PUTS) -> list[Built]:
         """Build all queue and index files in staging; one BUILT row each.
@@ -188,17 +174,17 @@ class Pipeline:
         settings, few = self.plan.settings, self._has_few_runs(linked)
         index, files = self.index(linked, before)
         alone = self.alone(linked, few, index, files)
-        frames: list[DataFrame] = []
+        built: list[Rows] = []
         if alone.total:
-            frames.append(run_in_tasks(self.ids(alone.total), alone, BUILT))
+            built.append(self.ids(alone.total).run(alone, BUILT))
         if files and index.ranges > 1:
-            frames.append(self._index_frame(index, files))
+            built.append(self._index_rows(index, files))
         if not few:
-            frames.append(self.queue_frame(linked))
-        frame = reduce(lambda one, other: one.unionByName(other), frames)
+            built.append(self.queue_rows(linked))
+        rows = reduce(lambda one, other: one.also(other), built)
         index_bytes = files * file_bytes(settings.max_hash_slot_num, settings.max_index_num)
         with self.stages.built(linked, index_bytes):
-            return collect(frame)
+            return rows.collect()
 
     def alone(self, linked: Linked, few: bool, index: IndexFiles, files: int) -> InTurn:
         """The tasks that build files from nothing but a number: of so many index files if they are
@@ -237,10 +223,10 @@ class Pipeline:
         shared = min(_MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL // self._shares(linked))
         return sum(sizes) <= max(_LIST_BYTES_READ_BY_ALL, shared)
 
-    def runs_frame(self, linked: Linked) -> "DataFrame":
+    def runs_rows(self, linked: Linked) -> Rows:
         """The RUN rows of the accepted splits."""
         ids = self.ids(self.plan.splits.total, self.cores)
-        return run_in_tasks(ids, ListRuns(self.staging, linked.runs), RUN)
+        return ids.run(ListRuns(self.staging, linked.runs), RUN)
 
     def _queue_files(self, linked: Linked) -> QueueFiles:
         settings = self.plan.settings
@@ -254,24 +240,23 @@ class Pipeline:
             linked.strays,
         )
 
-    def _runs_by_queue(self, linked: Linked) -> "DataFrame":
+    def _runs_by_queue(self, linked: Linked) -> Rows:
         """Whole queues, each in the log's order."""
-        partitions = self.cut.partitions or self.cores
-        runs = self.runs_frame(linked).repartition(partitions, *QUEUE_KEY)
-        return runs.sortWithinPartitions(*QUEUE_KEY, *LOG_ORDER)
+        parts = self.cut.partitions or self.cores
+        return self.runs_rows(linked).by_key(parts, QUEUE_KEY, LOG_ORDER)
 
     def _numbered(self, linked: Linked) -> NumberRuns:
         files = self._queue_files(linked)
         gaps = partial(queue_gaps, files, linked.lost) if linked.lost else None
         return NumberRuns(files, gaps, linked.lost or NOTHING_LOST)
 
-    def queue_frame(self, linked: Linked) -> "DataFrame":
+    def queue_rows(self, linked: Linked) -> Rows:
         """BUILT rows of the queues' segments."""
         number = self._numbered(linked)
-        placed = run_in_tasks(self._runs_by_queue(linked), number, PLACED)
-        placed = placed.repartition((self.cut.partitions or self.cores) * 2, *SEGMENT_KEY)
-        placed = placed.sortWithinPartitions(*SEGMENT_KEY, *LOG_ORDER, "entries_at")
-        return run_in_tasks(placed, BuildQueueFiles(number.files), BUILT)
+        placed = self._runs_by_queue(linked).run(number, PLACED)
+        parts = (self.cut.partitions or self.cores) * 2
+        placed = placed.by_key(parts, SEGMENT_KEY, (*LOG_ORDER, "entries_at"))
+        return placed.run(BuildQueueFiles(number.files), BUILT)
 
     def queue_bytes(self, folder: str) -> int:
         """Bytes of a file in this queue's folder."""
@@ -284,12 +269,11 @@ class Pipeline:
         )
         return segment_bytes(configured, batch)
 
-    def _index_frame(self, index: IndexFiles, files: int) -> "DataFrame":
+    def _index_rows(self, index: IndexFiles, files: int) -> Rows:
         """BUILT rows of the index files, each of several ranges."""
-        chained = run_in_tasks(self.ids(files * index.ranges), ChainRanges(index), CHAINED)
-        chained = chained.repartition(min(files, self.cores * 4), "file")
-        chained = chained.sortWithinPartitions("file", "range")
-        return run_in_tasks(chained, MergeRanges(index), BUILT)
+        chained = self.ids(files * index.ranges).run(ChainRanges(index), CHAINED)
+        chained = chained.by_key(min(files, self.cores * 4), ("file",), ("range",))
+        return chained.run(MergeRanges(index), BUILT)
 
     def _ranges(self, linked: Linked) -> int:
         """In how many slot ranges each index file is built: in one if every core has a file, or
@@ -302,14 +286,13 @@ class Pipeline:
             return 1
         return max(1, -(-self.cores // max(files, 1)))
 
-    def ids_from(self, first: int) -> "DataFrame":
+    def ids_from(self, first: int) -> Rows:
         """The splits from number `first` on, in the column `id`."""
-        count = self.plan.splits.total
-        return self.spark.range(first, count, 1, max(1, count - first))
+        return self.engine.numbers(range(first, self.plan.splits.total))
 
-    def ids(self, count: int, partitions: int | None = None) -> "DataFrame":
+    def ids(self, count: int, parts: int | None = None) -> Rows:
         """Rows 0 .. count - 1 in the column `id`, each in a partition of its own if it can be."""
-        return self.spark.range(0, count, 1, max(1, min(count, partitions or count)))
+        return self.engine.numbers(range(count), parts)
 
 
 def index_files(
@@ -351,38 +334,3 @@ def index_file_count(plan: Plan, linked: Linked, before: int = 0) -> int:
 
 def _messages(linked: Linked) -> int:
     return sum(row["records"] for row in linked.accepted)
-
-
-def spark_cores(spark: "SparkSession") -> int:
-    """How many tasks run at once, as far as the session's settings tell; 16 where they don't."""
-    conf = {
-        name: spark.conf.get(name, "") or ""
-        for name in (
-            "spark.default.parallelism",
-            "spark.master",
-            "spark.cores.max",
-            "spark.executor.instances",
-            "spark.executor.cores",
-        )
-    }
-    for name in ("spark.default.parallelism", "spark.cores.max"):
-        if conf[name]:
-            return int(conf[name])
-    master = conf["spark.master"]
-    if master.startswith("local["):
-        threads = master[6:].split("]")[0].split(",")[0]
-        return _machine_cores() if threads == "*" else int(threads)
-    if master == "local":
-        return 1
-    if conf["spark.executor.instances"]:
-        return int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"] or "1")
-    return 16
-
-
-def is_local(spark: "SparkSession") -> bool:
-    """Whether all tasks run on the driver's own machine, as far as the session tells."""
-    return (spark.conf.get("spark.master", "") or "").startswith("local")
-
-
-def _machine_cores() -> int:
-    return len(os.sched_getaffinity(0))

@@ -66,7 +66,7 @@ def examine(
         raise DamageFound(f"{error}; `reput repair` makes a copy that keeps them") from None
     end = log_end(job, linked, held.crashed)
     cut_bytes = log.to_cut(end)
-    verdict = judge(found.spark, job, linked, held.storage, held.path)
+    verdict = judge(job, linked, held.storage, held.path)
     renewed = renewal(held, job, verdict)
     about = Recovered(
         held.path, plan.profile.release, linked.end, reason, crashed=held.crashed,

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.damage_map import DamageMap, segment_of
 from reput.jobs.engine.lost_places import place_lost
 from reput.jobs.engine.pipeline import Pipeline
@@ -32,9 +31,8 @@ def repair_segments(
     spare_crc = crc_property and not job.plan.settings.force_verify_prop_crc
     lost = place_lost(job.staging, found, summary, crc_property, spare_crc)
     task = _task(job, found, lost, crc_property)
-    ids = job.spark.range(0, len(task.segments), 1, len(task.segments))
     with job.stages.by_tasks("copied", job.plan.log_bytes, "bytes"):
-        rows = collect(run_in_tasks(ids, task, REPAIRED))
+        rows = job.ids(len(task.segments)).run(task, REPAIRED).collect()
     return sorted(rows, key=lambda row: row["start"])
 
 

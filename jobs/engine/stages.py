@@ -1,16 +1,16 @@
 """The stages of a job as a person sees them: bytes and messages done of how many.
 
 Told by what is in staging, as tasks finish or write their files; where nothing is written, by how
-many of a query's tasks are done.
+many tasks are done.
 """
 
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from reput.jobs.engine.link import Linked
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.engines.engine import Engine
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.storage.protocol import Listed
 from reput.udfs.staging import (
@@ -24,19 +24,14 @@ from reput.udfs.staging import (
     split_of,
 )
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _QUEUE_ENTRY_BYTES = entry_bytes(False)
 
 
 class Stages:
     """Shows each stage of one job while it runs."""
 
-    def __init__(
-        self, spark: "SparkSession", plan: Plan, staging: Staging, progress: Progress
-    ) -> None:
-        self._spark, self._plan, self._staging = spark, plan, staging
+    def __init__(self, engine: Engine, plan: Plan, staging: Staging, progress: Progress) -> None:
+        self._engine, self._plan, self._staging = engine, plan, staging
         self._progress = progress
         self._finished: dict[str, ListedSplits] = {}  # .runs files seen
 
@@ -72,7 +67,7 @@ class Stages:
                 listed = listed_in(self._staging, name)
                 if listed is not None:
                     self._finished[name] = listed
-        # by split, as Spark may run a task twice
+        # by split, as an engine may run a task twice
         by_split = {split_of(name): listed for name, listed in self._finished.items()}
         total = self._plan.log_bytes
         splits = sum(listed.splits for listed in by_split.values())
@@ -97,24 +92,7 @@ class Stages:
         return Done(done / total if total else None, text)
 
     def _by_tasks(self, total: int, what: str) -> Done:
-        share = tasks_done(self._spark)
+        share = self._engine.share_done()
         if share is None:
             return Done(None, f"{total:,} {what}")
         return Done(share, f"about {int(share * total):,} of {total:,} {what}")
-
-
-def tasks_done(spark: "SparkSession") -> float | None:
-    """How many of the tasks of the stages that run are done, as a share of 1.
-
-    None where that is not told: by Spark Connect, and between two stages.
-    """
-    context = getattr(spark, "_sc", None)
-    if context is None:
-        return None
-    with suppress(Exception):  # the JVM may be gone: whoever waits for the query says so
-        tracker = context.statusTracker()
-        stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-        tasks = sum(stage.numTasks for stage in stages if stage)
-        done = sum(stage.numCompletedTasks for stage in stages if stage)
-        return done / tasks if tasks else None
-    return None

@@ -10,15 +10,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from reput.jobs.engine.check_report import CheckReport
+from reput.jobs.engine.checking import check_store_of
 from reput.jobs.engine.expiring import Expired, disk_used, expire_store, plan_expiry
 from reput.jobs.engine.held_store import held_local_store
 from reput.jobs.engine.job import FoundStore
 from reput.jobs.engine.open_store import told_with
 from reput.jobs.engine.outputs import inputs_of
-from reput.jobs.engine.pipeline import Cut, spark_cores
+from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engine.plan import Plan, make_plan
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.source_log import parts_log
@@ -26,6 +27,7 @@ from reput.jobs.engine.source_options import SourceOptions
 from reput.jobs.engine.still_needed import Even
 from reput.jobs.engine.told import Told as StoreTold
 from reput.jobs.engine.told import tell
+from reput.jobs.engines.engine import Engine
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.index_stats import IndexFileStats, index_stats
 from reput.store_format.fate.sums import FateSums, fate_sums
@@ -49,9 +51,6 @@ from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.log_parts import Part
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FATES_MOST = 2000  # messages that have not arrived are listed up to so many
 _NOTES_MOST = 50
@@ -114,7 +113,7 @@ class Facts:
 def look_at(
     store: str,
     *,
-    spark: "SparkSession | None",
+    engine: Engine | None,
     rocketmq: str | None,
     settings: Mapping[str, str],
     staging_folder: str | None,
@@ -123,10 +122,10 @@ def look_at(
 ) -> Facts:
     """Ask a store, by path or URL, for all that a report shows.
 
-    spark: what the log is checked with; None: it is not. staging_folder: as for a check. now:
+    engine: what the log is checked with; None: it is not. staging_folder: as for a check. now:
     milliseconds. Raises StoreError where there is no log, SettingError, UnknownRelease, OSError.
     """
-    found = _find(store, rocketmq, settings, 1 if spark is None else spark_cores(spark))
+    found = _find(store, rocketmq, settings, 1 if engine is None else engine.cores)
     storage, path, plan = found.storage, found.path, found.plan
     told = Told()
     opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, told, end=found.end)
@@ -142,11 +141,11 @@ def look_at(
     with facts.part("expired"):
         facts.expired = _expired(found, rocketmq, settings, now, progress)
     with facts.part("check"):
-        if spark is None:
+        if engine is None:
             raise StoreError(_NO_SPARK)
         if plan is None:
             raise found.why
-        facts.check = _check(spark, found, plan, settings, staging_folder, progress)
+        facts.check = _check(engine, found, plan, settings, staging_folder, progress)
     return facts
 
 
@@ -288,13 +287,9 @@ def _expired(
 
 
 def _check(
-    spark: "SparkSession", found: _Found, plan: Plan, settings: Mapping[str, str],
+    engine: Engine, found: _Found, plan: Plan, settings: Mapping[str, str],
     staging_folder: str | None, progress: Progress,
 ) -> CheckReport:  # fmt: skip
-    from reput.jobs.engine.checking import check_store_of  # wants PySpark
-
     inputs = tuple(inputs_of(found.storage, found.path, settings))
-    whole = FoundStore(
-        spark, plan, inputs, spark_cores(spark), Cut(), progress, time.monotonic()
-    )  # fmt: skip
+    whole = FoundStore(engine, plan, inputs, Cut(), progress, time.monotonic())
     return check_store_of(whole, staging_folder, None, None)

@@ -1,10 +1,10 @@
 """Is anything alive after a break in the log? What is stale is not lost data."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.link import Linked
+from reput.jobs.engines.engine import Row
 from reput.udfs.staged_runs import QUEUE_KEY
 from reput.udfs.survey import SURVEYED, SurveySplits
 
@@ -18,21 +18,18 @@ def first_live_record(job: "Pipeline", linked: Linked) -> int | None:
     What counts are sound records in their own places, stored no earlier than the log's last one. A
     queue is live if one of them has a queueOffset that it does not have yet.
     """
-    from pyspark.sql import functions as f
-
     broke = linked.broke
     assert broke is not None
     last = [row["last_timestamp"] for row in linked.accepted if row["records"]]
     rules = replace(job.rules, not_before=last[-1] if last else None)
     survey = SurveySplits(job.plan.storage, job.plan.splits, rules, broke.offset + 1)
-    after = (
-        run_in_tasks(job.ids_from(broke.split), survey, SURVEYED)
-        .groupBy(*QUEUE_KEY)
-        .agg(f.max("greatest").alias("greatest"), f.min("offset").alias("offset"))
-    )
-    known = job.runs_frame(linked).groupBy(*QUEUE_KEY).agg(f.max("greatest").alias("known"))
-    live = after.join(known, list(QUEUE_KEY), "left").where(
-        f.col("known").isNull() | (f.col("greatest") > f.col("known"))
-    )
-    first: int | None = collect(live.agg(f.min("offset").alias("first")))[0]["first"]
-    return first
+    after = job.ids_from(broke.split).run(survey, SURVEYED)
+    after = after.extremes(QUEUE_KEY, greatest=("greatest",), least=("offset",))
+    known = job.runs_rows(linked).extremes(QUEUE_KEY, greatest=("greatest",))
+    ends = {_queue(row): row["greatest"] for row in known.collect()}
+    live = (row["offset"] for row in after.collect() if row["greatest"] > ends.get(_queue(row), -1))
+    return min(live, default=None)
+
+
+def _queue(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in QUEUE_KEY)

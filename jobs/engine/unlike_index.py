@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.damage_map import DamageMap, all_ranges, read_places
 from reput.jobs.engine.link import Linked
 from reput.jobs.engine.pipeline import index_files
@@ -42,7 +41,7 @@ def _ask(job: "Pipeline", linked: Linked) -> list[dict[str, Any]]:
     firsts = accumulate((row["first"] for row in linked.accepted), max, initial=-1)
     task = AskIndex(plan.storage, plan.store, plan.settings, puts, tuple(firsts))
     with job.stages.by_tasks("asked what is missing", files, "index files"):
-        return collect(run_in_tasks(job.ids(files), task, UNLIKE))
+        return job.ids(files).run(task, UNLIKE).collect()
 
 
 def _ranges(job: "Pipeline", found: DamageMap, unlike: dict[int, int]) -> Iterator[Damage]:

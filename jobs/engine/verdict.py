@@ -12,14 +12,12 @@ All commands that judge a store ask here, so that they say the same of it. Not w
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from reput.jobs.engine.after_crash import dispatched_again_from
 from reput.jobs.engine.batch_streams import batch_entries, first_difference
-from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.differences import (
     FILE_LENGTH,
     MISSING,
@@ -32,6 +30,7 @@ from reput.jobs.engine.link import Linked
 from reput.jobs.engine.pipeline import NO_PUTS, Pipeline, PutsBefore
 from reput.jobs.engine.plan import names_in
 from reput.jobs.engine.publish import Built, name_files
+from reput.jobs.engines.engine import Row, Rows
 from reput.store_format.derived.expiry import (
     begins_expired,
     expired_puts,
@@ -65,11 +64,6 @@ from reput.udfs.compare import (
 )
 from reput.udfs.staging import HASHES, MESSAGES, attempt_name
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-Row = dict[str, Any]
-
 
 @dataclass
 class Verdict:
@@ -100,22 +94,18 @@ class Verdict:
         return lines
 
 
-def judge(
-    spark: "SparkSession", job: Pipeline, linked: Linked, there: Storage, against: str
-) -> Verdict:
+def judge(job: Pipeline, linked: Linked, there: Storage, against: str) -> Verdict:
     """Derive all files from the log and compare them with those in the folder `against`.
 
     there: the storage that it is on. Raises StoreError.
     """
-    judging = _Judging(spark, job, linked, there, against)
+    judging = _Judging(job, linked, there, against)
     return judging.verdict()
 
 
 class _Judging:
-    def __init__(
-        self, spark: "SparkSession", job: Pipeline, linked: Linked, there: Storage, against: str
-    ) -> None:
-        self.spark, self.job, self.linked = spark, job, linked
+    def __init__(self, job: Pipeline, linked: Linked, there: Storage, against: str) -> None:
+        self.job, self.linked = job, linked
         self.there, self.against = there, against
         self.slots = job.plan.settings.max_hash_slot_num
         self.log_start, self.log_end = job.plan.segments[0].start, linked.end
@@ -184,13 +174,16 @@ class _Judging:
             self.there, self.job.staging.storage, self.slots, self.log_end, self.log_start,
             self.again_from, self.growing, self.job.plan.profile.count_every_put,
         )  # fmt: skip
-        frame = self.spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
+        asked = self._table(pairs, PAIR).run(task, DIFFERENCE)
         used = sum(pair["used"] for pair in pairs)
         with self.job.stages.by_tasks("compared", used, "bytes"):
-            rows = collect(run_in_tasks(frame.repartition(self.job.cores * 4), task, DIFFERENCE))
+            rows = asked.collect()
         for row in rows:
             found = verdict.behind if row.pop("behind") else verdict.differences
             found.append(Difference(**row))
+
+    def _table(self, rows: list[Row], columns: pa.Schema) -> Rows:
+        return self.job.engine.table(pa.Table.from_pylist(rows, columns), self.job.cores * 4)
 
     # --- the index ---------------------------------------------------------------------------
 
@@ -326,10 +319,7 @@ class _Judging:
             return
         rows = [{"path": p, "folder": p.rpartition("/")[0]} for p in sorted(paths)]
         asked = [{**row, "path": self._path(row["path"])} for row in rows]
-        frame = self.spark.createDataFrame(pa.Table.from_pylist(asked, LOOK))
-        looked = collect(
-            run_in_tasks(frame.repartition(self.job.cores * 4), LookAtFiles(self.there), LOOKED)
-        )
+        looked = self._table(asked, LOOK).run(LookAtFiles(self.there), LOOKED).collect()
         newest: dict[str, str] = {}
         for row in looked:  # the last file of a queue with an entry is never removed
             if not row["zeros"]:

@@ -60,8 +60,7 @@ def command_session(
     meanwhile: what is done while a local JVM starts, else before: where it raises, nothing waits
     for Spark.
     """
-    given = "PYSPARK_GATEWAY_PORT" in os.environ or _on_databricks()
-    if not given and (master or "local").startswith("local"):
+    if not session_given() and (master or "local").startswith("local"):
         with local_session(master or "local[*]", memory, meanwhile=meanwhile) as spark:
             yield spark
         return
@@ -83,6 +82,11 @@ def command_session(
     finally:
         if not _on_databricks():  # its session is not ours to stop
             spark.stop()
+
+
+def session_given() -> bool:
+    """Whether spark-submit or a Databricks job runs this command, with a session for it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or _on_databricks()
 
 
 def _on_databricks() -> bool:

@@ -8,16 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyspark
 import pytest
 from pyspark import cloudpickle
 
-from reput.jobs.engine.collect import collect, run_in_tasks
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.java import find_java_home
@@ -25,7 +22,7 @@ from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Writer
 from reput.udfs.staging import ENTRIES, PLACED_TREE
 from tests import golden_stores
-from tests.in_process import Session, as_text
+from tests.in_process import as_text
 from tests.rocketmq.judge import difference
 
 if TYPE_CHECKING:
@@ -144,27 +141,6 @@ def test_a_python_worker_is_killed(spark: "SparkSession", stage: str, tmp_path: 
     (tmp_path / "sets").mkdir()
     check(spark, Killing(stage, str(marker)), tmp_path / "sets" / "output")
     assert marker.exists()
-
-
-def test_another_attempt_may_give_other_rows() -> None:
-    """Else Spark fails a job whose executor is lost with its shuffle files (the long test)."""
-    name = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
-    for before in (None, "true"):
-        session = Session()
-        if before is not None:
-            session.conf.set(name, before)
-        seen = []
-
-        def task(
-            batches: Iterator[pa.RecordBatch], session: Session = session, seen: list[Any] = seen
-        ) -> Iterator[pa.RecordBatch]:
-            seen.append(session.conf.get(name))
-            yield from batches
-
-        columns = pa.schema([pa.field("id", pa.int64(), nullable=False)])
-        collect(run_in_tasks(session.range(0, 1, 1, 1), task, columns))  # type: ignore[arg-type]
-        assert set(seen) == {"false"}
-        assert session.conf.get(name) == before
 
 
 SCRIPT = """

@@ -84,7 +84,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("healthy")
     with mock.patch.object(pyspark.sql, "functions", functions):
         reput.report(
-            str(stores.healthy(folder)), str(folder / "report.html"), spark=Session(),  # type: ignore[arg-type]
+            Session(), str(stores.healthy(folder)), str(folder / "report.html"),
             rocketmq="5.3.3", now=_NOW,
         )  # fmt: skip
     return folder / "report.html"

@@ -172,7 +172,7 @@ def test_other_folders_and_words_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="only added to"):
         run(store, tmp_path / "out", replace=True)
     with pytest.raises(SettingError, match="--engine spark: a session is wanted"):
-        run(store, tmp_path / "out", engine="spark")
+        run(store, tmp_path / "out", delta_by="spark")
 
 
 def test_the_command_needs_no_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,11 +36,11 @@ def session() -> Iterator["SparkSession"]:
 
 
 def run(spark: Any, store: Path, to: Path | str, **options: Any) -> Any:
-    return export(spark, str(store), str(to), format="delta", engine="spark", **options)
+    return export(spark, str(store), str(to), format="delta", delta_by="spark", **options)
 
 
 def same(spark: Any, store: Path, to: Path | str, engine: str = "spark", **options: Any) -> bool:
-    return verify_export(spark, str(store), str(to), engine=engine, **options).same
+    return verify_export(spark, str(store), str(to), delta_by=engine, **options).same
 
 
 def rows(to: Path, name: str = "messages") -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def test_both_engines_make_the_same_rows(session: Any, tmp_path: Path) -> None:
     fields = session.read.format("delta").load(str(ours / "messages")).schema.fields
     assert fields[-1].name == "body"
     assert all(field.metadata["comment"] for field in fields)
-    for engine in ("spark", "deltalake"):  # each reads what either wrote
+    for engine in ("spark", "local"):  # each reads what either wrote
         assert same(session, store, ours, engine, rocketmq="5.5.0")
         assert same(session, store, theirs, engine, rocketmq="5.5.0")
 
@@ -134,7 +134,7 @@ def test_a_url_that_the_session_does_not_open_is_told(session: Any, tmp_path: Pa
         pytest.raises(
             SettingError,
             match=r"open s3://bucket/archive/messages \(org.apache.hadoop.fs.Unsupp\S+: "
-            r'No FileSystem for scheme "s3"\): docs/export.md .*; --engine deltalake writes to s3://',
+            r'No FileSystem for scheme "s3"\): docs/export.md .*; --engine local writes to s3://',
         ),
     ):
         run(session, store, f"s3://{s3_server.BUCKET}/archive")

@@ -74,13 +74,13 @@ def test_a_delta_table_grows_by_spark_at_a_url(endpoint: str, tmp_path: Path) ->
     ) as spark:
 
         def grown() -> int:
-            done = export(spark, str(store), out, format="delta", engine="spark")
+            done = export(spark, str(store), out, format="delta", delta_by="spark")
             return done.messages
 
         assert grown() == 20
         write(log.log, store)
         assert (grown(), grown()) == (40, 0)
-        assert verify_export(spark, str(store), out, engine="spark").same
+        assert verify_export(spark, str(store), out, delta_by="spark").same
     read = DeltaTable(f"{out}/messages", storage_options=_storage()).to_pyarrow_table()
     assert sorted(read["physicalOffset"].to_pylist()) == log.places
     assert verify_export(None, str(store), out).same

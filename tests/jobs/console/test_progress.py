@@ -13,7 +13,7 @@ from reput.jobs.console import progress
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.link import Linked
 from reput.jobs.engine.progress import Done, Progress
-from reput.jobs.engine.stages import Stages, tasks_done
+from reput.jobs.engine.stages import Stages
 from reput.store_format.storage.protocol import FileState, Listed
 
 
@@ -22,13 +22,8 @@ def staged(*files: tuple[str, int]) -> Any:
     return SimpleNamespace(folder="s", storage=SimpleNamespace(list=lambda _: listed))
 
 
-def session(*stages: tuple[int, int]) -> Any:
-    """A session whose stages have so many tasks, and so many of them done."""
-    infos = [SimpleNamespace(numTasks=tasks, numCompletedTasks=done) for tasks, done in stages]
-    tracker = SimpleNamespace(
-        getActiveStageIds=lambda: range(len(infos)), getStageInfo=infos.__getitem__
-    )
-    return SimpleNamespace(_sc=SimpleNamespace(statusTracker=lambda: tracker))
+def engine(share: float | None = None) -> Any:
+    return SimpleNamespace(share_done=lambda: share)
 
 
 class Asked(Progress):
@@ -51,7 +46,7 @@ def test_built_counts_bytes_of_queues_and_index(
     files: tuple[tuple[str, int], ...], share: float, text: str
 ) -> None:
     asked = Asked()
-    stages = Stages(session(), mock.MagicMock(), staged(*files), asked)
+    stages = Stages(engine(), mock.MagicMock(), staged(*files), asked)
     stages.built(Linked([{"records": 60}, {"records": 40}]), 1000)  # type: ignore[list-item]
     done = asked.done()
     assert (asked.name, done.share) == ("built", share)
@@ -60,11 +55,9 @@ def test_built_counts_bytes_of_queues_and_index(
 
 def test_what_writes_nothing_is_told_by_tasks() -> None:
     asked = Asked()
-    Stages(session((8, 6), (2, 0)), mock.MagicMock(), staged(), asked).by_tasks("c", 1000, "bytes")
+    Stages(engine(0.6), mock.MagicMock(), staged(), asked).by_tasks("c", 1000, "bytes")
     assert asked.done() == Done(0.6, "about 600 of 1,000 bytes")
-    assert tasks_done(session()) is None  # between two stages
-    assert tasks_done(SimpleNamespace()) is None  # type: ignore[arg-type]  # Spark Connect
-    Stages(session(), mock.MagicMock(), staged(), asked).by_tasks("c", 1000, "bytes")
+    Stages(engine(), mock.MagicMock(), staged(), asked).by_tasks("c", 1000, "bytes")
     assert asked.done() == Done(None, "1,000 bytes")
 
 

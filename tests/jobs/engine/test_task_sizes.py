@@ -6,7 +6,7 @@ import pytest
 
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engine.task_sizes import guided
-from tests.in_process import Session, rebuild_log
+from tests.in_process import Made, Session, rebuild_log
 from tests.logs import Log
 from tests.logs.encoder import Message, build_log
 
@@ -39,21 +39,18 @@ def test_no_task_is_very_long_unless_there_would_be_very_many() -> None:
     assert len(sizes(400_000, 1024)) < 16_000
 
 
-@pytest.mark.parametrize(("master", "tasks"), [("local[2]", 12), ("yarn", 60), ("", 60)])
-def test_a_cluster_may_have_more_cores_than_it_tells(
-    master: str, tasks: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("most_cores", "tasks"), [(2, 12), (128, 60)])
+def test_a_cluster_may_have_more_cores_than_it_tells(most_cores: int, tasks: int) -> None:
     """As on Spark Connect, where nothing tells: few tasks would leave most of them idle."""
     asked: list[int] = []
-    session = Session(cores=2)
-    session.conf.set("spark.master", master)
-    cuts = session.range
 
-    def noting(start: int, end: int, step: int, partitions: int) -> object:
-        asked.append(partitions)
-        return cuts(start, end, step, partitions)
+    class Noting(Session):
+        def numbers(self, numbers: range, parts: int | None = None) -> Made:
+            asked.append(len(numbers))
+            return super().numbers(numbers, parts)
 
-    monkeypatch.setattr(session, "range", noting)
+    session = Noting(cores=2)
+    session.most_cores = most_cores
     log = Log(build_log([Message()], 60_000), {"mappedFileSizeCommitLog": 60_000}, "5.3.3", {})
     rebuild_log(log, Cut(split_bytes=1000), session)
     assert asked[0] == tasks

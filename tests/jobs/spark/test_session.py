@@ -230,7 +230,7 @@ PLAIN = """
 import sys
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from reput.jobs.engine.collect import collect, run_in_tasks
+from reput.jobs.engines.spark import collect, run_in_tasks
 from reput.udfs.staging import attempt_name
 
 def task(batches):

@@ -1,0 +1,1 @@
+"""What runs a job's tasks: processes of this machine (`local`), or Spark (`spark`)."""

@@ -1,0 +1,97 @@
+"""Which engine a job runs on: what it is given, or else what its command's options and its
+surroundings say.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from reput.jobs.engines.engine import Engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL, SPARK = "local", "spark"
+ENGINES = (LOCAL, SPARK)
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class OnEngine(Protocol[P, R]):
+    """A job that may be given an engine, or a SparkSession, before all else."""
+
+    @overload
+    def __call__(
+        self, engine: "Engine | SparkSession | None", /, *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
+    @overload
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+
+def on_engine(job: Callable[Concatenate[Engine, P], R]) -> OnEngine[P, R]:
+    """Let a job be called with an engine, with a SparkSession, or with neither: then it runs on
+    the processes of this machine.
+    """
+
+    @wraps(job)
+    def run(*args: Any, **kwargs: Any) -> R:
+        given, rest = (args[0], args[1:]) if args and not isinstance(args[0], str) else (None, args)
+        if given is not None:
+            return job(engine_of(given), *rest, **kwargs)
+        from reput.jobs.engines.local import local_engine
+
+        with local_engine() as engine:
+            return job(engine, *rest, **kwargs)
+
+    return run
+
+
+def engine_of(given: "Engine | SparkSession") -> Engine:
+    """The engine that was given, or one on the session that was."""
+    if isinstance(given, Engine):
+        return given
+    from reput.jobs.engines.spark import SparkEngine
+
+    return SparkEngine(given)
+
+
+def chosen(engine: str | None, master: str | None) -> str:
+    """Which engine a command takes: the one that is named; Spark where a master is, or where
+    spark-submit or Databricks runs the command; else this machine's processes.
+    """
+    if engine is not None:
+        return engine
+    from reput.jobs.spark.session import session_given
+
+    return SPARK if master or session_given() else LOCAL
+
+
+def _nothing() -> None:
+    """What is done while an engine starts, where nothing is asked for."""
+
+
+@contextmanager
+def command_engine(
+    engine: str | None, master: str | None, meanwhile: Callable[[], None] = _nothing
+) -> Iterator[Engine]:
+    """Yield the engine that a command runs on, and stop it afterwards.
+
+    meanwhile: what is done while it starts; where that raises, nothing waits for it.
+    """
+    if chosen(engine, master) == LOCAL:
+        from reput.jobs.engines.pool import prepare
+
+        prepare()
+        from reput.jobs.engines.local import local_engine
+
+        with local_engine() as here:
+            meanwhile()
+            yield here
+        return
+    from reput.jobs.engines.spark import SparkEngine
+    from reput.jobs.spark.session import command_session
+
+    with command_session(master, meanwhile=meanwhile) as spark:
+        yield SparkEngine(spark)

@@ -1,0 +1,197 @@
+"""The local engine: processes of this machine, with Arrow tables between them."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reput.jobs.engines.engine import Engine, EngineFailed, Row, Rows
+from reput.jobs.engines.pool import Batches, Pool, Raised, Tasks, packed, pickled, unpacked
+from reput.store_format import faults
+from reput.udfs.schemas import Task
+
+_KILLED = "a worker process was killed: where nobody did that, the machine ran out of memory"
+
+_Work = Future[bytes | Raised]
+
+
+@contextmanager
+def local_engine(cores: int | None = None) -> Iterator["LocalEngine"]:
+    """Yield the engine of this machine; its processes are gone afterwards. cores: None: those that
+    this process may use.
+    """
+    engine = LocalEngine(cores or len(os.sched_getaffinity(0)))
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+class LocalEngine(Engine):
+    """Runs tasks in as many processes as there are cores; these start with the first task.
+
+    Where a task fails, or the wait for it is ended, all of them are gone before that is raised: no
+    task still writes then.
+    """
+
+    one_machine = True
+
+    def __init__(self, cores: int) -> None:
+        self.cores = self.most_cores = cores
+        self._pool: Pool | None = None
+        self._work: list[_Work] = []  # what is running or waits
+
+    def numbers(self, numbers: range, parts: int | None = None) -> "LocalRows":
+        """As for an Engine."""
+        ids = pa.table({"id": pa.array(numbers, pa.int64())})
+        return self.table(ids, min(len(numbers), parts or len(numbers)))
+
+    def table(self, rows: pa.Table, parts: int) -> "LocalRows":
+        """As for an Engine."""
+        return LocalRows(self, (_Source(lambda: _parts(rows, _evenly(len(rows), parts))),))
+
+    def share_done(self) -> float | None:
+        """As for an Engine."""
+        work = self._work
+        return sum(each.done() for each in work) / len(work) if work else None
+
+    def close(self) -> None:
+        """End all processes, whatever they do."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def batches(self, sources: Sequence["_Source"]) -> list[pa.RecordBatch]:
+        """What the sources' tasks yield. Raises StoreError, EngineFailed."""
+        try:
+            there: list[pa.RecordBatch] = []
+            work: list[_Work] = []
+            for source in sources:
+                parts = source.parts()
+                if not source.tasks:
+                    there += [batch for part in parts for batch in part]
+                    continue
+                self._pool = self._pool or Pool(self.cores)
+                tasks = pickled(source.tasks)
+                work += [self._pool.submit(tasks, packed(part)) for part in parts]
+            return there + self._done(work)
+        except BrokenProcessPool:
+            self.close()
+            raise EngineFailed(_KILLED) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _done(self, work: list[_Work]) -> list[pa.RecordBatch]:
+        self._work = work
+        try:
+            there: list[pa.RecordBatch] = []
+            for each in as_completed(work):
+                rows = each.result()
+                if isinstance(rows, Raised):
+                    raise _error(rows)
+                there += unpacked(rows)
+            return there
+        finally:
+            self._work = []
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Partitions, which are made when they are asked for, and the tasks that each goes through."""
+
+    parts: Callable[[], list[Batches]]
+    tasks: Tasks = ()
+
+
+@dataclass(frozen=True)
+class LocalRows(Rows):
+    """Rows of the local engine."""
+
+    engine: LocalEngine
+    sources: tuple[_Source, ...]
+
+    def run(self, task: Task, columns: pa.Schema) -> "LocalRows":
+        """As for Rows."""
+        tasks = (replace(each, tasks=(*each.tasks, (task, columns))) for each in self.sources)
+        return replace(self, sources=tuple(tasks))
+
+    def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> "LocalRows":
+        """As for Rows."""
+
+        def shared() -> list[Batches]:
+            rows = self._table()
+            if not len(rows):
+                return []
+            by = [(name, "ascending") for name in (*key, *order)]
+            rows = rows.take(pc.sort_indices(rows, by, null_placement="at_start"))
+            starts = np.flatnonzero(_begins(rows.select(key)))
+            at_or_after = np.searchsorted(starts, _evenly(len(rows), parts)[:-1])
+            cuts = starts[np.unique(at_or_after[at_or_after < len(starts)])]
+            return _parts(rows, [*cuts, len(rows)])
+
+        return replace(self, sources=(_Source(shared),))
+
+    def also(self, other: Rows) -> "LocalRows":
+        """As for Rows."""
+        assert isinstance(other, LocalRows)
+        return replace(self, sources=self.sources + other.sources)
+
+    def extremes(
+        self, key: Sequence[str], greatest: Sequence[str] = (), least: Sequence[str] = ()
+    ) -> "LocalRows":
+        """As for Rows."""
+
+        def found() -> list[Batches]:
+            asked = [(name, "max") for name in greatest] + [(name, "min") for name in least]
+            table = self._table().group_by(key, use_threads=False).aggregate(asked)
+            names = [*key, *greatest, *least]
+            by_name = [*key, *(f"{name}_{how}" for name, how in asked)]
+            return _parts(table.select(by_name).rename_columns(names), [0, len(table)])
+
+        return replace(self, sources=(_Source(found),))
+
+    def collect(self) -> list[Row]:
+        """As for Rows."""
+        return [row for batch in self.engine.batches(self.sources) for row in batch.to_pylist()]
+
+    def _table(self) -> pa.Table:
+        """The rows, where all come from tasks."""
+        columns = self.sources[0].tasks[-1][1]
+        return pa.Table.from_batches(self.engine.batches(self.sources), columns)
+
+
+def _error(raised: Raised) -> Exception:
+    kind = getattr(faults, raised.kind, EngineFailed) if raised.kind else EngineFailed
+    error: Exception = kind(raised.text)
+    error.add_note(raised.trace)
+    return error
+
+
+def _evenly(count: int, parts: int) -> list[int]:
+    """Where each of so many parts of about one size begins, and where the last one ends."""
+    parts = max(1, min(count, parts))
+    return [count * number // parts for number in range(parts + 1)]
+
+
+def _parts(rows: pa.Table, cuts: Sequence[int]) -> list[Batches]:
+    """The rows between each cut and the next."""
+    return [rows.slice(start, end - start).to_batches() for start, end in pairwise(cuts)]
+
+
+def _begins(key: pa.Table) -> np.ndarray:
+    """Whether a row of sorted rows is the first one with its key."""
+    first = np.ones(len(key), np.bool_)
+    first[1:] = False
+    for column in key.columns:
+        values = column.combine_chunks()
+        unlike = pc.not_equal(values[1:], values[:-1])
+        first[1:] |= unlike.to_numpy(zero_copy_only=False)
+    return first

@@ -1,0 +1,186 @@
+"""Worker processes of one machine, which run tasks until the job ends or one of them is killed.
+
+They are forked by a process without threads that has loaded what tasks need (multiprocessing's
+forkserver, `preload`), so that it does not matter which threads run here. Each of them ends at once
+when this process does, however it ends, or wants them to: it holds one end of a pipe, and they
+watch the other.
+"""
+
+import multiprocessing
+import os
+import pickle
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pyarrow as pa
+
+import reput
+from reput.store_format import faults
+from reput.udfs.schemas import Task
+
+Batches = Sequence[pa.RecordBatch]
+Tasks = Sequence[tuple[Task, pa.Schema]]
+
+_ATTEMPTS = 4  # as Spark has them by default (spark.task.maxFailures)
+_PRELOAD = "reput.jobs.engines.preload"
+_context = multiprocessing.get_context("forkserver")
+
+
+class Raised(NamedTuple):
+    """What a task raised: exceptions with arguments of their own do not survive pickling."""
+
+    kind: str
+    text: str
+    errno: int | None
+    trace: str
+
+
+def prepare() -> None:
+    """Start the process that forks workers, where none runs yet; it loads what tasks need while
+    this one goes on.
+    """
+    _context.set_forkserver_preload([_PRELOAD])
+    with _environment(_of_workers()):
+        forkserver.ensure_running()
+
+
+class Pool:
+    """So many worker processes."""
+
+    def __init__(self, workers: int) -> None:
+        prepare()
+        reader, self._held = _context.Pipe(duplex=False)
+        self._workers = ProcessPoolExecutor(
+            workers, _context, initializer=_begin,
+            initargs=(reader, {**os.environ, **_of_workers()}, _umask()),
+        )  # fmt: skip
+
+    def submit(self, tasks: bytes, rows: bytes) -> "Future[bytes | Raised]":
+        """Have the pickled tasks run, one after the other. The result raises BrokenProcessPool
+        where a worker was killed.
+        """
+        with _without_main():  # a worker may be started here
+            return self._workers.submit(_run, tasks, rows)
+
+    def close(self) -> None:
+        """End all workers, whatever they do; returns when they are gone."""
+        self._held.close()
+        self._workers.shutdown(cancel_futures=True)
+
+
+def pickled(tasks: Tasks) -> bytes:
+    """The tasks as workers get them."""
+    return pickle.dumps([task for task, _ in tasks])
+
+
+def packed(batches: Batches) -> bytes:
+    """Batches as an Arrow stream: pickled, a slice of a table would take all of the table along."""
+    if not batches:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def unpacked(rows: bytes) -> Batches:
+    """The batches of such a stream."""
+    return list(pa.ipc.open_stream(rows)) if rows else []
+
+
+def _run(tasks: bytes, rows: bytes) -> bytes | Raised:
+    """Run tasks in a worker: each takes what the one before it yields."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            batches: Iterator[pa.RecordBatch] = iter(unpacked(rows))
+            for task in pickle.loads(tasks):
+                batches = task(batches)
+            return packed(list(batches))
+        except OSError as error:  # of a network, perhaps: a later attempt may succeed
+            if attempt == _ATTEMPTS - 1:
+                return _raised(error)
+        except Exception as error:  # noqa: BLE001 (the job raises it)
+            return _raised(error)
+    raise AssertionError("not reached")
+
+
+def _raised(error: Exception) -> Raised:
+    kind = type(error).__name__
+    if isinstance(error, OSError):
+        return Raised("OSError", str(error), error.errno, traceback.format_exc())
+    is_fault = isinstance(error, faults.StoreError) and hasattr(faults, kind)
+    return Raised(kind if is_fault else "", _said(error), None, traceback.format_exc())
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, faults.StoreError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def _begin(held: Connection, environment: Mapping[str, str], umask: int) -> None:
+    """What a worker does first: be as the process that wants its work is now, not as it was when
+    the forking one was started.
+    """
+    os.environ.clear()
+    os.environ.update(environment)
+    os.umask(umask)
+    threading.Thread(target=_end_with, args=(held,), daemon=True).start()
+
+
+def _end_with(held: Connection) -> None:
+    """End this process when the other end of the pipe is closed, or its process is gone."""
+    held.poll(None)
+    os._exit(1)
+
+
+def _of_workers() -> dict[str, str]:
+    """Our packages, and not the current folder: a pandas.py among downloads would be imported."""
+    here = str(Path(reput.__file__).absolute().parent.parent)
+    given = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join(filter(None, (here, given)))
+    return {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+
+
+@contextmanager
+def _environment(told: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Start workers that do not run the user's script again: multiprocessing would import it, as
+    tasks may be of it. Ours never are.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _umask() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    return 0o022

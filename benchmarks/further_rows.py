@@ -9,7 +9,6 @@ from benchmarks.stores import (
     LARGE,
     USUAL,
     Shape,
-    bare_session,
     bench,
     digests,
     log_bytes,
@@ -41,11 +40,6 @@ def bare_rebuild(store: Path, messages: int, written: int, runs: int, processes:
     """
     words = ("--messages", str(messages), "--written", str(written), "--processes", str(processes))
     return _bare_work(store, runs, "bare_rebuild", *words)
-
-
-def bare_tasks(store: Path, runs: int) -> float:
-    """Seconds of the same tasks in two processes without Spark, and without their start."""
-    return _bare_work(store, runs, "bare_tasks")
 
 
 def _bare_work(store: Path, runs: int, name: str, *words: str) -> float:
@@ -87,11 +81,11 @@ def in_session(runs: int, shape: Shape = USUAL) -> Row:
 def huge_bodies(runs: int) -> Row:
     """64 KiB a body, 15 GB of them, beside RocketMQ and a program that only reads and checks CRCs.
 
-    share: of its speed, of the whole process and of its work without any start; session_seconds:
-    what one of ours takes for one query, which no rebuild can go below. The store goes afterwards.
+    share: of its speed, of the whole process and of its work without any start. The store goes
+    afterwards.
     """
     store, output = make_store(HUGE_BODIES), output_folder()
-    their_seconds, bare, bare_work, rebuilds, session = [], [], [], [], []
+    their_seconds, bare, bare_work, rebuilds = [], [], [], []
     for _ in range(runs):
         same_state(store)
         their_seconds.append(theirs(store).seconds)
@@ -104,7 +98,6 @@ def huge_bodies(runs: int) -> Row:
         same_state(store)
         rebuilds.append(ours(store, output))
         shutil.rmtree(output)
-        session.append(bare_session())
     size = log_bytes(store)
     shutil.rmtree(store)
     seconds = median([one.run.seconds for one in rebuilds])
@@ -117,7 +110,6 @@ def huge_bodies(runs: int) -> Row:
         "share": round(median(bare) / seconds, 2),
         "bare_work": median(bare_work),
         "reput_work": work,
-        "session_seconds": median(session),
         "share_of_work": round(median(bare_work) / work, 2),
         "bytes_per_second": round(size / seconds),
     }

@@ -15,7 +15,6 @@ from benchmarks.further_rows import against
 from benchmarks.state import same_state
 from benchmarks.stores import (
     USUAL,
-    bare_session,
     bench,
     costs,
     digests,
@@ -37,15 +36,15 @@ _FEW, _MANY = 1 << 8, 1 << 12  # splits
 
 
 def queues(runs: int) -> Row:
-    """200,000 queues, beside two processes that only make their folders and files, and a session
-    of ours that asks one query: no rebuild can take less than both together.
+    """200,000 queues, beside two processes that only make their folders and files: no rebuild can
+    take less.
 
     RocketMQ itself cannot have them: it keeps each file open and maps it, more than Linux lets a
     process (see `fewer_queues`). Nothing is removed before the last run (`bare_files` says why).
     """
     store = many_queues.make_store(QUEUES, MESSAGES)
     file_bytes = f"mappedFileSizeConsumeQueue={many_queues.QUEUE_FILE_BYTES}"
-    bare, rebuilds, session, made = [], [], [], []
+    bare, rebuilds, made = [], [], []
     for number in range(runs):
         same_state(store)
         files = said(bench("bare_files", "--keep", "--queues", str(QUEUES)))
@@ -54,14 +53,12 @@ def queues(runs: int) -> Row:
         output = output_folder().with_name(f"output-{number}")
         rebuilds.append(ours(store, output, "--set", file_bytes))
         made += [Path(files["folder"]), output]
-        session.append(bare_session())
     remove_together(made)
     return {
         "messages": MESSAGES,
         "queues": QUEUES,
         "log_bytes": log_bytes(store),
         "bare_seconds": median(bare),
-        "session_seconds": median(session),
         "reput_seconds": median([one.run.seconds for one in rebuilds]),
         **costs(rebuilds),
     }

@@ -27,6 +27,7 @@ class Run(NamedTuple):
     output: str
     java_mib: int  # the largest JVM's own memory: heap and all, without mapped files
     python_mib: int  # the largest Python process's own memory, likewise
+    all_mib: int  # all processes together, what they share counted once (PSS)
     samples: list[Sample]
 
     @property
@@ -55,8 +56,9 @@ def run(command: list[str], env: dict[str, str] | None = None) -> Run:
     watch.join()
     highest = watch.highest
     return Run(
-        seconds, process.returncode, output, highest["java"], highest["python"], watch.samples
-    )
+        seconds, process.returncode, output, highest["java"], highest["python"], highest["all"],
+        watch.samples,
+    )  # fmt: skip
 
 
 class _Watch(threading.Thread):
@@ -69,12 +71,14 @@ class _Watch(threading.Thread):
 
     def run(self) -> None:
         while self.process.poll() is None:
-            at = time.monotonic()
+            at, together = time.monotonic(), 0
             for pid, ticks in _tree(self.process.pid).items():
                 self._ticks[pid] = ticks
                 name, own = _about(pid)
                 kind = "java" if name.startswith("java") else "python"
                 self.highest[kind] = max(self.highest[kind], own >> 20)
+                together += _share(pid)
+            self.highest["all"] = max(self.highest["all"], together >> 20)
             self.samples.append(Sample(at, sum(self._ticks.values()) / _TICKS))
             time.sleep(_EVERY_SECONDS)
 
@@ -105,3 +109,14 @@ def _about(pid: int) -> tuple[str, int]:
         return "", 0
     fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     return fields.get("Name", ""), int(fields.get("RssAnon", "0 kB").split()[0]) << 10
+
+
+def _share(pid: int) -> int:
+    """Bytes of a process's memory, each page divided by how many processes have it; 0 once it is
+    gone.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))

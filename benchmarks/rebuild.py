@@ -21,21 +21,24 @@ _COLUMNS = (
     ("RocketMQ s", "rocketmq_seconds", "{:.1f}"),
     ("reput s", "reput_seconds", "{:.1f}"),
     ("ratio", "ratio", "{:.2f}"),
+    ("on Spark s", "spark_seconds", "{:.1f}"),
+    ("ratio", "spark_ratio", "{:.2f}"),
     ("no CRC s", "no_check_seconds", "{:.1f}"),
     ("ratio", "no_check_ratio", "{:.2f}"),
     ("msg/s", "messages_per_second", "{:,}"),
     ("MB/s", "bytes_per_second", "{:,.0f}"),
-    ("worker MiB", "python_mib", "{:,}"),
-    ("JVM MiB", "java_mib", "{:,}"),
+    ("MiB", "all_mib", "{:,}"),
     ("bytes", "same_bytes", "{}"),
 )
 _UNITS = {"log_bytes": 1e9, "bytes_per_second": 1e6}
 _NOTES = (
-    "speed_up", "bare_speed_up", "slower_percent", "more_than_trivial", "busy_cores", "slope_ratio",
-    "no_check_slope_ratio", "bare_slope_ratio", "first_seconds", "second_seconds",
+    "speed_up", "bare_speed_up", "slower_percent", "trivial_job_seconds", "busy_cores",
+    "slope_ratio", "no_check_slope_ratio", "spark_slope_ratio", "bare_slope_ratio",
+    "first_seconds", "second_seconds",
     "clone_seconds", "split_more_ms", "bare_seconds", "bare_work", "share", "share_of_work",
     "cluster_bare", "local_bare", "cluster_bare_work", "local_bare_work", "disk_seconds",
-    "scan_seconds", "session_seconds", "tasks_work", "tasks_slope_ratio",
+    "scan_seconds", "spark_mib", "check_local", "check_spark", "verify_local", "verify_spark",
+    "recover_local", "recover_spark",
 )  # fmt: skip
 
 
@@ -76,7 +79,7 @@ def slopes(usual: Row, large: Row) -> Row:
         "slope_ratio": "reput_seconds",
         "no_check_slope_ratio": "no_check_seconds",
         "bare_slope_ratio": "bare_work",
-        "tasks_slope_ratio": "tasks_work",
+        "spark_slope_ratio": "spark_seconds",
     }
     return {name: round(theirs / between(key), 2) for name, key in ours.items()}
 

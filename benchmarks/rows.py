@@ -11,7 +11,6 @@ from benchmarks.cluster import standalone, submit
 from benchmarks.further_rows import (
     against,
     bare_rebuild,
-    bare_tasks,
     cold_cache,
     huge_bodies,
     in_session,
@@ -24,11 +23,11 @@ from benchmarks.stores import (
     USUAL,
     Rebuilt,
     Shape,
-    bare_session,
     checked,
     costs,
     digests,
     log_bytes,
+    look,
     make_store,
     median,
     median_stages,
@@ -36,6 +35,7 @@ from benchmarks.stores import (
     output_folder,
     theirs,
 )
+from reput.jobs.engines.choose import ENGINES, LOCAL, SPARK
 from tests.rocketmq.driver import remove_derived
 
 Row = dict[str, Any]
@@ -72,19 +72,23 @@ def _bytes_below(folder: Path) -> int:
 
 
 def against_rocketmq(shape: Shape, runs: int) -> Row:
-    """Both, alternately, ours also without the CRC check; medians, and are the bytes the same?"""
+    """RocketMQ, ours, ours without the CRC check and ours on Spark, by turns; medians, and are the
+    bytes the same?
+    """
     store, output = make_store(shape), output_folder()
     ours(store, output)  # compiles the kernels
     shutil.rmtree(output)
-    their_seconds, checking, not_checking, same, written = [], [], [], True, 0
+    their_seconds, checking, not_checking, on_spark, same, written = [], [], [], [], True, 0
     for _ in range(runs):
         same_state(store)
         their_seconds.append(theirs(store).seconds)
         wanted = digests(store)
         remove_derived(store)  # or the log would no longer fit into the page cache
-        for done, more in ((checking, ()), (not_checking, (NO_CHECK,))):
+        for done, more, engine in (
+            (checking, (), LOCAL), (not_checking, (NO_CHECK,), LOCAL), (on_spark, (), SPARK)
+        ):  # fmt: skip
             same_state(store)
-            done.append(ours(store, output, *more))
+            done.append(ours(store, output, *more, engine=engine))
             same = same and digests(output) == wanted
             written = _bytes_below(output)
             shutil.rmtree(output)
@@ -97,23 +101,27 @@ def against_rocketmq(shape: Shape, runs: int) -> Row:
         "no_check_seconds": unchecked,
         "no_check_ratio": round(rocketmq / unchecked, 2),
         "no_check_stages": median_stages(not_checking),
+        **_on_spark(rocketmq, on_spark),
         "bare_work": bare_rebuild(store, shape.messages, written, runs),
         "same_bytes": same,
     }
 
 
-def _with_tasks(shape: Shape, runs: int) -> Row:
-    """Both, and beside them the same tasks without Spark (`benchmarks.bare_tasks`)."""
-    row = against_rocketmq(shape, runs)
-    return {**row, "tasks_work": bare_tasks(make_store(shape), runs)}
+def _on_spark(rocketmq: float, rebuilds: list[Rebuilt]) -> Row:
+    seconds = median([one.run.seconds for one in rebuilds])
+    return {
+        "spark_seconds": seconds,
+        "spark_ratio": round(rocketmq / seconds, 2),
+        "spark_mib": max(one.run.all_mib for one in rebuilds),
+    }
 
 
 def usual(runs: int) -> Row:
-    return _with_tasks(USUAL, runs)
+    return against_rocketmq(USUAL, runs)
 
 
 def large(runs: int) -> Row:
-    return _with_tasks(LARGE, runs)
+    return against_rocketmq(LARGE, runs)
 
 
 def small_messages(runs: int) -> Row:
@@ -136,15 +144,14 @@ def skewed(runs: int) -> Row:
 def cores(runs: int, shape: Shape = USUAL) -> Row:
     """One core, the process tree pinned to it, against two: seconds of the scan and build.
 
-    With them goes Spark's planning of its two queries, which no second core helps. Beside them, a
-    bare program that only moves the bytes, in one process and in two: what the machine's memory and
-    disk leave to a second core.
+    Beside them, a bare program that only moves the bytes, in one process and in two: what the
+    machine's memory and disk leave to a second core.
     """
     store, output = make_store(shape), output_folder()
     one, two = [], []
     for _ in range(runs):
         same_state(store)
-        one.append(ours(store, output, cores=1, before=("taskset", "-c", "0")))
+        one.append(ours(store, output, before=("taskset", "-c", "0")))
         same_state(store)
         two.append(ours(store, output))
     written = _bytes_below(output)
@@ -198,28 +205,43 @@ def cluster(runs: int) -> Row:
 
 
 def tiny(runs: int) -> Row:
-    """A store of 1 MB beside RocketMQ and a trivial Python job: in a stock session, and in one of
-    ours (bare_seconds), which is the limit of what a start can be.
-    """
+    """A store of 1 MB beside RocketMQ, ours on Spark, and a trivial job in a stock session."""
     store, output = make_store(TINY), output_folder()
-    their_seconds, trivial, bare, rebuilds = [], [], [], []
+    their_seconds, trivial, rebuilds, on_spark = [], [], [], []
     for _ in range(runs):
         their_seconds.append(theirs(store).seconds)
         remove_derived(store)
         stock = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         trivial.append(checked(run([sys.executable, "-c", TRIVIAL], stock)).seconds)
-        bare.append(bare_session())
         rebuilds.append(ours(store, output))
+        on_spark.append(ours(store, output, engine=SPARK))
     shutil.rmtree(output)
-    row = _ours_alone(TINY, rebuilds)
-    usually = median(trivial)
+    row, rocketmq = _ours_alone(TINY, rebuilds), median(their_seconds)
     return {
         **row,
-        **against(median(their_seconds), row["reput_seconds"]),
-        "trivial_job_seconds": usually,
-        "more_than_trivial": round(row["reput_seconds"] - usually, 2),
-        "bare_seconds": median(bare),
+        **against(rocketmq, row["reput_seconds"]),
+        **_on_spark(rocketmq, on_spark),
+        "trivial_job_seconds": median(trivial),
     }
+
+
+def looks(runs: int) -> Row:
+    """`check`, `verify` and `recover --dry-run` of the usual store with RocketMQ's own files: whole
+    processes, on both engines.
+    """
+    store = make_store(USUAL)
+    theirs(store)
+    (store / "abort").unlink(missing_ok=True)
+    row: Row = {**USUAL._asdict(), "log_bytes": log_bytes(store)}
+    for word in ("check", "verify", "recover --dry-run"):
+        for engine in ENGINES:
+            seconds = []
+            for _ in range(runs):
+                same_state(store)
+                seconds.append(look(word, store, engine).seconds)
+            row[f"{word.split()[0]}_{engine}"] = median(seconds)
+    remove_derived(store)
+    return row
 
 
 ROWS: dict[str, Callable[[int], Row]] = {
@@ -231,6 +253,7 @@ ROWS: dict[str, Callable[[int], Row]] = {
     "cluster": cluster,
     "in a session": in_session,
     "tiny": tiny,
+    "looks": looks,
     "installed by pip": installed,
     "a split more": a_split_more,
     "fewer queues": fewer_queues,

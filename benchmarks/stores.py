@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.process_tree import Run, run
+from reput.jobs.engines.choose import LOCAL
 from tests.rocketmq.driver import remove_derived
 
 RELEASE = "5.3.3"
@@ -117,14 +118,6 @@ def bench(name: str, *words: str) -> Run:
     return checked(run([sys.executable, "-m", f"benchmarks.{name}", *words]))
 
 
-# The least that a job of ours starts: a session as ours are, and one query by Python.
-BARE_SESSION = """
-from reput.jobs.spark.session import local_session
-with local_session("local[2]") as spark:
-    spark.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long").toArrow()
-"""
-
-
 def theirs(store: Path, *more: str) -> Run:
     """RocketMQ's rebuild, in place: a crash recovery of a store without derived files."""
     remove_derived(store)
@@ -132,23 +125,23 @@ def theirs(store: Path, *more: str) -> Run:
     return checked(run([sys.executable, "-m", "tests.rocketmq", *words, *more]))
 
 
-def bare_session() -> float:
-    """Seconds of a process that starts a session of ours, asks one query, and ends."""
-    return checked(run([sys.executable, "-c", BARE_SESSION])).seconds
-
-
 def ours(
-    store: Path, output: Path, *more: str, cores: int = 2, before: tuple[str, ...] = (),
+    store: Path, output: Path, *more: str, engine: str = LOCAL, before: tuple[str, ...] = (),
     command: tuple[str, ...] = (sys.executable, "-m", "reput"), env: dict[str, str] | None = None,
 ) -> Rebuilt:  # fmt: skip
-    """Our rebuild on local[cores]; before: words before the command, such as taskset's; command:
-    another reput than this checkout's.
+    """Our rebuild; before: words before the command, such as taskset's; command: another reput
+    than this checkout's.
     """
     shutil.rmtree(output, ignore_errors=True)
     words = ["rebuild", str(store), "--output", str(output), "--rocketmq", RELEASE, "--json"]
-    master = ["--master", f"local[{cores}]"]
-    done = run([*before, *command, *words, *master, *more], env)
+    done = run([*before, *command, *words, "--engine", engine, *more], env)
     return Rebuilt(checked(done), said(done))
+
+
+def look(word: str, store: Path, engine: str) -> Run:
+    """A command that only looks at a store: `check`, `verify`, `recover --dry-run`."""
+    words = [*word.split(), str(store), "--rocketmq", RELEASE, "--json", "--engine", engine]
+    return run([sys.executable, "-m", "reput", *words])
 
 
 def costs(rebuilds: list[Rebuilt]) -> dict[str, Any]:
@@ -158,6 +151,7 @@ def costs(rebuilds: list[Rebuilt]) -> dict[str, Any]:
         "stages": median_stages(rebuilds),
         "python_mib": max(one.run.python_mib for one in rebuilds),
         "java_mib": max(one.run.java_mib for one in rebuilds),
+        "all_mib": max(one.run.all_mib for one in rebuilds),
     }
 
 

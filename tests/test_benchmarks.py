@@ -26,18 +26,18 @@ def test_the_slope_is_of_the_marginal_cost() -> None:
         "reput_seconds": 6.0,
         "no_check_seconds": 5.0,
         "bare_work": 1.0,
-        "tasks_work": 2.0,
+        "spark_seconds": 8.0,
     }
     large = {
         "rocketmq_seconds": 82.0,
         "reput_seconds": 16.0,
         "no_check_seconds": 12.0,
         "bare_work": 4.5,
-        "tasks_work": 9.0,
+        "spark_seconds": 18.0,
     }
     assert slopes(usual, large) == {
         "slope_ratio": 7.0, "no_check_slope_ratio": 10.0, "bare_slope_ratio": 20.0,
-        "tasks_slope_ratio": 10.0,
+        "spark_slope_ratio": 7.0,
     }  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_each_row_can_be_asked_for_among_others() -> None:
 
 def test_busy_cores_are_those_of_a_part_of_a_run() -> None:
     samples = [Sample(0.0, 0.0), Sample(1.0, 0.5), Sample(2.0, 2.5), Sample(3.0, 4.5)]
-    done = Run(3.0, 0, "", 0, 0, samples)
+    done = Run(3.0, 0, "", 0, 0, 0, samples)
     assert done.busy(2.0, 0.0) == 2.0
     assert done.busy(3.0, 2.0) == 0.5
 

@@ -1,14 +1,21 @@
 """A split in which no record starts stages no file; it counts as done all the same."""
 
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
-from benchmarks.bare_tasks import job_by_hand, rows_of
 from reput.jobs.engine.link import Linked, link, runs_of
+from reput.jobs.engine.pipeline import Cut, Pipeline
+from reput.jobs.engine.plan import make_plan
 from reput.jobs.engine.progress import Progress
 from reput.jobs.engine.stages import Stages
+from reput.jobs.engine.told import tell
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.udfs.scan import ScanSplits
-from reput.udfs.staging import RUNS, split_of
+from reput.udfs.schemas import Task
+from reput.udfs.staging import RUNS, Staging, split_of
+from tests.in_process import Session
 from tests.logs.encoder import Message, build_log, encode
 from tests.memory_storage import MemoryStorage
 
@@ -16,6 +23,12 @@ SEGMENT_BYTES, SPLIT_BYTES = 1 << 16, 1 << 10
 IN_SEGMENT = SEGMENT_BYTES // SPLIT_BYTES
 SPLITS = 3 * IN_SEGMENT
 MESSAGES = 8 * IN_SEGMENT - 1
+
+
+def _rows_of(task: Task, number: int) -> list[dict[str, Any]]:
+    """What a task yields for one number."""
+    batches = task(iter([pa.RecordBatch.from_pydict({"id": [number]})]))
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 class Scan:
@@ -28,11 +41,13 @@ class Scan:
         files = {f"store/{COMMIT_LOG}/{segment_name(at)}": raw for at, raw in segments.items()}
         self.storage = MemoryStorage(files)
         settings = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES)}
-        job = job_by_hand(self.storage, "store", settings, "staging", 2, SPLIT_BYTES)
-        plan = job.plan
+        told = tell(self.storage, "store", "5.3.3", settings)
+        plan = make_plan(self.storage, "store", told, 2, SPLIT_BYTES, False, False)
+        staging = Staging(self.storage, "staging")
+        job = Pipeline(Session(), plan, staging, Cut(), Progress())
         numbers = range(plan.splits.total)
         task = ScanSplits(self.storage, job.staging, plan.splits, job.rules, numbers, groups, {})
-        rows = [row for number in range(len(groups)) for row in rows_of(task, number)]
+        rows = [row for number in range(len(groups)) for row in _rows_of(task, number)]
         self.records = {row["split"]: row["records"] for row in rows}
         linked = link(plan.splits, {row["split"]: row for row in rows})
         assert isinstance(linked, Linked)

@@ -81,11 +81,13 @@ def command_engine(
     meanwhile: what is done while it starts; where that raises, nothing waits for it.
     """
     if chosen(engine, master) == LOCAL:
-        from reput.jobs.engines.pool import prepare
+        from reput.jobs.engines.forking import prepare
 
         prepare()
+        from reput.jobs.engines.arrow_alone import arrow_alone
         from reput.jobs.engines.local import local_engine
 
+        arrow_alone()
         with local_engine() as here:
             meanwhile()
             yield here

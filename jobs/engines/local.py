@@ -131,7 +131,7 @@ class LocalRows(Rows):
             if not len(rows):
                 return []
             by = [(name, "ascending") for name in (*key, *order)]
-            rows = rows.take(pc.sort_indices(rows, by, null_placement="at_start"))
+            rows = rows.sort_by(by)
             starts = np.flatnonzero(_begins(rows.select(key)))
             at_or_after = np.searchsorted(starts, _evenly(len(rows), parts)[:-1])
             cuts = starts[np.unique(at_or_after[at_or_after < len(starts)])]

@@ -6,7 +6,6 @@ when this process does, however it ends, or wants them to: it holds one end of a
 watch the other.
 """
 
-import multiprocessing
 import os
 import pickle
 import sys
@@ -15,7 +14,6 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +21,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-import reput
+from reput.jobs.engines.forking import CONTEXT, of_workers, prepare
 from reput.store_format import faults
 from reput.udfs.schemas import Task
 
@@ -31,8 +29,6 @@ Batches = Sequence[pa.RecordBatch]
 Tasks = Sequence[tuple[Task, pa.Schema]]
 
 _ATTEMPTS = 4  # as Spark has them by default (spark.task.maxFailures)
-_PRELOAD = "reput.jobs.engines.preload"
-_context = multiprocessing.get_context("forkserver")
 
 
 class Raised(NamedTuple):
@@ -44,24 +40,15 @@ class Raised(NamedTuple):
     trace: str
 
 
-def prepare() -> None:
-    """Start the process that forks workers, where none runs yet; it loads what tasks need while
-    this one goes on.
-    """
-    _context.set_forkserver_preload([_PRELOAD])
-    with _environment(_of_workers()):
-        forkserver.ensure_running()
-
-
 class Pool:
     """So many worker processes."""
 
     def __init__(self, workers: int) -> None:
         prepare()
-        reader, self._held = _context.Pipe(duplex=False)
+        reader, self._held = CONTEXT.Pipe(duplex=False)
         self._workers = ProcessPoolExecutor(
-            workers, _context, initializer=_begin,
-            initargs=(reader, {**os.environ, **_of_workers()}, _umask()),
+            workers, CONTEXT, initializer=_begin,
+            initargs=(reader, {**os.environ, **of_workers()}, _umask()),
         )  # fmt: skip
 
     def submit(self, tasks: bytes, rows: bytes) -> "Future[bytes | Raised]":
@@ -142,28 +129,6 @@ def _end_with(held: Connection) -> None:
     """End this process when the other end of the pipe is closed, or its process is gone."""
     held.poll(None)
     os._exit(1)
-
-
-def _of_workers() -> dict[str, str]:
-    """Our packages, and not the current folder: a pandas.py among downloads would be imported."""
-    here = str(Path(reput.__file__).absolute().parent.parent)
-    given = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join(filter(None, (here, given)))
-    return {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
-
-
-@contextmanager
-def _environment(told: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextmanager

@@ -11,6 +11,9 @@ from contextlib import suppress
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 gc.disable()  # the collector would look at what is imported again and again: 0.2 s in all
 with suppress(Exception):  # whoever runs a task meets the same failure, and can say it
+    from reput.jobs.engines.arrow_alone import arrow_alone
+
+    arrow_alone()
     from reput.udfs.warm import load_kernels
 
     load_kernels()

@@ -17,6 +17,7 @@ from numba import njit
 from numba.core import config
 from numba.core.caching import FunctionCache, _CacheLocator
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime.nrt import rtsys
 
 from reput.store_format.disk.cache_folder import cache_folder, source_key
 
@@ -43,6 +44,11 @@ class _MendingCache(_FunctionCache):  # type: ignore[misc]
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # numba would first import all that it compiles with, which takes longer than all else that
+        # is done for a kernel: a quarter of a second. What was compiled needs its runtime alone.
+        with suppress(Exception):
+            rtsys.initialize(target_context)
+            return self._load_overload(sig, target_context)
         try:
             return super().load_overload(sig, target_context)
         except Exception:  # noqa: BLE001 (a damaged pickle may raise any exception)

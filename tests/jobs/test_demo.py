@@ -17,4 +17,5 @@ def test_the_demo_proves_a_bundled_store() -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("demo: the store of a live RocketMQ 5.3.3 broker")
-    assert "proved: 20 files, 534,000,040 bytes" in done.stdout
+    for engine in ("local", "spark"):
+        assert f"proved, by-{engine}: 20 files, 534,000,040 bytes" in done.stdout

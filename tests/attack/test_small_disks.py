@@ -125,7 +125,7 @@ def on_small_disk(name: str, stores: Path, top: Path) -> None:
             assert "No space left on device" in said, said
             assert " MiB left" in said, said
             behind = re.search("--skip ([0-9]+)", said)
-            again = run(words + ["--skip", behind[1]] if behind else words, stores, top)
+            again = run([*words, "--skip", behind[1]] if behind else words, stores, top)
             assert again[0] == 0, again
         there = found(top)
         for store, rows in wanted.items():

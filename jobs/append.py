@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,7 +12,16 @@ import pyarrow as pa
 
 from reput.jobs.console.addresses import host_port
 from reput.jobs.console.asking import remark
-from reput.jobs.console.options import DAMAGE, DONE, USAGE, WRITES_AS, add_broker, setting_layers
+from reput.jobs.console.full_disk import room_of
+from reput.jobs.console.options import (
+    DAMAGE,
+    DONE,
+    FAILED,
+    USAGE,
+    WRITES_AS,
+    add_broker,
+    setting_layers,
+)
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.append_exported import FromExport, append_exported
 from reput.jobs.engine.append_slaves import for_the_writer, slaves_of
@@ -26,9 +36,9 @@ from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
-from reput.store_format.message.refusals import Refused
+from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.release.profiles import profile
-from reput.store_format.release.settings import merge_layers
+from reput.store_format.release.settings import SettingError, merge_layers
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.writer.copying import Copied, Wanted, copy_messages
@@ -119,9 +129,9 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Append, and say what was.
 
-    Returns the exit code: 0 done, 1 the source store is damaged, 2 a message is refused, 130,
-    143 and 129 ended by SIGINT, SIGTERM and SIGHUP. However it ends, it says how many messages
-    were appended.
+    Returns the exit code: 0 done, 1 the source store is damaged, 2 a message is refused, 3 the
+    store takes none now, as its disk is full; 130, 143 and 129 ended by SIGINT, SIGTERM and SIGHUP.
+    However it ends, it says how many messages were appended.
 
     Raises SettingError, UnknownRelease, StoreError, OSError.
     """
@@ -136,9 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
     warnings: list[str] = []
     # opened before the store is: a missing file must not make one
     copied_from = arguments.from_store
-    source: Any = (
-        segments_of(copied_from) if copied_from else source_of(arguments.source, arguments.skip)
-    )
+    source = _opened(arguments)
     writer = open_writer(
         arguments.store,
         rocketmq=arguments.rocketmq,
@@ -151,46 +159,64 @@ def run(arguments: argparse.Namespace) -> int:
     code, said = DONE, ""
     progress = Progress() if arguments.json else ShownProgress()
     # the writer is closed before a signal is free to end the process again
-    with StopSignals() as stop, writer, ExitStack() as stack:
-        wait: Callable[[], None] = _nothing
-        if listen is not None:
-            wait = stack.enter_context(
-                slaves_of(writer, store, listen, settings, remark, stop.check)
-            )
-        counted = Counted(stop, wait)
+    counted: Counted | None = None
+    try:
+        with StopSignals() as stop, writer, ExitStack() as stack:
+            wait: Callable[[], None] = _nothing
+            if listen is not None:
+                wait = stack.enter_context(
+                    slaves_of(writer, store, listen, settings, remark, stop.check)
+                )
+            counted = Counted(stop, wait)
 
-        def shown() -> Done:
-            return Done(None, f"{counted.messages:,} messages, {writer.log.end - start:,} bytes")
+            def shown() -> Done:
+                return Done(
+                    None, f"{counted.messages:,} messages, {writer.log.end - start:,} bytes"
+                )
 
-        try:
-            with progress.stage("append", shown):
-                if copied_from:
-                    copied = copy_messages(
-                        writer, source, record_rules(writer.profile), _wanted(arguments),
-                        arguments.skip, counted.add,
-                    )  # fmt: skip
-                    code, said = _source_damage(copied_from, copied)
-                else:
-                    _append_all(writer, stop.waiting(source), counted)
-        except Refused as error:
-            code, said = (
-                USAGE,
-                f"{copied_from or arguments.source}: {error} ({type(error).__name__}, ",
-            )
-            said += f"{error.status})"
-        except Stopped as error:
-            code, said = error.exit_code, str(error)
-        except (StoreError, OSError):
-            # what failed is said by the caller; nobody else knows how far it came
-            _say(_progress_of(arguments, counted.messages))
-            raise
-        writer.flush()
-        end = writer.log.end
+            try:
+                with progress.stage("append", shown):
+                    if copied_from:
+                        copied = copy_messages(
+                            writer, source, record_rules(writer.profile), _wanted(arguments),
+                            arguments.skip, counted.add,
+                        )  # fmt: skip
+                        code, said = _source_damage(copied_from, copied)
+                    else:
+                        _append_all(writer, stop.waiting(source), counted)
+            except Unavailable as error:  # whatever the message: the store is no place for it now
+                code, said = FAILED, f"{store}: {error} ({type(error).__name__}, {error.status})"
+                if isinstance(error, DiskFull):
+                    said += f"; {room_of(store)}"
+            except Refused as error:
+                said = f"{copied_from or arguments.source}: {error} ({type(error).__name__}, "
+                code, said = USAGE, f"{said}{error.status})"
+            except Stopped as error:
+                code, said = error.exit_code, str(error)
+            writer.flush()
+            end = writer.log.end
+    except (StoreError, OSError):  # also where the last bytes are written, and the writer closed
+        # what failed is said by the caller; nobody else knows how far it came
+        _say(_progress_of(arguments, counted.messages if counted else 0))
+        raise
+    assert counted is not None
     done = Appended(counted.messages, start, end, arguments.skip + counted.messages)
     _report(arguments, done, writer, warnings)
     if said:
         _say(f"{said}; {_progress_of(arguments, counted.messages)}")
     return code
+
+
+def _opened(arguments: argparse.Namespace) -> Any:
+    """What is read. Raises SettingError where it is not there or may not be read, StoreError."""
+    try:
+        if arguments.from_store:
+            return segments_of(arguments.from_store)
+        return source_of(arguments.source, arguments.skip)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+        option = "--from-store" if arguments.from_store else "--from"
+        name, why = arguments.from_store or arguments.source, os.strerror(error.errno or 0)
+        raise SettingError(f"{option} {name}: {why}") from None
 
 
 def _nothing() -> None:

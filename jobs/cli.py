@@ -48,6 +48,8 @@ _COMMANDS = {
 # a start, as imports make many objects and no garbage.
 _GARBAGE = 50_000
 
+_USAGE = 2  # as options.USAGE, which is not imported for --help
+
 _EPILOG = """\
 exit codes:
   0  done
@@ -167,7 +169,9 @@ class _Words(argparse.ArgumentParser):
             from reput.jobs.console.wrong_words import WrongWords
 
             raise WrongWords(f"{self.prog}: {message}")
-        super().error(message)
+        command = self.prog.partition(" ")[2]
+        where = f"reput help {command}" if command else "reput --help"
+        self.exit(_USAGE, f"{self.prog}: error: {message}\n{where} says what there is\n")
 
 
 class _Command(_Words):
@@ -178,7 +182,10 @@ class _Command(_Words):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.fill()
-        return super().parse_known_args(args, namespace)
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:  # said by the command, which knows where its words are told
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
     def fill(self) -> None:
         """Add the command's own options, once."""

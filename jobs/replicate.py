@@ -126,7 +126,7 @@ def replicate_from(
     from_offset: where the log begins, if nobody tells. controller: the master is under a
     controller (5.x). Connects again until what is wanted is there; the rest is as `replicate`.
 
-    Raises ReplicaDiffers, WrongOffset, StoreError, SettingError, OSError.
+    Raises ReplicaDiffers, PeerFailed, StoreError, SettingError, OSError.
     """
     from reput.jobs.engine.replica_jobs import from_master
     from reput.jobs.engine.replica_source import wanted_up_to

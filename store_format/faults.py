@@ -96,3 +96,7 @@ class DamageFound(StoreError):
 
 class StoreChanged(StoreError):
     """An input file changed while it was read."""
+
+
+class PeerFailed(StoreError):
+    """The other side of a connection sent what no RocketMQ sends, or did not answer."""

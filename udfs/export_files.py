@@ -12,6 +12,8 @@ from reput.store_format.storage.protocol import Storage, Writer, Written
 
 PARQUET, JSONL = "parquet", "jsonl"
 BODY_BASE64 = "bodyBase64"  # a body in JSON lines
+# In JSON a time is milliseconds, by RocketMQ's name for it, as in what all other commands print.
+MILLISECONDS = {f"{name}Millis": name for name in ("storeTimestamp", "bornTimestamp")}
 
 _ROWS_A_GROUP = 1 << 17
 _BYTES_A_GROUP = 64 << 20
@@ -99,7 +101,10 @@ class ParquetFile:
 
 
 class JsonLinesFile:
-    """A JSON object a message: the columns' names, times in milliseconds, the body as base64."""
+    """A JSON object a message: the columns' names, times in milliseconds, the body as base64.
+
+    `storeTimestamp` is here what the column storeTimestampMillis is.
+    """
 
     def __init__(self, writer: Writer, schema: pa.Schema) -> None:
         self._writer, self._length = writer, 0
@@ -108,7 +113,9 @@ class JsonLinesFile:
     def add(self, batch: pa.RecordBatch) -> None:
         """Write the rows."""
         lines = []
-        for row in batch.select(self._names).to_pylist():
+        columns = batch.select(self._names)
+        names = [MILLISECONDS.get(name, name) for name in self._names]
+        for row in columns.rename_columns(names).to_pylist():
             row["properties"] = dict(row["properties"])
             if "body" in row:
                 row[BODY_BASE64] = base64.b64encode(row.pop("body")).decode()

@@ -3,6 +3,7 @@
 REPUT_TRACEBACK=1 shows Python's traceback as well.
 """
 
+import importlib.util
 import json
 import os
 import re
@@ -12,7 +13,14 @@ import traceback
 
 from reput.jobs.console.options import DAMAGE, FAILED, USAGE
 from reput.jobs.console.streams import complain, discard
-from reput.store_format.faults import DamageFound, StoreChanged, StoreError, WrongFilter
+from reput.store_format.faults import (
+    DamageFound,
+    PeerFailed,
+    StoreChanged,
+    StoreError,
+    WrongFilter,
+)
+from reput.store_format.message.refusals import Unavailable, WriterFailed
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 
@@ -48,6 +56,15 @@ def ending(error: BaseException, as_json: bool = False) -> int:
 
 def meaning(error: BaseException) -> tuple[int, str]:
     """The exit code of an error, and what it says."""
+    code, text = _meaning(error)
+    if code == FAILED:
+        from reput.jobs.console.full_disk import full_disk
+
+        text = full_disk(text) or text
+    return code, text
+
+
+def _meaning(error: BaseException) -> tuple[int, str]:
     # here, because they take a tenth of the time of a command that needs no Spark
     from reput.jobs.engines.engine import EngineFailed
     from reput.jobs.spark.java import NoJavaError
@@ -55,9 +72,11 @@ def meaning(error: BaseException) -> tuple[int, str]:
 
     if isinstance(error, DamageFound):
         return DAMAGE, str(error)
-    if isinstance(error, (StoreChanged, OSError)):
+    if isinstance(error, (StoreChanged, PeerFailed, Unavailable, WriterFailed, OSError)):
         return FAILED, str(error)
-    if isinstance(error, (SettingError, UnknownRelease, StoreError, WrongFilter, NoJavaError)):
+    if isinstance(error, NoJavaError) or getattr(error, "name", "") == "pyspark":
+        return USAGE, _missing(error)
+    if isinstance(error, (SettingError, UnknownRelease, StoreError, WrongFilter)):
         return USAGE, str(error)
     if isinstance(error, SparkFailed):
         return FAILED, cause(str(error))
@@ -76,6 +95,24 @@ def meaning(error: BaseException) -> tuple[int, str]:
         f"{type(error).__name__} at {_place(error)}: {text}; this should not happen: "
         "REPUT_TRACEBACK=1 shows more"
     )
+
+
+def _missing(error: BaseException) -> str:
+    """What Spark lacks here: PySpark and Java are told together where both are missing."""
+    from reput.jobs.spark.java import NoJavaError, find_java_home
+
+    if isinstance(error, NoJavaError):
+        if importlib.util.find_spec("pyspark") or "SPARK_HOME" in os.environ:
+            return str(error)
+        java = str(error)
+    else:
+        try:
+            find_java_home()
+        except NoJavaError as no_java:
+            java = str(no_java)
+        else:
+            return f"pyspark is missing: {_INSTALLED}"
+    return f"pyspark is missing, and Java: pip install 'reput[local,java]' brings both ({java})"
 
 
 def cause(trace: str) -> str:

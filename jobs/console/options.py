@@ -59,13 +59,17 @@ def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY
         "store's files tell",
     )
     if on_damage:
+        salvages = (
+            ", or leave the damage out and go on at the next intact record"
+            if "salvage" in on_damage
+            else ""
+        )
         parser.add_argument(
             "--on-damage",
             choices=on_damage,
             help="damage with live records after it: refuse (default; verify: as the manifest "
             "says), end the log there as RocketMQ does (but also at a physicalOffset that is not "
-            "its place, which RocketMQ dispatches), or leave the damage out and go on at the next "
-            "intact record (docs/damage.md)",
+            f"its place, which RocketMQ dispatches){salvages} (docs/damage.md)",
         )
         parser.add_argument(
             "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"

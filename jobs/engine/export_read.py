@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reput.store_format.storage.protocol import Reader, Storage
-from reput.udfs.export_files import BODY_BASE64, JSONL, PARQUET
+from reput.udfs.export_files import BODY_BASE64, JSONL, MILLISECONDS, PARQUET
 from reput.udfs.message_columns import SCHEMA
 
 # What is raised where a file is not what an export writes.
@@ -104,6 +104,9 @@ def _row(line: bytes) -> dict[str, Any]:
     row = json.loads(line)
     if not isinstance(row, dict):
         raise ValueError("a line is no JSON object")
+    for column, name in MILLISECONDS.items():
+        if name in row:  # exports before had the columns' names
+            row[column] = row.pop(name)
     if BODY_BASE64 in row:
         row["body"] = base64.b64decode(row.pop(BODY_BASE64), validate=True)
     row["properties"] = list(row.get("properties", {}).items())

@@ -20,16 +20,17 @@ class Crash(NamedTuple):
 
 
 def judge_end(
-    job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None = None
-) -> tuple[str, list[str]]:
+    job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None = None,
+    salvages: bool = True,
+) -> tuple[str, list[str]]:  # fmt: skip
     """(why the log ends where it does, warnings). Raises DamageFound where live records follow.
 
     crash: given by a recovery only. Records behind a fault that were not durable before the crash
-    are then no live ones, but what the crash left.
+    are then no live ones, but what the crash left. salvages: whether the command can salvage.
     """
     linked.firsts = on_damage
-    blanks = _judge_blanks(job, linked, on_damage, crash)
-    reason, warnings = _judge_break(job, linked, on_damage, crash)
+    blanks = _judge_blanks(job, linked, on_damage, crash, salvages)
+    reason, warnings = _judge_break(job, linked, on_damage, crash, salvages)
     return reason, blanks + warnings
 
 
@@ -43,7 +44,15 @@ def _lost_by_crash(job: Pipeline, live: int, crash: Crash | None) -> bool:
     return not was_durable(stored, crash.checkpoint)
 
 
-def _judge_blanks(job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None) -> list[str]:
+def _choices(salvages: bool, truncate: str) -> str:
+    """What --on-damage can do about damage before live records."""
+    goes_on = "salvage goes on there, " if salvages else ""
+    return f"--on-damage {goes_on}truncate {truncate}"
+
+
+def _judge_blanks(
+    job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None, salvages: bool
+) -> list[str]:
     """Warnings of BLANKs that are not as long as what is left of their segments.
 
     RocketMQ goes on with the next segment at each, whatever it jumps over.
@@ -58,15 +67,15 @@ def _judge_blanks(job: Pipeline, linked: Linked, on_damage: str, crash: Crash | 
         live = first_live_record(job, before)
         if live is not None and on_damage == REFUSE and not _lost_by_crash(job, live, crash):
             raise DamageFound(
-                f"{where}; live records follow, the first at offset {live}: --on-damage "
-                "salvage goes on there, truncate with the next segment as RocketMQ does"
+                f"{where}; live records follow, the first at offset {live}: "
+                + _choices(salvages, "with the next segment as RocketMQ does")
             )
         warnings.append(f"{where}; what is left of its segment is passed over, as RocketMQ does")
     return warnings
 
 
 def _judge_break(
-    job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None
+    job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None, salvages: bool
 ) -> tuple[str, list[str]]:
     broke = linked.broke
     if broke is None and job.plan.splits.limit is not None:
@@ -89,7 +98,7 @@ def _judge_break(
     if on_damage == REFUSE:
         raise DamageFound(
             f"{where}; live records follow, the first at offset {live}: "
-            f"--on-damage salvage goes on there, truncate {ends_so}"
+            + _choices(salvages, ends_so)
         )
     return reason, [f"{where}; cut there, live records follow from {live} on"]
 

@@ -213,6 +213,9 @@ class WholeFile(NewFile):
                 os.fsync(file.fileno())
                 self.check()
                 self._name(part)
+            except OSError as error:
+                error.filename = error.filename or self.path  # else it names no disk
+                raise
             finally:
                 if os.path.lexists(part):
                     os.unlink(part)

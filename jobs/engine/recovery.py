@@ -61,7 +61,7 @@ def examine(
     old = read_checkpoint(held.storage, held.path)
     try:
         crash = Crash(old) if held.crashed else None
-        reason, warnings = judge_end(job, linked, on_damage, crash)
+        reason, warnings = judge_end(job, linked, on_damage, crash, salvages=False)
     except DamageFound as error:
         raise DamageFound(f"{error}; `reput repair` makes a copy that keeps them") from None
     end = log_end(job, linked, held.crashed)

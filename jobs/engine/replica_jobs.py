@@ -18,13 +18,13 @@ from reput.jobs.engine.told import tell
 from reput.store_format.change.new_messages import Rules
 from reput.store_format.change.replica import NOTE
 from reput.store_format.derive.rules import place_rules, scan_rules
-from reput.store_format.faults import StoreError
+from reput.store_format.faults import PeerFailed, StoreError
 from reput.store_format.log.checks import NO_CHECKS
 from reput.store_format.log.record_rules import RecordRules
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.profiles import RELEASES, profile
-from reput.store_format.release.settings import settings_from
+from reput.store_format.release.settings import SettingError, settings_from
 from reput.store_format.replication.frames import ProtocolError
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
@@ -96,8 +96,11 @@ def from_master(
             f"{name}: nobody tells where the master's log begins: --from-offset, or --broker "
             f"with the broker's own address" + "".join(f"; {each}" for each in about.warnings)
         )
-    told = {**says.settings, **settings}
     rules = profile(rocketmq or says.release or RELEASES[-1])
+    told = {**says.settings, **settings}
+    if asked is not None:
+        own = {name: value for name, value in says.settings.items() if name not in settings}
+        _check_settings(asked, own, rules.release)
     parsed = settings_from(told, release=rules.release)
     scanned = scan_rules(rules, parsed, ())
     _agree(target, confirm)
@@ -115,6 +118,14 @@ def from_master(
             controller=controller,
         ).run()
     return about
+
+
+def _check_settings(broker: tuple[str, int], says: Mapping[str, str], release: str) -> None:
+    """Raise PeerFailed where a broker's settings have values that no broker takes."""
+    try:
+        settings_from(says, release=release)
+    except SettingError as error:
+        raise PeerFailed(f"{broker[0]}:{broker[1]}: says {error}") from None
 
 
 def _agree(target: str, confirm: Callable[[str], None]) -> None:

@@ -16,7 +16,7 @@ from reput.jobs.engine.replica_report import Replicated, behind_text
 from reput.jobs.engine.replica_source import ALL_WANTED, Wanted
 from reput.jobs.engine.replica_target import ReplicaDiffers, ReplicaTarget
 from reput.jobs.engine.replicating import How, Pace
-from reput.store_format.faults import REASONS, Fault, StoreError
+from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
 from reput.store_format.log.checks import Checks
 from reput.store_format.log.records import RECORD_ROW
 from reput.store_format.log.walk import Walk, most_rows
@@ -39,6 +39,7 @@ _LOOK_SECONDS = 0.5
 _CONFIG_SECONDS = 10.0  # SlaveSynchronize's interval
 _QUIET_SECONDS = 2 * HEARTBEAT_SECONDS  # so long nothing comes where nobody tells the end
 _TRIES = 10  # connections one after the other that bring nothing
+_GARBAGE_TRIES = 3  # such ones that bring what no RocketMQ sends, also with `follow`
 _BACKOFF = 0.5, 30.0  # seconds: the first wait before connecting again, and the longest
 
 
@@ -69,7 +70,7 @@ class WireReplication:
         """Copy until where the master's log ended as this began, or with `follow` until nothing
         comes any more.
 
-        Raises ReplicaDiffers, WrongOffset, StoreError, OSError; what was copied before stays.
+        Raises ReplicaDiffers, PeerFailed, StoreError, OSError; what was copied before stays.
         """
         target, about = self.target, self.about
         target.stand(self.start)
@@ -89,22 +90,26 @@ class WireReplication:
         about.end_reason = "as far as was wanted" if self._ended else "where the master's log ended"
 
     def _connections(self) -> None:
-        wait, tries = _BACKOFF[0], 0
+        wait, tries, garbage = _BACKOFF[0], 0, 0
+        name = "{}:{}".format(*self.address)
         while not self._over():
             before = self.target.log.end
             try:
                 self._one()
                 continue
-            except (WrongOffset, ReplicaDiffers):
-                raise
+            except WrongOffset as error:  # the next connection would bring the same
+                raise PeerFailed(f"{name}: {error}") from None
             except (OSError, ProtocolError) as error:
-                why = str(error)
-            tries = 0 if self.target.log.end > before else tries + 1
-            if not self.how.follow and tries >= _TRIES:
-                host, port = self.address
-                raise StoreError(f"{host}:{port}: {why}; given up after {tries} times")
+                why = error
+            if self.target.log.end > before:
+                wait, tries, garbage = _BACKOFF[0], 0, 0
+            else:
+                wait, tries = min(wait * 2, _BACKOFF[1]), tries + 1
+                garbage += isinstance(why, ProtocolError)
+            down = not self.how.follow and tries >= _TRIES
+            if down or garbage >= _GARBAGE_TRIES:
+                raise PeerFailed(f"{name}: {why}; given up after {tries} times")
             self.about.reconnects += 1
-            wait = _BACKOFF[0] if self.target.log.end > before else min(wait * 2, _BACKOFF[1])
             self._sleep(wait * random.uniform(0.5, 1.0))
 
     def _over(self) -> bool:

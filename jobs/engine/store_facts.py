@@ -22,6 +22,8 @@ from reput.jobs.engine.outputs import inputs_of
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engine.plan import Plan, make_plan
 from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.engine.source_log import parts_log
+from reput.jobs.engine.source_options import SourceOptions
 from reput.jobs.engine.still_needed import Even
 from reput.jobs.engine.told import Told as StoreTold
 from reput.jobs.engine.told import tell
@@ -29,7 +31,8 @@ from reput.jobs.engines.engine import Engine
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.index_stats import IndexFileStats, index_stats
 from reput.store_format.fate.sums import FateSums, fate_sums
-from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.faults import SALVAGE, StoreChanged, StoreError
+from reput.store_format.log.walk import Step
 from reput.store_format.query.config import batch_topics
 from reput.store_format.query.listing import (
     GroupRow,
@@ -47,6 +50,7 @@ from reput.store_format.release.settings import SettingError
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
+from reput.udfs.log_parts import Part
 
 FATES_MOST = 2000  # messages that have not arrived are listed up to so many
 _NOTES_MOST = 50
@@ -128,7 +132,7 @@ def look_at(
     with opened:
         log = opened.log
         facts = Facts(path, now, log.start, log.end, len(log.segments))
-        _ask(facts, opened, progress)
+        _ask(facts, opened, plan, progress)
     facts.note("store", told.notes)
     if found.end is not None:
         facts.note("store", [_IN_USE.format(end=found.end)])
@@ -174,7 +178,7 @@ def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: 
     return _Found(storage, path, told, plan, StoreError(""))
 
 
-def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
+def _ask(facts: Facts, opened: OpenedStore, plan: Plan | None, progress: Progress) -> None:
     """What the store's files answer by themselves: the log is walked twice."""
 
     def telling() -> Told:
@@ -182,7 +186,7 @@ def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
 
     with facts.part("put"):
         told = telling()
-        facts.put = _put(opened, told)
+        facts.put = _put(opened, plan, told)
         facts.note("put", told.notes)
     with facts.part("queues"):
         told = telling()
@@ -199,7 +203,7 @@ def _ask(facts: Facts, opened: OpenedStore, progress: Progress) -> None:
         facts.note("fates", told.notes)
 
 
-def _put(opened: OpenedStore, told: Told) -> PutTimes:
+def _put(opened: OpenedStore, plan: Plan | None, told: Told) -> PutTimes:
     start = opened.log.start
     told.to_scan = opened.log.end - start
 
@@ -210,7 +214,23 @@ def _put(opened: OpenedStore, told: Told) -> PutTimes:
         return put_times(
             opened.log, opened.profile.split_properties,
             batch_topics(opened.storage, opened.path, told), watch, told.note,
+            None if plan is None else _live_behind(plan),
         )  # fmt: skip
+
+
+def _live_behind(plan: Plan) -> Callable[[int], Iterator[Step]]:
+    """What gives the live records of a segment from an offset on, past its damage, as the check
+    counts them.
+    """
+    log = parts_log(plan, SourceOptions(plan.store, on_damage=SALVAGE), False, grows=True)
+
+    def behind(place: int) -> Iterator[Step]:
+        number = next(n for n, s in enumerate(log.segments) if s.start <= place < s.end)
+        segment, limit = log.segments[number], plan.splits.limit
+        stop = segment.end if limit is None else min(segment.end, limit)
+        return log.steps(Part(number, segment.start, place, stop), lambda _: None)
+
+    return behind
 
 
 def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexFileStats]:

@@ -288,14 +288,19 @@ class DiskFiles:
                 raise StoreInUse(f"{at}: another process has the store open") from None
             raise
         held_here.add(key)
-        if about.st_size == 0 and about.st_nlink == 1:
-            os.pwrite(descriptor, b"lock", 0)
-            os.fsync(descriptor)
 
         def release() -> None:
             os.close(descriptor)
             held_here.discard(key)
 
+        try:
+            if about.st_size == 0 and about.st_nlink == 1:
+                os.pwrite(descriptor, b"lock", 0)
+                os.fsync(descriptor)
+        except OSError as error:
+            release()
+            error.filename = at  # else nobody knows which disk is full
+            raise
         return release
 
 

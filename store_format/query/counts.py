@@ -6,7 +6,7 @@ StoreStatsService counts every record that the store takes, by its own topic, an
 (CommitLog.getMessageNum). A process forgets at its end; the log has all that is not deleted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -232,26 +232,36 @@ class Sums:
 def add_up(
     log: LogReader, sums: Sequence[Sums], split: bool, batch: Sequence[str],
     told: Callable[[int], None], note: Callable[[str], None],
+    behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> None:  # fmt: skip
     """Walk a log once and add its records to all of `sums`.
 
     split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ; told: is called
-    with how far the walk is, a physical offset; note: with each place where records break off,
-    whose segment is not read any further.
+    with how far the walk is, a physical offset; note: with each place where records break off.
+    behind: gives the live records behind such a place in its segment, which is else not read any
+    further.
     """
     reading, at = _Reading(split, batch), log.start
+
+    def add(steps: Iterable[Step]) -> None:
+        for step in steps:
+            if len(step.rows):
+                counted = reading.counted(step)
+                for each in sums:
+                    each.add(step.rows, counted, reading.value)
+            told(step.next)
+
     while at < log.end:
         try:
-            for step in log.steps(at):
-                if len(step.rows):
-                    counted = reading.counted(step)
-                    for each in sums:
-                        each.add(step.rows, counted, reading.value)
-                told(step.next)
+            add(log.steps(at))
             break
         except NoRecord as error:
-            note(f"{error}; what follows in this segment is not counted: `reput check` shows it")
             at = log.segment_at(error.place).end
+            if behind is not None:
+                note(f"{error}; live records behind it are counted")
+                add(behind(error.place))
+                continue
+            note(f"{error}; what follows in this segment is not counted: `reput check` shows it")
 
 
 def count(

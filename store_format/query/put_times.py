@@ -4,10 +4,11 @@ Spans of time begin fine and grow as the log turns out to be long, so that a sto
 one of a year are both told in some hundreds of spans, and memory does not depend on its length.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from reput.store_format.log.reader import LogReader
+from reput.store_format.log.walk import Step
 from reput.store_format.query.counts import Count, Sums, add_up
 
 SPANS_MOST = 240  # begun so many, spans are made longer
@@ -63,11 +64,11 @@ class _Spans(Sums):
 
 def put_times(
     log: LogReader, split: bool, batch: Sequence[str], told: Callable[[int], None],
-    note: Callable[[str], None],
+    note: Callable[[str], None], behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> PutTimes:  # fmt: skip
     """Count what was put by topic and time, by topic, and by size; arguments as for `add_up`."""
     spans, topics, sizes = _Spans(), Sums(("topic",)), Sums(("size",))
-    add_up(log, (spans, topics, sizes), split, batch, told, note)
+    add_up(log, (spans, topics, sizes), split, batch, told, note, behind)
     by_span = sorted(spans.found.items(), key=lambda item: item[0])
     found = [PutSpan(topic, begin, sums[1], sums[2]) for (topic, begin), sums in by_span]
     return PutTimes(spans.span, found, topics.counts(), sizes.counts())

@@ -45,6 +45,7 @@ class LocalWriter:
             return os.pwritev(self._descriptor, [view], at, self._how)
         except OSError as error:
             if not self._how or error.errno != errno.EOPNOTSUPP:
+                error.filename = self.path  # else nobody knows which disk is full
                 raise
             self._how = 0
             return self._write_some(view, at)

@@ -33,7 +33,7 @@ class Admission:
         if self.is_full:
             raise DiskFull(
                 f"the disk is {self._files.used_share():.0%} full, more than "
-                f"diskSpaceWarningLevelRatio ({self._ratio:.0%})"
+                f"diskSpaceWarningLevelRatio ({self._ratio:.0%}): make room, or set that higher"
             )
         began = self._appender.began
         if began and self._busy_after < self._clock() - began < _NO_APPEND_MS:

@@ -241,7 +241,7 @@ def test_an_unread_message_behind_expired_ones_stays(tmp_path: Path) -> None:
 def what_needs(root: Path, **options: Any) -> list[tuple[int, str]]:
     """Who needs what of a store that the writer made: segments that stay, and why."""
     options = {"dry_run": True, "now": 1 << 41, "any_hour": True} | options
-    told = expire(str(root), rocketmq="5.3.3", used=lambda path: 0.1, **options)
+    told = expire(str(root), rocketmq="5.3.3", **({"used": lambda path: 0.1} | options))
     return [(each.offset, each.who) for each in told.kept]
 
 
@@ -427,3 +427,44 @@ def test_a_deletion_that_stops_anywhere_is_gone_on_with(
     assert starts == list(range(starts[0], starts[-1] + 1, 262144))
     run(store)
     assert tree(store) == tree(whole)
+
+
+@pytest.mark.parametrize("now", [-(10**12), 0, NOW - 300 * HOUR])
+def test_a_clock_that_was_set_back_expires_nothing(now: int, tmp_path: Path) -> None:
+    """Before the segments were written, before 1970: of any hour, by any length of time."""
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    assert not run(store, now=now).needed
+    assert not run(store, now=now, any_hour=False).needed
+    assert tree(store) == before
+
+
+def test_a_segment_that_was_written_before_a_clock_was_set_back_keeps_those_behind_it(
+    tmp_path: Path,
+) -> None:
+    """Its time lies ahead: a broker too ends there, however old those behind it look."""
+    store = a_store(tmp_path / "store")
+    path = sorted((store / "commitlog").iterdir())[3]
+    os.utime(path, ns=((NOW + HOUR) * 1_000_000,) * 2)
+    assert [each.path[-20:] for each in run(store).segments] == [
+        f"{number * 262144:020d}" for number in range(3)
+    ]
+    assert sorted((store / "commitlog").iterdir())[0] == path
+
+
+def test_what_waits_stays_by_any_clock(tmp_path: Path) -> None:
+    """Neither the machine's clock nor a broker's that jumped makes a message old or delivered."""
+    root, clock = tmp_path / "s", Clock(T0)
+    with writing(disk(root), clock) as writer:
+        pending = half(writer, "pending")
+        clock.now -= 400 * 24 * HOUR
+        due = writer.append(Message("Orders", b"late", 0, delay_level=2)).physical_offset
+        clock.now += 4000 * 24 * HOUR
+        for _ in range(6):
+            writer.append(Message("Orders", b"x" * 1500, 0))
+    for now in (1, T0, 1 << 41, 1 << 45):
+        for path in (root / "commitlog").iterdir():
+            os.utime(path, ns=(0, 0))
+        assert [place for place, _ in what_needs(root, now=now, used=lambda path: 0.9)] == [
+            pending, due,
+        ]  # fmt: skip

@@ -9,6 +9,7 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
+from reput.jobs import cli
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engine.recover_report import Recovered
 from reput.jobs.recover import recover
@@ -160,7 +161,7 @@ def test_nothing_of_a_store_whose_first_messages_have_expired_changes(tmp_path: 
 def test_live_records_behind_damage_are_not_cut_unasked(name: str, tmp_path: Path) -> None:
     store, golden = copy(name, tmp_path, derived=False)
     before = tree(store)
-    with pytest.raises(DamageFound, match=r"salvage.*reput repair"):
+    with pytest.raises(DamageFound, match=r"truncate.*reput repair"):
         run(store, golden.version, golden.settings)
     assert tree(store) == before
     about = run(store, golden.version, golden.settings, on_damage="truncate")
@@ -454,3 +455,16 @@ def test_an_operation_of_recovery_that_fails(recovery: Recovery, how: str, for_e
         recovery.judge(Crash(number, "failed", same_again(files)))
         for crash in crash_states(recovery.before, files.ops, 8, 1, every=max(len(files.ops), 1)):
             recovery.judge(crash)
+
+
+def test_it_offers_what_it_can_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It cannot salvage: neither what it says of damage nor its help names that."""
+    store = golden_stores.copy_input(golden_stores.unpack("middle_size_5.3.3"), tmp_path / "store")
+    with pytest.raises(DamageFound, match="270913: --on-damage truncate ends the log") as found:
+        run(store, settings=golden_stores.unpack("middle_size_5.3.3").settings)
+    assert "salvage" not in str(found.value)
+    assert str(found.value).endswith("`reput repair` makes a copy that keeps them")
+    with pytest.raises(SystemExit):
+        cli.main(["recover", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "RocketMQ dispatches) (docs/damage.md)" in said

@@ -14,6 +14,7 @@ from reput.jobs.cli import main
 from reput.jobs.page import log_sections
 from reput.jobs.page.html import BEGINS, as_data
 from reput.jobs.page.model import ROWS_MOST, Column, labels, table
+from tests import golden_stores
 from tests.page import stores
 
 NOW = 1_800_000_000_000
@@ -106,6 +107,18 @@ def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
     kinds = {cell["kind"] for cell in damage["pictures"][0]["spec"]["data"]["values"]}
     assert kinds >= {"sound", "damaged"}
     assert "There are none" in section(whole, "derived")["words"][0]
+
+
+@pytest.mark.usefixtures("commands_in_process")
+@pytest.mark.parametrize("kind", ["size", "magic", "length", "crc", "properties"])
+def test_the_charts_and_the_check_count_the_same_messages(kind: str, tmp_path: Path) -> None:
+    """Damage does not end what is counted: what is live behind it is told everywhere."""
+    golden = golden_stores.unpack(f"middle_{kind}_5.3.3")
+    store = golden_stores.copy_input(golden, tmp_path / "store")
+    whole = written(store, tmp_path / "report.html", "--rocketmq", "5.3.3")
+    checked = re.search("([0-9,]+) messages in", " ".join(section(whole, "damage")["words"]))
+    assert checked
+    assert section(whole, "time")["words"][0].startswith(f"{checked[1]} messages of ")
 
 
 def test_without_a_check_and_without_a_release_the_page_says_so(tmp_path: Path) -> None:

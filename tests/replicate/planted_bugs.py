@@ -166,6 +166,13 @@ BUGS = (
         wire("another_log"),
     ),
     Bug(
+        "a master that sends garbage is given up soon",
+        _WIRE,
+        "            if down or garbage >= _GARBAGE_TRIES:",
+        "            if down:",
+        wire("garbage_is_given_up"),
+    ),
+    Bug(
         "a silent master is given up",
         _WIRE,
         "                if slave.silent(now):",

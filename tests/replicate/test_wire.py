@@ -1,5 +1,6 @@
 """Over loopback: our master and our slave, kills of either side, and peers that are neither."""
 
+import json
 import socket
 import struct
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs import cli
 from reput.jobs.engine import replica_wire
 from reput.jobs.engine.ha_log import StoreLog, WriterLog
 from reput.jobs.engine.ha_master import HaMaster
@@ -19,8 +21,9 @@ from reput.jobs.engine.replica_target import ReplicaDiffers
 from reput.jobs.replicate import replicate_from
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
+from reput.store_format.remoting.command import Command
+from reput.store_format.remoting.frames import frame as remoting_frame
 from reput.store_format.replication.frames import encode_header, encode_report
-from reput.store_format.replication.slave import WrongOffset
 from reput.store_format.replication.waits import (
     FLUSH_SLAVE_TIMEOUT,
     PUT_OK,
@@ -231,8 +234,8 @@ def test_the_slave_is_killed_at_every_operation(source: Path, tmp_path: Path) ->
 
 
 @contextmanager
-def peer(talk: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A master that does this with each connection."""
+def peer(talk: Callable[[socket.socket], None], first: int = 8) -> Iterator[int]:
+    """A master that does this with each connection, when so many bytes have come."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def accept() -> None:
@@ -243,7 +246,7 @@ def peer(talk: Callable[[socket.socket], None]) -> Iterator[int]:
                     return
                 with connected:
                     try:
-                        connected.recv(8, socket.MSG_WAITALL)
+                        connected.recv(first, socket.MSG_WAITALL)
                         talk(connected)
                     except OSError:
                         continue
@@ -284,13 +287,92 @@ def test_a_frame_over_the_ends_of_segments(source: Path, tmp_path: Path) -> None
     assert log_of(tmp_path / "replica") == log_of(source)
 
 
-def test_a_master_that_sends_another_place(tmp_path: Path) -> None:
-    frame = encode_header(4096, 5) + b"abcde"
-    with (
-        peer(lambda other: other.sendall(frame)) as port,
-        pytest.raises(WrongOffset, match="asked for 1"),
-    ):
-        copy(port, tmp_path / "replica", 4000)
+def command(
+    port: int, target: Path, capsys: pytest.CaptureFixture[str], *more: str
+) -> tuple[int, str]:
+    """Exit code and errors of a replication from a peer, as a command."""
+    words = ["replicate", "--master", f"127.0.0.1:{port}", str(target), "--broker", ""]
+    words += ["--from-offset", "0", "--rocketmq", "5.3.3", *more]
+    words += [word for name, size in SETTINGS.items() for word in ("--set", f"{name}={size}")]
+    return cli.main(words), capsys.readouterr().err
+
+
+def test_a_master_that_sends_another_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the peer's fault, and the next connection would bring the same."""
+    frame, heard = encode_header(4096, 5) + b"abcde", []
+
+    def talk(other: socket.socket) -> None:
+        heard.append(other)
+        other.sendall(frame)
+
+    with peer(talk) as port:
+        code, errors = command(port, tmp_path / "replica", capsys)
+    assert code == 3
+    assert errors.startswith(f"reput: error: 127.0.0.1:{port}: the master sends its log from 4096")
+    assert "should not happen" not in errors
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize("follow", [[], ["--follow"]])
+def test_garbage_is_given_up_soon(
+    follow: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also between connections that break: those of a master that is down are tried longer."""
+    heard: list[int] = []
+
+    def talk(other: socket.socket) -> None:
+        heard.append(1)
+        if len(heard) % 2:
+            other.sendall(b"\xff" * 12)
+
+    with peer(talk) as port:
+        code, errors = command(port, tmp_path / "replica", capsys, *follow)
+    assert code == 3
+    assert f"127.0.0.1:{port}: transfer header: offset -1 is negative" in errors
+    assert len(heard) == 5
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"mappedFileSizeCommitLog": "-1"},
+        {"mappedFileSizeCommitLog": "1"},
+        {"mappedFileSizeCommitLog": "9" * 30},
+        {"mappedFileSizeCommitLog": "\U0001f4a9"},
+        {"maxIndexNum": "-5"},
+        {"messageDelayLevel": "1x"},
+        {"commitLogMinOffset": "9" * 30},
+        {"commitLogMinOffset": "9223372036854775000"},
+        {"commitLogMaxOffset": "9" * 30},
+        {"brokerVersionDesc": "V9_9_9"},
+        {"brokerVersionDesc": ""},
+    ],
+)
+def test_a_broker_that_says_what_cannot_be(
+    says: dict[str, str], source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever it says of itself: one line with its address, or a replica of what it sends."""
+    told = {"commitLogMinOffset": "0", "commitLogMaxOffset": "4000", "brokerVersionDesc": "V5_3_3",
+            **SETTINGS, **says}  # fmt: skip
+    info = json.dumps({"table": told}).encode()
+    config = "\n".join(f"{name}={value}" for name, value in told.items()).encode()
+
+    def answer(other: socket.socket) -> None:
+        code = json.loads(other.recv(4096)[8:])["code"]
+        body = {28: info, 26: config}.get(code, b"")
+        other.sendall(remoting_frame(Command(0, code, 1, body=body)))
+
+    with master(source) as running, peer(answer, 0) as port:
+        words = ["replicate", "--master", f"127.0.0.1:{running.address[1]}", str(tmp_path / "r")]
+        words += ["--broker", f"127.0.0.1:{port}", "--follow", "--idle", "0.1"]
+        code = cli.main(words)
+    errors = capsys.readouterr().err
+    if code:
+        assert code == 3
+        assert f"127.0.0.1:{port}" in errors or f"127.0.0.1:{running.address[1]}" in errors
+        assert "should not happen" not in errors
 
 
 def test_a_master_that_is_silent(tmp_path: Path) -> None:

@@ -61,6 +61,29 @@ def test_files_in_order_have_the_rows_of_the_source(kind: str, tmp_path: Path) -
     assert check(store, tmp_path / "out", rocketmq="5.3.3").same
 
 
+def test_json_has_one_name_for_a_time(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of `query --json` and of `dump`; what was exported by the older name is read too."""
+    out = tmp_path / "out"
+    run(store, out, format="jsonl")
+    part = out / "part-00000000.jsonl"
+    row = json.loads(part.read_text().splitlines()[0])
+    words = ["--offset", str(row["physicalOffset"]), "--json", "--rocketmq", "5.3.3"]
+    assert main(["query", str(store), *words]) == 0
+    asked = json.loads(capsys.readouterr().out.splitlines()[0])
+    names = {name for name in {*row, *asked} if "Timestamp" in name}
+    assert names == {"storeTimestamp", "bornTimestamp"}
+    assert all(row[name] == asked[name] for name in names)
+    older = part.read_text()
+    for name in names:
+        older = older.replace(f'"{name}":', f'"{name}Millis":')
+    part.write_text(older)
+    assert check(store, out).same
+    words = ["append", str(tmp_path / "made"), "--from", str(out), "--rocketmq", "5.3.3"]
+    assert main(words) == 0
+
+
 def test_verify_names_what_differs(store: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(store, out)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reput.jobs import append as command
+from reput.jobs import cli
 from tests.planting import ROOT
 from tests.writer.stores import stored_records
 from tests.writer.test_bulk import run_append
@@ -155,3 +156,22 @@ def test_a_signal_while_it_waits_for_input_is_answered_at_once(
     )
     assert "50 messages appended" in out
     assert not (store / "abort").exists()
+
+
+@pytest.mark.parametrize("step", ["flush", "close"])
+def test_a_disk_that_fails_at_the_end_is_told_with_how_far_it_came(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All is in the log by then: whoever begins again without --skip has it twice."""
+    (tmp_path / "m.jsonl").write_text('{"topic": "T", "body": "b"}\n' * 7)
+    with monkeypatch.context() as patch:
+        done = getattr(command.CommitLogWriter, step)
+
+        def full(self: Any) -> None:
+            done(self)
+            raise OSError(28, "No space left on device", str(tmp_path))
+
+        patch.setattr(command.CommitLogWriter, step, full)
+        words = ["append", str(tmp_path / "s"), "--from", str(tmp_path / "m.jsonl"), *SIZES]
+        assert cli.main([*words, "--rocketmq", "5.3.3"]) == 3
+    assert "7 messages were appended: --skip 7 goes on after them" in capsys.readouterr().err

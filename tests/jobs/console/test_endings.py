@@ -15,7 +15,8 @@ from reput.jobs.console.options import broker_conf
 from reput.jobs.spark.java import NoJavaError
 from reput.jobs.spark.jvm import SparkFailed
 from reput.jobs.spark.masters import check_reachable, hosts
-from reput.store_format.faults import DamageFound, StoreChanged, StoreError
+from reput.store_format.faults import DamageFound, PeerFailed, StoreChanged, StoreError
+from reput.store_format.message.refusals import DiskFull, WriterFailed
 from reput.store_format.release.settings import SettingError
 
 ROOT = Path(__file__).parents[3]
@@ -51,7 +52,21 @@ def shell(script: str, *words: str, **env: str) -> subprocess.CompletedProcess[s
         (ModuleNotFoundError("x", name="pyspark"), 2, "pyspark is missing: pip install"),
         (ValueError("embedded null byte"), 2, "a path holds a NUL"),
         (StoreChanged("changed"), 3, "changed"),
+        (PeerFailed("10.0.0.5:10912: is none"), 3, "10.0.0.5:10912: is none"),
         (OSError(28, "No space left on device"), 3, "No space left"),
+        (WriterFailed("the writer has ended"), 3, "has ended"),
+        (DiskFull("the disk is 91% full"), 3, "91% full"),
+        (
+            OSError(28, "No space left on device", "/proc/x"),
+            3,
+            "/proc/x: No space left on device: "
+            "the disk at /proc has 0 bytes of 0 bytes left; make room",
+        ),
+        (
+            SparkFailed("x\nOSError: [Errno 28] No space left on device: '/proc/y'"),
+            3,
+            "/proc/y: No space left on device: the disk at /proc has",
+        ),
         (SparkFailed("x\n: java.io.IOException: no\n\tat y"), 3, "java.io.IOException: no"),
         (MemoryError(), 3, "out of memory"),
         (RecursionError("deep"), 3, "nested too deeply"),
@@ -105,8 +120,62 @@ def test_no_java(
 
     monkeypatch.setattr("reput.jobs.spark.session.find_java_home", none)
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    assert cli.main(["rebuild", store, "--output", "o", "--rocketmq", "5.3.3"]) == 2
+    words = ["rebuild", store, "--output", "o", "--rocketmq", "5.3.3", "--engine", "spark"]
+    assert cli.main(words) == 2
     assert capsys.readouterr().err == "reput: error: Spark needs Java 17, 21 or 25\n"
+
+
+def test_no_java_and_no_pyspark_are_told_together(
+    store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever is looked for first."""
+    monkeypatch.setattr("reput.jobs.spark.java._candidates", lambda *_: iter(()))
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    words = ["rebuild", store, "--output", "o", "--rocketmq", "5.3.3", "--master", "local[1]"]
+    assert cli.main(words) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith("reput: error: pyspark is missing, and Java: pip install")
+    assert "JAVA_HOME is not set" in errors
+    assert meaning(NoJavaError("Spark needs Java 17"))[1].startswith("pyspark is missing, and Java")
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "asks"),
+    [
+        (["append", "s"], "reput append: error: one of the arguments --from", "append"),
+        (["query", "s", "--topc", "T"], "reput query: error: unrecognized arguments", "query"),
+        (["rebuild", "s"], "reput rebuild: error: the following arguments", "rebuild"),
+        ([], "reput: error: the following arguments are required: COMMAND", ""),
+    ],
+)  # fmt: skip
+def test_wrong_words_are_two_lines(
+    words: list[str], says: str, asks: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is wrong, and where the right ones stand."""
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(words)
+    out, errors = capsys.readouterr()
+    assert (out, errors.count("\n")) == ("", 2)
+    assert errors.startswith(says)
+    where = f"reput help {asks}" if asks else "reput --help"
+    assert errors.endswith(f"\n{where} says what there is\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--from", "none.jsonl"], "--from none.jsonl: No such file or directory"),
+        (["--from", "none.parquet"], "--from none.parquet: No such file or directory"),
+        (["--from-store", "none"], "--from-store none: No such file or directory"),
+    ],
+)
+def test_what_is_to_be_appended_is_not_there(
+    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["append", str(tmp_path / "s"), *words, "--rocketmq", "5.3.3"]) == 2
+    assert capsys.readouterr().err == f"reput: error: {says}\n"
+    assert not (tmp_path / "s").exists()
 
 
 def test_no_pyspark(
@@ -114,7 +183,8 @@ def test_no_pyspark(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    assert cli.main(["rebuild", store, "--output", "o", "--rocketmq", "5.3.3"]) == 2
+    words = ["rebuild", store, "--output", "o", "--rocketmq", "5.3.3", "--engine", "spark"]
+    assert cli.main(words) == 2
     assert "pyspark is missing: pip install" in capsys.readouterr().err
 
 

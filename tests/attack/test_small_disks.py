@@ -1,0 +1,178 @@
+"""Commands that change a store, on a disk that is full or read-only, and what a second run makes.
+
+In a mount namespace of our own: a tmpfs with room for some pages more in each round.
+"""
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from reput.jobs import cli
+from reput.store_format.message.message import Message
+from tests.services.stores import SIZES, T0, disk, writing
+from tests.services.test_resolve import half
+from tests.source.reading import table
+from tests.writer.stores import TINY, Clock
+
+ROOT = Path(__file__).parents[2]
+TOLD = [word for name, value in (TINY | SIZES | {"fileReservedTime": 1}).items()
+        for word in ("--set", f"{name}={value}")]  # fmt: skip
+TOLD += ["--rocketmq", "5.3.3"]
+# a broker's own refusal comes earlier: here the disk itself is to be what fails
+WRITES = [*TOLD, "--set", "diskSpaceWarningLevelRatio=100"]
+EVEN = ["--even-delayed", "--even-pending", "--even-unread"]
+# {store}: on the small disk; {other}: a store elsewhere; {disk}: the small disk
+WORKS = {
+    "append": ["append", "{store}", "--from-store", "{other}", *WRITES],
+    "deliver-delayed": ["deliver-delayed", "{store}", "--until", "2100-01-01T00:00:00Z", "--yes",
+                        *WRITES],
+    "resolve-transactions": ["resolve-transactions", "{store}", "--decide", "commit", "--yes",
+                             *WRITES],
+    "catch-up": ["catch-up", "{behind}", "--yes", *TOLD],
+    "replicate": ["replicate", "{other}", "{disk}/replica", *TOLD],
+    "expire": ["expire", "{store}", "--any-hour", "--archive", "{disk}/old", "--yes", *EVEN, *TOLD],
+    "export": ["export", "{other}", "--to", "{disk}/made", "--format", "rocketmq", *WRITES],
+}  # fmt: skip
+
+
+def make(folder: Path) -> None:
+    """The stores: one with all that may wait, the same without some of its queues, and another."""
+    for name in ("store", "other"):
+        clock = Clock(T0)
+        with writing(disk(folder / name), clock) as writer:
+            for number in range(30):
+                writer.append(Message("Orders", f"{name} {number}".encode() * 20, number % 2))
+                if number % 3 == 0:
+                    half(writer, f"{name}-half-{number}")
+                    writer.append(Message("Orders", f"late {number}".encode(), 0, delay_level=1))
+                clock.now += 1000
+        for path in (folder / name / "commitlog").iterdir():
+            os.utime(path, (T0 / 1000, T0 / 1000))
+    shutil.copytree(folder / "store", folder / "behind")
+    shutil.rmtree(folder / "behind/consumequeue")
+    shutil.rmtree(folder / "behind/index")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "lock"
+    }  # fmt: skip
+
+
+def found(top: Path) -> dict[str, list[tuple[str, int, bytes]]]:
+    """The messages of each store that is there."""
+    stores = {at.parent for at in top.glob("*/commitlog") if any(at.iterdir())}
+    names = ("topic", "queueId", "body")
+    return {
+        store.name: sorted(
+            (row["topic"], row["queueId"], row["body"])
+            for row in table(store, rocketmq="5.3.3", columns=",".join(names)).to_pylist()
+            if "SYS" not in row["topic"]
+        )
+        for store in stores
+    }
+
+
+def run(words: list[str], stores: Path, top: Path) -> tuple[int, str]:
+    places = {"store": top / "store", "behind": top / "behind", "other": stores / "other",
+              "disk": top}  # fmt: skip
+    errors = io.StringIO()
+    with redirect_stderr(errors), redirect_stdout(io.StringIO()):
+        code = cli.main([word.format(**places) for word in words])
+    said = [line for line in errors.getvalue().splitlines() if line.startswith("reput: error")]
+    return code, "\n".join(said)
+
+
+def fresh(stores: Path, top: Path) -> None:
+    for path in top.iterdir():
+        path.unlink() if path.is_file() else shutil.rmtree(path)
+    for name in ("store", "behind"):
+        shutil.copytree(stores / name, top / name)
+
+
+def on_small_disk(name: str, stores: Path, top: Path) -> None:
+    """Run in a namespace of its own; prints how the rounds ended."""
+    words, ended = WORKS[name], []
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(top)], check=True)
+    fresh(stores, top)
+    assert run(words, stores, top)[0] == 0
+    wanted, state = found(top), contents(top)
+    for room in (0, 1, 2, 4, 8, 16, 32, 64, 128):
+        fresh(stores, top)
+        ballast = top / "ballast"
+        with ballast.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                pass
+        os.truncate(ballast, max(ballast.stat().st_size - room * 4096, 0))
+        code, said = run(words, stores, top)
+        ballast.unlink()
+        ended.append(code)
+        if code:
+            assert code == 3, said
+            assert "No space left on device" in said, said
+            assert " MiB left" in said, said
+            behind = re.search("--skip ([0-9]+)", said)
+            again = run([*words, "--skip", behind[1]] if behind else words, stores, top)
+            assert again[0] == 0, again
+        there = found(top)
+        for store, rows in wanted.items():
+            lost, more = (
+                Counter(rows) - Counter(there[store]),
+                Counter(there[store]) - Counter(rows),
+            )
+            assert not lost, (room, store, said, again, len(lost))
+            assert not more, (room, store, said, again, len(more))
+        if name == "expire":
+            assert contents(top) == state, room
+        if not code:
+            break
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(top)], check=True)
+    fresh(stores, top)
+    before = contents(top)
+    subprocess.run(["mount", "-o", "remount,ro", str(top)], check=True)
+    code, said = run(words, stores, top)
+    assert code in (2, 3), said
+    assert said.count("\n") == 0, said
+    assert "should not happen" not in said, said
+    assert "Read-only file system" in said, said
+    assert contents(top) == before
+    print(json.dumps(ended))
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    unshare = shutil.which("unshare")
+    if unshare is None or subprocess.run([unshare, "-rm", "true"], capture_output=True).returncode:
+        pytest.skip("no unshare, or no user namespaces: nothing can be mounted here")
+    folder = tmp_path_factory.mktemp("stores")
+    make(folder)
+    return folder
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WORKS)
+def test_a_full_and_a_read_only_disk(name: str, stores: Path, tmp_path: Path) -> None:
+    script = "import sys; from pathlib import Path; from tests.attack import test_small_disks as t;"
+    script += " t.on_small_disk(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))"
+    done = subprocess.run(
+        ["unshare", "-rm", sys.executable, "-c", script, name, str(stores), str(tmp_path)],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    ended = json.loads(done.stdout.splitlines()[-1])
+    assert ended[0] == 3
+    assert ended[-1] == 0

@@ -68,6 +68,8 @@ def export(
     decompress: bool = False,
     on_damage: str = "fail",
     redact: Sequence[str] = (),
+    keep_repeats: bool = False,
+    system_topics: bool = False,
     engine: str = "deltalake",
     replace: bool = False,
     rocketmq: str | None = None,
@@ -84,16 +86,18 @@ def export(
     topics: only these; tags, sql: only what a consumer's subscription would get; since, until:
     storeTimestamps in milliseconds, `until` not within; bodies: with them; decompress: as their
     producers gave them; on_damage: `fail` raises DamageFound, `skip` leaves out the rest of a
-    damaged segment, `salvage` what is damaged or stale; redact: of a store `body`, `body:hash`,
-    `property:NAME`; engine: of Delta tables, `deltalake` in this process, or `spark`, the session's
-    own, which clusters them; replace: put it in the place of an export
-    that is there. The others as for `reput.rebuild`.
+    damaged segment, `salvage` what is damaged or stale; redact: `body`, `body:hash`,
+    `property:NAME`, which is refused where something else repeats it, unless keep_repeats;
+    system_topics: also what waits in a broker's own topics, where no topics are named; engine: of
+    Delta tables, `deltalake` in this process, or `spark`, the session's own, which clusters them;
+    replace: put it in the place of an export that is there. The others as for `reput.rebuild`.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease, WrongTags,
     WrongExpression; nothing is left behind in `to` then.
     """
     from reput.jobs.engine.exporting import Chosen, export_set
     from reput.jobs.engine.job import find_store
+    from reput.jobs.engine.redacting import redaction
     from reput.jobs.engine.sets import EXPORTED
     from reput.jobs.engine.source_log import told_of
     from reput.store_format.release.settings import SettingError
@@ -106,22 +110,26 @@ def export(
     if decompress and not bodies:
         raise SettingError("--decompress: there is nothing to decompress with --no-bodies")
     chosen = Chosen(
-        tuple(topics), tags, sql, since, until, bodies, decompress, on_damage
+        tuple(topics), tags, sql, since, until, bodies, decompress, on_damage, system_topics,
+        tuple(redact),
     )  # fmt: skip
-    if format != _STORE and redact:
-        raise SettingError(f"--redact: only with --format {_STORE}")
+    redaction(redact)  # wrong words are refused before anything is read
     if format == _STORE:
-        from reput.jobs.engine.export_store import export_store, redaction
+        from reput.jobs.engine.export_store import export_store
 
-        if replace or not bodies:
-            raise SettingError("--replace, --no-bodies: not for a store; --redact body leaves none")
-        return export_store(store, to, chosen, redaction(redact), rocketmq, settings or {})
+        if not bodies:
+            raise SettingError("--no-bodies: not for a store; --redact body leaves none")
+        return export_store(
+            store, to, chosen, rocketmq, settings or {}, keep_repeats, replace
+        )  # fmt: skip
     if format == _DELTA:
         from reput.jobs.engine.export_delta import engine_of, export_delta
 
         if replace:
             raise SettingError("--replace: a Delta table is only added to")
-        return export_delta(engine_of(engine, spark), store, to, chosen, rocketmq, settings or {})
+        return export_delta(
+            engine_of(engine, spark), store, to, chosen, rocketmq, settings or {}, keep_repeats
+        )
     assert spark is not None, "a session is wanted for files"
     given, storage = storage, storage or storage_for(store)
     found = find_store(
@@ -130,7 +138,7 @@ def export(
         told=told_of(storage, storage.resolve(store), rocketmq, settings or {}),
     )  # fmt: skip
     target = found.output(to, EXPORTED, replace, output_storage or given)
-    return export_set(found, target, format, chosen)
+    return export_set(found, target, format, chosen, keep_repeats)
 
 
 def verify_export(
@@ -200,8 +208,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--redact", action="append", default=[], metavar="WHAT",
-        help="with --format rocketmq: body (leaves none), body:hash (its SHA-256 in its place), "
-        "property:NAME; may be repeated",
+        help="body (leaves none), body:hash (its SHA-256 in its place), property:NAME (with each "
+        "property that repeats its value); may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep-repeats", action="store_true",
+        help="with --redact: leave a body, topic or host that repeats a redacted value",
+    )  # fmt: skip
+    parser.add_argument(
+        "--system-topics", action="store_true",
+        help="also a broker's own topics (delayed, half and timer messages, ...), which are left "
+        "out: put into another store, a message that waits may be delivered twice",
     )  # fmt: skip
     parser.add_argument(
         "--engine", choices=_ENGINES, default=_ENGINES[0],
@@ -235,7 +252,9 @@ def run(arguments: argparse.Namespace) -> int:
             topics=arguments.topic, tags=arguments.tags, sql=arguments.sql,
             since=arguments.since, until=arguments.until, bodies=not arguments.no_bodies,
             decompress=arguments.decompress, on_damage=arguments.on_damage,
-            redact=arguments.redact, engine=arguments.engine, replace=arguments.replace, **told,
+            redact=arguments.redact, keep_repeats=arguments.keep_repeats,
+            system_topics=arguments.system_topics, engine=arguments.engine,
+            replace=arguments.replace, **told,
         )  # fmt: skip
     show(arguments, done.as_json(), done.text())
     return DAMAGE if done.left_out else DONE

@@ -21,6 +21,8 @@ from tests.source.dying import Dying, Killed
 from tests.source.reading import places, table, write
 from tests.source.test_stream import up_to
 
+CHOSEN = Chosen(system_topics=False)  # as `export` by default
+
 
 def run(store: Path, to: Path, **options: Any) -> Any:
     return export(None, str(store), str(to), format="delta", **options)
@@ -37,7 +39,7 @@ def there(to: Path) -> list[int]:
 
 def test_the_table_has_the_rows_of_the_source(tmp_path: Path) -> None:
     store = golden_stores.unpack("small_odd_5.5.0").input
-    done = run(store, tmp_path / "out", rocketmq="5.5.0")
+    done = run(store, tmp_path / "out", rocketmq="5.5.0", system_topics=True)
     wanted = table(store, rocketmq="5.5.0")
     made = DeltaTable(tmp_path / "out" / "messages")
     assert made.to_pyarrow_table().sort_by("physicalOffset").to_pylist() == wanted.to_pylist()
@@ -94,7 +96,7 @@ def test_killed_at_each_step_and_run_again_nothing_is_there_twice(tmp_path: Path
         for late in (False, True):
             out = tmp_path / f"out{at}{late}"
             with pytest.raises(Killed):
-                export_delta(Dying(DeltaRs(), at, late), str(store), str(out), Chosen(), None, {})
+                export_delta(Dying(DeltaRs(), at, late), str(store), str(out), CHOSEN, None, {})
             run(store, out)
             assert there(out) == log.places, (at, late)
             assert check(store, out).same, (at, late)
@@ -131,7 +133,7 @@ def test_ranges_of_other_options_or_logs_are_not_mixed(tmp_path: Path) -> None:
 def test_another_log_is_told_also_behind_a_range_that_was_just_noted(tmp_path: Path) -> None:
     store, out = write(damaged(messages(20)).log, tmp_path / "store"), tmp_path / "out"
     with pytest.raises(Killed):  # between the first messages and their row in runs
-        export_delta(Dying(DeltaRs(), 4, late=False), str(store), str(out), Chosen(), None, {})
+        export_delta(Dying(DeltaRs(), 4, late=False), str(store), str(out), CHOSEN, None, {})
     write(damaged(messages(60, body=b"other!!!")).log, store)
     with pytest.raises(StoreError, match="of another log"):
         run(store, out)

@@ -28,6 +28,9 @@ SAME = (
 )  # fmt: skip
 
 
+SMALL = {"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeConsumeQueue": "2000"}
+
+
 def run(store: Path, to: Path, **options: Any) -> Any:
     return export(Session(), str(store), str(to), **options)  # type: ignore[arg-type]
 
@@ -45,7 +48,10 @@ def store(tmp_path: Path) -> Path:
 def test_files_in_order_have_the_rows_of_the_source(kind: str, tmp_path: Path) -> None:
     store = golden_stores.unpack("mixed_5.3.3").input
     wanted = table(store, rocketmq="5.3.3")
-    done = run(store, tmp_path / "out", format=kind, rocketmq="5.3.3", cut=Cut(100_000))
+    done = run(
+        store, tmp_path / "out", format=kind, rocketmq="5.3.3", cut=Cut(100_000),
+        system_topics=True,
+    )  # fmt: skip
     assert done.messages == wanted.num_rows
     assert len(done.files) > 2
     paths = [tmp_path / "out" / each["path"] for each in done.files]
@@ -154,6 +160,31 @@ def topics(store: Path) -> list[str]:
     """Those that a producer may send to."""
     names = set(table(store, rocketmq="5.5.0", columns="topic")["topic"].to_pylist())
     return sorted(n for n in names if n.isascii() and n.replace("_", "").isalnum() and len(n) < 100)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "rocketmq"])
+def test_what_waits_in_a_brokers_topics_stays_out_unless_it_is_asked_for(
+    kind: str, tmp_path: Path
+) -> None:
+    """Appended elsewhere, a delayed or a half message that was delivered already comes again."""
+    waits = ["SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys_wheel_timer",
+             "RMQ_SYS_TRANS_OP_HALF_TOPIC"]  # fmt: skip
+    made = [Message(topic=topic, body=b"b") for topic in ["A", *waits, "%RETRY%g", "A"]]
+    store = write(damaged(made).log, tmp_path / "store")
+
+    def done(name: str, **options: Any) -> Any:
+        return run(store, tmp_path / name, format=kind, rocketmq="5.3.3", settings=SMALL, **options)
+
+    default = done("default")
+    assert (default.messages, default.system) == (3, 4)
+    assert "  system    4 messages of system topics left out: --system-topics" in default.text()
+    every = done("all", system_topics=True)
+    assert (every.messages, every.system) == (7, 0)
+    assert "--system-topics" not in every.text()
+    named = done("named", topics=["SCHEDULE_TOPIC_XXXX"])
+    assert (named.messages, named.system) == (1, 0)
+    if kind != "rocketmq":
+        assert all(check(store, tmp_path / n, rocketmq="5.3.3").same for n in ("default", "all"))
 
 
 def test_skip_goes_on_behind_what_was_appended(

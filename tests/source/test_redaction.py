@@ -86,8 +86,12 @@ def test_a_propertys_value_is_in_no_byte(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", FORMATS)
 def test_what_cannot_be_cleared_is_named_and_refused(kind: str, tmp_path: Path) -> None:
     packed = zlib.compress(f"my card is {CARD}".encode())
-    made = [*messages(), Message(topic="B", body=f"{CARD}, I said".encode()),
-            Message(topic="B", body=packed, sys_flag=1), Message(topic=CARD, body=b"x")]  # fmt: skip
+    made = [
+        *messages(),
+        Message(topic="B", body=f"{CARD}, I said".encode()),
+        Message(topic="B", body=packed, sys_flag=1),
+        Message(topic=CARD, body=b"x"),
+    ]
     store = write(damaged(made).log, tmp_path / "store")
     out = tmp_path / "out"
     with pytest.raises(SettingError) as caught:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.asking import remark
+from reput.jobs.console.asking import TIME_FORMS, milliseconds, remark
 from reput.jobs.console.options import DAMAGE, DONE, USAGE, WRITES_AS, add_broker, setting_layers
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.engine.append_exported import FromExport, append_exported
@@ -81,10 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--topic", default="", help="with --from-store: only this topic")
     parser.add_argument(
-        "--since", type=int, metavar="MS", help="with --from-store: stored at or after (epoch ms)"
-    )
+        "--since", type=milliseconds, metavar="TIME",
+        help=f"with --from-store: stored then or later: {TIME_FORMS}",
+    )  # fmt: skip
     parser.add_argument(
-        "--until", type=int, metavar="MS", help="with --from-store: stored before (epoch ms)"
+        "--until", type=milliseconds, metavar="TIME", help="with --from-store: stored before that"
     )
     add_broker(parser, WRITES_AS)
     parser.add_argument(

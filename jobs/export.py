@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.asking import milliseconds
+from reput.jobs.console.asking import TIME_FORMS, milliseconds
+from reput.jobs.console.older_words import add_older
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
@@ -32,9 +33,9 @@ DIR gets files part-00000000.parquet, ... in the log's order, with the columns o
 (docs/source.md), and a manifest.json. It appears whole or not at all. `reput append` puts what is
 in it into another store; --verify compares it with the log.
 
-  reput export /data/store --to /data/messages --format parquet --topic Orders --no-bodies
-  reput export /data/store --to s3://bucket/messages --format jsonl --since 2026-11-21T07:00:00Z
-  reput export /data/store --to /data/messages --verify
+  reput export /data/store --output /data/messages --format parquet --topic Orders --no-bodies
+  reput export /data/store --output s3://bucket/messages --format jsonl --since 2026-11-21T07:00:00Z
+  reput export /data/store --output /data/messages --verify
   reput append /data/other --from /data/messages
 
 --format rocketmq makes a store of the chosen messages, on which a broker starts.
@@ -184,9 +185,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput export` understands."""
     parser.epilog = _EPILOG
     add_store(parser, on_damage=())
-    parser.add_argument(
-        "--to", required=True, metavar="DIR", help="absent or empty folder, or its URL"
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument(
+        "--output", dest="to", metavar="DIR", help="absent or empty folder, or its URL"
     )
+    add_older(where, "--to", "--output", dest="to", type=_folder)
     parser.add_argument("--format", choices=_FORMATS, default="parquet", help="default: parquet")
     parser.add_argument(
         "--topic", action="append", default=[], help="only this topic; may be repeated"
@@ -194,9 +197,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tags", metavar="'A || B'", help="only messages with one of these tags")
     parser.add_argument("--sql", metavar="EXPRESSION", help="only what a subscription would get")
     parser.add_argument(
-        "--since", "--from", type=milliseconds, metavar="TIME", help="stored then or later"
+        "--since", type=milliseconds, metavar="TIME", help=f"stored then or later: {TIME_FORMS}"
     )
-    parser.add_argument("--until", type=milliseconds, metavar="TIME", help="stored before")
+    parser.add_argument("--until", type=milliseconds, metavar="TIME", help="stored before that")
+    add_older(parser, "--from", "--since", dest="since", type=milliseconds)
     parser.add_argument("--no-bodies", action="store_true", help="leave out the bodies")
     parser.add_argument(
         "--decompress", action="store_true", help="bodies as their producers gave them"
@@ -231,6 +235,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write nothing: compare the export in DIR with the log",
     )
+
+
+def _folder(text: str) -> str:
+    """What `--to` names. A time is none: in other commands that was the word for one."""
+    try:
+        milliseconds(text)
+    except argparse.ArgumentTypeError:
+        return text
+    raise argparse.ArgumentTypeError(f"{text} is a time: say --until for it, --output for where")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -56,7 +56,7 @@ def test_a_wrong_filter_is_told_before_anything_is_made(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, out = write(damaged(messages(3)).log, tmp_path / "store"), tmp_path / "out"
-    words = ["export", str(store), "--to", str(out), "--format", kind, "--sql", "a >"]
+    words = ["export", str(store), "--output", str(out), "--format", kind, "--sql", "a >"]
     assert main(words) == 2
     assert "SQL92 expression: line 1, column 4: ends where" in capsys.readouterr().err
     assert not out.exists()
@@ -66,7 +66,7 @@ def test_times_are_words_as_of_a_query_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = write(damaged(messages(6)).log, tmp_path / "store")
-    words = ["export", str(store), "--to", str(tmp_path / "out"), "--format", "delta"]
+    words = ["export", str(store), "--output", str(tmp_path / "out"), "--format", "delta"]
     assert main([*words, "--from", str(START + 1), "--until", str(START + 3), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["messages"] == 2
     assert main([*words, "--since", str(START + 1), "--until", str(START + 3)]) == 0
@@ -160,7 +160,7 @@ def test_verify_names_what_differs(tmp_path: Path) -> None:
         made.unlink()
         break
     assert "cannot be read" in check(store, out).differences[0]
-    assert main(["export", str(store), "--to", str(out), "--verify"]) == 1
+    assert main(["export", str(store), "--output", str(out), "--verify"]) == 1
 
 
 def test_other_folders_and_words_are_refused(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_other_folders_and_words_are_refused(tmp_path: Path) -> None:
 
 def test_the_command_needs_no_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = write(damaged(messages(60)).log, tmp_path / "store")
-    words = ["export", str(store), "--to", str(tmp_path / "out")]
+    words = ["export", str(store), "--output", str(tmp_path / "out")]
     assert main([*words, "--format", "delta", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["messages"] == 60
     assert main([*words, "--verify"]) == 0

@@ -27,6 +27,8 @@ VERSIONS = [
     for version in sorted(build.VERSIONS + build.RECORD_VERSIONS)
     if tuple(map(int, version.split("."))) >= SINCE
 ]
+# These begin at 0 with light queues after each start: nobody fills lmqTopicQueueTable.
+FORGET = ("4.9.3", "5.0.0")
 SWITCHES = [(True, True), (True, False), (False, True)]
 
 
@@ -81,8 +83,11 @@ def test_log_queues_and_index_are_the_real_stores(
         "enableMultiDispatch": str(multi).lower(), "enableLmq": str(lmq).lower(),
         "messageDelayLevel": NO_DELIVERY,
     }  # fmt: skip
+    if multi and profile(driver.version).property_crc:
+        # without, 5.2.0 leaves 20 bytes of old memory behind the properties (crc32ReservedLength)
+        settings["enabledAppendPropCRC"] = "true"
     ours, theirs, clock = tmp_path / "ours", tmp_path / "theirs", Clock()
-    for first in (0, 1000):  # again, after a stop
+    for first in (0,) if driver.version in FORGET else (0, 1000):  # again, after a stop
         given = messages(driver.version, first)
         answer = driver.ask(
             "put", store=str(theirs), settings=settings, messages=[as_job(m) for m in given],

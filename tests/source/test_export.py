@@ -156,6 +156,32 @@ def test_appended_again_they_are_the_same_messages(
         assert copied[name].to_pylist() == wanted[name].to_pylist(), name
 
 
+def test_messages_with_further_queues_are_appended_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """235 of 3,000 were, then one was refused."""
+    store = golden_stores.unpack("lmq_batch_5.3.3").input
+    done = run(store, tmp_path / "out", rocketmq="5.3.3")
+    words = ["append", str(tmp_path / "copy"), "--from", str(tmp_path / "out"), "--rocketmq",
+             "5.3.3", "--set", "enableLmq=true", "--set", "enableMultiDispatch=true",
+             *(word for pair in SMALL.items() for word in ("--set", "=".join(pair)))]  # fmt: skip
+    assert main(words) == 0, capsys.readouterr().err
+    rows = table(tmp_path / "copy", rocketmq="5.3.3").to_pylist()
+    assert len(rows) == done.messages > 100
+    following: dict[str, int] = {}
+    for row in rows:
+        pairs = dict(row["properties"])
+        if "INNER_MULTI_DISPATCH" not in pairs or row["topic"].startswith("%RETRY%"):
+            continue
+        names = pairs["INNER_MULTI_DISPATCH"].split(",")
+        wanted = ",".join(str(following.get(name, 0)) for name in names)
+        assert pairs["INNER_MULTI_QUEUE_OFFSET"] == wanted
+        for name in names:  # one that is named twice goes on by two
+            following[name] = following.get(name, 0) + 1
+    assert len(following) > 2
+    assert min(following.values()) > 10
+
+
 def topics(store: Path) -> list[str]:
     """Those that a producer may send to."""
     names = set(table(store, rocketmq="5.5.0", columns="topic")["topic"].to_pylist())

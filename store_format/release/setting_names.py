@@ -117,7 +117,7 @@ wakeFlushWhenPutMessage boolean 5.0.0 = false
 putMessageTimeout int 5.0.0 = 8000
 [harmless warned] delayed messages go to the levels of messageDelayLevel
 timerInterceptDelayLevel boolean 5.0.0 = false
-[harmless warned] LMQ queues are not numbered by append
+[harmless warned] append takes any number of light queues
 maxLmqConsumeQueueNum int 4.9.3 = 20000
 enableLmqQuota boolean 5.5.0 = false
 [harmless obeyed] the store host that records get

@@ -9,6 +9,7 @@ import numpy as np
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.message.message import ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
 from reput.store_format.names import DLQ_PREFIX, LMQ_PREFIX, RETRY_PREFIX
 from reput.store_format.query.by_queue import BY_STORE_TIMES, refuse_cut
 from reput.store_format.query.config import configured_topics, consumer_offsets
@@ -22,7 +23,7 @@ _SYSTEM = frozenset(
     (
         "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
+        "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC,
     )
 )  # fmt: skip
 _KINDS = (

@@ -17,6 +17,7 @@ from tests import golden_stores
 from tests.change.test_expire import a_store
 from tests.change.test_expire import run as run_expire
 from tests.services.stores import LEVELS, T0, Clock, delayed, disk, timer, writing
+from tests.services.test_resolve import half
 
 # As 5.4.0, 5.5.0 and 5.5.1 leave it at each start, lengths in bytes.
 OPENED = {"000004.log": 0, "CURRENT": 16, "IDENTITY": 36, "LOCK": 0, "MANIFEST-000005": 170,
@@ -63,6 +64,18 @@ def test_expire_does_not_take_what_pop_consumers_may_still_hold(tmp_path: Path) 
     with pytest.raises(StoreError, match="kvStore: what pop consumers still hold is in RocksDB"):
         run_expire(store, dry_run=True)
     assert run_expire(store, dry_run=True, even_unread=True).segments
+
+
+def test_transactions_are_not_ended_whose_position_is_in_rocksdb(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with writing(disk(root), Clock(T0)) as writer:
+        half(writer, "a")
+    rocksdb(root / "config" / "rdb", WITH_ROWS[0])
+    with pytest.raises(StoreError, match="config/rdb: RocksDB tells a broker up to where"):
+        reput.resolve_transactions(str(root), decide="commit", rocketmq="5.5.0")
+    (root / "config" / "rdb" / "CURRENT").unlink()
+    done = reput.resolve_transactions(str(root), decide="commit", rocketmq="5.5.0")
+    assert done.committed == 1
 
 
 def test_timers_that_rocksdb_may_hold_are_not_delivered(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from reput.store_format.log.segments import (
 )
 from reput.store_format.names import CONSUME_QUEUE, INDEX
 from reput.store_format.query.config import topic_attributes
+from reput.store_format.query.in_rocksdb import not_derived
 from reput.store_format.query.told import Told as Notes
-from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
+from reput.store_format.release.foreign import refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
 from reput.store_format.release.settings import (
@@ -109,6 +110,7 @@ def make_plan(
         for name, about in topics.items()
         if about.get("cleanup.policy") == "COMPACTION"
     ]
+    notes += not_derived(storage, store)
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
     )
@@ -150,11 +152,7 @@ def make_plan(
 
 def refuse_foreign_store(storage: Storage, store: str) -> None:
     """Raise StoreError where a store's queues are of a kind that reput does not build."""
-    found = (
-        [name for name, _ in listed(storage, f"{store}/{folder}")]
-        for folder in (QUEUE_EXT, CONSUME_QUEUE)
-    )
-    refuse_foreign(store, *found)
+    refuse_foreign(store, lambda name: [n for n, _ in listed(storage, f"{store}/{name}")])
 
 
 def _split_bytes(segments: list[Segment], cores: int) -> int:

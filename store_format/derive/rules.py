@@ -19,7 +19,7 @@ def scan_rules(profile: Profile, settings: Settings, batch_topics: Iterable[str]
             index=settings.builds_index,
             index_tags=profile.index_tags,
             batch_queues=profile.batch_queues,
-            multi_dispatch=profile.multi_dispatch and settings.enable_multi_dispatch,
+            multi_dispatch=profile.multi_dispatch and settings.builds_further_queues,
             lmq=settings.enable_lmq,
             skips_retry=profile.multi_dispatch_skips_retry,
             skips_slash=profile.multi_dispatch_skips_slash,

@@ -75,7 +75,22 @@ BUGS = (
         "        if last is None or last.physical_offset + last.size <= limit:", "        if True:", stores("past_the_log or as_it_was")),
     # at a time, and growing
     Bug("the first record that is later ends the log", _AS_OF,
-        'step.rows["storeTimestamp"] > time', 'step.rows["storeTimestamp"] >= time', stores("as_it_was")),
+        'step.rows["storeTimestamp"] > time', 'step.rows["storeTimestamp"
+    Bug(
+        "--at: a queue's last message is the last of then",
+        _QUEUE,
+        "            return self.maximum - 1  # of a queue that ends there",
+        "            return self.maximum",
+        ("tests/serve/test_as_cut.py", "-m", "not long"),
+    ),
+    Bug(
+        "--at: later messages with the same key are not counted",
+        _STORE,
+        "                    topic, key, most, begin, min(end, self.at), until=self.limit",
+        "                    topic, key, most, begin, min(end, self.at), until=None",
+        ("tests/serve/test_as_cut.py",),
+    ),
+] >= time', stores("as_it_was")),
     Bug("an id of what was stored later finds nothing", _MESSAGES,
         "if place < store.limit else None", "if True else None", stores("as_it_was")),
     Bug("keys of what was stored later are not found", _STORE,

@@ -11,7 +11,7 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env browser demo test test-long mutants fuzz fixtures lived-stores lint format bench settings-page imports docs release zip lock clean
+.PHONY: help env browser demo test test-long tested explore mutants fuzz fixtures lived-stores lint format bench settings-page imports docs release zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,12 +28,19 @@ demo: env  ## Rebuild a bundled broker store and compare it with RocketMQ's own 
 test: env  ## Run the tests (PYTEST_ARGS="-k name" for some of them)
 	$(PYTEST) -m "not long" $(PYTEST_ARGS)
 
-test-long: env  ## Run all tests, the long ones too
+test-long: env  ## Run all tests, the long ones too; BUDGET=60m those longest without a green run
 	-$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt
-	$(PYTEST) $(PYTEST_ARGS)
+	$(if $(BUDGET),$(PY) -m tests.ledger run --budget $(BUDGET) $(LEDGER_ARGS),$(PYTEST) $(PYTEST_ARGS))
 
-mutants: env  ## Break each rule once and see its tests turn red (MUTANTS="part of a name")
-	$(PY) -m tests.mutants $(MUTANTS)
+tested: env  ## Say what is not green on what it tests now, and how long that would take
+	@$(PY) -m tests.ledger tested $(LEDGER_ARGS)
+
+explore: env  ## Run exploring tests with new seeds (BUDGET=30m)
+	-$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt
+	$(PY) -m tests.ledger explore --budget $(or $(BUDGET),30m) $(LEDGER_ARGS)
+
+mutants: env  ## Break each rule that is due and see tests turn red (MUTANTS="part of a name", BUDGET=30m)
+	$(PY) -m tests.mutants $(if $(BUDGET),--budget $(BUDGET)) $(MUTANTS)
 
 fuzz: env  ## Fuzz each parser for a minute with atheris (needs a wheel of it)
 	$(PY) -m pip install -q --require-hashes --no-deps -r requirements/fuzz.txt

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.asking import remark
+from reput.jobs.console.asking import TIME_FORMS, milliseconds, remark
 from reput.jobs.console.full_disk import room_of
 from reput.jobs.console.options import (
     DAMAGE,
@@ -91,10 +91,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--topic", default="", help="with --from-store: only this topic")
     parser.add_argument(
-        "--since", type=int, metavar="MS", help="with --from-store: stored at or after (epoch ms)"
-    )
+        "--since", type=milliseconds, metavar="TIME",
+        help=f"with --from-store: stored then or later: {TIME_FORMS}",
+    )  # fmt: skip
     parser.add_argument(
-        "--until", type=int, metavar="MS", help="with --from-store: stored before (epoch ms)"
+        "--until", type=milliseconds, metavar="TIME", help="with --from-store: stored before that"
     )
     add_broker(parser, WRITES_AS)
     parser.add_argument(

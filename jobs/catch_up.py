@@ -176,12 +176,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Catch up, and say what was done: 0 done, or nothing new; 1 with --dry-run where there is."""
+    """Catch up, and say what was done: 0 done, or nothing new; 1 with --dry-run where there is,
+    and where queues lack what the log has.
+    """
     told = told_to_jobs(arguments)
     agree = consent(arguments.yes)
     _check_words(arguments)
 
+    lacking = False
+
     def say(about: "CaughtUp") -> None:
+        nonlocal lacking
+        lacking |= bool(about.lacking)
         show(arguments, asdict(about), about.text())
 
     if arguments.follow:
@@ -200,13 +206,13 @@ def run(arguments: argparse.Namespace) -> int:
                 arguments.store, every=arguments.every, idle=arguments.idle, confirm=agree,
                 said=say, **told,
             )  # fmt: skip
-        return DONE
+        return DAMAGE if lacking else DONE
     about = catch_up(
         arguments.store, output=arguments.output, replace=arguments.replace,
         dry_run=arguments.dry_run, confirm=agree, **told,
     )  # fmt: skip
     say(about)
-    return DAMAGE if about.left_out or (about.needed and not about.done) else DONE
+    return DAMAGE if about.left_out or lacking or (about.needed and not about.done) else DONE
 
 
 def _check_words(arguments: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.asking import milliseconds
+from reput.jobs.console.asking import TIME_FORMS, milliseconds
 from reput.jobs.console.options import DAMAGE, DONE, show
 from reput.jobs.console.service_options import add_service, told_to_services
 from reput.jobs.console.texts import time_text
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from reput.store_format.services.due import Plan, Until
     from reput.store_format.writer.writer import CommitLogWriter
 
-_NOW = "now"
 _EPILOG = """\
 What waits in SCHEDULE_TOPIC_XXXX (delay levels) and rmq_sys_wheel_timer (timers) and is due at
 TIME is appended to its real topic and queue, as the broker would, in the order in which it is due.
@@ -146,8 +145,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("store", metavar="STORE", help="a local store's root")
     parser.add_argument(
-        "--until", required=True, type=_time, metavar="TIME",
-        help="what is due then: now, 2026-01-31T12:00:00Z, or milliseconds since 1970",
+        "--until", required=True, type=milliseconds, metavar="TIME",
+        help=f"what is due then: {TIME_FORMS}",
     )  # fmt: skip
     parser.add_argument(
         "--missed", action="store_true",
@@ -155,10 +154,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "delivered)",
     )  # fmt: skip
     add_service(parser)
-
-
-def _time(text: str) -> int | None:
-    return None if text == _NOW else milliseconds(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -24,8 +24,8 @@ def main() -> int:
     """Rebuild on both engines, verify, compare; 0 if every file is RocketMQ's own."""
     sys.stdout.write(
         f"demo: the store of a live RocketMQ {_RELEASE} broker, {_ARCHIVE.name}, is unpacked. Its\n"
-        "queues and index are derived from its log by this machine's processes, then by Spark, and\n"
-        "compared with RocketMQ's own. (The first time takes a minute: kernels are compiled.)\n"
+        "queues and index are derived from its log by processes of this machine, then by Spark,\n"
+        "and compared with RocketMQ's own. (The first time takes a minute: kernels are compiled.)\n"
     )
     sys.stdout.flush()
     with tempfile.TemporaryDirectory(prefix="reput-demo-") as folder:

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.asking import milliseconds
+from reput.jobs.console.asking import TIME_FORMS, milliseconds
+from reput.jobs.console.older_words import add_older
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
@@ -31,9 +32,9 @@ DIR gets files part-00000000.parquet, ... in the log's order, with the columns o
 (docs/source.md), and a manifest.json. It appears whole or not at all. `reput append` puts what is
 in it into another store; --verify compares it with the log.
 
-  reput export /data/store --to /data/messages --format parquet --topic Orders --no-bodies
-  reput export /data/store --to s3://bucket/messages --format jsonl --since 2026-11-21T07:00:00Z
-  reput export /data/store --to /data/messages --verify
+  reput export /data/store --output /data/messages --format parquet --topic Orders --no-bodies
+  reput export /data/store --output s3://bucket/messages --format jsonl --since 2026-11-21T07:00:00Z
+  reput export /data/store --output /data/messages --verify
   reput append /data/other --from /data/messages
 
 --format rocketmq makes a store of the chosen messages, on which a broker starts.
@@ -69,6 +70,8 @@ def export(
     decompress: bool = False,
     on_damage: str = "fail",
     redact: Sequence[str] = (),
+    keep_repeats: bool = False,
+    system_topics: bool = False,
     delta_by: str = LOCAL,
     replace: bool = False,
     rocketmq: str | None = None,
@@ -85,16 +88,19 @@ def export(
     topics: only these; tags, sql: only what a consumer's subscription would get; since, until:
     storeTimestamps in milliseconds, `until` not within; bodies: with them; decompress: as their
     producers gave them; on_damage: `fail` raises DamageFound, `skip` leaves out the rest of a
-    damaged segment, `salvage` what is damaged or stale; redact: of a store `body`, `body:hash`,
-    `property:NAME`; delta_by: who writes Delta tables, `local`: deltalake in this process, or
-    `spark`: the session, which clusters them; replace: put it in the place of an export that is
-    there. The others as for `reput.rebuild`.
+    damaged segment, `salvage` what is damaged or stale; redact: `body`, `body:hash`,
+    `property:NAME`, which is refused where something else repeats it, unless keep_repeats;
+    system_topics: also what waits in a broker's own topics, where no topics are named; delta_by:
+    who writes Delta tables, `local`: deltalake in this process, or `spark`: the session, which
+    clusters them; replace: put it in the place of an export that is there. The others as for
+    `reput.rebuild`.
 
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease, WrongTags,
     WrongExpression; nothing is left behind in `to` then.
     """
     from reput.jobs.engine.exporting import Chosen, export_set
     from reput.jobs.engine.job import find_store
+    from reput.jobs.engine.redacting import redaction
     from reput.jobs.engine.sets import EXPORTED
     from reput.jobs.engine.source_log import told_of
     from reput.store_format.release.settings import SettingError
@@ -107,23 +113,25 @@ def export(
     if decompress and not bodies:
         raise SettingError("--decompress: there is nothing to decompress with --no-bodies")
     chosen = Chosen(
-        tuple(topics), tags, sql, since, until, bodies, decompress, on_damage
+        tuple(topics), tags, sql, since, until, bodies, decompress, on_damage, system_topics,
+        tuple(redact),
     )  # fmt: skip
-    if format != _STORE and redact:
-        raise SettingError(f"--redact: only with --format {_STORE}")
+    redaction(redact)  # wrong words are refused before anything is read
     if format == _STORE:
-        from reput.jobs.engine.export_store import export_store, redaction
+        from reput.jobs.engine.export_store import export_store
 
-        if replace or not bodies:
-            raise SettingError("--replace, --no-bodies: not for a store; --redact body leaves none")
-        return export_store(store, to, chosen, redaction(redact), rocketmq, settings or {})
+        if not bodies:
+            raise SettingError("--no-bodies: not for a store; --redact body leaves none")
+        return export_store(
+            store, to, chosen, rocketmq, settings or {}, keep_repeats, replace
+        )  # fmt: skip
     if format == _DELTA:
         from reput.jobs.engine.export_delta import export_delta, writer_of
 
         if replace:
             raise SettingError("--replace: a Delta table is only added to")
         return export_delta(
-            writer_of(delta_by, engine), store, to, chosen, rocketmq, settings or {}
+            writer_of(delta_by, engine), store, to, chosen, rocketmq, settings or {}, keep_repeats
         )
     given, storage = storage, storage or storage_for(store)
     found = find_store(
@@ -132,7 +140,7 @@ def export(
         told=told_of(storage, storage.resolve(store), rocketmq, settings or {}),
     )  # fmt: skip
     target = found.output(to, EXPORTED, replace, output_storage or given)
-    return export_set(found, target, format, chosen)
+    return export_set(found, target, format, chosen, keep_repeats)
 
 
 @on_engine
@@ -178,9 +186,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput export` understands."""
     parser.epilog = _EPILOG
     add_store(parser, on_damage=())
-    parser.add_argument(
-        "--to", required=True, metavar="DIR", help="absent or empty folder, or its URL"
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument(
+        "--output", dest="to", metavar="DIR", help="absent or empty folder, or its URL"
     )
+    add_older(where, "--to", "--output", dest="to", type=_folder)
     parser.add_argument("--format", choices=_FORMATS, default="parquet", help="default: parquet")
     parser.add_argument(
         "--topic", action="append", default=[], help="only this topic; may be repeated"
@@ -188,9 +198,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tags", metavar="'A || B'", help="only messages with one of these tags")
     parser.add_argument("--sql", metavar="EXPRESSION", help="only what a subscription would get")
     parser.add_argument(
-        "--since", "--from", type=milliseconds, metavar="TIME", help="stored then or later"
+        "--since", type=milliseconds, metavar="TIME", help=f"stored then or later: {TIME_FORMS}"
     )
-    parser.add_argument("--until", type=milliseconds, metavar="TIME", help="stored before")
+    parser.add_argument("--until", type=milliseconds, metavar="TIME", help="stored before that")
+    add_older(parser, "--from", "--since", dest="since", type=milliseconds)
     parser.add_argument("--no-bodies", action="store_true", help="leave out the bodies")
     parser.add_argument(
         "--decompress", action="store_true", help="bodies as their producers gave them"
@@ -202,8 +213,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--redact", action="append", default=[], metavar="WHAT",
-        help="with --format rocketmq: body (leaves none), body:hash (its SHA-256 in its place), "
-        "property:NAME; may be repeated",
+        help="body (leaves none), body:hash (its SHA-256 in its place), property:NAME (with each "
+        "property that repeats its value); may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep-repeats", action="store_true",
+        help="with --redact: leave a body, topic or host that repeats a redacted value",
+    )  # fmt: skip
+    parser.add_argument(
+        "--system-topics", action="store_true",
+        help="also a broker's own topics (delayed, half and timer messages, ...), which are left "
+        "out: put into another store, a message that waits may be delivered twice",
     )  # fmt: skip
     parser.add_argument("--replace", action="store_true", help="replace the export in DIR")
     parser.add_argument(
@@ -211,6 +231,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write nothing: compare the export in DIR with the log",
     )
+
+
+def _folder(text: str) -> str:
+    """What `--to` names. A time is none: in other commands that was the word for one."""
+    try:
+        milliseconds(text)
+    except argparse.ArgumentTypeError:
+        return text
+    raise argparse.ArgumentTypeError(f"{text} is a time: say --until for it, --output for where")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -231,7 +260,9 @@ def run(arguments: argparse.Namespace) -> int:
             topics=arguments.topic, tags=arguments.tags, sql=arguments.sql,
             since=arguments.since, until=arguments.until, bodies=not arguments.no_bodies,
             decompress=arguments.decompress, on_damage=arguments.on_damage,
-            redact=arguments.redact, delta_by=delta_by, replace=arguments.replace, **told,
+            redact=arguments.redact, keep_repeats=arguments.keep_repeats,
+            system_topics=arguments.system_topics, delta_by=delta_by,
+            replace=arguments.replace, **told,
         )  # fmt: skip
     show(arguments, done.as_json(), done.text())
     return DAMAGE if done.left_out else DONE

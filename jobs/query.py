@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reput.jobs.console.asking import (
     add_asked_store,
     asked_store,
+    before,
     milliseconds,
     number,
     remark,
@@ -17,6 +18,7 @@ from reput.jobs.console.asking import (
 from reput.jobs.console.bodies import body_of, inner_of, inner_row
 from reput.jobs.console.keys_file import read_keys
 from reput.jobs.console.new_files import new_file
+from reput.jobs.console.older_words import add_older
 from reput.jobs.console.options import DONE
 from reput.jobs.console.query_words import refuse_words
 from reput.jobs.console.texts import safe, time_text
@@ -32,16 +34,16 @@ _MISSING_SHOWN = 3  # keys without a message that are named
 
 _EPILOG = """\
 what is asked for, one of
-  --topic T --key K [--from TIME] [--to TIME]    a key, one of KEYS or the UNIQ_KEY
-  --topic T --keys-file FILE [--from] [--to]     many keys, one a line; - is standard input
+  --topic T --key K [--since TIME] [--until TIME]  a key, one of KEYS or the UNIQ_KEY
+  --topic T --keys-file FILE [--since] [--until]   many keys, one a line; - is standard input
   --unique-key K [--topic T]                     the id that the client gave
   --message-id ID [--topic T]                    the broker's id or the client's, as it is found
   --topic T --queue Q --offset N [--count M]     a position in a queue, and what follows
-  --topic T [--queue Q] [--from TIME] [--to TIME]
+  --topic T [--queue Q] [--since TIME] [--until TIME]
   --offset PHYSICAL                              a place in the log
-Messages come in the log's order. TIME: milliseconds since 1970 or 2026-01-31T12:00:00Z, of
-storeTimestamp, both ends within. Where queues and index are missing, behind or damaged, that is
-said on standard error and the log is read.
+Messages come in the log's order. TIME, of storeTimestamp: milliseconds since 1970, 2026-01-31,
+2026-01-31T12:00:00Z, '2h ago' or now; --until itself is not within. Where queues and index are
+missing, behind or damaged, that is said on standard error and the log is read.
 exit codes: 0 done, also where nothing was found (said on standard error), 2 wrong usage or no such
 store, 3 a file could not be read
 """
@@ -74,8 +76,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a position in --queue of --topic; without these a physical offset",
     )  # fmt: skip
     parser.add_argument("--count", type=number, metavar="M", help="with --offset: so many")
-    parser.add_argument("--from", dest="begin", type=milliseconds, metavar="TIME")
-    parser.add_argument("--to", dest="end", type=milliseconds, metavar="TIME")
+    parser.add_argument(
+        "--since", dest="begin", type=milliseconds, metavar="TIME", help="stored then or later"
+    )
+    parser.add_argument(
+        "--until", dest="end", type=before, metavar="TIME", help="stored before that"
+    )
+    add_older(parser, "--from", "--since", dest="begin", type=milliseconds)
+    add_older(
+        parser, "--to", "--until, which leaves TIME itself out,", dest="end", type=milliseconds
+    )
     parser.add_argument(
         "--max", dest="most", type=number, metavar="N",
         help="so many at most: of a key the newest; it is said where there are more",

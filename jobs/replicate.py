@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.asking import milliseconds
+from reput.jobs.console.asking import TIME_FORMS, before, milliseconds
+from reput.jobs.console.older_words import add_older
 from reput.jobs.console.options import (
     DONE,
     add_broker,
@@ -32,7 +33,7 @@ was killed goes on where it stood; a target that is no beginning of the source i
 and index are derived from what was copied.
 
   reput replicate /data/store /data/replica
-  reput replicate s3://bucket/store /data/replica --to-time 2026-11-22T12:00:00Z
+  reput replicate s3://bucket/store /data/replica --until 2026-11-22T12:00:00Z
   reput replicate /data/store /data/replica --follow --rate 50MB      of a live broker's store
   reput replicate --master 10.0.0.5:10912 /data/replica --follow      over the wire, as a slave does
 """
@@ -189,8 +190,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to-offset", type=int, metavar="N", help="no record that ends behind physical offset N"
     )
     parser.add_argument(
-        "--to-time", type=milliseconds, metavar="TIME",
-        help="none from the first record on that was stored after TIME (ISO, or milliseconds)",
+        "--until", dest="to_time", type=before, metavar="TIME",
+        help=f"none from the first record on that was stored then or later: {TIME_FORMS}",
+    )  # fmt: skip
+    add_older(
+        parser, "--to-time", "--until, which leaves TIME itself out,", dest="to_time",
+        type=milliseconds,
     )  # fmt: skip
     parser.add_argument(
         "--follow", action="store_true", help="go on while the source grows, until --idle"

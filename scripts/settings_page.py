@@ -15,7 +15,7 @@ _HEAD = """\
 Made by `make settings-page` from `store_format/release/setting_names.py`; a test holds that it
 is what that declaration gives.
 
-A broker's file (`--broker-conf`) may hold every setting that a release from 4.1.0 to 5.5.0 takes;
+A broker's file (`--broker-conf`) may hold every setting that a release from 4.1.0 to 5.5.1 takes;
 `--set NAME=VALUE` goes over it. What `reput` does of each is one of four:
 
 - **obeyed**: done as RocketMQ does it.

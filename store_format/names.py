@@ -21,6 +21,17 @@ RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
 
+# TopicValidator.SYSTEM_TOPIC_SET, and what else only a broker or a tool of its own writes to
+SYSTEM_PREFIX = "rmq_sys_"
+SYSTEM_TOPICS = frozenset(
+    (
+        "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "CHECKPOINT_TOPIC",
+        "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
+    )
+)  # fmt: skip
+
 _OFFSET_DIGITS = 20
 _QUEUE_ID_DIGITS = 10  # of an int
 _OFFSET_MOST = (1 << 63) - 1  # a long, in RocketMQ

@@ -12,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytest_plugins = ["tests.ledger.plugin"]
+
 # A kernel may have to be compiled during an example, so no example has a deadline.
 # HYPOTHESIS_PROFILE=long draws more; on CI the same examples are drawn each time.
 hypothesis.settings.register_profile("default", deadline=None)

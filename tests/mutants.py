@@ -1,11 +1,13 @@
 # ruff: noqa: E501 - a line of source is quoted whole
 """One planted bug for each rule that the builders follow, and the tests that must turn red.
 
-`make mutants`, or `python -m tests.mutants [PART OF A NAME]`, plants each, one a core, in a
-copy of the tree. The names are the rules, in the words of the formats' pages. The judge of most
-is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_process.py).
+`make mutants`, or `python -m tests.mutants [PART OF A NAME]`, plants those that are due, or have
+such a name, one a core, each in a copy of the tree. The names are the rules, in the words of the
+formats' pages. The judge of most is RocketMQ: golden stores that it wrote and derived (tests/test_golden_in_process.py).
 """
 
+import argparse
+import json
 import sys
 from functools import partial
 
@@ -15,8 +17,9 @@ from tests.damage import planted_bugs as planted_damage_bugs
 from tests.fate import planted_bugs as planted_fate_bugs
 from tests.filter import planted_bugs as planted_filter_bugs
 from tests.jobs import planted_bugs as planted_jobs_bugs
+from tests.ledger import budget
 from tests.page import planted_bugs as planted_page_bugs
-from tests.planting import Bug, only, plant_all
+from tests.planting import Bug, only, plant, plant_all
 from tests.query import planted_bugs as planted_query_bugs
 from tests.replicate import planted_bugs as planted_replica_bugs
 from tests.serve import planted_bugs as planted_serve_bugs
@@ -481,7 +484,7 @@ BUGS = (
         "plan.profile.checkpoint_logics_offset and", "",
         ("tests/jobs/engine/test_after_crash.py",)),
     Bug("after a clean stop nothing may be missing", "jobs/engine/verdict.py",
-        "if own and (self.growing or ABORT in names_in(there, against)):", "if own:",
+        "if own and (self.growing or ABORT in dict(listed(there, against))):", "if own:",
         quiet("clean_stop")),
     Bug("a clock may have been set back", "jobs/engine/log_end.py",
         "stored > (last := max(last, _newest(job, linked)))", "True",
@@ -510,9 +513,16 @@ BUGS = (
         "        if came:\n", "        if False:\n", ("tests/attack/test_signals.py",)),
     # the readers
     Bug("a chain that leads round is refused", "store_format/derived/index_reader.py",
-        "            before, number = number, entry.previous",
-        "            before, number = before - 1, entry.previous",
+        "            before, number, field = number, entry.previous, \"previous\"\n\n    def chain_as",
+        "            before, number, field = before - 1, entry.previous, \"previous\"\n\n    def chain_as",
         ("tests/derived/test_readers.py",)),
+    Bug("a chain that ends in damage is no end of it", "store_format/derived/index_reader.py",
+        "        while number:\n", "        while 0 < number < before:\n", ("tests/query/test_bad_files.py",)),
+    Bug("an entry of another slot is none of a chain", "store_format/derived/index_reader.py",
+        "if entry.key_hash % self.slots != slot:", "if False:", ("tests/query/test_bad_files.py",)),
+    Bug("a folder that may not be listed is not empty", "store_format/storage/listing.py",
+        "except (FileNotFoundError, NotADirectoryError):", "except OSError:",
+        ("tests/storage/test_unreadable_folders.py",)),
     Bug("a look-up ends at the first entry that is older", "store_format/derived/index_reader.py",
         "            if time < begin:", "            if False:", ("tests/derived/test_readers.py",)),
     Bug("a broken log is no end of it", "store_format/log/reader.py",
@@ -563,9 +573,18 @@ ALL = (
 )
 
 
-def main(wanted: str = "") -> int:
-    return plant_all(ALL, wanted)
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("wanted", nargs="*", help="part of a name; else what is due")
+    parser.add_argument("--budget", type=budget.seconds, default=float("inf"), metavar="30m")
+    parser.add_argument("--cores", type=int)
+    parser.add_argument("--one", metavar="NAME", help="plant it here, and say what turned red")
+    args = parser.parse_args()
+    if args.one:
+        print(json.dumps({"red": plant(next(bug for bug in ALL if bug.name == args.one))}))
+        return 0
+    return 1 if plant_all(ALL, " ".join(args.wanted), args.budget, args.cores) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

@@ -1,20 +1,32 @@
-"""Plant a bug in a copy of the tree, and see whether its tests turn red."""
+"""Plant a bug in a copy of the tree, and see whether its tests turn red.
 
+tests/ledger/mutants.tsv has each bug's last verdict, its commit and what it was planted in: a bug
+whose module or tests have changed since is due again.
+"""
+
+import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.ledger import budget, records, sources
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "planted_bugs.md"  # what the last runs found
+LEDGER = ROOT / "tests" / "ledger" / "mutants.tsv"
+_SECONDS, _HANG_SECONDS = 45.0, 1800.0  # what a bug is taken for that was never planted; a limit
 _NO_TESTS = 5  # pytest's code where none is chosen: those that are named are long ones
-_LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "target", ".hypothesis", "__pycache__", "*.xz")
+_LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", "target", ".hypothesis", "__pycache__", "*.xz", ".ledger", "build"
+)
 _HEAD = """\
 # Planted bugs
 
@@ -68,16 +80,82 @@ def only(module: str, words: str) -> tuple[str, ...]:
     return (module, "-k", words)
 
 
-def plant_all(bugs: Iterable[Bug], wanted: str) -> int:
-    """Plant each bug whose name holds `wanted`, one a core; returns how many stayed undetected."""
-    chosen = [bug for bug in bugs if wanted in bug.name]
-    undetected = 0
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for bug, test in zip(chosen, pool.map(plant, chosen), strict=True):
-            undetected += test is None
-            print(f"{'UNDETECTED' if test is None else 'red'}: {bug.name} ({test})", flush=True)
-            _note(bug, test or "**nothing**")
-    return undetected
+def due(bugs: Iterable[Bug], tree: sources.Tree | None = None) -> list[Bug]:
+    """Those that are not on record as red in what they would be planted in now; oldest first."""
+    tree = tree or sources.Tree(ROOT)
+    runs = records.newest(records.read_table(LEDGER, ""))
+
+    def red(bug: Bug) -> bool:
+        run = runs.get(bug.name)
+        return run is not None and run.verdict == "red" and run.sources == _digest(bug, tree)
+
+    left = [bug for bug in bugs if not red(bug)]
+    return sorted(left, key=lambda bug: runs[bug.name].at if bug.name in runs else "")
+
+
+def _digest(bug: Bug, tree: sources.Tree) -> str:
+    files = [bug.module, *(word.partition("::")[0] for word in bug.tests)]
+    told = repr((bug, [tree.blobs.get(path) for path in files]))
+    return hashlib.sha1(told.encode()).hexdigest()[:8]
+
+
+class _Planting:
+    """Bugs planted one after the other, each in a process of its own."""
+
+    def __init__(self, bugs: list[Bug], until: float) -> None:
+        self._left, self._until = bugs, until
+        self._runs = records.newest(records.read_table(LEDGER, ""))
+        self._tree, self._commit = sources.Tree(ROOT), sources.commit(ROOT) or "?"
+        self.undetected = 0
+
+    def next(self) -> budget.Job | None:
+        room = self._until - time.time()
+        for bug in self._left:
+            run = self._runs.get(bug.name)
+            if (run.seconds if run else _SECONDS) <= room:
+                self._left.remove(bug)
+                return self._job(bug)
+        return None
+
+    def _job(self, bug: Bug) -> budget.Job:
+        name = hashlib.sha1(bug.name.encode()).hexdigest()[:8]
+        log, begun = records.FOLDER / "logs" / f"bug-{name}.txt", time.time()
+        return budget.Job(
+            [sys.executable, "-m", "tests.mutants", "--one", bug.name], log,
+            lambda code: self._done(bug, log, code, time.time() - begun),
+            limit=_HANG_SECONDS, folder=ROOT,
+        )  # fmt: skip
+
+    def _done(self, bug: Bug, log: Path, code: int | None, seconds: float) -> None:
+        if code is None:  # the budget's end, or ctrl-c
+            log.unlink()
+            return
+        if code:
+            print(f"could not be planted: {bug.name}: {log}", flush=True)
+            self.undetected += 1
+            return
+        test = json.loads(log.read_text("utf-8").splitlines()[-1])["red"]
+        log.unlink()
+        self.undetected += test is None
+        print(f"{'UNDETECTED' if test is None else 'red'}: {bug.name} ({test})", flush=True)
+        _note(bug, test or "**nothing**")
+        verdict, now = "undetected" if test is None else "red", records.moment(time.time())
+        run = records.Run(bug.name, verdict, seconds, self._commit, _digest(bug, self._tree), now)
+        self._runs = records.newest([*records.read_table(LEDGER, ""), run])
+        records.write_table(LEDGER, self._runs.values(), prefix="")
+
+
+def plant_all(
+    bugs: Iterable[Bug], wanted: str, seconds: float = float("inf"), cores: int | None = None
+) -> int:
+    """Plant those whose name holds `wanted`, else those due; how many nothing caught."""
+    chosen = [bug for bug in bugs if wanted in bug.name] if wanted else due(bugs)
+    until = time.time() + seconds - budget.GRACE_SECONDS
+    planting = _Planting(chosen, until)
+    budget.run_all(planting.next, until, cores or os.cpu_count() or 1)
+    if chosen:
+        print(f"not planted in this time: {len(chosen)}")
+    return planting.undetected
 
 
 def _note(bug: Bug, test: str) -> None:

@@ -22,6 +22,7 @@ from tests.reference import Derivation, Message, derive, records
 from tests.reference.derive import COMMITTED
 from tests.reference.log import BadRecordError, read_record
 from tests.reference.rules import Rules, parse_version
+from tests.seeds import examples
 
 # Beyond it Java's product of a first queueOffset and an entry's 20 bytes wraps around.
 GREATEST_FIRST_OFFSET = (1 << 63) // 20 - 1
@@ -117,18 +118,20 @@ def test_any_log(log: PackedLog, cut: Cut, seed: int) -> None:
 
 
 @pytest.mark.long
-@settings(ANY, max_examples=4000)
+@pytest.mark.explore
+@settings(ANY, max_examples=examples(4000))
 @given(packed(logs()), cuts(), st.integers(0, 1000))
 def test_many_more_logs(log: PackedLog, cut: Cut, seed: int) -> None:
     tell(log, check(log, cut, seed))
 
 
 @pytest.mark.long
+@pytest.mark.explore
 @pytest.mark.parametrize("version", VERSIONS)
 def test_many_logs_of_each_version(version: str) -> None:
     seen: Counter[str] = Counter()
 
-    @settings(ANY, max_examples=300)
+    @settings(ANY, max_examples=examples(300))
     @given(packed(logs(only_version=version)), cuts())
     def run(log: PackedLog, cut: Cut) -> None:
         seen[check(log, cut).stop] += 1
@@ -218,7 +221,8 @@ def test_damage_is_refused_where_live_records_follow(log: PackedLog, cut: Cut) -
 
 
 @pytest.mark.long
-@settings(ANY, max_examples=1000)
+@pytest.mark.explore
+@settings(ANY, max_examples=examples(1000))
 @given(damaged_logs(), cuts())
 def test_more_damage_is_refused_where_live_records_follow(log: PackedLog, cut: Cut) -> None:
     check_refusal(log, cut)

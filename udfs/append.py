@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from reput.store_format.message.bulk_records import Texts
 from reput.store_format.message.hooks import DELAY, TIMERS
 from reput.store_format.message.message import Message, check_property
+from reput.store_format.message.multi_dispatch import NAMED
 from reput.store_format.message.property_text import encode_properties
 from reput.store_format.message.refusals import Refused
 from reput.store_format.writer.bulk import BulkResult, Columns, Done, append_columns
@@ -228,7 +229,7 @@ def _by_hooks(batch: pa.RecordBatch) -> bool:
         names = pc.unique(column.keys).to_pylist()
     else:
         names = [field.name for field in column.type]
-    return not {DELAY, *TIMERS}.isdisjoint(names)
+    return not {DELAY, *TIMERS, NAMED}.isdisjoint(names)
 
 
 def _is_set(batch: pa.RecordBatch, name: str) -> bool:

@@ -1,7 +1,7 @@
 """Exports parts of a log in tasks: each becomes a file in staging, and a row says what is in it."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from reput.udfs.export_files import new_file
 from reput.udfs.log_batches import batches_of
 from reput.udfs.log_choice import Choice
 from reput.udfs.log_parts import LogParts, Part, Tell
+from reput.udfs.redaction import BODY_MOST, Redaction
 from reput.udfs.schemas import ids_of, schema
 from reput.udfs.staging import Staging, attempt_name
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _CRC_MASK = 0x7FFFFFFF  # of a bodyCRC
 NOTES_MOST = 100  # lines that a task tells of what was left out; more are counted
-BODY_MOST = 64 << 20  # bytes of one decompressed body
 
 # One row for each part.
 EXPORTED = schema(
@@ -38,6 +38,7 @@ EXPORTED = schema(
     last=pa.int64(),
     end=pa.int64(),  # where the part's last record ends, chosen or not; -1 for none
     left_out=pa.int64(),  # places at which something was left out
+    system=pa.int64(),  # messages of system topics that were left out
     notes=pa.list_(pa.string()),  # the first of them
 )
 # The Sums of a task's rows.
@@ -87,7 +88,8 @@ class ExportParts:
     """Exports those of `parts` whose indices arrive in the column `id`.
 
     kind: PARQUET or JSONL, or empty where nothing is written and all is only added up; decompress:
-    bodies as their producers gave them.
+    bodies as their producers gave them; system_topics: those of brokers too; redaction: what is
+    taken out, which is not added up either.
     """
 
     log: LogParts
@@ -99,6 +101,8 @@ class ExportParts:
     staging: Staging
     decompress: bool = False
     body_most: int = BODY_MOST
+    system_topics: bool = True
+    redaction: Redaction | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in ids_of(batches):
@@ -108,16 +112,18 @@ class ExportParts:
         name = attempt_name(f"export-{number:08d}") if self.kind else ""
         notes: list[str] = []
         sums, file, written = Sums(), None, None
-        ends = [-1]
+        ends, system = [-1], list[int]()
         found = batches_of(
             self.log, self.parts[number], self.choice, self.columns, self.wanted, notes.append,
-            ends.append,
+            ends.append, self.system_topics, system.append,
         )  # fmt: skip
         try:
             for batch in found:
-                sums.add(batch)
                 if self.decompress:
                     batch = decompress(batch, self.body_most)
+                if self.redaction is not None:
+                    batch = self.redaction.apply(batch)
+                sums.add(batch)
                 if self.kind:
                     if file is None:
                         path = self.staging.path(name)
@@ -137,6 +143,7 @@ class ExportParts:
             **vars(sums),
             "end": max(ends),
             "left_out": len(notes),
+            "system": sum(system),
             "notes": notes[:NOTES_MOST],
         }
 
@@ -145,7 +152,7 @@ class ExportParts:
 class ChosenMessages:
     """The chosen messages of those of `parts` whose indices arrive in the column `id`, as rows.
 
-    columns, decompress, body_most: as of ExportParts.
+    columns and those behind it: as of ExportParts.
     """
 
     log: LogParts
@@ -155,15 +162,24 @@ class ChosenMessages:
     columns: pa.Schema
     decompress: bool = False
     body_most: int = BODY_MOST
+    system_topics: bool = True
+    redaction: Redaction | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in ids_of(batches):
             yield from self.rows(self.parts[number])
 
-    def rows(self, part: Part, tell: Tell | None = None) -> Iterator[pa.RecordBatch]:
-        """The chosen messages of a part; tell: as for `batches_of`."""
-        for batch in batches_of(self.log, part, self.choice, self.columns, self.wanted, tell):
-            yield decompress(batch, self.body_most) if self.decompress else batch
+    def rows(
+        self, part: Part, tell: Tell | None = None, left: Callable[[int], None] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The chosen messages of a part; tell, left: as for `batches_of`."""
+        for batch in batches_of(
+            self.log, part, self.choice, self.columns, self.wanted, tell,
+            system_topics=self.system_topics, left=left,
+        ):  # fmt: skip
+            if self.decompress:
+                batch = decompress(batch, self.body_most)
+            yield batch if self.redaction is None else self.redaction.apply(batch)
 
 
 def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reput.store_format.filter.rows import Verdict
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import records_of
 from reput.store_format.log.walk import Step
 from reput.store_format.message.property_text import parse_properties
+from reput.store_format.names import SYSTEM_PREFIX, SYSTEM_TOPICS
 from reput.udfs.log_choice import Choice
 from reput.udfs.log_columns import Rows, batch_of
 from reput.udfs.log_parts import LogParts, Part, Tell
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
 def batches_of(
     log: LogParts, part: Part, choice: Choice, schema: pa.Schema, wanted: "Filter | None" = None,
     tell: Tell | None = None, reached: Callable[[int], None] | None = None,
+    system_topics: bool = True, left: Callable[[int], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """The wanted rows of a part, with the columns of `schema`, a batch a window.
 
     wanted: only messages that it wants; tell: called with a line for each thing that is left out,
     by default the task's log has it; reached: again and again with the place up to which the log
-    was read. Raises DamageFound, StoreChanged, OSError.
+    was read; system_topics: those of brokers too, else `left` is called with how many stay out.
+    Raises DamageFound, StoreChanged, OSError.
     """
     rules, split = log.rules.records, log.rules.dispatch.split_properties
     for step in log.steps(part) if tell is None else log.steps(part, tell):
@@ -41,8 +45,20 @@ def batches_of(
         numbers = choice.numbers(rows)
         if numbers is not None:
             rows = Rows(step, numbers, rules, split, log.body)
+        if not system_topics and len(rows):
+            own = _of_system_topics(rows.column("topic"))
+            if left is not None:
+                left(int(np.count_nonzero(own)))
+            kept = np.arange(len(step.rows)) if numbers is None else numbers
+            rows = Rows(step, kept[~own], rules, split, log.body)
         if len(rows):
             yield batch_of(rows, schema)
+
+
+def _of_system_topics(topics: pa.Array) -> npt.NDArray[np.bool_]:
+    named = pc.is_in(topics, value_set=pa.array(sorted(SYSTEM_TOPICS)))
+    found = pc.or_(named, pc.starts_with(topics, SYSTEM_PREFIX))
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _wanted(log: LogParts, step: Step, wanted: "Filter") -> npt.NDArray[np.bool_]:

@@ -3,7 +3,9 @@
 import argparse
 import json
 import os
+import re
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -69,18 +71,30 @@ def remark(text: str) -> None:
         sys.stderr.flush()
 
 
+TIME_FORMS = "milliseconds since 1970, 2026-01-31, 2026-01-31T12:00:00Z, 2h ago or now"
+_AGO = re.compile(r"(\d+) ?(ms|s|m|h|d|w) ago", re.ASCII)
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
 def milliseconds(text: str) -> int:
-    """A time as milliseconds since 1970, or as ISO 8601; without a zone it is UTC."""
+    """A time in one of TIME_FORMS as milliseconds since 1970; without a zone it is UTC."""
     with suppress(ValueError):
         return int(text)
+    ago = _AGO.fullmatch(text)
+    if ago is not None or text == "now":
+        before = int(ago[1]) * _UNITS[ago[2]] if ago is not None else 0
+        return time.time_ns() // 1_000_000 - before
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: milliseconds, or 2026-01-31T12:00:00Z"
-        ) from None
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: {TIME_FORMS}") from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def before(text: str) -> int:
+    """The last millisecond before a time: `--until`, where both ends are within."""
+    return milliseconds(text) - 1
 
 
 def number(text: str) -> int:

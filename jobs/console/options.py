@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from reput.jobs.console.kernel_cache import tell_of_first_run
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_there import check_store, check_told
 from reput.jobs.engine.progress import Progress
@@ -39,7 +40,7 @@ WRITES_AS = (
     "where its files tell them"
 )
 VERSIONS = """\
---rocketmq (4.1.0 to 5.5.0) selects the rules whose bytes are wanted; without it the store's own
+--rocketmq (4.1.0 to 5.5.1) selects the rules whose bytes are wanted; without it the store's own
 files tell which release it is of, where they can. The rules changed at
   4.2.0  a queueOffset below the next position is skipped      4.6.0  IPv6 hosts
   4.7.1  hashSlotCount counts used slots, before: all keys     4.9.1  malformed properties
@@ -180,6 +181,7 @@ def engine_for(
     arguments: argparse.Namespace, meanwhile: Callable[[], None] = lambda: None
 ) -> AbstractContextManager[Engine]:
     """The engine that a command runs on; meanwhile: as for command_engine."""
+    tell_of_first_run()
     return command_engine(arguments.engine, arguments.master, meanwhile)
 
 

@@ -4,7 +4,7 @@ import argparse
 
 from reput.store_format.faults import StoreError
 
-_TIMES, _FILTERS = {"--from", "--to"}, {"--tags", "--sql", "--grep"}
+_TIMES, _FILTERS = {"--since", "--until"}, {"--tags", "--sql", "--grep"}
 # What narrows each answer. All can be cut by --max, and found by --scan.
 _OBEYED = {
     "--key": _TIMES | _FILTERS | {"--topic", "--as-rocketmq"},
@@ -16,7 +16,7 @@ _OBEYED = {
     "a topic": _TIMES | _FILTERS | {"--topic", "--queue", "--as-rocketmq"},
     "the whole log": _TIMES | _FILTERS,
 }
-_NAMES = {"begin": "--from", "end": "--to"}
+_NAMES = {"begin": "--since", "end": "--until"}
 _NARROWING = (
     "topic", "queue", "begin", "end", "count", "tags", "sql", "grep", "as_rocketmq",
 )  # fmt: skip

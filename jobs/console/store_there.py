@@ -6,7 +6,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.protocol import Listed, Storage
 
 _UP, _NAMES_MOST, _SHOWN = 4, 200, 3
 
@@ -20,7 +20,7 @@ def check_store(store: str, settings: Mapping[str, str]) -> None:
         return
     storage = storage_for(store)
     path = storage.resolve(store).rstrip("/")
-    if _has_log(storage, path):
+    if _is_store(listed(storage, path)):
         return
     near = list(dict.fromkeys(_near(storage, path)))[:_SHOWN]
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -57,8 +57,16 @@ def check_folder(option: str, folder: str) -> None:
         raise StoreError(f"{option} {folder}: no such folder") from None
 
 
-def _has_log(storage: Storage, path: str) -> bool:
-    return any(name == COMMIT_LOG and state is None for name, state in listed(storage, path))
+def _is_store(there: list[Listed]) -> bool:
+    return any(name == COMMIT_LOG and state is None for name, state in there)
+
+
+def _seen(storage: Storage, path: str) -> list[Listed]:
+    """What is in a folder that only a hint wants: nothing where it may not be listed."""
+    try:
+        return listed(storage, path)
+    except PermissionError:
+        return []
 
 
 def _near(storage: Storage, path: str) -> Iterator[str]:
@@ -68,24 +76,24 @@ def _near(storage: Storage, path: str) -> Iterator[str]:
         above = above.rpartition("/")[0]
         if not above or above.endswith(("/", ":")):
             break
-        if _has_log(storage, above):
+        if _is_store(_seen(storage, above)):
             yield above
-    below = listed(storage, path)
+    below = _seen(storage, path)
     if not below:  # a name with a typo, perhaps
         from difflib import get_close_matches
 
         parent, _, name = path.rpartition("/")
-        beside = [each.name for each in listed(storage, parent) if each.state is None]
+        beside = [each.name for each in _seen(storage, parent) if each.state is None]
         for found in get_close_matches(name, beside, _SHOWN):
-            if _has_log(storage, f"{parent}/{found}"):
+            if _is_store(_seen(storage, f"{parent}/{found}")):
                 yield f"{parent}/{found}"
     yield from _inside(storage, path, 2)
 
 
 def _inside(storage: Storage, path: str, deep: int) -> Iterator[str]:
-    folders = [name for name, state in listed(storage, path)[:_NAMES_MOST] if state is None]
+    folders = [name for name, state in _seen(storage, path)[:_NAMES_MOST] if state is None]
     for name in folders:
-        if _has_log(storage, f"{path}/{name}"):
+        if _is_store(_seen(storage, f"{path}/{name}")):
             yield f"{path}/{name}"
         elif deep > 1:
             yield from _inside(storage, f"{path}/{name}", deep - 1)

@@ -24,6 +24,7 @@ class CaughtUp:
     done: bool = False
     resumed: bool = False  # an earlier catch-up was killed, and this one went on
     left_out: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)  # queues without messages that the log has
     warnings: list[str] = field(default_factory=list)
     told: dict[str, dict[str, Any]] = field(default_factory=dict)
     seconds: float = 0.0
@@ -31,7 +32,11 @@ class CaughtUp:
     def text(self) -> str:
         """What a person reads at the end."""
         if not self.needed:
-            head = f"nothing new in {self.store}: the derived files hold all up to {self.log_end:,}"
+            head = f"nothing new in {self.store}: "
+            head += (
+                "but queues have lost what they had" if self.lacking
+                else f"the derived files hold all up to {self.log_end:,}"
+            )  # fmt: skip
         else:
             verb = "caught up" if self.done else "would catch up"
             where = f"{self.store} -> {self.output}" if self.output else self.store
@@ -45,6 +50,7 @@ class CaughtUp:
         ]
         if self.resumed:
             lines.append("  resumed   an earlier catch-up, which was killed")
+        lines += [f"  lacks     {line}" for line in self.lacking]
         lines += [f"  left out  {line}" for line in self.left_out]
         lines += [f"  warning   {line}" for line in self.warnings]
         lines += [f"  told      {line}" for line in told_lines(self.told)]

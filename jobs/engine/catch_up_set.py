@@ -10,7 +10,7 @@ from reput.jobs.engine.catch_up_report import CaughtUp
 from reput.jobs.engine.catching_up import clock, report, rules_of
 from reput.jobs.engine.log_files import LogBytes, LogFiles
 from reput.jobs.engine.outputs import Output
-from reput.jobs.engine.plan import Plan, names_in
+from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.progress import Done, Progress
 from reput.jobs.engine.publish import Built, publish
 from reput.jobs.engine.staging import (
@@ -40,6 +40,7 @@ from reput.store_format.names import (
     INDEX,
     is_queue_folder,
 )
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 from reput.store_format.writer.recovery import LogRecovery
@@ -94,7 +95,7 @@ def _derived(storage: Storage, store: str) -> Iterator[str]:
         parts = path.split("/")
         if parts[0] == INDEX or is_queue_folder(parts[2]):
             yield path
-    if CHECKPOINT in names_in(storage, store):
+    if CHECKPOINT in dict(listed(storage, store)):
         yield CHECKPOINT
 
 
@@ -148,9 +149,9 @@ def _summary(plan: Plan, output: str, new: New, built: list[Built]) -> Summary:
     summary.messages = new.ahead.records
     summary.bytes_scanned = new.ahead.end - new.ahead.start
     summary.left_out = new.left_out
-    summary.warnings.insert(
-        0,
+    summary.warnings[:0] = [
         f"gone on from the store's own files at {new.position.first:,}; what was there is taken as "
         "it was",
-    )
+        *new.lacking,
+    ]
     return summary

@@ -130,6 +130,7 @@ def report(plan: Plan, new: New) -> CaughtUp:
         store=plan.store, output="", rocketmq=plan.profile.release, start=ahead.start,
         log_end=ahead.end, end_reason=reason, messages=ahead.records, entries=ahead.entries,
         queues=len(new.queues), index_keys=ahead.index_puts, left_out=new.left_out,
+        lacking=new.lacking,
         warnings=[*plan.notes, *plan.warnings], told=plan.told.as_json(),
     )  # fmt: skip
 

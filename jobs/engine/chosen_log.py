@@ -1,5 +1,6 @@
 """A log of which chosen messages are read, and the folder that they go to."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
@@ -7,12 +8,14 @@ import pyarrow as pa
 from reput.jobs.engine.exporting import Chosen
 from reput.jobs.engine.outputs import Input, inputs_of, refuse_overlap
 from reput.jobs.engine.plan import Plan, make_plan
+from reput.jobs.engine.redacting import looked_through, redaction
 from reput.jobs.engine.source_log import parts_log, told_of
 from reput.jobs.engine.source_options import SourceOptions
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.export import ChosenMessages
 from reput.udfs.log_parts import LogParts, Part
+from reput.udfs.redaction import LookThrough, Redaction
 
 
 class ChosenLog:
@@ -34,6 +37,8 @@ class ChosenLog:
         salvages = chosen.on_damage == "salvage"
         self.plan: Plan = make_plan(storage, self.store, told, 1, None, tolerant=salvages)
         self._wanted = chosen.wanted(self.plan)  # raises before anything is made
+        self.redacted = redaction(chosen.redact)
+        self.system: int = 0  # messages of system topics that were left out of `batches`
         options = SourceOptions(self.store, on_damage=chosen.on_damage)
         self.log: LogParts = parts_log(self.plan, options, chosen.bodies, grows=True)
 
@@ -42,7 +47,8 @@ class ChosenLog:
         chosen = self.chosen
         return ChosenMessages(
             self.log, parts, chosen.choice, self._wanted, chosen.columns,
-            chosen.decompress and not raw,
+            chosen.decompress and not raw, system_topics=chosen.with_system,
+            redaction=None if raw else self.redacted,
         )  # fmt: skip
 
     def batches(
@@ -50,10 +56,44 @@ class ChosenLog:
     ) -> Iterator[pa.RecordBatch]:
         """The chosen messages of [start, end), read in this process."""
         messages = self.messages(raw)
+        for part in self._parts(start, end):
+            yield from messages.rows(part, notes.append, self._leave)
+
+    def _leave(self, many: int) -> None:
+        self.system += many
+
+    def _parts(self, start: int, end: int) -> Iterator[Part]:
         for number, segment in enumerate(self.log.segments):
             first, stop = max(start, segment.start), min(end, segment.end)
             if first < stop:
-                yield from messages.rows(Part(number, first, first, stop), notes.append)
+                yield Part(number, first, first, stop)
+
+    def look_through(
+        self, start: int, end: int, texts: Mapping[str, str], keep_repeats: bool,
+        warnings: list[str],
+    ) -> None:  # fmt: skip
+        """Learn what is redacted, of the whole log up to `end`, before [start, end) is written.
+
+        As `looked_through`, which may raise SettingError.
+        """
+        if self.redacted is None:
+            return
+        chosen = self.chosen
+
+        def look(redacted: Redaction) -> Counter[bytes]:
+            begin = start if redacted.repeats.texts else self.log.segments[0].start
+            parts = tuple(self._parts(begin, end))
+            task = LookThrough(
+                self.log, parts, chosen.choice, self._wanted, chosen.columns, chosen.with_system,
+                redacted,
+            )  # fmt: skip
+            found: Counter[bytes] = Counter()
+            for part in parts:
+                found.update(task.found(part))
+            return found
+
+        texts = {"the options": chosen.said, **texts}
+        self.redacted = looked_through(self.redacted, look, texts, keep_repeats, warnings)
 
     def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
         """[start, end) by segments, in which no record reaches into the next one."""

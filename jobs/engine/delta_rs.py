@@ -29,6 +29,7 @@ class DeltaRs:
     """A TableWriter. Each table is opened once."""
 
     errors = (DeltaError, pa.ArrowException, OSError)
+    counts_system = True
 
     def __init__(self) -> None:
         self._tables: dict[str, DeltaTable] = {}

@@ -38,6 +38,8 @@ _ADDED_UP = ("physicalOffset", "bodyCRC", "size")
 class DeltaSpark:
     """A TableWriter on a session."""
 
+    counts_system = False  # its tasks read the messages
+
     def __init__(self, spark: "SparkSession") -> None:
         """Raises SettingError where the session has no Delta."""
         from pyspark.errors import PySparkException

@@ -79,6 +79,10 @@ class TableWriter(Protocol):
     @property
     def errors(self) -> tuple[type[Exception], ...]: ...
 
+    @property
+    def counts_system(self) -> bool:
+        """Whether `ChosenLog.system` counts what was left out as messages are added."""
+
     def description(self, path: str) -> str | None:
         """What the table was described as when it was made; None where there is no table."""
 
@@ -125,8 +129,7 @@ class MessageTable:
     def __init__(self, writer: TableWriter, job: ChosenLog) -> None:
         """Raises StoreError where the tables are of another store, or of other options."""
         self.writer, self.job = writer, job
-        told = {**vars(job.chosen), "topics": list(job.chosen.topics)}
-        self.chosen = json.dumps({"store": job.store, **told}, sort_keys=True)
+        self.chosen = json.dumps({"store": job.store, **job.chosen.told()}, sort_keys=True)
         self.app = "reput-" + hashlib.sha256(self.chosen.encode()).hexdigest()[:32]
         self.messages, self.run_rows = f"{job.folder}/{MESSAGES}", f"{job.folder}/{RUNS}"
         comments = {each.field.name: {"comment": each.comment} for each in COLUMNS}

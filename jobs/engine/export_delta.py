@@ -3,7 +3,6 @@
 import importlib.util
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from reput.jobs.engine.chosen_log import ChosenLog
 from reput.jobs.engine.delta_table import (
@@ -24,6 +23,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage import storage_for
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.export import Sums
 
@@ -48,20 +48,17 @@ def writer_of(delta_by: str, engine: Engine) -> TableWriter:
 
 def _refuse_other_files(storage: Storage, folder: str, make: bool) -> None:
     """Raise StoreError where a folder is none that the tables may be in, or does not have them."""
-    try:
-        there = [listed.name for listed in storage.list(folder)]
-    except (FileNotFoundError, NotADirectoryError):
-        there = []
+    there = {name for name, _ in listed(storage, folder)}
     if not make and MESSAGES not in there:
         raise StoreError(f"{folder}: is no export: it has no table {MESSAGES}")
-    if set(there) - {MESSAGES, RUNS}:
+    if there - {MESSAGES, RUNS}:
         other = min(set(there) - {MESSAGES, RUNS})
         raise OutputInUse(f"{folder}: holds {other!r}; give another folder")
 
 
 def export_delta(
     writer: TableWriter, store: str, to: str, chosen: Chosen, rocketmq: str | None,
-    settings: Mapping[str, str],
+    settings: Mapping[str, str], keep_repeats: bool = False,
 ) -> Exported:  # fmt: skip
     """Add to the tables what the log has and they have not; each range is there whole or not.
 
@@ -83,16 +80,19 @@ def export_delta(
     lost, start = max(begin - start, 0), max(start, begin)
     done = Exported(
         store=job.store, output=job.folder, kind="delta", release=job.plan.profile.release,
-        log_start=start, log_end=end, chosen=vars(chosen).copy(), sums=Sums(),
+        log_start=start, log_end=end, chosen=chosen.told(), sums=Sums(),
         warnings=[*job.plan.notes, *job.plan.warnings],
     )  # fmt: skip
     if lost:
         done.left_out, done.notes = 1, [f"{lost:,} bytes before {start} were deleted unread"]
+    job.look_through(start, end, {}, keep_repeats, done.warnings)
     for first, stop in job.ranges(start, end):
         sums, notes = table.add(Range(first, stop, lost if first == start else 0))
         done.sums.join(sums)
         done.left_out += len(notes)
         done.notes += notes
+    counted = writer.counts_system or chosen.with_system
+    done.system = job.system if counted else None
     done.seconds = time.monotonic() - began
     return done
 
@@ -107,7 +107,7 @@ def _refuse_other_log(job: ChosenLog, table: MessageTable) -> None:
             record = reader.record_at(last.place)
         except NoRecord:
             record = None
-    crc = None if record is None or job.chosen.decompress else record.body_crc
+    crc = None if record is None or job.chosen.other_crcs else record.body_crc
     if record is None or record.size != last.size or crc not in (None, last.crc):
         raise StoreError(
             f"{job.folder}: has another message at {last.place} than the log of {job.store}: it is "
@@ -123,8 +123,7 @@ def compare_delta(
     What was chosen stands in the table. Raises as export_delta does.
     """
     target = storage_for(to)
-    told: dict[str, Any] = chosen_in(writer, target.resolve(to))
-    chosen = Chosen(**{**told, "topics": tuple(told["topics"])})
+    chosen = Chosen.from_told(chosen_in(writer, target.resolve(to)))
     job = ChosenLog(store, to, rocketmq, settings, chosen)
     _refuse_other_files(target, job.folder, make=False)
     table = MessageTable(writer, job)
@@ -140,7 +139,7 @@ def compare_delta(
 def _differences(job: ChosenLog, table: MessageTable, differences: list[str]) -> int:
     """Note what differs; returns how many messages the table has."""
     total, begin = 0, job.log.segments[0].start
-    crcs_differ = job.chosen.decompress  # a decompressed body has its own
+    crcs_differ = job.chosen.other_crcs
     for run in table.runs():
         where = f"[{run['logStart']:,}, {run['logEnd']:,})"
         there = table.sums(run["logStart"], run["logEnd"])

@@ -23,6 +23,7 @@ class Exported:
     sums: Sums
     files: list[dict[str, Any]] = field(default_factory=list)  # path, length, sha256, messages
     left_out: int = 0
+    system: int | None = 0  # messages of system topics that were left out; None: not counted
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     cleaned: list[str] = field(default_factory=list)
@@ -52,6 +53,9 @@ class Exported:
             f"  messages  {self.messages:,}{'' if self.kind == 'delta' else files}",
             f"  time      {self.seconds:.1f} s",
         ]
+        if self.system != 0:
+            many = "not counted" if self.system is None else f"{self.system:,} messages"
+            lines.append(f"  system    {many} of system topics left out: --system-topics")
         if self.left_out:
             lines.append(f"  left out  at {self.left_out:,} places:")
             lines += [f"    {note}" for note in self.notes[:_SHOWN]]

@@ -9,8 +9,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from reput.jobs.engine.append_exported import append_exported
@@ -28,69 +27,32 @@ from reput.jobs.engine.staging import (
     staging_folder,
     temporary_folder,
 )
-from reput.store_format.layouts import (
-    SYS_COMPRESSED,
-    SYS_COMPRESSION_MASK,
-    SYS_INNER_BATCH,
-    SYS_NEED_UNWRAP,
-)
 from reput.store_format.names import CONFIG, LOCK
-from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.manifest_last import ManifestLast
+from reput.store_format.storage.protocol import Storage
 from reput.udfs.export import Sums
 
-_BODY, _HASH, _PROPERTY = "body", "body:hash", "property:"
 _TEMPORARY = "reput-export-store-"
 _PIECE = 1 << 20
 _CONFIGURED = ("topics.json", "subscriptionGroup.json")
-# what says that a body is packed in some way, which one that was put in its place is not
-_PACKED = SYS_COMPRESSED | SYS_COMPRESSION_MASK | SYS_INNER_BATCH | SYS_NEED_UNWRAP
-
-
-@dataclass(frozen=True)
-class Redaction:
-    """What is left out of each message. body: None to keep it, else what takes its place."""
-
-    body: str | None = None  # `body`: nothing; `body:hash`: its SHA-256 in hex
-    properties: frozenset[str] = frozenset()
-
-    def apply(self, row: dict[str, Any]) -> None:
-        """Redact one row."""
-        if self.body is not None:
-            hashed = hashlib.sha256(row["body"]).hexdigest().encode()
-            row["body"] = hashed if self.body == _HASH else b""
-            row["sysFlag"] &= ~_PACKED
-        if self.properties:
-            row["properties"] = [p for p in row["properties"] if p[0] not in self.properties]
-
-
-def redaction(words: Sequence[str]) -> Redaction:
-    """`body`, `body:hash`, `property:NAME`. Raises SettingError."""
-    body, names = None, set()
-    for word in words:
-        if word in (_BODY, _HASH) and body is None:
-            body = word
-        elif word.startswith(_PROPERTY) and len(word) > len(_PROPERTY):
-            names.add(word.removeprefix(_PROPERTY))
-        else:
-            raise SettingError(f"--redact {word}: body, body:hash or property:NAME is wanted")
-    return Redaction(body, frozenset(names))
 
 
 def export_store(
-    store: str, to: str, chosen: Chosen, redacted: Redaction, rocketmq: str | None,
-    settings: Mapping[str, str],
+    store: str, to: str, chosen: Chosen, rocketmq: str | None, settings: Mapping[str, str],
+    keep_repeats: bool = False, replace: bool = False,
 ) -> Exported:  # fmt: skip
     """Write the chosen messages as a store at `to`, which is absent or empty.
 
-    It is there whole or not at all; at a URL, and on volumes, it is made in the folder of temporary
-    files first, and has a manifest. Raises StoreError, SettingError, UnknownRelease, Refused where
-    the writer does not take a message, OSError.
+    It is there whole, with its manifest, or not at all; at a URL, and on volumes, it is made in the
+    folder of temporary files first. keep_repeats: as for `looked_through`.
+
+    Raises StoreError, SettingError, UnknownRelease, Refused where the writer does not take a
+    message, OSError.
     """
     began = time.monotonic()
     job, local = ChosenLog(store, to, rocketmq, settings, chosen), LocalStorage()
-    output = Output(job.target, job.folder, EXPORTED_STORE, False, tuple(job.inputs))
+    output = Output(job.target, job.folder, EXPORTED_STORE, replace, tuple(job.inputs))
     output.check()
     cleaned = remove_leftovers(job.target, job.folder, job.inputs)
     log, plan = job.log, job.plan
@@ -98,68 +60,75 @@ def export_store(
     end = end_of_log(log, start)
     done = Exported(
         store=job.store, output=job.folder, kind="rocketmq", release=plan.profile.release,
-        log_start=start, log_end=end, chosen=vars(chosen).copy(), sums=Sums(),
+        log_start=start, log_end=end, chosen=chosen.told(), sums=Sums(),
         warnings=[*plan.notes, *plan.warnings], cleaned=cleaned,
     )  # fmt: skip
-    if isinstance(job.target, ManifestLast):
-        with temporary_folder(local, tempfile.gettempdir(), _TEMPORARY, job.inputs) as staging:
-            made = _make(job, staging.path("store"), redacted, done)
-            _publish(made, output, done)
-    else:
-        with staging_folder(local, *beside(local, job.folder)) as staging:
-            made = _make(job, staging.path("store"), redacted, done)
-            done.files = [{"path": path, "length": length} for path, length in _files(made)]
-            os.makedirs(os.path.dirname(job.folder), exist_ok=True)
-            os.rename(made, job.folder)
+    configured = _configured(job)
+    job.look_through(start, end, configured, keep_repeats, done.warnings)
+    with staging_folder(job.target, *beside(job.target, job.folder)) as staging:
+        if isinstance(job.target, ManifestLast):
+            with temporary_folder(local, tempfile.gettempdir(), _TEMPORARY, job.inputs) as there:
+                made = _make(job, there.path("store"), configured, done)
+                target = begin_set(staging, [], output)
+                done.files = [_copied(job.target, made, path, target) for path in _paths(made)]
+        else:
+            made = _make(job, staging.path("store"), configured, done)
+            done.files = [_looked_at(made, path) for path in _paths(made)]
+            target = begin_set(staging, [], output)
+            local.move_all((f"{made}/{name}", f"{target}/{name}") for name in os.listdir(made))
+        end_set(staging, {**done.manifest(), "format": STORE_FORMAT}, output)
     done.seconds = time.monotonic() - began
     return done
 
 
-def _make(job: ChosenLog, made: str, redacted: Redaction, done: Exported) -> str:
+def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported) -> str:
     """The store, in a local folder."""
-    _configure(job, made)
+    os.makedirs(f"{made}/{CONFIG}")
+    for path, text in configured.items():
+        with open(f"{made}/{path}", "w", encoding="utf-8") as file:
+            file.write(text)
     with open_writer(
         made, rocketmq=done.release, settings=job.plan.told.settings, warnings=done.warnings
     ) as writer:
         for batch in job.batches(done.log_start, done.log_end, done.notes, raw=False):
             done.sums.add(batch)
             for row in batch.to_pylist():
-                redacted.apply(row)
                 append_exported(writer, f"message at {row['physicalOffset']}", row)
         writer.wait_durable(writer.log.end)
-    done.left_out = len(done.notes)
+    os.unlink(f"{made}/{LOCK}")
+    done.left_out, done.system = len(done.notes), job.system
     return made
 
 
-def _publish(made: str, output: Output, done: Exported) -> None:
-    """Copy a store to where nothing can be renamed; its manifest comes last."""
-    storage = output.storage
-    with staging_folder(storage, *beside(storage, output.path)) as staging:
-        target = begin_set(staging, [], output)
-        for path, length in _files(made):
-            if path == LOCK:
-                continue
-            storage.make_folders(os.path.dirname(f"{target}/{path}"))
-            copy = storage.create(f"{target}/{path}", digest=True)
-            with open(f"{made}/{path}", "rb") as file:
-                while piece := file.read(_PIECE):
-                    copy.write(piece)
-            done.files.append({"path": path, **copy.finish(length)._asdict()})
-        end_set(staging, {**done.manifest(), "format": STORE_FORMAT}, output)
+def _copied(storage: Storage, made: str, path: str, target: str) -> dict[str, Any]:
+    """Copy a file of the store to where nothing can be renamed; what a manifest says of it."""
+    storage.make_folders(os.path.dirname(f"{target}/{path}"))
+    copy = storage.create(f"{target}/{path}", digest=True)
+    with open(f"{made}/{path}", "rb") as file:
+        while piece := file.read(_PIECE):
+            copy.write(piece)
+    return {"path": path, **copy.finish(os.path.getsize(f"{made}/{path}"))._asdict()}
 
 
-def _files(folder: str) -> list[tuple[str, int]]:
-    """(path below a folder, length) of all files in it."""
+def _looked_at(made: str, path: str) -> dict[str, Any]:
+    """What a manifest says of a file of the store."""
+    with open(f"{made}/{path}", "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return {"path": path, "length": os.fstat(file.fileno()).st_size, "sha256": digest}
+
+
+def _paths(folder: str) -> list[str]:
+    """The paths below a folder of all files in it."""
     return sorted(
-        (os.path.relpath(os.path.join(at, name), folder), os.path.getsize(os.path.join(at, name)))
+        os.path.relpath(os.path.join(at, name), folder)
         for at, _, names in os.walk(folder)
         for name in names
     )
 
 
-def _configure(job: ChosenLog, made: str) -> None:
-    """Give the new store the topics that it may have messages of, and the groups."""
-    os.makedirs(f"{made}/{CONFIG}")
+def _configured(job: ChosenLog) -> dict[str, str]:
+    """The new store's files of `config/`, by path: topics that it may have messages of, groups."""
+    texts = {}
     for name in _CONFIGURED:
         try:
             raw = job.plan.storage.read_bytes(f"{job.store}/{CONFIG}/{name}")
@@ -169,5 +138,5 @@ def _configure(job: ChosenLog, made: str) -> None:
                 table["topicConfigTable"] = {t: topics[t] for t in job.chosen.topics if t in topics}
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             continue  # a broker makes them anew
-        with open(f"{made}/{CONFIG}/{name}", "w", encoding="utf-8") as file:
-            json.dump(table, file)
+        texts[f"{CONFIG}/{name}"] = json.dumps(table)
+    return texts

@@ -1,7 +1,9 @@
 """Exports a log's messages as a set of files, and compares such a set with the log."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from reput.jobs.engine.job import FoundStore
 from reput.jobs.engine.outputs import Output
 from reput.jobs.engine.plan import Plan
 from reput.jobs.engine.publish import begin_set, end_set
+from reput.jobs.engine.redacting import looked_through, redaction
 from reput.jobs.engine.sets import EXPORTED as EXPORTED_SET
 from reput.jobs.engine.sets import parse_manifest
 from reput.jobs.engine.source_log import cut, parts_log
@@ -26,6 +29,7 @@ from reput.udfs.export import EXPORTED, NOTES_MOST, ExportParts, Sums, wrong_bod
 from reput.udfs.log_choice import LESS, Choice, Condition
 from reput.udfs.log_parts import LogParts, Part
 from reput.udfs.message_columns import SCHEMA
+from reput.udfs.redaction import FOUND, LookThrough, Redaction
 from reput.udfs.staging import Staging
 
 _SUMMED = pa.schema([SCHEMA.field(name) for name in ("physicalOffset", "bodyCRC", "size")])
@@ -46,11 +50,42 @@ class Chosen:
     bodies: bool = True
     decompress: bool = False
     on_damage: str = "fail"
+    system_topics: bool = True  # those of brokers too, where no topics are named
+    redact: tuple[str, ...] = ()  # words of `--redact`
+
+    def told(self) -> dict[str, Any]:
+        """What a manifest says; without what older exports did not know."""
+        told = {**vars(self), "topics": list(self.topics), "redact": list(self.redact)}
+        return {
+            name: value for name, value in told.items()
+            if name not in _LATER or value != getattr(_EVERYTHING, name)
+        }  # fmt: skip
+
+    @classmethod
+    def from_told(cls, told: dict[str, Any]) -> "Chosen":
+        """What a manifest says. Raises KeyError, TypeError, ValueError."""
+        redact = tuple(told.get("redact", ()))
+        return cls(**{**told, "topics": tuple(told["topics"]), "redact": redact})
+
+    @property
+    def with_system(self) -> bool:
+        """Whether messages of system topics are among them: also those of topics that are named."""
+        return self.system_topics or bool(self.topics)
+
+    @property
+    def other_crcs(self) -> bool:
+        """Whether a body, and its CRC with it, may be other than in the log."""
+        return self.decompress or bool(self.redact)
 
     @property
     def columns(self) -> pa.Schema:
         """The columns of the files."""
         return SCHEMA if self.bodies else SCHEMA.remove(_BODY)
+
+    @property
+    def said(self) -> str:
+        """The words of the options that a manifest keeps."""
+        return "\n".join((*self.topics, self.tags or "", self.sql or ""))
 
     @property
     def choice(self) -> Choice:
@@ -68,7 +103,13 @@ class Chosen:
         return AllOf(*found) if found else None
 
 
-def export_set(found: FoundStore, target: Output, kind: str, chosen: Chosen) -> Exported:
+_LATER = ("system_topics", "redact")
+_EVERYTHING = Chosen()
+
+
+def export_set(
+    found: FoundStore, target: Output, kind: str, chosen: Chosen, keep_repeats: bool = False
+) -> Exported:
     """Write the chosen messages, and publish them in `target`.
 
     Raises StoreError, of which DamageFound and StoreChanged are two; nothing is left behind then.
@@ -76,15 +117,21 @@ def export_set(found: FoundStore, target: Output, kind: str, chosen: Chosen) -> 
     with found.publishing(target) as (job, cleaned):
         plan = job.plan
         log, parts = _parts(plan, chosen, found.engine.cores, found.cut.split_bytes)
-        rows = _run(found.engine, log, parts, plan, chosen, kind, job.staging)
+        warnings = [*plan.notes, *plan.warnings]
+        redacted = redaction(chosen.redact)
+        if redacted is not None and parts:
+            look = partial(_look, found.engine, log, parts, plan, chosen)
+            texts = {"the options": chosen.said}
+            redacted = looked_through(redacted, look, texts, keep_repeats, warnings)
+        rows = _run(found.engine, log, parts, plan, chosen, kind, job.staging, redacted)
         check_unchanged(plan)
         written, begin = [row for row in rows if row["name"]], log.segments[0].start
         paths = [f"part-{number:08d}.{kind}" for number in range(len(written))]
         done = Exported(
             store=plan.store, output=target.path, kind=kind, release=plan.profile.release,
             log_start=begin, log_end=max((begin, *(row["end"] for row in rows))),
-            chosen=vars(chosen).copy(),
-            sums=_added(rows), warnings=[*plan.notes, *plan.warnings], cleaned=cleaned,
+            chosen=chosen.told(), sums=_added(rows), warnings=warnings, cleaned=cleaned,
+            system=sum(row["system"] for row in rows),
             left_out=sum(row["left_out"] for row in rows),
             notes=[note for row in rows for note in row["notes"]][:NOTES_MOST],
         )  # fmt: skip
@@ -124,7 +171,7 @@ def compare_set(found: FoundStore, storage: Storage, folder: str) -> Compared:
     log_has = _added(rows)
     for name, value in vars(log_has).items():
         told = getattr(there, name)
-        if told != value and not (name == "crcs" and chosen.decompress):
+        if told != value and not (name == "crcs" and chosen.other_crcs):
             differences.append(f"{name}: {told:,}, the log has {value:,}")
     return Compared(plan.store, folder, there.messages, differences)
 
@@ -142,8 +189,7 @@ def export_manifest(storage: Storage, folder: str) -> dict[str, Any]:
 def chosen_of(manifest: dict[str, Any], folder: str) -> Chosen:
     """What an export's manifest says was chosen. Raises StoreError."""
     try:
-        told = dict(manifest["chosen"])
-        return Chosen(**{**told, "topics": tuple(told["topics"])})
+        return Chosen.from_told(dict(manifest["chosen"]))
     except (KeyError, TypeError, ValueError):
         raise StoreError(f"{folder}/{MANIFEST}: does not say what was chosen") from None
 
@@ -163,7 +209,7 @@ def _parts(
 
 def _run(
     engine: Engine, log: LogParts, parts: list[Part], plan: Plan, chosen: Chosen, kind: str,
-    staging: Staging,
+    staging: Staging, redacted: Redaction | None = None,
 ) -> list[Row]:  # fmt: skip
     """The EXPORTED rows, in the log's order."""
     if not parts:
@@ -171,10 +217,24 @@ def _run(
     columns = chosen.columns if kind else _SUMMED
     task = ExportParts(
         log, tuple(parts), chosen.choice, chosen.wanted(plan), columns, kind, staging,
-        chosen.decompress,
+        chosen.decompress, system_topics=chosen.with_system, redaction=redacted,
     )  # fmt: skip
     rows = engine.numbers(range(len(parts))).run(task, EXPORTED).collect()
     return sorted(rows, key=lambda row: row["part"])
+
+
+def _look(
+    engine: Engine, log: LogParts, parts: list[Part], plan: Plan, chosen: Chosen,
+    redacted: Redaction,
+) -> Counter[bytes]:  # fmt: skip
+    task = LookThrough(
+        log, tuple(parts), chosen.choice, chosen.wanted(plan), chosen.columns, chosen.with_system,
+        redacted,
+    )  # fmt: skip
+    found: Counter[bytes] = Counter()
+    for row in engine.numbers(range(len(parts))).run(task, FOUND).collect():
+        found[row["text"]] += row["messages"]
+    return found
 
 
 def _added(rows: Iterable[dict[str, Any]]) -> Sums:

@@ -65,6 +65,12 @@ def _candidates(storage: Storage, store: str) -> Iterator[str]:
         places += [(os.path.dirname(store), *each) for each in _BESIDE]
     for root, below, name in places:
         folder = f"{root}/{below}" if below else root
-        for there, state in listed(storage, folder):
+        try:
+            names = listed(storage, folder)
+        except PermissionError:
+            if root == store:
+                raise
+            continue  # beside the store: whoever reads that need not list what is above it
+        for there, state in names:
             if there == name and state is not None and state.size <= _BYTES_MAX:
                 yield f"{folder}/{name}"

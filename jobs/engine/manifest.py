@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from reput.jobs.engine.differences import Difference
 from reput.store_format.faults import StoreError
 from reput.store_format.names import MANIFEST, UNFINISHED
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
 if TYPE_CHECKING:
@@ -58,8 +59,6 @@ def manifest_differences(
 
 def refuse_unfinished(storage: Storage, against: str) -> None:
     """Raise StoreError where a killed rebuild left files without their manifest."""
-    from reput.jobs.engine.plan import names_in
-
-    names = names_in(storage, against)
+    names = dict(listed(storage, against))
     if UNFINISHED in names and MANIFEST not in names:
         raise StoreError(f"{against}: holds no whole set: a rebuild began to publish it, no more")

@@ -28,6 +28,7 @@ from reput.store_format.release.settings import (
     refuse_unsupported,
     settings_from,
 )
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
 SPLIT_BYTES = 256 << 20
@@ -56,12 +57,12 @@ class Plan:
     @property
     def has_queues(self) -> bool:
         """Whether the store has queue files, which no broker writes to at the moment."""
-        return not self.in_use and bool(names_in(self.storage, f"{self.store}/{CONSUME_QUEUE}"))
+        return not self.in_use and bool(listed(self.storage, f"{self.store}/{CONSUME_QUEUE}"))
 
     @property
     def has_index(self) -> bool:
         """Whether the store has index files, which no broker writes to at the moment."""
-        return not self.in_use and bool(names_in(self.storage, f"{self.store}/{INDEX}"))
+        return not self.in_use and bool(listed(self.storage, f"{self.store}/{INDEX}"))
 
     @property
     def log_bytes(self) -> int:
@@ -149,16 +150,11 @@ def make_plan(
 
 def refuse_foreign_store(storage: Storage, store: str) -> None:
     """Raise StoreError where a store's queues are of a kind that reput does not build."""
-    found = (names_in(storage, f"{store}/{name}") for name in (QUEUE_EXT, CONSUME_QUEUE))
+    found = (
+        [name for name, _ in listed(storage, f"{store}/{folder}")]
+        for folder in (QUEUE_EXT, CONSUME_QUEUE)
+    )
     refuse_foreign(store, *found)
-
-
-def names_in(storage: Storage, folder: str) -> list[str]:
-    """The names in a folder; none where there is no such folder."""
-    try:
-        return [listed.name for listed in storage.list(folder)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _split_bytes(segments: list[Segment], cores: int) -> int:

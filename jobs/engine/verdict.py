@@ -28,7 +28,6 @@ from reput.jobs.engine.differences import (
 )
 from reput.jobs.engine.link import Linked
 from reput.jobs.engine.pipeline import NO_PUTS, Pipeline, PutsBefore
-from reput.jobs.engine.plan import names_in
 from reput.jobs.engine.publish import Built, name_files
 from reput.jobs.engines.engine import Row, Rows
 from reput.store_format.derived.expiry import (
@@ -51,6 +50,7 @@ from reput.store_format.names import (
 )
 from reput.store_format.query.config import configured_topics
 from reput.store_format.query.told import Told as Notes
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.compare import (
     DIFFERENCE,
@@ -112,7 +112,7 @@ class _Judging:
         own = against == job.plan.store
         self.growing = own and job.plan.in_use
         self.again_from = NEVER
-        if own and (self.growing or ABORT in names_in(there, against)):
+        if own and (self.growing or ABORT in dict(listed(there, against))):
             self.again_from = dispatched_again_from(job.plan)
         self.topics: Collection[str] | None = None  # those of config/topics.json
         if own:  # what is wrong with that file is told with the plan
@@ -252,7 +252,7 @@ class _Judging:
         if not self.topics or topic in self.topics or topic.startswith(LMQ_PREFIX):
             return False
         return not any(
-            names_in(self.there, self._path(f"{kind}/{topic}"))
+            listed(self.there, self._path(f"{kind}/{topic}"))
             for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
         )
 
@@ -363,9 +363,9 @@ def _size(storage: Storage, path: str) -> int:
 def files_there(storage: Storage, root: str) -> Iterable[str]:
     """The derived files below a folder: queue files, then index files."""
     for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
-        for topic in names_in(storage, f"{root}/{kind}"):
-            for queue in names_in(storage, f"{root}/{kind}/{topic}"):
-                for name in names_in(storage, f"{root}/{kind}/{topic}/{queue}"):
+        for topic, _ in listed(storage, f"{root}/{kind}"):
+            for queue, _ in listed(storage, f"{root}/{kind}/{topic}"):
+                for name, _ in listed(storage, f"{root}/{kind}/{topic}/{queue}"):
                     yield f"{kind}/{topic}/{queue}/{name}"
-    for name in names_in(storage, f"{root}/{INDEX}"):
+    for name, _ in listed(storage, f"{root}/{INDEX}"):
         yield f"{INDEX}/{name}"

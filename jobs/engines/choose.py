@@ -78,7 +78,7 @@ def command_engine(
 ) -> Iterator[Engine]:
     """Yield the engine that a command runs on, and stop it afterwards.
 
-    meanwhile: what is done while it starts; where that raises, nothing waits for it.
+    meanwhile: what is done while Spark starts; where that raises, nothing waits for it.
     """
     if chosen(engine, master) == LOCAL:
         from reput.jobs.engines.forking import prepare
@@ -89,7 +89,6 @@ def command_engine(
 
         arrow_alone()
         with local_engine() as here:
-            meanwhile()
             yield here
         return
     from reput.jobs.engines.spark import SparkEngine

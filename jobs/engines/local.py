@@ -50,7 +50,7 @@ class LocalEngine(Engine):
 
     def numbers(self, numbers: range, parts: int | None = None) -> "LocalRows":
         """As for an Engine."""
-        ids = pa.table({"id": pa.array(numbers, pa.int64())})
+        ids = pa.table({"id": np.arange(numbers.start, numbers.stop)})
         return self.table(ids, min(len(numbers), parts or len(numbers)))
 
     def table(self, rows: pa.Table, parts: int) -> "LocalRows":

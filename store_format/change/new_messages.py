@@ -17,6 +17,7 @@ from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
     QueuePath,
     UnsafeName,
@@ -39,6 +40,7 @@ class New:
     queues: set[QueueKey] = field(default_factory=set)  # that get entries
     left_out: list[str] = field(default_factory=list)  # topics that can be no folder's name
     unsafe: set[QueueKey] = field(default_factory=set)
+    lacking: list[str] = field(default_factory=list)  # queues that have lost what the log has
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class _Sorting:
     def __init__(self, new: New) -> None:
         self.new = new
         self.gaps: dict[QueueKey, QueueEnd] = {}  # queues that go on further than they end
+        self.firsts: dict[QueueKey, int] = {}  # of queues without an entry: the first queueOffset
         self._known = set(new.position.ends)
 
     def __call__(self, out: Runs) -> None:
@@ -91,6 +94,7 @@ class _Sorting:
                 f"{place}: {error}; `reput rebuild` has ways to go on"
             ) from None
         self._known.add(key)
+        self.firsts[key] = first
 
 
 def find_new(
@@ -109,13 +113,24 @@ def find_new(
     new = New(position, Ahead(position.first, position.first))
     sorting = _Sorting(new)
     new.ahead = look_ahead(log, position, rules.scan, sorting, _STRETCH_BYTES)
-    if sorting.gaps:
-        _refuse_lost(log, position, rules.scan, sorting.gaps)
+    lost = _find_lost(log, position, rules.scan, sorting)
+    refused = [(each.place, key) for key, each in lost.items() if key in sorting.gaps]
+    if refused:
+        place, key = min(refused)
+        raise StoreError(
+            f"{_folder(key)}: ends before its record at physical offset {place}, which other "
+            "queues are past: it has lost a file or entries; `reput rebuild` has all"
+        )
     ahead = new.ahead
     if not settled and ahead.fault not in (Fault.NONE, Fault.BLANK) and ahead.last_record >= 0:
         before = replace(log, stop=max(ahead.last_record, position.first))
         new = New(position, Ahead(position.first, position.first))
         new.ahead = look_ahead(before, position, rules.scan, _Sorting(new), _STRETCH_BYTES)
+    new.lacking = [
+        f"{_folder(key)}: {each.count:,} messages, the first at physical offset {each.place}, are "
+        "in the log and not in the queue; `reput rebuild` has all"
+        for key, each in sorted(lost.items())
+    ]
     if not growing and not _ends_in_zeros(log, new.ahead):
         ahead = new.ahead
         last = max(position.timestamp, ahead.last_timestamp)
@@ -123,41 +138,66 @@ def find_new(
     return new
 
 
-def _refuse_lost(
-    log: Log, position: Position, rules: ScanRules, gaps: dict[QueueKey, QueueEnd]
-) -> None:  # fmt: skip
-    """Raise StoreError where a queue lacks what the log has of it, before what is new.
+@dataclass
+class _Lost:
+    """What the log has of a queue and the queue has not."""
 
-    gaps: queues whose next record has a queueOffset beyond their end, and their ends. Without such
-    a record the log itself has the gap, and the queue goes on as RocketMQ's. A record with a lower
-    queueOffset is none: RocketMQ skips it.
+    place: int = -1  # physical offset of the first of these records
+    count: int = 0
+
+
+def _find_lost(
+    log: Log, position: Position, rules: ScanRules, sorting: _Sorting
+) -> dict[QueueKey, _Lost]:
+    """The queues in doubt that lack what the log has of them, before what is new.
+
+    In doubt are queues whose next record has a queueOffset beyond their end, and those that may be
+    cut; the log is read for them alone. Without such a record it has the gap itself, and the queue
+    goes on as RocketMQ's. A record with a lower queueOffset is none: RocketMQ skips it. Of a queue
+    without an entry those before a queueOffset of 0 are of a topic that was deleted.
     """
+    none = QueueEnd(0, log.start)
+    doubtful = {key: position.ends.get(key, none) for key in position.doubtful}
+    doubtful |= {key: none for key, first in sorting.firsts.items() if first > 0}
+    doubtful |= sorting.gaps
+    lost: dict[QueueKey, _Lost] = {}
 
     def seen(out: Runs) -> None:
         for number, key in enumerate(out.queues):
-            if key not in gaps or not out.runs.count[number]:
+            end, count = doubtful.get(key), int(out.runs.count[number])
+            if end is None or not count:
                 continue
-            at, count = int(out.runs.entries_at[number]), int(out.runs.count[number])
-            entries = decode_entries(out.runs.entries[at : at + count * entry_bytes(False)])
+            at = int(out.runs.entries_at[number])
+            raw = out.runs.entries[at : at + count * entry_bytes(key.batch)]
+            places = decode_entries(raw, key.batch)["physicalOffset"]
             offsets_at, first = int(out.runs.offsets_at[number]), int(out.runs.first[number])
             offsets = (
                 np.arange(first, first + count) if offsets_at < 0
                 else out.runs.offsets[offsets_at : offsets_at + count]
             )  # fmt: skip
-            places, end = entries["physicalOffset"], gaps[key]
-            lost = places[(places >= end.offset) & (offsets >= end.entries)]
-            if len(lost):
-                folder = QueuePath(CONSUME_QUEUE, key.topic, key.queue_id)
-                raise StoreError(
-                    f"{folder}: ends before its record at physical offset {int(lost[0])}, which "
-                    f"other queues are past: it has lost a file or entries; `reput rebuild` has all"
-                )
+            if key not in position.ends and (offsets == 0).any():
+                lost.pop(key, None)
+                begin = int(np.flatnonzero(offsets == 0)[-1])
+                places, offsets = places[begin:], offsets[begin:]
+            before = sorting.firsts.get(key, 1 << 63)
+            mine = places[(places >= end.offset) & (offsets >= end.entries) & (offsets < before)]
+            if len(mine):
+                found = lost.setdefault(key, _Lost(int(mine[0])))
+                found.count += len(mine)
 
-    start = max(min(end.offset for end in gaps.values()), log.start)
-    before = replace(log, stop=position.queues)
-    look_ahead(
-        before, Position({}, start, position.queues, False, False, 0), rules, seen, _STRETCH_BYTES
-    )
+    start = min((max(end.offset, log.start) for end in doubtful.values()), default=log.stop)
+    if start < position.queues:
+        before = replace(log, stop=position.queues)
+        look_ahead(
+            before, Position({}, start, position.queues, False, False, 0), rules, seen,
+            _STRETCH_BYTES,
+        )  # fmt: skip
+    return lost
+
+
+def _folder(key: QueueKey) -> QueuePath:
+    kind = BATCH_CONSUME_QUEUE if key.batch else CONSUME_QUEUE
+    return QueuePath(kind, key.topic, key.queue_id)
 
 
 def _ends_in_zeros(log: Log, ahead: Ahead) -> bool:

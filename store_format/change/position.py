@@ -70,6 +70,7 @@ class Position(NamedTuple):
     indexed: bool  # whether it has the keys of the record here
     index_full: bool  # whether the next message opens an index file, as there is none with room
     timestamp: int  # storeTimestamp of the last record that queues or index have, 0 for none
+    doubtful: frozenset[QueueKey] = frozenset()  # queues whose end may have been lost
 
     @property
     def first(self) -> int:
@@ -106,13 +107,15 @@ def find_position(
             at, time = _check_index(storage, newest, log, settings, asked)
             index, indexed = max(at, log.start), at >= log.start
             timestamp = max(timestamp, time)
+    of_queues = {QueueKey(t.topic, t.queue_id, t.batch): t for t in ends.queues}
     known = {
-        QueueKey(t.topic, t.queue_id, t.batch): QueueEnd(t.entries_end, t.end)
-        for t in ends.queues
+        key: QueueEnd(t.entries_end, t.end)
+        for key, t in of_queues.items()
         if t.greatest_offset >= 0
     }
+    doubtful = frozenset(key for key, t in of_queues.items() if t.may_be_cut)
     full = settings.builds_index and (newest is None or newest.full)
-    return Position(known, queues, index, indexed, full, timestamp)
+    return Position(known, queues, index, indexed, full, timestamp, doubtful)
 
 
 class _Asked:

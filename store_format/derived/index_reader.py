@@ -22,6 +22,7 @@ from reput.store_format.layouts import (
 )
 from reput.store_format.names import INDEX, parse_index_name
 from reput.store_format.release.settings import Settings
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Bytes, FileState, Reader, Storage
 
 MOST_HITS = 64  # maxMsgsNumBatch: a broker returns no more for a query
@@ -115,8 +116,7 @@ class IndexFileReader:
             raise BadIndex(
                 path, 0, "length", length, f"{slots} slots and {most} entries take {wanted} bytes"
             )
-        values = np.frombuffer(self._bytes(0, INDEX_HEADER_BYTES), INDEX_HEADER)[0].item()
-        self.header = IndexHeader(*values)
+        self.read_header()
 
     def __enter__(self) -> "IndexFileReader":
         return self
@@ -127,6 +127,11 @@ class IndexFileReader:
     def close(self) -> None:
         """Close the file. Raises StoreChanged where it was changed meanwhile."""
         self._reader.close()
+
+    def read_header(self) -> None:
+        """Read it again: a broker may have put more entries meanwhile."""
+        values = np.frombuffer(self._bytes(0, INDEX_HEADER_BYTES), INDEX_HEADER)[0].item()
+        self.header = IndexHeader(*values)
 
     def slot(self, number: int) -> int:
         """The newest entry's number in a slot, 0 for none."""
@@ -157,25 +162,43 @@ class IndexFileReader:
     def chain(self, hashed: int) -> Iterator[IndexEntry]:
         """The entries in the slot of a keyHash, newest to oldest, with those of other keys.
 
-        Ends where a broker's look-up does, at an entry number of 0 or below or above indexCount.
-        Raises BadIndex where an entry does not lead to an older one: the chain may be a cycle, in
-        which a broker's look-up would never end.
+        Raises BadIndex where it does not lead back to an entry in use of this slot: the entries
+        behind that are lost to it.
         """
         slot = hashed % self.slots
-        number, field, at = self.slot(slot), "slot", self._slot_at(slot)
-        if self.header.next_entry <= 1:
-            return
+        number, at, field = self.slot(slot), self._slot_at(slot), "slot"
+        if number >= self.header.next_entry:
+            self.read_header()
+        before = max(min(self.header.next_entry, self.most), 1)
+        while number:
+            if not 0 < number < before:
+                reason = f"not in 0..{before - 1}: the chain does not lead back"
+                raise BadIndex(self.path, at, field, number, reason)
+            entry, at = self.entry(number), self._entry_at(number)
+            if entry.key_hash % self.slots != slot:
+                reason = f"belongs to another slot than {slot}, whose chain leads there"
+                raise BadIndex(self.path, at, "keyHash", entry.key_hash, reason)
+            yield entry
+            before, number, field = number, entry.previous, "previous"
+
+    def chain_as_broker(self, hashed: int) -> Iterator[IndexEntry]:
+        """The same as IndexFile.selectPhyOffset follows it: an entry number below 0, above
+        indexCount or of the entry itself ends it without a word.
+
+        Raises BadIndex where it leads forward: a broker's look-up may never end there.
+        """
+        slot = hashed % self.slots
+        number, at, field = self.slot(slot), self._slot_at(slot), "slot"
         before = self.most
-        while 0 < number <= self.header.next_entry:
+        while 0 < number <= self.header.next_entry and self.header.next_entry > 1:
             if number >= before:
                 reason = f"not below {before}: the chain does not lead back"
                 raise BadIndex(self.path, at, field, number, reason)
-            entry = self.entry(number)
+            entry, at = self.entry(number), self._entry_at(number)
             yield entry
             if entry.previous == number:
                 return
-            at, field = self._entry_at(number), "previous"
-            before, number = number, entry.previous
+            before, number, field = number, entry.previous, "previous"
 
     def timestamp(self, entry: IndexEntry) -> int:
         """An entry's store time in milliseconds, rounded down to whole seconds after begin."""
@@ -186,7 +209,7 @@ class IndexFileReader:
 
         As IndexFile.selectPhyOffset: the first entry that is older than `begin` ends it.
         """
-        for entry in self.chain(hashed):
+        for entry in self.chain_as_broker(hashed):
             if entry.time_diff < 0:
                 return
             time = self.timestamp(entry)
@@ -215,12 +238,8 @@ class IndexReader:
         self.storage = storage
         self.slots, self.most = settings.max_hash_slot_num, settings.max_index_num
         folder = f"{store}/{INDEX}"
-        try:
-            listed = storage.list(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            listed = []
         self.files: list[tuple[str, FileState]] = []
-        for name, state in reversed(listed):
+        for name, state in reversed(listed(storage, folder)):
             path = f"{folder}/{name}"
             try:
                 parse_index_name(name)

@@ -35,18 +35,20 @@ def sweep(
     hashes: each once; block_bytes: how much is read at a time. Raises BadIndex where a chain does
     not lead back, as `IndexFileReader.chain` does.
     """
-    if file.header.next_entry <= 1 or not len(hashes):
+    if not len(hashes):
         return
-    last = min(file.header.next_entry, file.most - 1)
-    heads = _heads(file, hashes % np.int32(file.slots), block_bytes)
-    beyond = (heads > last) & (heads <= file.header.next_entry)
+    slots = np.int32(file.slots)
+    heads = _heads(file, hashes % slots, block_bytes)
+    if (heads >= file.header.next_entry).any():
+        file.read_header()
+    last = max(min(file.header.next_entry, file.most) - 1, 0)
+    beyond = (heads < 0) | (heads > last)
     if beyond.any():
         _raise_bad(file, int(hashes[int(np.argmax(beyond))]))
-    heads[heads > last] = 0
     size = max(block_bytes // INDEX_ENTRY_BYTES, 1)  # entries in a block
     waiting = np.full(last // size + 1, -1, np.int64)  # of each block the first chain that is in it
     others = np.full(len(hashes), -1, np.int64)  # of each chain the next one in the same block
-    _wait(np.maximum(heads, 0), size, waiting, others)
+    _wait(heads, size, waiting, others)
     buffer = np.empty(size * INDEX_ENTRY_BYTES, np.uint8)
     found = np.empty(_HITS, FOUND)
     for number in range(len(waiting) - 1, -1, -1):
@@ -57,9 +59,7 @@ def sweep(
         file.read_entries(first, block)
         state = _FULL
         while state == _FULL:
-            state, count = _follow(
-                block, first, size, file.header.next_entry, hashes, heads, waiting, others, found
-            )
+            state, count = _follow(block, first, size, slots, hashes, heads, waiting, others, found)
             if state == _BAD:
                 _raise_bad(file, int(hashes[count]))
             yield found[:count]
@@ -102,7 +102,7 @@ def _follow(
     block: Bytes,
     first: int,
     size: int,
-    next_entry: int,
+    slots: np.int32,
     hashes: npt.NDArray[np.int32],
     heads: Numbers,
     waiting: Numbers,
@@ -120,7 +120,10 @@ def _follow(
         number = heads[chain]
         while number >= first and number > 0:
             at = (number - first) * INDEX_ENTRY_BYTES
-            if get_i32(block, at + INDEX_AT.keyHash) == hashes[chain]:
+            hashed = get_i32(block, at + INDEX_AT.keyHash)
+            if hashed % slots != hashes[chain] % slots:
+                return _BAD, chain
+            if hashed == hashes[chain]:
                 if count == len(found):
                     heads[chain] = number
                     return _FULL, count
@@ -130,12 +133,9 @@ def _follow(
                 row.timeDiff = get_i32(block, at + INDEX_AT.timeDiff)
                 count += 1
             previous = get_i32(block, at + INDEX_AT.previous)
-            if previous == number or previous > next_entry:
-                number = 0
-            elif previous > number:
+            if not 0 <= previous < number:
                 return _BAD, chain
-            else:
-                number = previous
+            number = previous
         waiting[here] = others[chain]
         heads[chain] = number
         if number > 0:

@@ -16,6 +16,7 @@ from reput.store_format.names import (
     check_topic,
     parse_segment_name,
 )
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import FileState, Reader, Storage
 
 
@@ -54,12 +55,8 @@ class QueueFiles:
         """
         self.storage, self.folder, self.batch = storage, folder, batch
         self.entry_bytes = entry_bytes(batch)
-        try:
-            listed = storage.list(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            listed = []
         self.all: list[QueueFile] = []
-        for name, state in listed:
+        for name, state in listed(storage, folder):
             path = f"{folder}/{name}"
             try:
                 start = parse_segment_name(name)

@@ -77,6 +77,16 @@ class QueueReader:
                     return self._files.position(file, used)
         return 0
 
+    def may_be_cut(self) -> bool:
+        """Whether nothing tells that its end is there: there is no file, or the last one has no
+        entry, or it is full, so that another may have followed.
+        """
+        if not self.files:
+            return True
+        last = self.files[-1]
+        with self._files.open(last) as entries:
+            return entries.used() in (0, last.state.size // self._files.entry_bytes)
+
     def last(self) -> QueueEntry | None:
         """The last entry, pre-blanks left out."""
         for file in reversed(self.files):

@@ -7,6 +7,7 @@ from reput.store_format.derived.index_reader import IndexHeader, IndexReader
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_folder
 from reput.store_format.release.settings import Settings
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
 
@@ -21,6 +22,7 @@ class QueueTail(NamedTuple):
     end: int  # and where that record ends
     tags_code: int = 0  # of the last entry
     entries_end: int = 0  # where its next entry goes, in entries; of a batch queue no position
+    may_be_cut: bool = False  # more of it may have been there
 
 
 class IndexTail(NamedTuple):
@@ -64,13 +66,14 @@ def queue_tails(storage: Storage, store: str) -> Iterator[QueueTail]:
                 if is_queue_folder(queue_id):
                     queue = QueueReader(storage, f"{store}/{folder}/{topic}/{queue_id}", batch)
                     last = queue.last()
+                    cut = queue.may_be_cut()
                     if last is None:
-                        yield QueueTail(topic, int(queue_id), batch, 0, -1, -1)
+                        yield QueueTail(topic, int(queue_id), batch, 0, -1, -1, may_be_cut=cut)
                         continue
                     place = last.physical_offset
                     yield QueueTail(
                         topic, int(queue_id), batch, last.position + last.messages, place,
-                        place + last.size, last.tags_code, queue.entries_end(),
+                        place + last.size, last.tags_code, queue.entries_end(), cut,
                     )  # fmt: skip
 
 
@@ -84,7 +87,4 @@ def index_tail(storage: Storage, store: str, settings: Settings) -> IndexTail | 
 
 
 def _folders(storage: Storage, folder: str) -> list[str]:
-    try:
-        return [name for name, state in storage.list(folder) if state is None]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    return [name for name, state in listed(storage, folder) if state is None]

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from reput.store_format.layouts import TIMER_UNIT
 from reput.store_format.names import parse_segment_name
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
 TIMER_LOG = "timerlog"
@@ -46,11 +47,7 @@ def waiting_units(storage: Storage, store: str, read_time: int) -> Places:
 def timer_log_names(storage: Storage, store: str) -> list[tuple[str, int]]:
     """The files of timerlog, with their lengths in bytes; what is not one of its is left alone."""
     found = []
-    try:
-        listed = storage.list(f"{store}/{TIMER_LOG}")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    for name, state in listed:
+    for name, state in listed(storage, f"{store}/{TIMER_LOG}"):
         try:
             parse_segment_name(name)
         except ValueError:

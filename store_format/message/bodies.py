@@ -1,7 +1,7 @@
 """What is in a body: decompressed, and the messages of an inner batch apart (MessageDecoder)."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from reput.store_format.faults import StoreError
@@ -142,6 +142,16 @@ def inner_messages(body: bytes) -> Iterator[InnerMessage]:
             raise _broken(at, "propertiesLength", f"{count} is negative, or reaches past the batch")
         at = properties_at + count
         yield InnerMessage(flag, body[body_at:end], body[properties_at:at])
+
+
+def encode_inner(messages: Iterable[InnerMessage]) -> bytes:
+    """The body of an inner batch (MessageDecoder.encodeMessage, which leaves magic and CRC 0)."""
+    made = []
+    for flag, body, properties in messages:
+        size = _INNER.size + len(body) + PROPERTIES_LENGTH + len(properties)
+        made += [_INNER.pack(size, 0, 0, flag, len(body)), body]
+        made += [len(properties).to_bytes(PROPERTIES_LENGTH, "big"), properties]
+    return b"".join(made)
 
 
 def _broken(at: int, field: str, reason: str) -> BrokenBatch:

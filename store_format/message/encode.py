@@ -6,7 +6,7 @@ when it is appended. `finish` fills them in.
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,7 +35,6 @@ from reput.store_format.message.hooks import (
     DELAY,
     TIMERS,
     DelayRules,
-    check_multi_dispatch,
     delay_level,
     place_delayed,
 )
@@ -50,6 +49,7 @@ from reput.store_format.message.message import (
     joined_keys,
 )
 from reput.store_format.message.message_types import check_keys, check_types, wrong_type
+from reput.store_format.message.multi_dispatch import NAMED, Further, Numbering
 from reput.store_format.message.packing import packer
 from reput.store_format.message.property_text import encode_properties, parse_properties
 from reput.store_format.message.refusals import (
@@ -71,6 +71,7 @@ _PROPERTIES_MAX = 0x7FFF  # Short.MAX_VALUE
 _SPARE_BYTES = 64 << 10  # MessageExtEncoder: a record may be so much over maxMessageSize
 # what Python raises where a field's value is of a wrong type, or does not fit
 _WRONG_TYPE = (TypeError, AttributeError, struct.error)
+_NAMED = NAMED.encode()
 _BATCH_MAP_CAPACITY = 16  # the client's own map: a batch's properties are not read again
 # MessageDecoder.encodeMessage: what a batch has of a message besides body and properties
 _BATCH_FIXED_BYTES = 4 + 4 + 4 + 4 + 4 + 2
@@ -89,6 +90,9 @@ class Draft(NamedTuple):
     crc_property: bool
     wait: bool
     counted: bool  # it takes a position in its queue: neither prepared nor rolled back
+    # where it goes besides, and the draft again with the numbers there (see multi_dispatch)
+    further: Further | None = None
+    numbered: Callable[[list[int | None]], "Draft"] | None = None
 
 
 def finish(draft: Draft, queue_offset: int, physical_offset: int, store_timestamp: int) -> bytes:
@@ -166,7 +170,7 @@ class Encoder:
         self._topic_max = self.settings.max_topic_length
         self._capacity = self.profile.property_map_capacity
         self._text_ends = self.profile.property_text_ends
-        self.multi_dispatch = self.profile.multi_dispatch and self.settings.enable_multi_dispatch
+        self.numbering = Numbering(self.profile, self.settings)
         self._record_max = self.settings.mapped_file_size_commit_log - BLANK_BYTES
         self._host = encode_host(self.host)
 
@@ -237,7 +241,9 @@ class Encoder:
                 encode_host(message.born_host or self.host),
                 encode_host(message.store_host or self.host),
             )
-            drafts.append(self._draft(message, message.topic, message.queue_id, given, hosts))
+            drafts.append(
+                self._draft(message, message.topic, message.queue_id, given, hosts, number=False)
+            )
             total += _BATCH_FIXED_BYTES + len(message.body) + len(given)
         if total > self._body_max:
             raise MessageTooLarge(f"a batch of {total} bytes; maxMessageSize is {self._body_max}")
@@ -279,8 +285,13 @@ class Encoder:
 
     def _draft(
         self, message: Message, topic: str, queue_id: int, properties: bytes,
-        hosts: tuple[bytes, bytes],
+        hosts: tuple[bytes, bytes], number: bool = True,
     ) -> Draft:  # fmt: skip
+        """number: give it further queues, where it names some. A batch's messages have none, and
+        a draft that has its numbers is not given any again.
+        """
+        if number and self.numbering.is_on and _NAMED in properties:
+            return self._to_be_numbered(message, topic, queue_id, properties, hosts)
         body = message.body
         topic_bytes = check_topic(topic, self._topic_max)
         check_body(body, self._body_max)
@@ -298,8 +309,6 @@ class Encoder:
             )
         if b"\0" in properties:
             check_property("raw", "\0")
-        if self.multi_dispatch:
-            check_multi_dispatch(properties)
         born_host, store_host = hosts
         sys_flag = message.sys_flag | message.transaction
         if len(born_host) == IPV6_HOST:
@@ -327,3 +336,28 @@ class Encoder:
                 f"maxMessageSize allows {self._body_max + _SPARE_BYTES}"
             )
         return draft
+
+    def _to_be_numbered(
+        self, message: Message, topic: str, queue_id: int, properties: bytes,
+        hosts: tuple[bytes, bytes],
+    ) -> Draft:  # fmt: skip
+        draft = self._draft(message, topic, queue_id, properties, hosts, number=False)
+        pairs = parse_properties(properties, self.profile.split_properties)
+        further = self.numbering.of(topic, queue_id, message.transaction, pairs)
+        if further is None:
+            return draft
+        if self.adds_crc:
+            pairs.pop("__CRC32#", None)
+
+        def numbered(numbers: list[int | None]) -> Draft:
+            made = self.numbering.numbered(pairs, numbers)
+            raw = encode_properties(made, self._capacity, self._text_ends, checked=False)
+            draft = self._draft(message, topic, queue_id, raw, hosts, number=False)
+            if self.profile.multi_keeps_wait and draft.size > self._body_max:
+                raise MessageTooLarge(
+                    f"a record of {draft.size} bytes with further queues; maxMessageSize is "
+                    f"{self._body_max}"
+                )
+            return draft
+
+        return draft._replace(further=further, numbered=numbered)

@@ -12,7 +12,6 @@ from reput.store_format.java.strings import parse_integer
 from reput.store_format.message.message import SCHEDULE_TOPIC, TIMER_TOPIC
 from reput.store_format.message.refusals import (
     DelayInvalid,
-    MultiDispatch,
     TimerDisabled,
     TimerIllegal,
 )
@@ -115,10 +114,3 @@ def _number(properties: Mapping[str, str], name: str) -> int:
 def _java_long(value: int) -> int:
     """The value in Java's 64 bits."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-def check_multi_dispatch(properties: bytes) -> None:
-    """Raise MultiDispatch for a message that is to go to further queues."""
-    names = {pair.partition(b"\1")[0] for pair in properties.split(b"\2")}
-    if b"INNER_MULTI_DISPATCH" in names and b"INNER_MULTI_QUEUE_OFFSET" not in names:
-        raise MultiDispatch("INNER_MULTI_DISPATCH: queues besides the message's own (LMQ)")

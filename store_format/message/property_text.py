@@ -35,10 +35,13 @@ def _template(names: tuple[str, ...], capacity: int, ended: bool) -> tuple[tuple
     return order, VALUE_END.join(pairs) + (VALUE_END if pairs and ended else "")
 
 
-def encode_properties(properties: Mapping[str, str], capacity: int, ended: bool) -> bytes:
+def encode_properties(
+    properties: Mapping[str, str], capacity: int, ended: bool, checked: bool = True
+) -> bytes:
     """messageProperties2String of a HashMap of that initial capacity, as UTF-8.
 
-    ended: an 02 stands after the last property too (Profile.property_text_ends).
+    ended: an 02 stands after the last property too (Profile.property_text_ends); checked: not by
+    somebody else before.
 
     Raises SeparatorInProperty, PropertyBlank.
     """
@@ -47,7 +50,8 @@ def encode_properties(properties: Mapping[str, str], capacity: int, ended: bool)
     text = template % tuple([values[i] for i in order])
     many = len(values)
     ends = many if ended or not many else many - 1
-    if text.count(NAME_END) != many or text.count(VALUE_END) != ends or "\0" in text:
+    wrong = text.count(NAME_END) != many or text.count(VALUE_END) != ends or "\0" in text
+    if checked and wrong:
         for name, value in properties.items():
             check_property(name, value)
     # Java writes a lone surrogate as `?`, and so does this

@@ -109,10 +109,7 @@ class BatchQueueTopic(Refused):
 
 
 class MultiDispatch(Refused):
-    """INNER_MULTI_DISPATCH where enableMultiDispatch is on: further queues are not numbered here.
-
-    Without INNER_MULTI_QUEUE_OFFSET, which the broker adds, no builder would dispatch to them.
-    """
+    """INNER_MULTI_DISPATCH among columns: the further queues are numbered message by message."""
 
 
 class NotPrepared(Refused):

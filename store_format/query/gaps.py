@@ -6,7 +6,6 @@ from contextlib import suppress
 from reput.store_format.derived.index_reader import BadIndex, IndexHeader
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import Fault
-from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record_rules import reaches_index, reaches_queue
 from reput.store_format.query.opened import OpenedStore
@@ -99,7 +98,7 @@ def queue_gap(store: OpenedStore, queues: list[QueueReader], told: Told) -> int 
     """Where in the log messages of these queues begin that they may not have; None for nowhere."""
     log = store.log
     reached = _queued_to(store, queues)
-    if not any(_may_be_cut(queue) for queue in queues):
+    if not any(queue.may_be_cut() for queue in queues):
         try:
             headers = _headers(store)
         except BadIndex:
@@ -125,14 +124,6 @@ def _queued_to(store: OpenedStore, queues: Iterable[QueueReader]) -> int:
     lasts = (queue.last() for queue in queues)
     ends = (last.physical_offset + last.size for last in lasts if last is not None)
     return min(max(ends, default=store.log.start), store.log.end)
-
-
-def _may_be_cut(queue: QueueReader) -> bool:
-    """Whether its last file is full, or there is none: nothing tells whether another followed."""
-    if not queue.files:
-        return True
-    last = queue.files[-1]
-    return not queue.batch and queue.maximum() * QUEUE_ENTRY_BYTES == last.start + last.state.size
 
 
 def _first(

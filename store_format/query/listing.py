@@ -9,7 +9,13 @@ import numpy as np
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.derived.queue_times import Boundary
-from reput.store_format.names import DLQ_PREFIX, LMQ_PREFIX, RETRY_PREFIX
+from reput.store_format.names import (
+    DLQ_PREFIX,
+    LMQ_PREFIX,
+    RETRY_PREFIX,
+    SYSTEM_PREFIX,
+    SYSTEM_TOPICS,
+)
 from reput.store_format.query.by_queue import BY_STORE_TIMES, refuse_cut
 from reput.store_format.query.config import configured_topics, consumer_offsets
 from reput.store_format.query.gaps import in_queue, log_behind
@@ -17,16 +23,8 @@ from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.scan import scan
 from reput.store_format.query.told import Told
 
-# TopicValidator.SYSTEM_TOPIC_SET, and what else only a broker or a tool of its own writes to
-_SYSTEM = frozenset(
-    (
-        "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
-    )
-)  # fmt: skip
 _KINDS = (
-    (RETRY_PREFIX, "retry"), (DLQ_PREFIX, "dlq"), (LMQ_PREFIX, "lmq"), ("rmq_sys_", "system"),
+    (RETRY_PREFIX, "retry"), (DLQ_PREFIX, "dlq"), (LMQ_PREFIX, "lmq"), (SYSTEM_PREFIX, "system"),
 )  # fmt: skip
 
 
@@ -79,7 +77,7 @@ class RateRow(NamedTuple):
 
 def kind_of(topic: str) -> str:
     """What a topic is for, by its name."""
-    if topic in _SYSTEM:
+    if topic in SYSTEM_TOPICS:
         return "system"
     return next((kind for prefix, kind in _KINDS if topic.startswith(prefix)), "normal")
 

@@ -17,6 +17,7 @@ from reput.store_format.query.sizes import told_settings
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.query.told import Told
 from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import ANY_TIME, FileState, Reader, Storage
 from reput.store_format.storage.read_by import ReadBy
 
@@ -133,8 +134,5 @@ class OpenedStore:
 
     def folders(self, below: str) -> list[str]:
         """The folders in a folder of queues, which begins with a slash."""
-        try:
-            listed = self.derived_storage.list(self.derived_path + below)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return [name for name, state in listed if state is None]
+        there = listed(self.derived_storage, self.derived_path + below)
+        return [name for name, state in there if state is None]

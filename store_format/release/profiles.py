@@ -1,7 +1,7 @@
 """What one RocketMQ release does differently from another, as one frozen value.
 
 `profile("5.3.3")` gives the `Profile` of a release. Every rule that changed between 4.1.0 and
-5.5.0 is a field here, named for what it does; kernels are given the fields they need and never
+5.5.1 is a field here, named for what it does; kernels are given the fields they need and never
 see a version.
 """
 
@@ -12,7 +12,7 @@ RELEASES = (
     "4.1.0-incubating", "4.2.0", "4.3.0", "4.3.1", "4.3.2", "4.4.0", "4.5.0", "4.5.1", "4.5.2",
     "4.6.0", "4.6.1", "4.7.0", "4.7.1", "4.8.0", "4.9.0", "4.9.1", "4.9.2", "4.9.3", "4.9.4",
     "4.9.5", "4.9.6", "4.9.7", "4.9.8", "5.0.0", "5.1.0", "5.1.1", "5.1.2", "5.1.3", "5.1.4",
-    "5.2.0", "5.3.0", "5.3.1", "5.3.2", "5.3.3", "5.3.4", "5.4.0", "5.5.0",
+    "5.2.0", "5.3.0", "5.3.1", "5.3.2", "5.3.3", "5.3.4", "5.4.0", "5.5.0", "5.5.1",
 )  # fmt: skip
 
 
@@ -43,6 +43,13 @@ class Profile:
     multi_dispatch_skips_slash: bool  # 5.1.2: not to names with a path separator
     multi_dispatch_skips_delays: bool  # 5.1.2: not for the schedule topic and the timer's
     multi_dispatch_skips_system: bool  # 5.2.0: not for rmq_sys_ topics
+    # how a put numbers the further queues (message/multi_dispatch)
+    multi_all_names: bool  # up to 4.9.8: other topics too, not only light queues
+    multi_of_counted: bool  # 5.0.0 to 5.1.4: not of what is prepared or rolled back
+    multi_in_turn: bool  # 5.0.0 to 5.1.0: a queue named twice gets two numbers (assignLmqOffset)
+    multi_keeps_wait: bool  # 5.2.0: the property WAIT stays; maxMessageSize is of the whole record
+    multi_not_of_system: bool  # 5.3.1: not for rmq_sys_ topics and the schedule topic
+    multi_by_lmq: bool  # 5.3.2: enableLmq alone decides (MessageExtBrokerInner.needDispatchLMQ)
     batch_queues: bool  # 5.0.0: batchconsumequeue/
     property_crc: bool  # 5.2.0: forceVerifyPropCRC and the __CRC32# property
     zero_property_crc: bool  # 5.3.2: a __CRC32# of 0 is accepted
@@ -129,6 +136,12 @@ def profile(version: str) -> Profile:
         multi_dispatch_skips_slash=since("5.1.2"),
         multi_dispatch_skips_delays=since("5.1.2"),
         multi_dispatch_skips_system=since("5.2.0"),
+        multi_all_names=not since("5.0.0"),
+        multi_of_counted=since("5.0.0") and not since("5.2.0"),
+        multi_in_turn=since("5.0.0") and not since("5.1.1"),
+        multi_keeps_wait=since("5.2.0"),
+        multi_not_of_system=since("5.3.1"),
+        multi_by_lmq=since("5.3.2"),
         batch_queues=since("5.0.0"),
         property_crc=since("5.2.0"),
         zero_property_crc=since("5.3.2"),

@@ -1,4 +1,4 @@
-"""Every setting that a RocketMQ broker's file may hold, 4.1.0 to 5.5.0, and how reput treats it.
+"""Every setting that a RocketMQ broker's file may hold, 4.1.0 to 5.5.1, and how reput treats it.
 
 This is the only declaration: `setting_table.py` reads it, `settings.py` parses by it, and warnings
 and docs/settings.md are made from it. Names, types, releases and defaults are those of the setters
@@ -89,6 +89,7 @@ enableDLegerCommitLog boolean 4.5.0 = false
 enableConsumeQueueExt boolean 4.1.0 = false
 [warned warned] RocksDB files are not written beside
 rocksdbCQDoubleWriteEnable boolean 5.3.1 = false
+rocksdbCQSelectiveDoubleWriteEnable boolean 5.5.1 = false
 timerRocksDBEnable boolean 5.4.0 = false
 transRocksDBEnable boolean 5.4.0 = false
 [harmless warned] half messages are written to the log as by default
@@ -116,7 +117,7 @@ wakeFlushWhenPutMessage boolean 5.0.0 = false
 putMessageTimeout int 5.0.0 = 8000
 [harmless warned] delayed messages go to the levels of messageDelayLevel
 timerInterceptDelayLevel boolean 5.0.0 = false
-[harmless warned] LMQ queues are not numbered by append
+[harmless warned] append takes any number of light queues
 maxLmqConsumeQueueNum int 4.9.3 = 20000
 enableLmqQuota boolean 5.5.0 = false
 [harmless obeyed] the store host that records get
@@ -144,10 +145,13 @@ iteratorWhenUseRocksdbConsumeQueue boolean 5.5.0 = true
 mappedFileSizeConsumeQueueExt int 4.1.0 = 50331648
 maxRocksDBIndexQueryDays int 5.4.0 = 7
 memTableFlushIntervalMs long 5.2.0 also:memTableFlushInterval@5.1.4-5.1.4 = 3600000
+popRocksdbBlockCacheSize long 5.5.1 = 268435456
+popRocksdbWriteBufferSize long 5.5.1 = 33554432
 preferredLeaderId text 4.8.0
 realTimePersistRocksDBConfig boolean 5.1.4 = true
 rocksdbCompressionType text 5.3.2 = lz4
 rocksdbFlushWalFrequency int 5.3.2 = 1024
+rocksdbMaxSizeAmplificationPercent int 5.5.1 = 25
 rocksdbWalFileRollingThreshold long 5.3.2 = 1073741824
 statRocksDBCQIntervalSec long 5.2.0 = 10
 storePathDLedgerCommitLog text 4.9.4
@@ -262,6 +266,7 @@ batchDispatchRequestThreadPoolNums int 5.1.0 = 16
 commitLogRecoverMaxNum int 5.4.0 = 10
 correctLogicMinOffsetForceInterval int 5.0.0 = 300000
 correctLogicMinOffsetSleepInterval int 5.0.0 = 1
+correctMinOffsetMadviseEnable boolean 5.5.1 = false
 debugLockEnable boolean 4.1.0 = false
 dispatchCqCacheNum int 5.0.0 = 4096
 dispatchCqThreads int 5.0.0 = 10
@@ -273,6 +278,7 @@ enableLogConsumeQueueRepeatedlyBuildWhenRecover boolean 5.4.0 = false
 enableRunningFlagsInFlush boolean 5.4.0 = false
 flushLeastPagesWhenWarmMapedFile int 4.1.0 = 4096
 maxAsyncPutMessageRequests int 5.0.0 = 5000
+maxCheckMessageReuseBufferSize int 5.5.1 = 1048576
 maxRecoveryCommitlogFiles int 5.0.0 = 30
 messageIndexSafe boolean 4.1.0 = false
 putConsumeQueueDataByFileChannel boolean 5.3.1 = true
@@ -300,6 +306,8 @@ asyncSendEnable boolean 5.0.0 = true
 autoCreateSubscriptionGroup boolean 4.1.0 = true
 autoCreateTopicEnable boolean 4.1.0 = true
 autoDeleteUnusedStats boolean 4.7.1 = true
+batchDeleteSubscriptionGroupMaxRate double 5.5.1 = 10.0
+batchDeleteTopicMaxRate double 5.5.1 = 10.0
 broadcastOffsetExpireMaxSecond long 5.1.0 = 300
 broadcastOffsetExpireSecond long 5.1.0 = 120
 brokerClusterName text 4.1.0 = DefaultCluster
@@ -350,7 +358,7 @@ enableCreateSysGroup boolean 5.3.3 = true
 enableDetailStat boolean 4.9.3 = true
 enableFastChannelEventProcess boolean 5.3.3 = false
 enableLagAndDlqMetrics boolean 5.4.0 = true
-enableLiteEventMode boolean 5.5.0 = true
+enableLiteEventMode boolean 5.5.0-5.5.0 = true
 enableLitePopLog boolean 5.5.0 = false
 enableLmqStats boolean 5.3.2 = false
 enableMessageStoreMetrics boolean 5.4.0 = true
@@ -398,6 +406,7 @@ highSpeedMode boolean 4.1.0 = false
 inBrokerContainer boolean 5.0.0 = false
 initPopOffsetByCheckMsgInMem boolean 5.1.4 = true
 isolateLogEnable boolean 4.9.3 = false
+liteEventCapacityCacheTtlMs long 5.5.1 = 5000
 liteEventCheckInterval long 5.5.0 = 10000
 liteEventFullDispatchDelayTime long 5.5.0 = 10000
 liteEventFullDispatchDelayTimeForWildcardGroup long 5.5.0 = 10000
@@ -427,6 +436,9 @@ metricGrpcExporterIntervalInMills long 5.1.0 = 60000
 metricGrpcExporterTimeOutInMills long 5.1.0 = 3000
 metricLoggingExporterIntervalInMills long 5.1.1 = 10000
 metricsExportBatchMaxDataPoints int 5.5.0 = 1000
+metricsExportBatchMaxConcurrent int 5.5.1 = 4
+metricsExportBatchSplitEnabled boolean 5.5.1 = true
+metricsExportOtelMemoryMode text 5.5.1 = IMMUTABLE_DATA
 metricsExporterType text 5.1.0 = *
 metricsGrpcExporterHeader text 5.1.0
 metricsGrpcExporterTarget text 5.1.0
@@ -455,6 +467,8 @@ popLongPollingForceNotifyInterval long 5.3.2 = 800
 popPollingMapExpireTimeSeconds int 5.4.0 = 600
 popPollingMapSize int 5.0.0 = 100000
 popPollingSize int 5.0.0 = 1024
+popOrderLockTimerTickMs long 5.5.1 = 100
+popOrderLockTimerTicksPerWheel int 5.5.1 = 512
 popResponseReturnActualRetryTopic boolean 5.1.4 = false
 popReviveConcurrency int 5.4.0 = *
 popReviveMaxAttemptTimes int 5.3.2 = 16

@@ -71,7 +71,7 @@ class Settings:
     def builds_index(self) -> bool:
         """Whether there are index files (IndexService.buildIndex; from 5.4.0 on also IndexFile's).
 
-        Without either RocketMQ 5.4.0 and 5.5.0 make no folder index/, and indexMsgTimestamp of
+        Without either RocketMQ from 5.4.0 on makes no folder index/, and indexMsgTimestamp of
         the checkpoint stays 0.
         """
         return self.message_index_enable and self.index_file_write_enable

@@ -4,8 +4,10 @@ from reput.store_format.storage.protocol import Listed, Storage
 
 
 def listed(storage: Storage, folder: str) -> list[Listed]:
-    """What is in a folder; nothing where there is none, or it may not be listed."""
+    """What is in a folder; nothing where there is none. Raises OSError where it cannot be listed:
+    what is in it is not known then, and an empty folder means something.
+    """
     try:
         return storage.list(folder)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    except (FileNotFoundError, NotADirectoryError):
         return []

@@ -82,16 +82,18 @@ class Appender:
         records: list[bytes] = []
         held, room = 0, log.room - BLANK_BYTES
         for request in requests:
-            drafts, size = request.drafts, request.size
-            first = drafts[0]
+            first = request.drafts[0]
             key = (first.topic, first.queue_id)
-            queue_offset = self._next.get(key)
-            if queue_offset is None:
+            queue_offset, after = self._next.get(key), None
+            if queue_offset is None or first.further is not None:
                 try:
                     queue_offset = self.next_offset(key)
+                    after = self._number(request)
                 except (Refused, StoreError) as error:
                     request.error = error
                     continue
+            drafts, size = request.drafts, request.size
+            first = drafts[0]
             if held + size > room:
                 if records:
                     log.write(b"".join(records))
@@ -112,10 +114,25 @@ class Appender:
             held += size
             if first.counted:
                 self._next[key] = queue_offset + len(drafts)
+            if after:
+                self._next.update(after)
             request.physical_offset, request.end = at, at + size
             request.queue_offset, request.store_timestamp = queue_offset, now
         if records:
             log.write(records[0] if len(records) == 1 else b"".join(records))
+
+    def _number(self, request: Request) -> dict[tuple[str, int], int] | None:
+        """Give a message the numbers of its further queues, which then go on at those returned.
+
+        Raises Refused, StoreError.
+        """
+        draft = request.drafts[0]
+        if draft.further is None or draft.numbered is None:
+            return None
+        numbers, after = draft.further.numbers(self.next_offset)
+        draft = draft.numbered(numbers)
+        request.drafts, request.size = (draft,), draft.size
+        return after
 
     @contextmanager
     def appending(self) -> Iterator[int]:

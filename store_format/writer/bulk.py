@@ -32,7 +32,6 @@ from reput.store_format.message.bulk_records import (
     encode_rows,
 )
 from reput.store_format.message.encode import Encoder
-from reput.store_format.message.hooks import check_multi_dispatch
 from reput.store_format.message.message import (
     QUEUE_ID_MAX,
     check_property,
@@ -40,16 +39,19 @@ from reput.store_format.message.message import (
     check_topic,
     encode_host,
 )
+from reput.store_format.message.multi_dispatch import NAMED
 from reput.store_format.message.refusals import (
     BodyTooLarge,
     FieldRange,
     MessageTooLarge,
+    MultiDispatch,
     PropertiesTooLarge,
     Refused,
     TopicTooLong,
 )
 from reput.store_format.writer.writer import CommitLogWriter
 
+_NAMED = NAMED.encode()
 CHUNK_BYTES = 1 << 20  # written at once, under one storeTimestamp
 _PROPERTIES_MAX = 0x7FFF
 _SPARE_BYTES = 64 << 10
@@ -182,9 +184,10 @@ class _Bulk:
         for name, texts in (("TAGS", c.tags), ("KEYS", c.keys)):
             if len(texts.data) and int(texts.data.min()) <= PROPERTY_END:
                 _name_the_separator(name, texts)
-        if encoder.multi_dispatch:
+        if encoder.numbering.is_on:
             for row, (at, end) in enumerate(itertools.pairwise(c.properties.ends)):
-                _at(check_multi_dispatch, row, c.properties.data[at:end].tobytes())
+                if _NAMED in c.properties.data[at:end].tobytes():
+                    raise _refused(MultiDispatch, row, f"{NAMED}: append it by itself")
         properties = self._property_lengths()
         over = np.flatnonzero(properties > _PROPERTIES_MAX)
         if len(over):

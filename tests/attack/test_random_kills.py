@@ -20,6 +20,7 @@ import pytest
 from tests import golden_stores
 from tests.attack.test_planted_notes import tree
 from tests.rocketmq.judge import difference
+from tests.seeds import seeds
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 
@@ -126,7 +127,8 @@ def _prepared(folder: Path) -> Path:
     return temporary
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.explore
+@pytest.mark.parametrize("seed", seeds(SEEDS))
 def test_a_kill_at_random(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     command = COMMANDS[seed % len(COMMANDS)]

@@ -15,6 +15,7 @@ KILLS = ("tests/change/test_catch_up.py", "-m", "not long", "-k", "kill")
 INDEX = ("tests/change/test_catch_up.py", "-k", "index or skipped")
 REFUSED = ("tests/change/test_catch_up.py", "-k", "refused")
 GOLDEN = ("tests/jobs/test_catch_up.py", "-m", "not long", "-k", "golden")
+LACKS = ("tests/jobs/test_catch_up.py", "-k", "lacks")
 JOB = ("tests/jobs/test_catch_up.py", "-m", "not long", "-k", "not golden")
 
 
@@ -47,6 +48,12 @@ BUGS = (
         "        if head.any():\n            return False", "        if False:\n            return False", REFUSED),
     Bug("a queue that has lost its last file is named", _NEW,
         "                if end is not None and int(out.runs.first[number]) > end.entries:", "                if False:", JOB),
+    Bug("a queue that has lost its folder is named", _NEW,
+        "for key, first in sorting.firsts.items() if first > 0}", "for key in ()}", LACKS),
+    Bug("a queue whose file is zeroed is named", "store_format/derived/queue_reader.py",
+        "return entries.used() in (0, ", "return entries.used() in (-1, ", LACKS),
+    Bug("what a topic had before it was deleted is not lost", _NEW,
+        " & (offsets < before)]", "]", LACKS),
     Bug("a folder that is no writer's is not emptied", "store_format/writer/index_folder.py",
         "                parse_index_name(name)\n            except ValueError as error:\n                raise StoreError(f\"{STAGED", "                pass\n            except ValueError as error:\n                raise StoreError(f\"{STAGED", JOB),
     Bug("a killed catch-up goes on only with consent", _ENGINE,

@@ -125,6 +125,7 @@ def test_a_queue_that_is_gone_does_not_come_back_for_the_index_sake() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.explore
 @pytest.mark.timeout(7200)
 @settings(MEMORY, max_examples=200)
 @given(packed(logs(damage=False)), st.randoms(use_true_random=False))

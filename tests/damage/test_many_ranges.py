@@ -34,6 +34,7 @@ from tests.in_process import (
     storage_of,
 )
 from tests.jobs.test_check import run_check
+from tests.seeds import seeds
 
 COUNT = 2600
 SEGMENT = 1 << 16  # so that there are several
@@ -160,7 +161,8 @@ def test_verify_of_a_set_with_more_than_is_listed() -> None:
     assert report.same, report.text()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.explore
+@pytest.mark.parametrize("seed", seeds(range(6)))
 def test_random_ranges(seed: int) -> None:
     """Positions follow queueOffset, whichever records are damaged, in runs however long."""
     rng = Random(seed)
@@ -192,7 +194,8 @@ def hurt(seed: int) -> Damaged:
     return log
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.explore
+@pytest.mark.parametrize("seed", seeds(range(8)))
 def test_strides_find_what_one_by_one_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ordinary ranges are taken thousands at a time; nothing may depend on it."""
     log = hurt(seed)

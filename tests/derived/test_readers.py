@@ -267,21 +267,56 @@ def test_chains_that_lead_forward_or_round(previous: dict[int, int], newest: int
         assert caught.value.value == next(iter(previous.values()))
 
 
-def test_ends_of_a_chain_that_a_broker_takes() -> None:
-    for rows, slot, found in (
-        (ROWS, 0, []), (ROWS, -5, []), (ROWS, 6, []),
-        ([(HASH, 10, 0, 1)], 1, [1]),  # leads to itself
-        ([(HASH, 10, 0, 99)], 1, [1]), ([(HASH, 10, 0, -1)], 1, [1]),
-    ):  # fmt: skip
-        with index_file(index_of({SLOT: slot}, rows)) as file:
-            assert [e.number for e in file.chain(HASH)] == found
-    with index_file(index_of({SLOT: 1}, ROWS[:1], count=1)) as file:
-        assert list(file.chain(HASH)) == []
-    with index_file(index_of({SLOT: 30}, ROWS, count=1 << 30)) as file:
-        with pytest.raises(BadIndex):
+@pytest.mark.parametrize(
+    ("rows", "slot", "found", "wrong"),
+    [
+        (ROWS, -5, [], ("slot", -5)),
+        ([*ROWS, (HASH, 50, 6, 4)], 5, [5, 4, 3, 2, 1], ("slot", 5)),
+        (ROWS, 6, [], ("slot", 6)),
+        ([(HASH, 10, 0, 1)], 1, [1], ("previous", 1)),
+        ([(HASH, 10, 0, 99)], 1, [1], ("previous", 99)),
+        ([(HASH, 10, 0, -1)], 1, [1], ("previous", -1)),
+        (
+            [(HASH, 10, 0, 0), (HASH + 1, 20, 1, 1), (HASH, 30, 2, 2)],
+            3,
+            [3, 2, 1],
+            ("keyHash", HASH + 1),
+        ),
+    ],
+)
+def test_ends_of_a_chain_that_a_broker_takes_are_damage(
+    rows: list[tuple[int, ...]], slot: int, found: list[int], wrong: tuple[str, int]
+) -> None:
+    # of a fifth entry the header does not know
+    with index_file(index_of({SLOT: slot}, rows, count=min(len(rows), 4) + 1)) as file:
+        assert [e.number for e in file.chain_as_broker(HASH)] == found
+        with pytest.raises(BadIndex) as caught:
             list(file.chain(HASH))
+        assert (caught.value.field, caught.value.value) == wrong
+
+
+def test_chains_of_files_without_entries() -> None:
+    with index_file(index_of({}, ROWS[:1], count=1)) as file:
+        assert list(file.chain(HASH)) == list(file.chain_as_broker(HASH)) == []
+    with index_file(index_of({SLOT: 1}, ROWS[:1], count=1)) as file:
+        assert list(file.chain_as_broker(HASH)) == []
+        with pytest.raises(BadIndex, match="slot 1: not in"):
+            list(file.chain(HASH))
+    with index_file(index_of({SLOT: 30}, ROWS, count=1 << 30)) as file:
+        for chain in (file.chain, file.chain_as_broker):
+            with pytest.raises(BadIndex):
+                list(chain(HASH))
         with pytest.raises(BadIndex, match=r"not in 1\.\.8"):
             file.entry(9)
+
+
+def test_an_entry_that_a_broker_puts_meanwhile_is_no_damage() -> None:
+    storage = MemoryStorage({"f": index_of({SLOT: 3}, ROWS[:3])})
+    with IndexFileReader(storage, "f", SLOTS, MOST) as file:
+        grown = index_of({SLOT: 4}, ROWS)
+        file._reader = IndexFileReader(MemoryStorage({"f": grown}), "f", SLOTS, MOST)._reader
+        assert file.header.entries == 3
+        assert [e.number for e in file.chain(HASH)] == [4, 3, 2, 1]
 
 
 def test_a_cut_file_is_refused() -> None:

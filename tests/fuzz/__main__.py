@@ -41,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("target", choices=sorted(TARGETS))
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0, help="of what is tried; 0 draws one")
     parser.add_argument("--keep", action="store_true", help="keep some of what it found")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="reput-fuzz-"))
@@ -56,6 +57,7 @@ def main() -> None:
     target(seeds(args.target)[0])  # compiled before the clock starts
     limits = [
         f"-max_total_time={args.seconds}",
+        f"-seed={args.seed}",
         "-max_len=4096",
         "-timeout=20",
         "-rss_limit_mb=4096",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.targets import TARGETS, seeds
+from tests.seeds import seed
 
 CORPUS = Path(__file__).parent / "corpus"
 ROOT = Path(__file__).parents[2]
@@ -26,13 +27,14 @@ def test_the_corpus(name: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.explore
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_minute_of_fuzzing(name: str) -> None:
     if importlib.util.find_spec("atheris") is None:
         pytest.skip("no atheris: make fuzz installs it where it has a wheel")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", name, "--seconds", "60"],
+        [sys.executable, "-m", "tests.fuzz", name, "--seconds", "60", f"--seed={seed(0)}"],
         cwd=ROOT,
         capture_output=True,
         text=True,

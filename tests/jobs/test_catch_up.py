@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reput.jobs.catch_up import catch_up, follow
+from reput.jobs.cli import main
 from reput.jobs.engine.catch_up_report import CaughtUp
 from reput.jobs.engine.follow_stream import follow_stream
 from reput.jobs.engine.following import one_round
@@ -18,10 +19,12 @@ from reput.jobs.engine.progress import Progress
 from reput.jobs.install import install_set
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import StoreError
+from reput.store_format.log.record_rules import reaches_queue
 from reput.store_format.writer.queue_files import QueueFiles
 from tests import golden_stores
 from tests.golden_stores import GoldenStore
 from tests.in_process import as_text
+from tests.logs import Message, build_log
 from tests.memory_storage import MemoryStorage
 from tests.rocketmq.judge import difference
 from tests.writer.stores import stored_records
@@ -69,9 +72,10 @@ def test_a_golden_store_in_steps(name: str, tmp_path: Path) -> None:
         assert about.done
         again = caught_up(store, to)
         assert not again.needed
+        assert about.lacking == again.lacking == []
     shutil.rmtree(to / "commitlog")
     shutil.copytree(store.input / "commitlog", to / "commitlog")
-    caught_up(store, to)
+    assert caught_up(store, to).lacking == []
     assert difference(to, store.expect) is None
 
 
@@ -108,6 +112,60 @@ def test_a_queue_that_has_lost_its_last_file_is_named(how: str, tmp_path: Path) 
     with pytest.raises(StoreError, match=f"{folder.parent.name}/{folder.name}: ends before its"):
         caught_up(store, to)
     assert tree(to) == before
+
+
+def zeroed(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.mark.parametrize("how", ["folder gone", "zeroed", "file gone"])
+@pytest.mark.parametrize("more", [True, False])
+def test_a_queue_that_lacks_what_the_log_has_is_named(
+    how: str, more: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its older messages stay lost, as for a broker (but for the last of all): that is said."""
+    store, to, ends = half(tmp_path / "store")
+    if more:
+        grown(store, to, ends[-1])
+    old = [r for r in stored_records(store.input / "commitlog") if reaches_queue(r.sys_flag)]
+    old = [r for r in old if r.physical_offset < ends[len(ends) // 2]]
+    topic, queue_id = old[-1].topic.decode(), old[-1].queue_id
+    mine = [r for r in old if (r.topic.decode(), r.queue_id) == (topic, queue_id)]
+    folder = to / "consumequeue" / topic / str(queue_id)
+    assert len(list(folder.iterdir())) == 1
+    for path in folder.iterdir():
+        zeroed(path) if how == "zeroed" else path.unlink()
+    if how == "folder gone":
+        folder.rmdir()
+    words = ["--rocketmq", store.version, "--yes", str(to)]
+    for name, value in store.settings.items():
+        words += ["--set", f"{name}={value}"]
+    code = main(["catch-up", "--dry-run", *words])
+    said = capsys.readouterr().out
+    assert main(["catch-up", *words]) == code == 1
+    assert [line for line in capsys.readouterr().out.splitlines() if line[:8] == "  lacks "] == [
+        f"  lacks     consumequeue/{topic}/{queue_id}: {len(mine) - 1:,} messages, the first at "
+        f"physical offset {mine[0].physical_offset}, are in the log and not in the queue; "
+        "`reput rebuild` has all"
+    ]
+    assert "  lacks  " in said
+
+
+def test_a_topic_that_was_deleted_and_made_anew_lacks_nothing(tmp_path: Path) -> None:
+    messages = [
+        Message(topic=topic, queue_offset=offset, properties=b"")
+        for topic, offset in
+        [("T", 0), ("T", 1), ("O", 0), ("Q", 7), ("T", 0), ("T", 1), ("O", 1), ("P", 5), ("Q", 8)]
+    ]  # fmt: skip
+    (tmp_path / "commitlog").mkdir()
+    settings = {"mappedFileSizeCommitLog": "8192", "mappedFileSizeConsumeQueue": "40",
+                "maxHashSlotNum": "7", "maxIndexNum": "20"}  # fmt: skip
+    for count in (3, len(messages)):
+        for start, raw in build_log(messages[:count], 8192).items():
+            (tmp_path / "commitlog" / f"{start:020d}").write_bytes(raw)
+        about = catch_up(str(tmp_path), rocketmq="5.3.3", settings=settings)
+        assert (about.done, about.lacking) == (True, [])
+        shutil.rmtree(tmp_path / "consumequeue" / "T")
 
 
 def test_a_killed_catch_up_goes_on_only_with_consent(

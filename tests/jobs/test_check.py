@@ -32,6 +32,8 @@ from tests.in_process import (
     storage_of,
 )
 from tests.memory_storage import MemoryReader, MemoryStorage
+from tests.query.stores import whole_store
+from tests.query.test_bad_files import ENDS, end_chains, entry_at
 
 CUTS = (1, 2, 7, 64)
 
@@ -257,3 +259,18 @@ def test_a_stray_file_in_a_queue_folder_is_no_witness() -> None:
     found, wanted = checked(log, storage=storage), checked(log)
     assert found.damage == wanted.damage
     assert found.damage["range_count"]
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_an_index_entry_that_ends_its_chain_is_named(how: str, tmp_path: Path) -> None:
+    """RocketMQ takes it for a chain's end, without a word."""
+    store, golden = whole_store("small_all_5.3.3", tmp_path)
+    file = min((store / "index").iterdir())
+    end_chains(file, ENDS[how])
+    (found,) = run_check(str(store), golden.version, golden.settings).differences
+    assert (found.path, found.offset, found.field) == (
+        str(file),
+        entry_at(1) + 16,
+        "entry 1 previous",
+    )
+    assert (found.there, found.wanted) == (ENDS[how](1), 0)

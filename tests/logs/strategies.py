@@ -46,6 +46,7 @@ VERSIONS = [
     "5.3.3",
     "5.4.0",
     "5.5.0",
+    "5.5.1",
 ]
 HOST_V6 = bytes(range(16)) + HOST[4:]
 TOPIC_ATTRIBUTES = {BATCH_TOPIC: {"queue.type": "BatchCQ"}, "T": {"queue.type": "SimpleCQ"}}

@@ -8,6 +8,7 @@ from reput.store_format.java.hash_map import hash_map_order
 from reput.store_format.java.strings import hash_text
 from reput.store_format.message import refusals as errors
 from reput.store_format.message.message import Message
+from reput.store_format.message.property_text import parse_properties
 from tests.writer.stores import open_writer, stored_records
 
 REFUSALS = [
@@ -140,18 +141,50 @@ def test_a_batch_topic_is_not_written_to(tmp_path: Path) -> None:
             writer.append(Message("B", b""))
 
 
-def test_queues_besides_a_messages_own_are_refused_where_they_would_be_dispatched_to(
-    tmp_path: Path,
-) -> None:
-    message = Message("T", b"", properties={"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b"})
-    with open_writer(tmp_path / "on", enableMultiDispatch="true", enableLmq="true") as writer:
-        with pytest.raises(errors.MultiDispatch, match="LMQ"):
-            writer.append(message)
-        assert writer.log.end == 0
-        properties = {"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "0"}
-        writer.append(Message("T", b"", properties=properties))
+LMQ = {"enableMultiDispatch": "true", "enableLmq": "true"}
+
+
+def numbers(store: Path) -> list[str | None]:
+    """INNER_MULTI_QUEUE_OFFSET of each record."""
+    found = (parse_properties(r.properties) for r in stored_records(store / "commitlog"))
+    return [properties.get("INNER_MULTI_QUEUE_OFFSET") for properties in found]
+
+
+def test_a_messages_further_queues_are_numbered_and_go_on_after_an_open(tmp_path: Path) -> None:
+    def message(names: str) -> Message:
+        return Message("T", b"", properties={"INNER_MULTI_DISPATCH": names, "WAIT": "false"})
+
+    for _ in range(2):
+        with open_writer(tmp_path / "on", **LMQ) as writer:
+            for names in ("%LMQ%a,%LMQ%b", "%LMQ%b", "%LMQ%a,T"):
+                writer.append(message(names))
+    assert numbers(tmp_path / "on") == [
+        "0,0",
+        "1",
+        "1,",
+        "1,2",
+        "3",
+        "2,",
+    ]  # a list without a number each is not dispatched
+    queues = sorted(p.parent.parent.name for p in (tmp_path / "on").rglob("consumequeue/*/0/*"))
+    assert queues == ["%LMQ%a", "%LMQ%b", "T"]
     with open_writer(tmp_path / "off") as writer:
-        writer.append(message)
+        writer.append(message("%LMQ%a"))
+    assert numbers(tmp_path / "off") == [None]
+
+
+def test_a_message_that_is_too_large_with_its_numbers_takes_none(tmp_path: Path) -> None:
+    names = ",".join(f"%LMQ%{n}" for n in range(9))
+    with open_writer(tmp_path / "on", maxMessageSize="1000", **LMQ) as writer:
+        for size in (700, 900):  # of 5.2.0 on maxMessageSize is of the whole record
+            message = Message("T", b"x" * size, properties={"INNER_MULTI_DISPATCH": names})
+            if size == 900:
+                with pytest.raises(errors.MessageTooLarge, match="with further queues"):
+                    writer.append(message)
+            else:
+                writer.append(message)
+        writer.append(Message("T", b"", properties={"INNER_MULTI_DISPATCH": "%LMQ%0"}))
+    assert numbers(tmp_path / "on") == [",".join("0" * 9), "1"]
 
 
 @pytest.mark.parametrize(("left", "at"), [(7, 4096), (8, 2048), (0, 4096)])

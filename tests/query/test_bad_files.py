@@ -3,6 +3,7 @@
 import random
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import reput
 from reput.jobs.cli import main
+from reput.store_format.derived.index_reader import key_hash
 from reput.store_format.query.told import Told
 from tests.logs import Message, build_log, properties
 from tests.query.stores import asked
@@ -54,6 +56,45 @@ def test_a_chain_that_leads_forward_or_round_is_told(small: Asked, step: int) ->
             assert places(answer) == wanted
             noted += any("does not lead back" in note for note in answer.notes)
     assert noted
+
+
+# `previous` of an entry, made of its own number: RocketMQ stops there without a word
+ENDS = {"its own": lambda n: n, "past indexCount": lambda n: MOST + 3, "negative": lambda n: -n}
+
+
+def end_chains(file: Path, previous: Callable[[int], int]) -> None:
+    raw = file.read_bytes()
+    for number in range(1, MOST):
+        key_hash, place, diff, _ = ENTRY.unpack_from(raw, entry_at(number))
+        edited(file, entry_at(number), ENTRY.pack(key_hash, place, diff, previous(number)))
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_chain_that_ends_in_damage_is_told_and_the_log_is_read(small: Asked, how: str) -> None:
+    file = index_files(small)[0]
+    end_chains(file, ENDS[how])
+    short = noted = 0
+    with small.open() as opened:
+        for (topic, key), wanted in small.by_key.items():
+            answer = opened.query(topic, key)
+            assert places(answer) == wanted
+            noted += any("previous" in note and str(file) in note for note in answer.notes)
+            several = opened.query_keys(topic, [key, "no such key"])
+            assert places(several) == wanted
+            broker = opened.query(topic, key, as_rocketmq=True)  # as before: short, and no word
+            short += places(broker) != wanted
+            assert not any("previous" in note for note in broker.notes)
+    assert noted
+    assert short
+
+
+def test_a_lost_page_of_an_index_is_told(small: Asked) -> None:
+    for file in index_files(small):
+        edited(file, entry_at(2), bytes(20 * (MOST - 3)))
+    with small.open() as opened:
+        for (topic, key), wanted in small.by_key.items():
+            if key_hash(topic, key) % SLOTS:  # zeros look like an entry of the first slot
+                assert places(opened.query(topic, key)) == wanted
 
 
 def test_entries_that_point_elsewhere_give_no_wrong_message(small: Asked) -> None:
@@ -247,9 +288,9 @@ def test_a_body_is_decompressed_or_what_is_wrong_with_it_is_told(
             ["--offset", "0", "--tags", "x"],
             "--tags: not obeyed where a place in the log is asked for",
         ),
-        (["--topic", "T", "--queue", "0", "--offset", "0", "--to", "9"], "--to: not obeyed"),
+        (["--topic", "T", "--queue", "0", "--offset", "0", "--until", "9"], "--until: not obeyed"),
         (["--topic", "T", "--key", "k", "--queue", "0"], "--queue: not obeyed where --key"),
-        (["--unique-key", "k", "--from", "0"], "--from: not obeyed where --unique-key"),
+        (["--unique-key", "k", "--since", "0"], "--since: not obeyed where --unique-key"),
         (["--message-id", "0" * 32, "--sql", "a = 1"], "--sql: not obeyed"),
         (["--topic", "T", "--count", "1"], "--count: not obeyed where a topic is asked for"),
         (["--topic", "T", "--keys-file", "k", "--as-rocketmq"], "--as-rocketmq: not obeyed"),

@@ -96,21 +96,22 @@ def test_small_blocks_and_hits_handed_over_one_by_one(
 
 
 def test_chains_of_any_entries_end_as_they_do_alone(tmp_path: Path) -> None:
-    """Random slots and entries: the sweep finds what `chain` does, or says what it says."""
+    """Chains with a random fault: the sweep finds what `chain` does, or says what it says."""
     draw, storage = np.random.default_rng(16), LocalStorage()
     path = str(tmp_path / "20261122000000000")
     bad = 0
     for _ in range(150):
-        next_entry = int(draw.choice([0, 1, 2, MOST - 1, MOST, MOST + 3]))
-        header = np.zeros(1, INDEX_HEADER)
-        header["indexCount"] = next_entry
-        slots = draw.integers(-1, MOST + 4, SLOTS).astype(">i4")
+        header, slots = np.zeros(1, INDEX_HEADER), np.zeros(SLOTS, ">i4")
+        header["indexCount"] = next_entry = int(draw.choice([0, 1, 2, MOST - 1, MOST]))
         entries = np.zeros(MOST, INDEX_ENTRY)
-        entries["keyHash"] = draw.integers(0, 4, MOST)
+        entries["keyHash"] = draw.integers(0, 4, MOST) + SLOTS * draw.integers(0, 2, MOST)
         entries["physicalOffset"] = draw.integers(0, 1 << 40, MOST)
-        entries["previous"] = np.arange(MOST) - draw.integers(
-            -2 if draw.random() < 0.2 else 1, 9, MOST
-        )
+        for number in range(1, next_entry):
+            slot = entries["keyHash"][number] % SLOTS
+            entries["previous"][number], slots[slot] = slots[slot], number
+        parts = [slots, entries["keyHash"], entries["previous"], header["indexCount"], np.zeros(1)]
+        damaged = parts[draw.integers(len(parts))]
+        damaged[draw.integers(len(damaged))] = draw.integers(-1, MOST + 4)
         Path(path).write_bytes(header.tobytes() + slots.tobytes() + entries.tobytes())
         hashes = np.arange(4, dtype=np.int32)
         with IndexFileReader(storage, path, SLOTS, MOST) as reader:

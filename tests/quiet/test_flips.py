@@ -13,6 +13,7 @@ import pytest
 from tests.jobs.test_recover import copy
 from tests.quiet.flips import Place, files, index_places, start_of
 from tests.quiet.said import run_check, run_verify
+from tests.seeds import seeds
 
 STORES = ["small_all_4.1.0", "small_all_5.5.0", "small_expired_5.3.3", "small_lmq_batch_5.5.0"]
 MORE = ["small_all_4.9.7", "small_all_5.3.3", "small_all_5.4.0", "expired_5.3.3", "tiny_5.3.3"]
@@ -82,7 +83,8 @@ def test_a_flipped_bit_of_each_file_is_told(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.explore
+@pytest.mark.parametrize("seed", seeds(range(3)))
 @pytest.mark.parametrize("name", STORES + MORE)
 def test_flipped_bits_of_every_kind_of_field_are_told(name: str, seed: int, tmp_path: Path) -> None:
     flip_all(*sound(name, tmp_path), seed=seed, rounds=60)

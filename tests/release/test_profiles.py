@@ -31,6 +31,10 @@ CHANGES = {
     "multi_dispatch_skips_slash": (False, "5.1.2", True),
     "multi_dispatch_skips_delays": (False, "5.1.2", True),
     "multi_dispatch_skips_system": (False, "5.2.0", True),
+    "multi_all_names": (True, "5.0.0", False),
+    "multi_keeps_wait": (False, "5.2.0", True),
+    "multi_not_of_system": (False, "5.3.1", True),
+    "multi_by_lmq": (False, "5.3.2", True),
     "batch_queues": (False, "5.0.0", True),
     "property_crc": (False, "5.2.0", True),
     "checkpoint_confirm_offset": (False, "5.1.1", True),
@@ -59,7 +63,8 @@ TELLS_NOTHING = {
     "bisects_queue_min", "queue_time_boundaries", "batch_time_boundaries", "queue_time_within",
     "op_message_lists", "sql_text_words", "half_topic", "config_entry_lines",
     "commit_keeps_place", "pull_sys_flags", "pull_illegal_queue",
-    "topic_not_exist", "server_resets_offsets",
+    "topic_not_exist", "server_resets_offsets", "multi_all_names", "multi_of_counted",
+    "multi_in_turn", "multi_keeps_wait", "multi_not_of_system", "multi_by_lmq",
 }  # fmt: skip
 
 
@@ -69,7 +74,7 @@ def number(release: str) -> tuple[int, ...]:
 
 def test_releases_ascend_from_the_first_to_the_last() -> None:
     assert list(RELEASES) == sorted(RELEASES, key=number)
-    assert (RELEASES[0], RELEASES[-1]) == ("4.1.0-incubating", "5.5.0")
+    assert (RELEASES[0], RELEASES[-1]) == ("4.1.0-incubating", "5.5.1")
     assert len(set(RELEASES)) == len(RELEASES)
 
 
@@ -102,7 +107,7 @@ def test_a_profile_is_frozen() -> None:
 
 @pytest.mark.parametrize("version", ["", "5", "5.3.9", "4.0.0", "6.0.0", "latest"])
 def test_an_unknown_release_is_named_with_those_there_are(version: str) -> None:
-    with pytest.raises(UnknownRelease, match=r"4\.1\.0-incubating to 5\.5\.0") as caught:
+    with pytest.raises(UnknownRelease, match=r"4\.1\.0-incubating to 5\.5\.1") as caught:
         profile(version)
     assert repr(version) in str(caught.value)
 

@@ -8,6 +8,7 @@ from reput.store_format.change.replica import ReplicaLog
 from tests.faults.memory_files import MemoryFiles, Op
 from tests.logs.encoder import build_log
 from tests.replicate.stores import SEGMENT_BYTES, messages, record_starts
+from tests.seeds import seeds
 
 
 def source() -> tuple[bytes, list[int]]:
@@ -24,7 +25,8 @@ def in_files(files: MemoryFiles) -> bytes:
     return b"".join(bytes(files.contents[files.names_of[f"commitlog/{name}"]]) for name in names)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.explore
+@pytest.mark.parametrize("seed", seeds(range(3)))
 def test_at_every_operation_the_log_ends_with_a_whole_record(seed: int) -> None:
     raw, ends = source()
     random = Random(seed)

@@ -16,11 +16,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 DRIVER = Path(__file__).parent / "driver"
-VERSIONS = ("4.1.0", "4.9.7", "5.3.3", "5.4.0", "5.5.0")
+VERSIONS = ("4.1.0", "4.9.7", "5.3.3", "5.4.0", "5.5.0", "5.5.1")
 # Those that only the writer's records are compared with (tests/writer/test_rocketmq_records.py).
-RECORD_VERSIONS = ("4.3.2", "4.5.2", "4.7.1", "4.9.0", "4.9.1", "5.0.0", "5.1.4", "5.2.0")
+RECORD_VERSIONS = (
+    "4.3.2", "4.5.2", "4.7.1", "4.9.0", "4.9.1", "4.9.3", "5.0.0", "5.1.1", "5.1.4", "5.2.0",
+)  # fmt: skip
 # The one release whose artifacts are named otherwise than its version.
 ARTIFACT_VERSIONS = {"4.1.0": "4.1.0-incubating"}
+# Releases of which Maven Central has the store, common, remoting and broker, but not all: the one
+# whose other parts serve.
+OTHERS_OF = {"5.5.1": "5.5.0"}
 # What 4.x and netty reach into on Java 17 to unmap files.
 JAVA_OPTIONS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
@@ -97,7 +102,8 @@ def build(version: str) -> Path:
             "mvn",
             *("-q", "-B", "-f", str(DRIVER / "pom.xml")),
             f"-Dmaven.repo.local={cache_folder() / 'maven'}",
-            f"-Drocketmq.version={ARTIFACT_VERSIONS.get(version, version)}",
+            f"-Drocketmq.version={(artifact := ARTIFACT_VERSIONS.get(version, version))}",
+            f"-Drocketmq.others={OTHERS_OF.get(version, artifact)}",
             f"-Dbuild.folder={under_way}",
             "compile",
         ]

@@ -12,12 +12,12 @@ import tempfile
 from pathlib import Path
 
 from reput.store_format.release.profiles import RELEASES, release_key
-from tests.rocketmq.build import build, cache_folder, java
+from tests.rocketmq.build import OTHERS_OF, build, cache_folder, java
 
 FOLDER = Path(__file__).parent / "settings"
 NOT_IN_CENTRAL = ("4.9.6", "5.1.2", "5.3.4")  # one part of them or all
 ASKED = tuple(release for release in RELEASES if release not in NOT_IN_CENTRAL)
-_PARTS = ("store", "common", "remoting", "auth")
+_PARTS = ("store", "common", "remoting")
 _AUTH_SINCE = "5.3.0"
 _LOGGING = "4.9.7"  # the release whose own logging classes 4.3.0 to 5.0.0 want
 # Defaults that depend on the machine: addresses, cores, folders, the environment.
@@ -38,7 +38,7 @@ Row = tuple[str, str, str, str]  # name, class, type, default
 
 def fetch(folder: Path) -> None:
     """The jars of all releases, into a folder, by Maven. Raises RuntimeError."""
-    items = [(part, release) for release in ASKED for part in _PARTS if _has(part, release)]
+    items = sorted({jar for release in ASKED for jar in _jars(release)})
     named = "".join(
         f"<artifactItem><groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-{part}"
         f"</artifactId><version>{release}</version></artifactItem>"
@@ -61,14 +61,20 @@ def fetch(folder: Path) -> None:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
 
 
-def _has(part: str, release: str) -> bool:
-    return part != "auth" or release_key(release) >= release_key(_AUTH_SINCE)
+def _has_auth(release: str) -> bool:
+    return release_key(release) >= release_key(_AUTH_SINCE)
+
+
+def _jars(release: str) -> list[tuple[str, str]]:
+    """A release's jars, each by its part and the release that has it."""
+    jars = [(part, release) for part in _PARTS]
+    return [*jars, ("auth", OTHERS_OF.get(release, release))] if _has_auth(release) else jars
 
 
 def read(folder: Path, release: str) -> list[Row]:
     """What one release takes, of jars that `fetch` brought."""
     jars = folder / "jars"
-    own = [jars / f"rocketmq-{part}-{release}.jar" for part in _PARTS if _has(part, release)]
+    own = [jars / f"rocketmq-{part}-{number}.jar" for part, number in _jars(release)]
     # what is first on the path is taken: dependencies come last
     path = [*own, jars / f"rocketmq-logging-{_LOGGING}.jar", build("5.3.3") / "lib" / "*"]
     done = subprocess.run(
@@ -80,7 +86,7 @@ def read(folder: Path, release: str) -> list[Row]:
         raise RuntimeError(f"RocketMQ {release}: {done.stderr}")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     found = [(row[0], row[1], row[2], row[3]) for row in rows if len(row) == len(Row.__args__)]
-    return [row for row in found if row[1] != "AuthConfig" or _has("auth", release)]
+    return [row for row in found if row[1] != "AuthConfig" or _has_auth(release)]
 
 
 def table(rows: dict[str, list[Row]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
+from tests.query.test_bad_files import ENDS, end_chains
 from tests.rocketmq.judge import Drivers
 
 pytestmark = pytest.mark.rocketmq
@@ -166,8 +168,13 @@ def _keys(record: Record) -> list[str]:
     return unique + [key for key in values.get(b"KEYS", "").split(" ") if key]
 
 
-def _compare(name: str, folder: Path, drivers: Drivers, queues: int, times: int, keys: int) -> None:
+def _compare(
+    name: str, folder: Path, drivers: Drivers, queues: int, times: int, keys: int,
+    before: Callable[[Path], object] = lambda store: None,
+) -> None:  # fmt: skip
+    """before: what is done to the store."""
     asked = Asked(name, folder)
+    before(asked.store)
     questions = asked.questions(queues, times, keys)
     ours = list(questions)
     answer = drivers.get(asked.version).ask(
@@ -198,3 +205,17 @@ def test_the_same_answers_at_length(
 ) -> None:
     needs_rocketmq(name.rpartition("_")[2])
     _compare(name, folder, drivers, queues=200, times=60, keys=150)
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_the_same_answers_of_chains_that_end_in_damage(
+    how: str, folder: Path, drivers: Drivers, needs_rocketmq: Any
+) -> None:
+    """All keys, as RocketMQ's own look-up finds them: short, without a word."""
+    needs_rocketmq("5.3.3")
+
+    def before(store: Path) -> None:
+        for file in sorted((store / INDEX).iterdir())[::2]:
+            end_chains(file, ENDS[how])
+
+    _compare("small_all_5.3.3", folder, drivers, queues=1, times=1, keys=50, before=before)

@@ -26,6 +26,7 @@ from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
 from tests.rocketmq.test_recovered import opens_without_a_change
+from tests.seeds import seeds
 from tests.writer.stores import stored_records
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
@@ -108,7 +109,8 @@ def queue_places(store: Path) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.parametrize("moment", range(MOMENTS))
+@pytest.mark.explore
+@pytest.mark.parametrize("moment", seeds(range(MOMENTS)))
 @pytest.mark.parametrize("version", RELEASES)
 def test_no_crash_needs_a_decision(
     version: str, moment: int, tmp_path: Path, needs_rocketmq: Callable[[str], None]

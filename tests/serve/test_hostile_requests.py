@@ -11,6 +11,7 @@ import pytest
 
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
 from reput.store_format.serving.answering import HANDLERS
+from tests.seeds import seeds
 from tests.serve.asked import TOPIC, Asked, opened
 
 _NAMES = (
@@ -56,7 +57,8 @@ def _some(random: random.Random, code: int) -> tuple[dict[str, str], Any]:
     return fields, random.choice(_BODIES)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.explore
+@pytest.mark.parametrize("seed", seeds(range(2)))
 def test_every_request_has_an_answer_with_a_code(asked: Asked, seed: int) -> None:
     drawn = random.Random(seed)
     for code in HANDLERS:

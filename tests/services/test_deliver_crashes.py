@@ -11,6 +11,7 @@ from reput.store_format.fate import delays
 from reput.store_format.fate.answers import gathered_delays
 from reput.store_format.query.told import Told
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
+from tests.seeds import seed
 from tests.services.stores import (
     T0,
     Clock,
@@ -78,6 +79,7 @@ def test_crash_states_of_a_delivery() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.explore
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_all_crash_states_of_a_delivery(flush: str) -> None:
-    assert check_all(2, 3, 1, flushDiskType=flush) > 300
+    assert check_all(seed(2), 3, 1, flushDiskType=flush) > 300

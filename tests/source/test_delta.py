@@ -21,6 +21,8 @@ from tests.source.dying import Dying, Killed
 from tests.source.reading import places, table, write
 from tests.source.test_stream import up_to
 
+CHOSEN = Chosen(system_topics=False)  # as `export` by default
+
 
 def run(store: Path, to: Path, **options: Any) -> Any:
     return export(None, str(store), str(to), format="delta", **options)
@@ -37,7 +39,7 @@ def there(to: Path) -> list[int]:
 
 def test_the_table_has_the_rows_of_the_source(tmp_path: Path) -> None:
     store = golden_stores.unpack("small_odd_5.5.0").input
-    done = run(store, tmp_path / "out", rocketmq="5.5.0")
+    done = run(store, tmp_path / "out", rocketmq="5.5.0", system_topics=True)
     wanted = table(store, rocketmq="5.5.0")
     made = DeltaTable(tmp_path / "out" / "messages")
     assert made.to_pyarrow_table().sort_by("physicalOffset").to_pylist() == wanted.to_pylist()
@@ -54,7 +56,7 @@ def test_a_wrong_filter_is_told_before_anything_is_made(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, out = write(damaged(messages(3)).log, tmp_path / "store"), tmp_path / "out"
-    words = ["export", str(store), "--to", str(out), "--format", kind, "--sql", "a >"]
+    words = ["export", str(store), "--output", str(out), "--format", kind, "--sql", "a >"]
     assert main(words) == 2
     assert "SQL92 expression: line 1, column 4: ends where" in capsys.readouterr().err
     assert not out.exists()
@@ -64,7 +66,7 @@ def test_times_are_words_as_of_a_query_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = write(damaged(messages(6)).log, tmp_path / "store")
-    words = ["export", str(store), "--to", str(tmp_path / "out"), "--format", "delta"]
+    words = ["export", str(store), "--output", str(tmp_path / "out"), "--format", "delta"]
     assert main([*words, "--from", str(START + 1), "--until", str(START + 3), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["messages"] == 2
     assert main([*words, "--since", str(START + 1), "--until", str(START + 3)]) == 0
@@ -94,7 +96,7 @@ def test_killed_at_each_step_and_run_again_nothing_is_there_twice(tmp_path: Path
         for late in (False, True):
             out = tmp_path / f"out{at}{late}"
             with pytest.raises(Killed):
-                export_delta(Dying(DeltaRs(), at, late), str(store), str(out), Chosen(), None, {})
+                export_delta(Dying(DeltaRs(), at, late), str(store), str(out), CHOSEN, None, {})
             run(store, out)
             assert there(out) == log.places, (at, late)
             assert check(store, out).same, (at, late)
@@ -131,7 +133,7 @@ def test_ranges_of_other_options_or_logs_are_not_mixed(tmp_path: Path) -> None:
 def test_another_log_is_told_also_behind_a_range_that_was_just_noted(tmp_path: Path) -> None:
     store, out = write(damaged(messages(20)).log, tmp_path / "store"), tmp_path / "out"
     with pytest.raises(Killed):  # between the first messages and their row in runs
-        export_delta(Dying(DeltaRs(), 4, late=False), str(store), str(out), Chosen(), None, {})
+        export_delta(Dying(DeltaRs(), 4, late=False), str(store), str(out), CHOSEN, None, {})
     write(damaged(messages(60, body=b"other!!!")).log, store)
     with pytest.raises(StoreError, match="of another log"):
         run(store, out)
@@ -158,7 +160,7 @@ def test_verify_names_what_differs(tmp_path: Path) -> None:
         made.unlink()
         break
     assert "cannot be read" in check(store, out).differences[0]
-    assert main(["export", str(store), "--to", str(out), "--verify"]) == 1
+    assert main(["export", str(store), "--output", str(out), "--verify"]) == 1
 
 
 def test_other_folders_and_words_are_refused(tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ def test_other_folders_and_words_are_refused(tmp_path: Path) -> None:
 
 def test_the_command_needs_no_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = write(damaged(messages(60)).log, tmp_path / "store")
-    words = ["export", str(store), "--to", str(tmp_path / "out")]
+    words = ["export", str(store), "--output", str(tmp_path / "out")]
     assert main([*words, "--format", "delta", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["messages"] == 60
     assert main([*words, "--verify"]) == 0

@@ -107,7 +107,7 @@ def test_killed_behind_each_step_and_run_again(session: Any, tmp_path: Path) -> 
         store, out = write(up_to(log, 50), tmp_path / f"store{at}"), tmp_path / f"out{at}"
         dying = Dying(DeltaSpark(session), at, late=True)
         with pytest.raises(Killed):
-            export_delta(dying, str(store), str(out), Chosen(), None, {})
+            export_delta(dying, str(store), str(out), Chosen(system_topics=False), None, {})
         write(log.log, store)  # the log has grown: the next range ends elsewhere
         run(session, store, out)
         assert [row["physicalOffset"] for row in rows(out)] == log.places, at

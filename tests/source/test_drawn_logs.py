@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def _queues_go_on(messages: list[Message]) -> bool:
     return True
 
 
+@pytest.mark.explore
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(log=logs(), parts=st.sampled_from([1, 2, 5, 40]))
 def test_rows_are_the_references(log: Log, parts: int) -> None:

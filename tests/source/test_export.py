@@ -28,6 +28,9 @@ SAME = (
 )  # fmt: skip
 
 
+SMALL = {"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeConsumeQueue": "2000"}
+
+
 def run(store: Path, to: Path, **options: Any) -> Any:
     return export(Session(), str(store), str(to), **options)  # type: ignore[arg-type]
 
@@ -45,7 +48,10 @@ def store(tmp_path: Path) -> Path:
 def test_files_in_order_have_the_rows_of_the_source(kind: str, tmp_path: Path) -> None:
     store = golden_stores.unpack("mixed_5.3.3").input
     wanted = table(store, rocketmq="5.3.3")
-    done = run(store, tmp_path / "out", format=kind, rocketmq="5.3.3", cut=Cut(100_000))
+    done = run(
+        store, tmp_path / "out", format=kind, rocketmq="5.3.3", cut=Cut(100_000),
+        system_topics=True,
+    )  # fmt: skip
     assert done.messages == wanted.num_rows
     assert len(done.files) > 2
     paths = [tmp_path / "out" / each["path"] for each in done.files]
@@ -173,10 +179,61 @@ def test_appended_again_they_are_the_same_messages(
         assert copied[name].to_pylist() == wanted[name].to_pylist(), name
 
 
+def test_messages_with_further_queues_are_appended_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """235 of 3,000 were, then one was refused."""
+    store = golden_stores.unpack("lmq_batch_5.3.3").input
+    done = run(store, tmp_path / "out", rocketmq="5.3.3")
+    words = ["append", str(tmp_path / "copy"), "--from", str(tmp_path / "out"), "--rocketmq",
+             "5.3.3", "--set", "enableLmq=true", "--set", "enableMultiDispatch=true",
+             *(word for pair in SMALL.items() for word in ("--set", "=".join(pair)))]  # fmt: skip
+    assert main(words) == 0, capsys.readouterr().err
+    rows = table(tmp_path / "copy", rocketmq="5.3.3").to_pylist()
+    assert len(rows) == done.messages > 100
+    following: dict[str, int] = {}
+    for row in rows:
+        pairs = dict(row["properties"])
+        if "INNER_MULTI_DISPATCH" not in pairs or row["topic"].startswith("%RETRY%"):
+            continue
+        names = pairs["INNER_MULTI_DISPATCH"].split(",")
+        wanted = ",".join(str(following.get(name, 0)) for name in names)
+        assert pairs["INNER_MULTI_QUEUE_OFFSET"] == wanted
+        for name in names:  # one that is named twice goes on by two
+            following[name] = following.get(name, 0) + 1
+    assert len(following) > 2
+    assert min(following.values()) > 10
+
+
 def topics(store: Path) -> list[str]:
     """Those that a producer may send to."""
     names = set(table(store, rocketmq="5.5.0", columns="topic")["topic"].to_pylist())
     return sorted(n for n in names if n.isascii() and n.replace("_", "").isalnum() and len(n) < 100)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "rocketmq"])
+def test_what_waits_in_a_brokers_topics_stays_out_unless_it_is_asked_for(
+    kind: str, tmp_path: Path
+) -> None:
+    """Appended elsewhere, a delayed or a half message that was delivered already comes again."""
+    waits = ["SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys_wheel_timer",
+             "RMQ_SYS_TRANS_OP_HALF_TOPIC"]  # fmt: skip
+    made = [Message(topic=topic, body=b"b") for topic in ["A", *waits, "%RETRY%g", "A"]]
+    store = write(damaged(made).log, tmp_path / "store")
+
+    def done(name: str, **options: Any) -> Any:
+        return run(store, tmp_path / name, format=kind, rocketmq="5.3.3", settings=SMALL, **options)
+
+    default = done("default")
+    assert (default.messages, default.system) == (3, 4)
+    assert "  system    4 messages of system topics left out: --system-topics" in default.text()
+    every = done("all", system_topics=True)
+    assert (every.messages, every.system) == (7, 0)
+    assert "--system-topics" not in every.text()
+    named = done("named", topics=["SCHEDULE_TOPIC_XXXX"])
+    assert (named.messages, named.system) == (1, 0)
+    if kind != "rocketmq":
+        assert all(check(store, tmp_path / n, rocketmq="5.3.3").same for n in ("default", "all"))
 
 
 def test_skip_goes_on_behind_what_was_appended(
@@ -246,7 +303,7 @@ def test_words_that_do_not_go_together(store: Path, tmp_path: Path) -> None:
 def test_the_command_says_what_it_did(
     store: Path, tmp_path: Path, commands_in_process: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["export", str(store), "--to", str(tmp_path / "out"), "--rocketmq", "5.3.3"]
+    words = ["export", str(store), "--output", str(tmp_path / "out"), "--rocketmq", "5.3.3"]
     assert main([*words, "--format", "jsonl", "--no-bodies"]) == 0
     assert "messages  60 in 1 files" in capsys.readouterr().out
     assert main([*words, "--verify", "--json"]) == 0

@@ -48,7 +48,7 @@ def test_a_delta_table_grows_at_a_url(tmp_path: Path) -> None:
     for late in (False, True):
         dying = Dying(DeltaRs(), 1, late)
         with pytest.raises(Killed):
-            export_delta(dying, str(store), out, Chosen(), "5.3.3", {})
+            export_delta(dying, str(store), out, Chosen(system_topics=False), "5.3.3", {})
     run(store, out, "delta")
     assert run(store, out, "delta").messages == 0
     read = DeltaTable(f"{out}/messages", storage_options=_storage()).to_pyarrow_table()

@@ -14,6 +14,7 @@ import pytest
 from reput.store_format.message.message import Message
 from reput.store_format.message.refusals import WriterFailed
 from tests.faults.memory_files import Crash, MemoryFiles, Op, crash_states
+from tests.seeds import examples, seed, seeds
 from tests.writer.crashes import Judge, check_all, open_memory, work
 from tests.writer.stores import Clock, open_writer, settings, stored_records
 
@@ -44,15 +45,15 @@ def test_power_lost_as_the_index_changes_takes_no_message_that_it_names(mode: st
 
 
 @pytest.mark.long
+@pytest.mark.explore
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("mode", MODES)
 def test_crash_states_by_the_ten_thousand(mode: str) -> None:
     """Over 100,000 states in all; MODES times as many as this asks for."""
-    checked, seed = 0, 100
-    while checked < 26_000:
-        seed += 1
-        checked += check_all(work(seed, 40, **MODES[mode]), seed, 6)
-    assert checked >= 26_000
+    checked, number = 0, seed(100)
+    while checked < examples(26_000):
+        number += 1
+        checked += check_all(work(number, 40, **MODES[mode]), number, 6)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -61,7 +62,8 @@ def test_a_crash_while_recovering_changes_nothing_of_what_is_recovered(seed: int
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3, 23))
+@pytest.mark.explore
+@pytest.mark.parametrize("seed", seeds(range(3, 23)))
 def test_more_crashes_while_recovering(seed: int) -> None:
     check_recovery(seed, 6)
 

@@ -1,0 +1,153 @@
+"""What a test's file depends on, as it is now: by the names in its text, rather too much."""
+
+import hashlib
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_HERE = "tests/ledger/"
+_PACKAGES = r"(?:reput|tests|scripts|benchmarks)"
+# a module's name anywhere: imports, and strings that name one to patch or to load
+_NAMED = re.compile(rf"\b{_PACKAGES}(?:\.\w+)+")
+_FROM = re.compile(rf"^\s*from\s+({_PACKAGES}[\w.]*)\s+import\s+(?:\(([^)]*)\)|(.*))", re.M)
+_WHOLE = re.compile(r"^\s*import reput$|[\"']reput[\"']|-m reput\b", re.M)
+_FIXTURE = re.compile(r"@pytest\.fixture([^\n]*)\n(?:async )?def (\w+)")
+# what a test reads that is no module, by the first word of its path
+_TOLD = re.compile(
+    r"[\"'/](docs|scripts|notebooks|benchmarks|conf|requirements|\.ci|\.github|Makefile|databricks\.yml"
+    r"|mkdocs\.yml|pyproject\.toml|spark-submit\.sh|[A-Z]+\.md)\b"
+)
+_EVERYTHING = ("reput/__init__.py", "reput/__main__.py", "jobs/cli.py")
+
+
+def commit(root: Path = ROOT) -> str | None:
+    """The commit that is checked out, with a + where files differ from it; None without git."""
+    if not (root / ".git").exists():
+        return None
+    try:
+        head = _git(root, "rev-parse", "--short=9", "HEAD")[0]
+        changed = [line[3:] for line in _git(root, "status", "--porcelain", "-z") if line]
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head + ("+" if any(not path.startswith(_HERE) for path in changed) else "")
+
+
+def _git(root: Path, *words: str) -> list[str]:
+    done = subprocess.run(
+        ["git", *words], cwd=root, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.rstrip("\0\n").split("\0") if "-z" in words else done.stdout.splitlines()
+
+
+def blobs(root: Path) -> dict[str, str]:
+    """Path -> git's name for the contents that the file has now, committed or not."""
+    found = {}
+    for line in _git(root, "ls-files", "-s", "-z"):
+        told, _, path = line.partition("\t")
+        if told and not told.startswith("120000"):  # no links: what they lead to is here itself
+            found[path] = told.split()[1]
+    changed = _git(root, "diff", "--name-only", "-z")
+    changed += _git(root, "ls-files", "-o", "--exclude-standard", "-z")
+    for path in filter(None, changed):
+        if (root / path).is_file() and not (root / path).is_symlink():
+            data = (root / path).read_bytes()
+            found[path] = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        else:
+            found.pop(path, None)
+    return found
+
+
+class Tree:
+    """The files as they are now, and which of them a test's file depends on."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self._root = root
+        self.blobs = blobs(root)
+        self._modules = {_module(path): path for path in self.blobs if path.endswith(".py")}
+        self._locked = [path for path in self.blobs if path.endswith(".lock")]
+        self.digest = cache(self._digest)
+        self._uses = cache(self._direct)
+        self._text = cache(lambda path: (root / path).read_text("utf-8"))
+
+    def _digest(self, path: str) -> str:
+        """Eight digits that change whenever a file changes on which this test's file depends."""
+        told = "".join(f"{each} {self.blobs[each]}\n" for each in sorted(self.closure(path)))
+        return hashlib.sha1(told.encode()).hexdigest()[:8]
+
+    def closure(self, path: str) -> set[str]:
+        """All files that a test's file depends on, itself too."""
+        found: set[str] = set()
+        waiting = [path, *self._conftests(path), *self._locked]
+        while waiting:
+            each = waiting.pop()
+            if each not in found and each in self.blobs:
+                found.add(each)
+                if each.endswith(".py") and not (each.endswith("/conftest.py") and each != path):
+                    waiting += self._uses(each)
+        if not path.startswith(_HERE):
+            found = {each for each in found if not each.startswith(_HERE)}
+        return found
+
+    def _conftests(self, path: str) -> list[str]:
+        """Each conftest above a test, and what it uses where the test names one of its fixtures."""
+        found = []
+        for folder in Path(path).parents:
+            conftest = (folder / "conftest.py").as_posix()
+            if conftest in self.blobs:
+                found.append(conftest)
+                fixtures = _FIXTURE.findall(self._text(conftest))
+                words = set(re.findall(r"\w+", self._text(path)))
+                if any("autouse" in how or name in words for how, name in fixtures):
+                    found += self._uses(conftest)
+        return found
+
+    def _direct(self, path: str) -> list[str]:
+        text = self._text(path)
+        names = _NAMED.findall(text)
+        for package, several, one in _FROM.findall(text):
+            names += [f"{package}.{name}" for name in re.findall(r"\w+", several or one)]
+        found = {self._file(name) for name in names}
+        if _WHOLE.search(text) and path.startswith("tests/"):
+            found.update(_EVERYTHING)
+        if path == "jobs/cli.py":  # it imports the command that is asked for
+            found.update(each for each in self.blobs if re.fullmatch(r"jobs/\w+\.py", each))
+        if path.startswith("tests/"):
+            told = set(_TOLD.findall(text))
+            found.update(each for each in self.blobs if each.partition("/")[0] in told)
+        return [*(each for each in found if each), *self._data(path)]
+
+    def _file(self, name: str) -> str | None:
+        """The file of the longest part of a dotted name that is a module."""
+        while name:
+            if name in self._modules:
+                return self._modules[name]
+            name = name.rpartition(".")[0]
+        return None
+
+    def _data(self, path: str) -> list[str]:
+        """What is no Python and lies beside a module or below, but not in another package."""
+        folder = Path(path).parent.as_posix()
+        if folder in (".", ""):
+            return []
+        return [
+            each
+            for each in self.blobs
+            if each.startswith(f"{folder}/")
+            and not each.endswith(".py")
+            and not self._package_between(folder, each)
+        ]
+
+    def _package_between(self, folder: str, path: str) -> bool:
+        for each in Path(path).parents:
+            if each.as_posix() == folder:
+                return False
+            if (each / "__init__.py").as_posix() in self.blobs:
+                return True
+        return False
+
+
+def _module(path: str) -> str:
+    name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return f"reput.{name}" if name.partition(".")[0] in ("store_format", "udfs", "jobs") else name

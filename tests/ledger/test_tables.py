@@ -1,0 +1,214 @@
+"""The ledger's tables: folded from shards, merged by git, and what they say is due."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.ledger import budget, due, explore, records
+from tests.ledger.records import Run
+from tests.ledger.sources import ROOT, Tree
+from tests.ledger.test_shards import git, project  # noqa: F401 - a fixture
+from tests.planting import Bug
+from tests.planting import due as due_bugs
+
+A, B = "tests/one/test_a.py::test_1[x y-\\u2713]", "tests/one/test_a.py::test_2"
+
+
+def run(
+    test: str = A, verdict: str = "ok", at: str = "1", sources: str = "s", **more: float
+) -> Run:
+    return Run(test, verdict, more.get("seconds", 1.0), "c", sources, at, "", True)
+
+
+def write_shard(folder: Path, *runs: Run, name: str = "1.jsonl", whole: bool = False) -> None:
+    folder.mkdir(exist_ok=True)
+    lines = [{"commit": "c", "at": 0, "sources": {each.file: each.sources for each in runs}}]
+    for each in runs:
+        told = {"test": each.test, "verdict": each.verdict, "seconds": each.seconds}
+        lines.append({**told, "at": float(each.at), "why": "because", "long": each.long})
+    lines.append({"end": 0, "whole": whole, "verdict": "lost", "at": 9.0})
+    (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def tree_with(tmp_path: Path) -> Path:
+    (tmp_path / "tests/one").mkdir(parents=True)
+    (tmp_path / "tests/one/test_a.py").write_text("")
+    return tmp_path
+
+
+def test_shards_are_folded_into_a_table_a_folder(tmp_path: Path) -> None:
+    root = tree_with(tmp_path)
+    folder, tables = root / ".ledger", root / "records"
+    quick = run("tests/one/test_a.py::test_q", at="3")._replace(long=False)
+    skipped = run("tests/one/test_a.py::test_s", "skipped", at="4")._replace(long=False)
+    write_shard(folder, run(at="1", verdict="failed"), run(B, at="2"), name="1.jsonl")
+    write_shard(folder, run(at="2"), quick, skipped, name="2.jsonl", whole=True)
+    records.fold(None, folder, tables, root)
+    assert (tables / "one.tsv").read_text() == (
+        "one/test_a.py\tpartly\t2.0\tc\ts\t1970-01-01T00:00:04\n"
+        f"{A[6:]}\tok\t1.0\tc\ts\t1970-01-01T00:00:02\n"
+        f"{B[6:]}\tok\t1.0\tc\ts\t1970-01-01T00:00:02\n"
+    )
+    assert records.shards(folder) == []
+    assert records.read(folder, tables)[quick.test].why == "because"  # stays on this machine
+    records.fold({B: True}, folder, tables, root)
+    assert [line[:20] for line in (tables / "one.tsv").read_text().splitlines()] == [
+        "one/test_a.py\tpartly", B[6:26],
+    ]  # fmt: skip
+    (root / "tests/one/test_a.py").unlink()
+    records.fold(None, folder, tables, root)
+    assert (tables / "one.tsv").read_text() == ""
+
+
+def test_a_merge_of_two_ledgers_keeps_the_newer_run(tmp_path: Path) -> None:
+    table = tmp_path / "tests/ledger/records/one.tsv"
+    shutil.copy(ROOT / ".gitattributes", tmp_path)
+    records.write_table(table, [run(at="1"), run(B, at="1")])
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    git(tmp_path, "checkout", "-qb", "other")
+    records.write_table(table, [run(at="3"), run(B, at="2")])
+    git(tmp_path, "commit", "-qam", "other")
+    git(tmp_path, "checkout", "-q", "main")
+    records.write_table(table, [run(at="2", verdict="failed"), run(B, "failed", at="4")])
+    git(tmp_path, "commit", "-qam", "ours")
+    git(tmp_path, "merge", "-q", "other")
+    found = records.newest(records.read_table(table))
+    assert {test: (each.verdict, each.at) for test, each in found.items()} == {
+        A: ("ok", "3"), B: ("failed", "4"),
+    }  # fmt: skip
+
+
+def test_a_skip_takes_no_proof_away() -> None:
+    assert records.newest([run(at="1"), run(at="2", verdict="skipped")])[A].green
+    changed = run(at="2", verdict="skipped", sources="other")
+    assert not records.newest([run(at="1"), changed])[A].green
+    assert not records.newest([run(at="1"), run(at="2", verdict="hang")])[A].green
+
+
+class _Tree(Tree):
+    def __init__(self, digest: str) -> None:
+        self.digest = lambda path: digest
+
+
+def test_what_is_due_comes_first_and_longest_first() -> None:
+    names = [f"tests/one/test_a.py::test_{n}" for n in range(6)]
+    runs = records.newest(
+        [
+            run(names[0], at="5", seconds=8),
+            run(names[1], at="4", sources="older", seconds=2),
+            run(names[2], at="1", verdict="failed", seconds=4),
+            run(names[3], at="3", verdict="cut", sources="older", seconds=30),
+            run(names[4], at="2"),
+        ]
+    )
+    found = due.look(dict.fromkeys(names, True), runs, _Tree("s"))
+    assert [(each.test[-1], each.why_due) for each in found] == [
+        ("5", "never run"), ("3", "changed since"), ("1", "changed since"), ("2", "failed"),
+        ("4", ""), ("0", ""),
+    ]  # fmt: skip
+    assert {each.test[-1]: each.seconds for each in found}["5"] == 3.0  # as others of its file
+    of_file = run("tests/one/test_a.py", at="9")
+    (quick,) = due.look({names[5]: False}, {of_file.test: of_file}, _Tree("s"))
+    assert quick.why_due == ""
+
+
+def test_times() -> None:
+    given = ["90s", "30m", "2h", "1h30m", "5", "1h1m1s"]
+    assert [budget.seconds(each) for each in given] == [90, 1800, 7200, 5400, 300, 3661]
+    for wrong in ("", "h", "1d", "-5m", "5x"):
+        with pytest.raises(ValueError, match="not a time"):
+            budget.seconds(wrong)
+
+
+def test_a_test_depends_on_what_it_imports_and_reads() -> None:
+    tree = Tree()
+    crc = tree.closure("tests/kernels/test_crc.py")
+    assert "store_format/kernels/crc32.py" in crc
+    assert not [path for path in crc if path.startswith("jobs/")]
+    kills = tree.closure("tests/attack/test_random_kills.py")
+    assert {"jobs/rebuild.py", "store_format/kernels/crc32.py", "udfs/schemas.py"} <= kills
+    assert "tests/golden/small_all_5.3.3.tar.xz" in kills
+    judged = tree.closure("tests/rocketmq/test_expire.py")
+    assert any(path.startswith("tests/rocketmq/driver/") for path in judged)
+    assert "README.md" in tree.closure("tests/test_docs.py")
+    for path in (crc, kills, judged):
+        assert "tests/conftest.py" in path
+        assert not [each for each in path if each.startswith("tests/ledger/")]
+
+
+def test_a_change_of_what_a_test_uses_changes_its_digest(tmp_path: Path) -> None:
+    files = {
+        "jobs/a.py": "from reput.store_format.b import x\n", "store_format/b.py": "x = 1\n",
+        "jobs/other.py": "", "tests/test_a.py": "from reput.jobs import (\n    a,\n)\n",
+        "tests/conftest.py": "import pytest\nfrom reput.jobs import other\n"
+                             "@pytest.fixture\ndef others(): ...\n",
+    }  # fmt: skip
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    first = Tree(tmp_path).digest("tests/test_a.py")
+    (tmp_path / "jobs/other.py").write_text("# changed")
+    assert Tree(tmp_path).digest("tests/test_a.py") == first
+    (tmp_path / "store_format/b.py").write_text("x = 2\n")
+    assert Tree(tmp_path).digest("tests/test_a.py") != first
+    (tmp_path / "store_format/b.py").write_text("x = 1\n")
+    assert Tree(tmp_path).digest("tests/test_a.py") == first
+    (tmp_path / "tests/test_a.py").write_text(files["tests/test_a.py"] + "def test(others): ...\n")
+    assert "jobs/other.py" in Tree(tmp_path).closure("tests/test_a.py")
+
+
+def test_a_seed_that_fails_is_written_with_the_line_that_repeats_it(
+    project: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("FAILURES", "EXPLORED"):
+        monkeypatch.setattr(explore, name, project / f"{name}.tsv")
+    (project / "test_odd.py").write_text(
+        "import os\ndef test_odd(): assert int(os.environ['REPUT_SEED']) < 0\n"
+    )
+    (project / "test_none.py").write_text("import pytest\ndef test(): pytest.skip('no maven')\n")
+    monkeypatch.setattr(explore, "ROUND_SECONDS", 1)
+    monkeypatch.setattr(explore.batches, "START_SECONDS", 0)
+    rounds = explore.Rounds(["test_none.py::test", "test_odd.py::test_odd"], 1e12, project)
+    given = [rounds.next() for _ in range(3)]  # the third finds none that does not run
+    assert given[2] is None
+    jobs = iter(given)
+    assert budget.run_all(lambda: next(jobs, None), 1e12, 2)
+    rounds.write()
+    (line,) = (project / "FAILURES.tsv").read_text().splitlines()
+    _, _, seed, test = line.split("\t")
+    assert test == "test_odd.py::test_odd"
+    said = capsys.readouterr().out
+    assert f"REPUT_SEED={seed} " in said
+    assert "skipped: test_none.py::test: test_none.py:2: no maven" in said
+    assert explore.read_explored(project / "EXPLORED.tsv")["test_odd.py::test_odd"].rounds == 1
+
+
+def test_a_planted_bug_is_due_until_red_where_it_would_be_planted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests import planting
+
+    monkeypatch.setattr(planting, "LEDGER", tmp_path / "mutants.tsv")
+    bug = Bug("a rule", "jobs/a.py", "x", "y", ("tests/test_a.py", "-k", "z"))
+    tree = _Tree("s")
+    tree.blobs = {"jobs/a.py": "1", "tests/test_a.py": "1"}
+    assert due_bugs([bug], tree) == [bug]
+    red = Run(bug.name, "red", 1.0, "c", planting._digest(bug, tree), "1")
+    records.write_table(planting.LEDGER, [red], prefix="")
+    assert due_bugs([bug], tree) == []
+    tree.blobs["tests/test_a.py"] = "2"
+    assert due_bugs([bug], tree) == [bug]
+    tree.blobs["tests/test_a.py"] = "1"
+    records.write_table(planting.LEDGER, [red._replace(verdict="undetected")], prefix="")
+    assert due_bugs([bug], tree) == [bug]

@@ -303,7 +303,7 @@ def test_messages_that_no_queue_has_yet_are_told_of_where_a_broker_was_killed(
 def test_a_store_that_changes_beneath_the_server_is_answered_with_a_code(
     what: str, how: str, growing: Growing
 ) -> None:
-    """Somebody cleans up, or a disk goes: no message is made up, and nothing but OSError ends it."""
+    """Somebody cleans up, or a disk goes: no message is made up; OSError is all that ends it."""
     growing.writer.close()
     broker = growing.broker()
     sound = bodies(broker)

@@ -51,10 +51,12 @@ class Broker:
         store: Path,
         port: int | None = None,
         namesrv: str = "",
-        controller: Path | None = None,
+        controller: Path | str | None = None,
         **settings: object,
     ):
-        """controller: a folder; a controller is started there, which elects this broker."""
+        """controller: a folder, where one is started that elects this broker; or the address of
+        one that is there.
+        """
         self.driver = Driver(version, log_level="WARN")
         job: dict[str, Any] = {"store": str(store), "settings": {**SETTINGS, **settings}}
         if port:
@@ -62,7 +64,8 @@ class Broker:
         if namesrv:
             job["namesrv"] = namesrv
         if controller:
-            job["controller"] = str(controller)
+            name = "controllerAddr" if isinstance(controller, str) else "controller"
+            job[name] = str(controller)
         try:
             self.started = self.driver.ask("broker.start", timeout=120, **job)
         except BaseException:

@@ -39,4 +39,9 @@ BUGS = (
     Bug("a stray file in a queue's folder is no witness", "store_format/names.py",
         "    except ValueError:\n        return None", "    except KeyError:\n        return None",
         ("tests/jobs/test_check.py", "-k", "stray")),
+    Bug("a time never becomes an export's folder", "jobs/export.py",
+        'dest="to", type=_folder)', 'dest="to")', ("tests/jobs/console/test_words.py",)),
+    Bug("--until itself is not within a query", "jobs/console/asking.py",
+        "    return milliseconds(text) - 1\n", "    return milliseconds(text)\n",
+        ("tests/jobs/console/test_words.py",)),
 )  # fmt: skip

@@ -16,7 +16,7 @@ from reput.store_format.faults import DamageFound, StoreChanged, StoreError, Wro
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 
-_INSTALLED = "pip install 'reput[local]'"
+_INSTALLED = "pip install 'reput[spark]'"
 _TEXT_MOST = 500  # of an error that nobody foresaw
 _JAVA_OR_PYTHON = re.compile(
     r"^(?:: |Caused by: )?((?:[A-Za-z_$]+\.)+[A-Z][\w$]*: .*|[A-Z]\w*(?:Error|Exception): .*)$",
@@ -50,14 +50,16 @@ def meaning(error: BaseException) -> tuple[int, str]:
     """The exit code of an error, and what it says."""
     # here, because they take a tenth of the time of a command that needs no Spark
     from reput.jobs.engines.engine import EngineFailed
+    from reput.jobs.spark.failures import NoSparkError, SparkFailed
     from reput.jobs.spark.java import NoJavaError
-    from reput.jobs.spark.jvm import SparkFailed
 
     if isinstance(error, DamageFound):
         return DAMAGE, str(error)
     if isinstance(error, (StoreChanged, OSError)):
         return FAILED, str(error)
-    if isinstance(error, (SettingError, UnknownRelease, StoreError, WrongFilter, NoJavaError)):
+    if isinstance(error, (SettingError, UnknownRelease, StoreError, WrongFilter)):
+        return USAGE, str(error)
+    if isinstance(error, (NoJavaError, NoSparkError)):
         return USAGE, str(error)
     if isinstance(error, SparkFailed):
         return FAILED, cause(str(error))

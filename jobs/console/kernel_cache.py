@@ -1,10 +1,10 @@
-"""Say where compiled kernels cannot be kept as they should be: each start takes longer then."""
+"""Say where compiled kernels are not there yet, or cannot be kept: a start takes longer then."""
 
 import os
 import sys
 from functools import cache
 
-from reput.store_format.disk.cache_folder import cache_folder
+from reput.store_format.disk.cache_folder import cache_folder, has_kernels
 
 
 @cache
@@ -20,3 +20,10 @@ def tell_of_no_cache() -> None:
         kept = os.path.dirname(found.path)
         text = f"compiled kernels are kept in {kept}, for {why}"
     sys.stderr.write(f"reput: warning: {text}\n")
+
+
+def tell_of_first_run() -> None:
+    """One line where this version's kernels are still to be compiled, which takes longest."""
+    kept = cache_folder().path
+    if kept is not None and not has_kernels(kept):
+        sys.stderr.write("reput: compiling kernels, once for this version (some 20 s)\n")

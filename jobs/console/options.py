@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from reput.jobs.console.kernel_cache import tell_of_first_run
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_there import check_store, check_told
 from reput.jobs.engine.progress import Progress
@@ -173,16 +174,23 @@ def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def engine_for(
-    arguments: argparse.Namespace, meanwhile: Callable[[], None] = lambda: None
+    arguments: argparse.Namespace,
+    meanwhile: Callable[[], None] = lambda: None,
+    settings: Mapping[str, str] | None = None,
 ) -> AbstractContextManager[Engine]:
-    """The engine that a command runs on; meanwhile: as for command_engine."""
-    return command_engine(arguments.engine, arguments.master, meanwhile)
+    """The engine that a command runs on; meanwhile, settings: as for command_engine."""
+
+    def before() -> None:
+        meanwhile()
+        tell_of_first_run()
+
+    return command_engine(arguments.engine, arguments.master, before, settings)
 
 
 def asks_store(
     arguments: argparse.Namespace, told: Mapping[str, Any], compared: str | None = None
 ) -> Callable[[], None]:
-    """What is done while Spark's JVM starts: it raises where the store does not tell what it must,
+    """What is done while an engine starts: it raises where the store does not tell what it must,
     and imports what the job is made of, for which all would wait otherwise.
 
     compared: the folder whose derived files are compared, where a job does that.

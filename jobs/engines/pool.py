@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-import reput
+from reput.jobs.spark.python_workers import environment, our_packages
 from reput.store_format import faults
 from reput.udfs.schemas import Task
 
@@ -49,7 +49,7 @@ def prepare() -> None:
     this one goes on.
     """
     _context.set_forkserver_preload([_PRELOAD])
-    with _environment(_of_workers()):
+    with environment(our_packages(os.environ)):
         forkserver.ensure_running()
 
 
@@ -61,7 +61,7 @@ class Pool:
         reader, self._held = _context.Pipe(duplex=False)
         self._workers = ProcessPoolExecutor(
             workers, _context, initializer=_begin,
-            initargs=(reader, {**os.environ, **_of_workers()}, _umask()),
+            initargs=(reader, {**os.environ, **our_packages(os.environ)}, _umask()),
         )  # fmt: skip
 
     def submit(self, tasks: bytes, rows: bytes) -> "Future[bytes | Raised]":
@@ -142,28 +142,6 @@ def _end_with(held: Connection) -> None:
     """End this process when the other end of the pipe is closed, or its process is gone."""
     held.poll(None)
     os._exit(1)
-
-
-def _of_workers() -> dict[str, str]:
-    """Our packages, and not the current folder: a pandas.py among downloads would be imported."""
-    here = str(Path(reput.__file__).absolute().parent.parent)
-    given = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join(filter(None, (here, given)))
-    return {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
-
-
-@contextmanager
-def _environment(told: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextmanager

@@ -12,8 +12,8 @@ import pytest
 from reput.jobs import cli
 from reput.jobs.console.ending import cause, meaning
 from reput.jobs.console.options import broker_conf
+from reput.jobs.spark.failures import SparkFailed
 from reput.jobs.spark.java import NoJavaError
-from reput.jobs.spark.jvm import SparkFailed
 from reput.jobs.spark.masters import check_reachable, hosts
 from reput.store_format.faults import DamageFound, StoreChanged, StoreError
 from reput.store_format.release.settings import SettingError
@@ -104,18 +104,34 @@ def test_no_java(
         raise NoJavaError("Spark needs Java 17, 21 or 25")
 
     monkeypatch.setattr("reput.jobs.spark.session.find_java_home", none)
-    monkeypatch.delenv("SPARK_HOME", raising=False)
-    assert cli.main(["rebuild", store, "--output", "o", "--rocketmq", "5.3.3"]) == 2
+    words = ["rebuild", store, "--output", "o", "--rocketmq", "5.3.3", "--engine", "spark"]
+    assert cli.main(words) == 2
     assert capsys.readouterr().err == "reput: error: Spark needs Java 17, 21 or 25\n"
 
 
+@pytest.mark.parametrize(
+    ("java", "says"),
+    [(True, "PySpark is missing: pip install 'reput[spark]'"),
+     (False, "PySpark and Java are missing: pip install 'reput[spark,java]'")],
+)  # fmt: skip
+@pytest.mark.parametrize("master", ["local", "spark://127.0.0.1:1"])
 def test_no_pyspark(
-    store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    java: bool, says: str, master: str, store: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def find() -> None:
+        if not java:
+            raise NoJavaError("Spark needs Java 17, 21 or 25")
+
+    monkeypatch.setattr("reput.jobs.spark.session.find_java_home", find)
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
-    monkeypatch.delenv("SPARK_HOME", raising=False)
-    assert cli.main(["rebuild", store, "--output", "o", "--rocketmq", "5.3.3"]) == 2
-    assert "pyspark is missing: pip install" in capsys.readouterr().err
+    words = ["rebuild", store, "--output", "o", "--rocketmq", "5.3.3", "--master", master]
+    assert cli.main(words) == 2
+    errors = capsys.readouterr().err
+    if master != "local":  # whose machines have a Java of their own
+        says = "PySpark is missing: pip install 'reput[spark]'"
+    assert errors.startswith(f"reput: error: {says}")
+    assert errors.count("\n") == 1
 
 
 def test_a_master_that_is_not_there() -> None:

@@ -40,7 +40,7 @@ _COMMANDS = {
     "expire": "delete expired segments, queue and index files, but nothing that is needed",
     "clean": "remove what runs that were killed left beside an output or in a store",
     "doctor": "say what this machine has of what reput needs, and what is slow here and why",
-    "warm": "prepare what makes a start quick: Spark's classes and compiled kernels",
+    "warm": "compile kernels ahead, which makes the first run quick",
     "completion": "print what makes bash, zsh or fish complete reput's words",
 }
 

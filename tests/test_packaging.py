@@ -19,10 +19,8 @@ ALLOWED = {
     "udfs": {"udfs", "store_format", "numpy", "pyarrow"},
     "jobs": {"reput", "jobs", "udfs", "store_format", "numpy", "pyarrow", "pyspark", "py4j"},
 }
-# While the JVM starts, the session imports what PySpark and the kernels will.
 # S3's client is imported when an s3:// URL is given.
 EXCEPTIONS = {
-    "jobs/spark/session.py": {"pandas", "numba"},
     "store_format/storage/s3.py": {"botocore"},
     "store_format/storage/arrow.py": {"pyarrow"},
     # what parses SQL92 expressions

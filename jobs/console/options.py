@@ -178,17 +178,19 @@ def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def engine_for(
-    arguments: argparse.Namespace, meanwhile: Callable[[], None] = lambda: None
+    arguments: argparse.Namespace,
+    meanwhile: Callable[[], None] = lambda: None,
+    settings: Mapping[str, str] | None = None,
 ) -> AbstractContextManager[Engine]:
-    """The engine that a command runs on; meanwhile: as for command_engine."""
+    """The engine that a command runs on; meanwhile, settings: as for command_engine."""
     tell_of_first_run()
-    return command_engine(arguments.engine, arguments.master, meanwhile)
+    return command_engine(arguments.engine, arguments.master, meanwhile, settings)
 
 
 def asks_store(
     arguments: argparse.Namespace, told: Mapping[str, Any], compared: str | None = None
 ) -> Callable[[], None]:
-    """What is done while Spark's JVM starts: it raises where the store does not tell what it must,
+    """What is done while an engine starts: it raises where the store does not tell what it must,
     and imports what the job is made of, for which all would wait otherwise.
 
     compared: the folder whose derived files are compared, where a job does that.

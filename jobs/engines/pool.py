@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from reput.jobs.engines.forking import CONTEXT, of_workers, prepare
+from reput.jobs.engines.forking import CONTEXT, prepare
+from reput.jobs.spark.python_workers import our_packages
 from reput.store_format import faults
 from reput.udfs.schemas import Task
 
@@ -48,7 +49,7 @@ class Pool:
         reader, self._held = CONTEXT.Pipe(duplex=False)
         self._workers = ProcessPoolExecutor(
             workers, CONTEXT, initializer=_begin,
-            initargs=(reader, {**os.environ, **of_workers()}, _umask()),
+            initargs=(reader, {**os.environ, **our_packages(os.environ)}, _umask()),
         )  # fmt: skip
 
     def submit(self, tasks: bytes, rows: bytes) -> "Future[bytes | Raised]":

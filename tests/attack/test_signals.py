@@ -52,13 +52,14 @@ def start(output: Path) -> subprocess.Popen[str]:
     """A rebuild whose JVM and session are there, or nearly."""
     store = unpack("broker_clean_5.3.3").root / "input"
     return subprocess.Popen(
-        [str(REPUT), "rebuild", str(store), "--output", str(output), *SIZES],
+        [str(REPUT), "rebuild", str(store), "--output", str(output), *SIZES,
+         "--engine", "spark"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 
 
 def has_session(process: subprocess.Popen[str], temporary: Path) -> bool:
-    return process.poll() is not None or bool(list(temporary.glob("reput-spark-*/connection")))
+    return process.poll() is not None or bool(list(temporary.glob("reput-spark-*/blockmgr-*")))
 
 
 def wait_for_session(process: subprocess.Popen[str], temporary: Path) -> None:

@@ -56,7 +56,8 @@ def recover(
     store = LocalStorage().resolve(store)
     _refuse(store, settings or {})
     with held_store(store, dry_run) as held:
-        told = tell(held.storage, store, rocketmq, settings or {})
+        told = tell(held.storage, store, rocketmq, settings or {}, compares=dry_run)
+        told.refuse_contradicted()
         if told.torn:
             raise StoreError(told.torn)
         if held.crashed:
@@ -101,7 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     from reput.jobs.spark.session import command_session
 
     told = told_to_jobs(arguments)
-    with command_session(arguments.master, meanwhile=asks_store(arguments, told)) as spark:
+    asked = asks_store(arguments, told, compares=arguments.dry_run)
+    with command_session(arguments.master, meanwhile=asked) as spark:
         about = recover(
             spark, arguments.store, on_damage=arguments.on_damage or REFUSE,
             dry_run=arguments.dry_run, confirm=consent(arguments.yes), **told,

@@ -160,16 +160,18 @@ def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def asks_store(
-    arguments: argparse.Namespace, told: Mapping[str, Any], compared: str | None = None
-) -> Callable[[], None]:
+    arguments: argparse.Namespace, told: Mapping[str, Any], compared: str | None = None,
+    compares: bool = False,
+) -> Callable[[], None]:  # fmt: skip
     """What is done while Spark's JVM starts: it raises where the store does not tell what it must,
     and imports what the job is made of, for which all would wait otherwise.
 
-    compared: the folder whose derived files are compared, where a job does that.
+    compared: the folder whose derived files are compared, where a job does that; compares: that
+    is all it does.
     """
 
     def asked() -> None:
-        check_told(arguments.store, told["rocketmq"], told["settings"], compared)
+        check_told(arguments.store, told["rocketmq"], told["settings"], compared, compares)
         import reput.jobs.engine.derive_set  # noqa: F401
 
     return asked

@@ -19,6 +19,7 @@ from reput.store_format.log.segments import (
 from reput.store_format.names import CONSUME_QUEUE, INDEX
 from reput.store_format.query.config import topic_attributes
 from reput.store_format.query.told import Told as Notes
+from reput.store_format.release.eras import Era
 from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
@@ -42,7 +43,7 @@ class Plan:
     store: str
     storage: Storage  # that the store is on
     told: Told
-    profile: Profile
+    profile: Profile  # of the release that wrote last
     settings: Settings
     segments: list[Segment]
     splits: Splits
@@ -52,6 +53,11 @@ class Plan:
     in_use: bool = False  # a broker holds the store's lock
     odd: frozenset[int] = frozenset()  # segments of a wrong size, where those are taken at all
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def eras(self) -> tuple[Era, ...]:
+        """The releases that the store's broker has had; the last one is that of the profile."""
+        return self.told.eras or (Era(0, self.profile.release, (self.profile.release,)),)
 
     @property
     def has_queues(self) -> bool:

@@ -52,6 +52,7 @@ from reput.store_format.names import (
 )
 from reput.store_format.query.config import configured_topics
 from reput.store_format.query.told import Told as Notes
+from reput.store_format.release.eras import every_put_counts_up_to
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.compare import (
     DIFFERENCE,
@@ -182,7 +183,7 @@ class _Judging:
             return
         task = CompareFiles(
             self.there, self.job.staging.storage, self.slots, self.log_end, self.log_start,
-            self.again_from, self.growing, self.job.plan.profile.count_every_put,
+            self.again_from, self.growing, every_put_counts_up_to(self.job.plan.eras),
         )  # fmt: skip
         frame = self.spark.createDataFrame(pa.Table.from_pylist(pairs, PAIR))
         used = sum(pair["used"] for pair in pairs)

@@ -19,6 +19,8 @@ DRIVER = Path(__file__).parent / "driver"
 VERSIONS = ("4.1.0", "4.9.7", "5.3.3", "5.4.0", "5.5.0")
 # Those that only the writer's records are compared with (tests/writer/test_rocketmq_records.py).
 RECORD_VERSIONS = ("4.3.2", "4.5.2", "4.7.1", "4.9.0", "4.9.1", "5.0.0", "5.1.4", "5.2.0")
+# Those that only stores of several releases are made with (test_chains.py).
+CHAIN_VERSIONS = ("4.5.0", "4.6.1", "4.7.0")
 # The one release whose artifacts are named otherwise than its version.
 ARTIFACT_VERSIONS = {"4.1.0": "4.1.0-incubating"}
 # What 4.x and netty reach into on Java 17 to unmap files.
@@ -78,8 +80,8 @@ def _locked(path: Path) -> Iterator[None]:
 
 def build(version: str) -> Path:
     """The folder with `classes/` and `lib/`, built if it is not there yet."""
-    if version not in VERSIONS + RECORD_VERSIONS:
-        known = ", ".join(VERSIONS + RECORD_VERSIONS)
+    if version not in VERSIONS + RECORD_VERSIONS + CHAIN_VERSIONS:
+        known = ", ".join(VERSIONS + RECORD_VERSIONS + CHAIN_VERSIONS)
         raise ValueError(f"RocketMQ {version} is none of {known}")
     folder = built_folder(version)
     if (folder / "classes").is_dir():

@@ -5,6 +5,7 @@ that is not large is read for it, where nothing else tells its release.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -13,13 +14,14 @@ from reput.store_format.faults import Fault, StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment, Stretch
+from reput.store_format.message.property_text import parse_properties
 from reput.store_format.query.opened import Growing
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import Settings
 from reput.store_format.release.told_release import Has, differing
 from reput.store_format.storage.protocol import Storage
 
-_READ_MOST = 1 << 30
+_READ_MOST, _RECORDS_MOST = 1 << 30, 1 << 12
 _STRETCH_BYTES = 64 << 20
 
 
@@ -42,11 +44,23 @@ def looked_at(
     with LogReader(
         cast(Storage, Growing(storage)), list(segments), record_rules(profile(RELEASES[-1]))
     ) as log:
+        if "empty_index_count" in rules:
+            has = has._replace(index_without_keys=not _begins_with_keys(log))
         if "split_properties" in rules:
             has = has._replace(malformed=_has_malformed(log))
         if {"skip_lower_offsets", "skip_by_end"} & rules:
             has = has._replace(odd_positions=_has_odd_positions(log, settings))
     return has
+
+
+def _begins_with_keys(log: LogReader) -> bool:
+    """Whether one of the first messages has a key, so that no index file is without any."""
+    try:
+        first = islice(log.records(log.start), _RECORDS_MOST)
+        texts = (parse_properties(record.properties) for record in first)
+        return any({"UNIQ_KEY", "KEYS"} & text.keys() for text in texts)
+    except StoreError:
+        return False
 
 
 def _has_malformed(log: LogReader) -> bool:

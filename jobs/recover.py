@@ -46,10 +46,12 @@ def recover(
     Nothing is changed where it was stopped cleanly and is sound. confirm: asked before the first
     change; raises StoreError to stop. Raises as rebuild does, and StoreInUse.
     """
+    from reput.jobs.engine.after_crash import read_checkpoint
     from reput.jobs.engine.held_store import complete_last, held_store
     from reput.jobs.engine.job import find_store
     from reput.jobs.engine.recovery import change, examine, staged_job
     from reput.jobs.engine.told import tell
+    from reput.jobs.engine.told_eras import dispatched_again
     from reput.store_format.storage.local import LocalStorage
 
     started = time.monotonic()
@@ -62,6 +64,12 @@ def recover(
             raise StoreError(told.torn)
         if held.crashed:
             complete_last(held, settings_from(told.settings), confirm)
+            told = told.dispatched_from(
+                dispatched_again(
+                    held.storage, store, settings_from(told.settings),
+                    read_checkpoint(held.storage, store),
+                )
+            )  # fmt: skip
         found = find_store(
             spark, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=held.storage,
             progress=progress, told=told,

@@ -45,7 +45,7 @@ _TIMES_DEFAULT = 16  # a larger size is taken from nobody but the user
 _LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
 _BY_SIZE = "by their size"
 _NOBODY = "RocketMQ's default, as no file of the store tells another"
-_NEW_STORE = "a new store; --rocketmq names another release"
+_NEW_STORE = "the newest, as the store is new; --rocketmq names another"
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _PHRASES = {
     SEGMENT: "segments of {}",
@@ -85,6 +85,16 @@ class Told:
         """
         if self.contradicted:
             raise SettingError(self.contradicted)
+
+    def dispatched_from(self, start: int) -> "Told":
+        """As it is once the last release has dispatched again what is from an offset on."""
+        if len(self.eras) < 2 or self.eras[-1].start <= start:
+            return self
+        older = tuple(era for era in self.eras[:-1] if era.start < start)
+        eras = (*older, self.eras[-1]._replace(start=start))
+        again = tuple(each for each in self.again if each[0] < start)
+        said = {**self.said, ERAS: self.said[ERAS]._replace(value=eras_text(eras))}
+        return replace(self, eras=eras, again=again, said=said)
 
     def of_one_release(self) -> "Told":
         """For files that are all derived anew, by one release."""

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.index_reader import IndexFileReader, key_hash
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import INDEX_SLOT, INDEX_SLOT_BYTES, SYS_TRANSACTION_ROLLBACK
 from reput.store_format.log.reader import LogReader, Record
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import INDEX
-from reput.store_format.release.eras import Period
+from reput.store_format.release.eras import NEVER, Period
 from reput.store_format.release.settings import Settings
 from reput.store_format.release.told_release import Clue
 from reput.store_format.storage.listing import listed
@@ -40,6 +41,23 @@ class OfIndex(NamedTuple):
     end: int
     last_records: list[Record]  # some of its last messages
     again: tuple[tuple[int, int], ...]  # messages that were indexed twice, see ScanRules
+
+
+def dispatched_again(
+    storage: Storage, folder: str, settings: Settings, checkpoint: Checkpoint | None
+) -> int:
+    """From which physical offset on a broker's recovery indexes again; NEVER: from nowhere.
+
+    On loading after a crash it deletes each file with a later endTimestamp than the checkpoint's
+    indexMsgTimestamp (IndexService.load).
+    """
+    known = checkpoint.index_msg_timestamp if checkpoint else 0
+    start = NEVER
+    for file in _files(storage, folder, settings):
+        with file:
+            if file.header.end_timestamp > known:
+                start = min(start, file.header.begin_offset)
+    return start
 
 
 class _Shown(NamedTuple):
@@ -96,7 +114,7 @@ def _counts(files: Sequence[IndexFileReader]) -> Iterator[Period]:
     if not after:
         return
     file = files[after[0]]
-    start = _first_slot_counted(file)
+    start = _first_slot_counted(file, known=bool(old))
     if not start and old:
         straddles = files[old[-1]].header.end_offset == file.header.begin_offset
         start = file.header.begin_offset + int(straddles)
@@ -116,21 +134,26 @@ def _counts_every_key(file: IndexFileReader) -> bool:
     return bool((file.entries_at(*_last_numbers(file))["previous"] != 0).any())
 
 
-def _first_slot_counted(file: IndexFileReader) -> int:
+def _first_slot_counted(file: IndexFileReader, known: bool) -> int:
     """The place of the first message of which a broker counted slots in use, where one before had
     counted every key; 0 where the file is of one of them.
 
     The old one counted a key even where its slot was in use, so that `previous` of its entry is
-    not 0: so many more there are than slots in use.
+    not 0: so many more there are than slots in use. known: a file before it counts every key; else
+    a count that one flipped bit may have made is not believed.
     """
-    besides = file.header.slots_used - _slots_in_use(file)
-    if besides <= 0:
+    in_use = _slots_in_use(file)
+    besides = file.header.slots_used - in_use
+    one_bit = (file.header.slots_used ^ in_use).bit_count() == 1
+    if besides <= 0 or (one_bit and not known):
         return 0
+    if sum(int(np.count_nonzero(some["previous"] == 0)) for some in _pieces(file)) != in_use:
+        return 0  # it is damaged
     for some in _pieces(file):
-        in_use = np.cumsum(some["previous"] != 0)
-        if besides < int(in_use[-1]):
-            return int(some["physicalOffset"][np.searchsorted(in_use, besides, side="right")])
-        besides -= int(in_use[-1])
+        shared = np.cumsum(some["previous"] != 0)
+        if besides < int(shared[-1]):
+            return int(some["physicalOffset"][np.searchsorted(shared, besides, side="right")])
+        besides -= int(shared[-1])
     return 0
 
 

@@ -296,7 +296,7 @@ def test_a_new_store_is_of_the_newest_release(tmp_path: Path) -> None:
     said: dict[str, Any] = {}
     with open_writer(str(tmp_path / "new"), told=said) as writer:
         assert writer.profile.release == RELEASES[-1]
-    by = "a new store; --rocketmq names another release"
+    by = "the newest, as the store is new; --rocketmq names another"
     assert said == {"rocketmq": {"value": RELEASES[-1], "by": by}}
 
 

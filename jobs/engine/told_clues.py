@@ -20,7 +20,7 @@ from reput.store_format.query.config import configured_topics
 from reput.store_format.query.opened import Growing
 from reput.store_format.query.told import Told as Notes
 from reput.store_format.release.eras import Period, merged
-from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.release.profiles import RELEASES, profile, release_key
 from reput.store_format.release.settings import Settings
 from reput.store_format.release.told_release import Clue, left_by
 from reput.store_format.storage.listing import listed
@@ -66,6 +66,8 @@ def clues_of(
     if any(record.magic == MAGIC_V2 for record in index.last_records):
         hard.append(Clue("a record with a long topic (since 5.1.0)", "5.1.0"))
     periods = merged([Period(0, ())], index.counts, index.tags)
+    if not any(clue.since and release_key(clue.since) >= (5,) for clue in hard):
+        hints.append(Clue("no file of a broker of 5.0.0 or later", "", "4.9.8"))
     newest = periods[-1].clues
     if left_by(newest) and left_by(hard) and not left_by([*hard, *newest]):
         # a newer broker was there, which has put no key yet that would show it

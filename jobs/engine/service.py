@@ -70,8 +70,9 @@ def run_service(
     _refuse(store)
     of_store = told_by(store, rocketmq, settings)
     release = of_store.release
-    for line in told_lines(of_store.of_release()):
-        tell(line)
+    if len(of_store.left) > 1:
+        for line in told_lines(of_store.of_release()):
+            tell(line)
 
     def look(stopped: bool | None) -> tuple[OpenedStore, Planned]:
         told = told_with(progress, tell)

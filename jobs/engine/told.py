@@ -77,6 +77,7 @@ class Told:
     eras: tuple[Era, ...] = ()  # the releases that the store's broker had, where it had several
     again: tuple[tuple[int, int], ...] = ()  # messages indexed twice, see ScanRules
     others: tuple[str, ...] = ()  # releases that may be meant instead, where it is assumed
+    left: tuple[str, ...] = ()  # the releases that may have written last, where nobody said which
     contradicted: str = ""  # why the release that was given cannot be the one that wrote last
 
     def refuse_contradicted(self) -> None:
@@ -188,6 +189,7 @@ class _Telling:
         self.eras: tuple[Era, ...] = ()
         self.others: tuple[str, ...] = ()
         self.again: tuple[tuple[int, int], ...] = ()
+        self.left: tuple[str, ...] = ()
         self.by_manifest = False
 
     def told(self) -> Told:
@@ -202,7 +204,7 @@ class _Telling:
         release = self._release(whole)
         return Told(
             release, whole, self.said, self.warnings, self.torn, self.eras, self.again,
-            self.others, self.contradicted,
+            self.others, self.left, self.contradicted,
         )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -403,6 +405,7 @@ class _Telling:
                 return has
             return looked_at(self.storage, self.segments, left_by(clues.hard), has, settings)
 
+        self.left = tuple(left_by(clues.hard))
         release, by, self.others = told_release(clues.hard, hints, has, look, self.compares)
         self._say(RELEASE, release, by)
         return release

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -12,6 +13,7 @@ import pyspark.sql
 import pytest
 
 from reput.jobs.check import check
+from reput.jobs.cli import main
 from reput.jobs.console.check_text import text
 from reput.jobs.engine.open_writer import open_writer
 from reput.jobs.engine.told import Told, tell, told_lines
@@ -29,6 +31,7 @@ from tests.in_process import Session, functions
 
 LOCAL = LocalStorage()
 SEGMENT, QUEUE = "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue"
+NOBODY = 65534
 SMALL = {SEGMENT: "8192", QUEUE: "100", "maxHashSlotNum": "7", "maxIndexNum": "20"}
 
 
@@ -118,6 +121,44 @@ def test_a_log_alone_tells_no_release_and_nobody_tells_the_rest(tmp_path: Path) 
     assert lines[0] == "segments of 8 KiB: by their size"
     assert lines[1].startswith("queue files of 6,000,000 bytes, index files of 5,000,000 slots")
     assert lines[1].endswith("RocketMQ's default, as no file of the store tells another")
+
+
+def test_check_asks_for_no_release(tmp_path: Path) -> None:
+    """With no derived file nothing is compared; and what is compared shows the release."""
+    store = tmp_path / "alone"
+    golden_stores.copy_input(golden_stores.unpack("small_all_5.3.3"), store)
+    assert run(check, str(store)).sound
+    assert run(verify, str(as_left("small_odd_4.9.7", tmp_path / "odd"))).same
+    for name in ("small_all_4.9.7", "small_all_4.1.0"):
+        left = as_left(name, tmp_path / name)
+        found = run(check, str(left))
+        assert found.sound, text(found)
+        assert run(verify, str(left)).same
+
+
+def test_an_unreadable_log_is_called_that(tmp_path: Path) -> None:
+    folder = Path(tempfile.mkdtemp())  # pytest's own folders are for nobody else
+    try:
+        store = golden_stores.copy_input(golden_stores.unpack("small_all_5.3.3"), folder / "store")
+        for path in (folder, store, store / "commitlog"):
+            path.chmod(0o755)
+        for path in (store / "commitlog").iterdir():
+            path.chmod(0)
+        as_user = os.getuid() == 0
+        os.seteuid(NOBODY if as_user else os.getuid())
+        try:
+            with pytest.raises(StoreError, match="commitlog/0+: cannot be opened: Permission den"):
+                tell(LOCAL, str(store), None, {})
+        finally:
+            os.seteuid(os.getuid())
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_services_say_what_they_assume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    assert main(["deliver-delayed", str(store), "--until", "2023-01-01", "--dry-run"]) == 1
+    assert "RocketMQ 5.3.4: 5.1.0 to 5.3.4 write the same: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -302,7 +343,7 @@ def test_a_new_store_is_of_the_newest_release(tmp_path: Path) -> None:
 
 def test_append_asks_only_where_the_records_would_differ(tmp_path: Path) -> None:
     store = as_left("small_all_4.9.7", tmp_path)
-    with pytest.raises(UnknownRelease, match="4.9.1 to 4.9.8, 5.0.0, 5.1.0 to 5.1.4 or 5.2.0"):
+    with pytest.raises(UnknownRelease, match="4.9.1 to 4.9.8, 5.0.0 or 5.1.0 to 5.3.4"):
         open_writer(str(store))
     shutil.rmtree(store)
     store = as_left("small_all_5.3.3", tmp_path)

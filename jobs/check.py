@@ -92,7 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     picture = new_file(arguments, "picture", told["settings"])
     with (
         new_ranges(arguments, told["settings"]) as ranges,
-        command_session(arguments.master, meanwhile=asks_store(arguments, told, compares=True)) as spark,
+        command_session(
+            arguments.master, meanwhile=asks_store(arguments, told, compares=True)
+        ) as spark,
     ):
         report = check(
             spark,

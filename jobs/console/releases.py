@@ -6,6 +6,12 @@ from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.told_release import Has, groups, span
 
 _WIDTH = 100
+_TOLD = """\
+A store's own files mostly tell its release, and the log says whether a difference counts: then no
+option is needed. A store whose broker was upgraded is of several releases, each from an offset on,
+which the index shows: `reput check STORE` says them, and every command that adds to it goes on as
+the last one. A release that the files contradict is refused.
+"""
 # (since, what the release does, where it shows)
 CHANGES = (
     ("4.2.0", "a queueOffset below the queue's next position is skipped", "queues"),
@@ -34,10 +40,7 @@ def text() -> str:
         "",
         *wrap(f"These derive the same bytes, without multi-dispatch: {alike}.", _WIDTH),
         "",
-        "A store's own files mostly tell its release, and the log says whether the difference counts;",
-        "then no option is needed. A store whose broker was upgraded is of several releases, each from",
-        "an offset on, which the index shows: `reput check STORE` says them, and every command that",
-        "adds to it goes on as the last one. A release that the files contradict is refused.",
+        *wrap(_TOLD, _WIDTH),
         "",
         "Example: reput rebuild STORE --output DIR --rocketmq 5.3.3",
     )) + "\n"  # fmt: skip

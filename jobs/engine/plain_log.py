@@ -101,7 +101,9 @@ def _scanned(log: LogReader, rules: Any) -> Iterator[Any]:
         while fault == Fault.NONE and at < segment.end:
             stop = min(at + _STRETCH_BYTES, segment.end)
             read = segment.read_by(log.reader(segment))
-            for out in scan(read, Stretch(segment.start, segment.end, at, stop, at), rules, buffers):
+            for out in scan(
+                read, Stretch(segment.start, segment.end, at, stop, at), rules, buffers
+            ):
                 if isinstance(out, End):
                     at, fault = max(out.next, at + 1), out.fault
                 yield out

@@ -32,7 +32,7 @@ from reput.store_format.names import (
     MANIFEST,
 )
 from reput.store_format.release.eras import Era, eras_of, eras_text
-from reput.store_format.release.profiles import RELEASES, release_named
+from reput.store_format.release.profiles import RELEASES, UnknownRelease, release_named
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.store_format.release.settings import Settings, merge_layers, settings_from
 from reput.store_format.release.told_release import Clue, Has, left_by, span, told_release
@@ -400,13 +400,14 @@ class _Telling:
         has = Has(settings.enable_multi_dispatch, not clues.has_keys, self.writes)
 
         def look(has: Has) -> Has:
-            open_all(self.storage, self.segments)
-            if self.writes or self.compares:
-                return has
-            return looked_at(self.storage, self.segments, left_by(clues.hard), has, settings)
+            return looked_at(self.storage, self.segments, self.left, has, settings)
 
         self.left = tuple(left_by(clues.hard))
-        release, by, self.others = told_release(clues.hard, hints, has, look, self.compares)
+        try:
+            release, by, self.others = told_release(clues.hard, hints, has, look, self.compares)
+        except UnknownRelease:
+            open_all(self.storage, self.segments)  # one that is unreadable is called that
+            raise
         self._say(RELEASE, release, by)
         return release
 

@@ -76,7 +76,9 @@ def clues_of(
         periods = [Period(0, ())]  # no broker makes such files
     hard += [clue for clue in periods[-1].clues if clue not in hard]
     texts = [record.properties for record in index.last_records if record.properties]
-    return Clues(hard, hints, periods, index.end >= 0, texts[-1][-1] == 2 if texts else None, index.again)
+    return Clues(
+        hard, hints, periods, index.end >= 0, texts[-1][-1] == 2 if texts else None, index.again
+    )
 
 
 def _of_the_root(storage: Storage, store: str) -> Iterator[Clue]:

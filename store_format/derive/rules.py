@@ -57,9 +57,7 @@ def _dispatch_rules(rules: Profile, settings: Settings) -> DispatchRules:
         skips_delays=rules.multi_dispatch_skips_delays,
         skips_system=rules.multi_dispatch_skips_system,
         property_crc=(
-            rules.property_crc
-            and settings.force_verify_prop_crc
-            and settings.check_crc_on_recover
+            rules.property_crc and settings.force_verify_prop_crc and settings.check_crc_on_recover
         ),
         zero_property_crc=rules.zero_property_crc,
     )

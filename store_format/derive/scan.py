@@ -58,8 +58,8 @@ class ScanRules:
     not_before: int | None = None  # leave out of the runs what was stored before this time
     # of the releases before: (the physical offset up to which it dispatched, its rules), in order
     older: tuple[tuple[int, DispatchRules], ...] = ()
-    # messages that a broker indexed again after a crash: (physical offset, how many of its keys were
-    # indexed before), in order
+    # messages that a broker indexed again after a crash: (physical offset, how many of its keys
+    # were indexed before), in order
     again: tuple[tuple[int, int], ...] = ()
 
     @property

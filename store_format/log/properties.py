@@ -146,8 +146,8 @@ def find_named(
 
 @kernel
 def malformed(buf: Bytes, rows: Any) -> bool:
-    """Whether properties of a row are no `name 01 value 02`, neither empty, the last 02 left out or not:
-    releases differ in what they read of others.
+    """Whether properties of a row are no `name 01 value 02`, neither empty, the last 02 left out
+    or not: releases differ in what they read of others.
     """
     for i in range(len(rows)):
         start = at = rows[i].propertiesAt

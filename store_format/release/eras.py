@@ -65,9 +65,7 @@ def eras_text(eras: Sequence[Era]) -> str:
     """For people, in a line; "" where there is one era alone."""
     if len(eras) < 2:
         return ""
-    parts = [
-        f"{_span(era.left)} up to offset {after.start:,}" for era, after in pairwise(eras)
-    ]
+    parts = [f"{_span(era.left)} up to offset {after.start:,}" for era, after in pairwise(eras)]
     return ", ".join([*parts, f"{_span(eras[-1].left)} behind"])
 
 

@@ -35,6 +35,7 @@ _NEW_RECORDS = (
 )  # fmt: skip
 
 
+_WHICH = "Which RocketMQ release should this store follow?"
 _EXAMPLE = "Example: --rocketmq 5.3.3 (`reput help releases` says what differs)"
 
 
@@ -115,16 +116,14 @@ def told_release(
     releases = left_by(clues)
     seen = "; ".join(dict.fromkeys(clue.seen for clue in clues)) or "the files show nothing"
     if not releases:
-        raise UnknownRelease(
-            f"Which RocketMQ release should this store follow? Its files fit no single one: {seen}. "
-            f"{_EXAMPLE}"
-        )
+        raise UnknownRelease(f"{_WHICH} Its files fit no single one: {seen}. {_EXAMPLE}")
     grouped, by = groups(releases, has), "write the same"
-    if len(grouped) > 1:
+    plain = has._replace(odd_positions=False, malformed=False, index_without_keys=False)
+    if len(grouped) > 1 and not assume and len(groups(releases, plain)) == 1:
         grouped, by = groups(releases, look(has)), "derive the same from this log"
     if len(grouped) > 1 and not assume:
         raise UnknownRelease(
-            f"Which RocketMQ release should this store follow? Its files don't say: it may be "
+            f"{_WHICH} Its files don't say: it may be "
             f"{', '.join(map(span, grouped[:-1]))} or {span(grouped[-1])}. {_EXAMPLE}"
         )
     chosen = releases[-1]

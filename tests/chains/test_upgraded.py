@@ -126,7 +126,7 @@ def test_a_release_that_the_files_contradict_is_refused(
 def test_recover_refuses_it_too(upgraded: Callable[[str], Path]) -> None:
     store = upgraded(TAGS)
     before = content(store)
-    with pytest.raises(SettingError, match="--rocketmq 5.3.3: the store's files are of 5.5.0"):
+    with pytest.raises(SettingError, match=r"--rocketmq 5\.3\.3: .* are of 5\.5\.0"):
         run_recover(store, "5.3.3", {}, dry_run=False)
     assert content(store) == before
 
@@ -189,9 +189,7 @@ def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(
     store = upgraded(TAGS)
     (store / "abort").write_bytes(b"1")
     checkpoint = store / "checkpoint"
-    checkpoint.write_bytes(
-        encode(decode(checkpoint.read_bytes())._replace(index_msg_timestamp=0))
-    )
+    checkpoint.write_bytes(encode(decode(checkpoint.read_bytes())._replace(index_msg_timestamp=0)))
     assert run_recover(store, None, {}, dry_run=False).done  # type: ignore[arg-type]
     told = tell(LocalStorage(), str(store), None, {})
     assert (told.release, told.eras) == ("5.5.0", ())

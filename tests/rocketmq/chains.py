@@ -1,6 +1,6 @@
 """Stores of brokers that were upgraded: releases of RocketMQ go on with one store, one by one.
 
-    python -m tests.rocketmq.chains        (writes those of tests/chains/stores anew)
+python -m tests.rocketmq.chains        (writes those of tests/chains/stores anew)
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ SETTINGS = {
 COUNT = 400
 IN_TURN = ("4.5.0", "4.6.1", "4.7.0", "4.7.1", "4.9.0", "4.9.7", "5.0.0", "5.1.4", "5.3.3", "5.4.0",
            "5.5.0")  # fmt: skip
-PAIRS = list(zip(IN_TURN, IN_TURN[1:], strict=False))
+PAIRS = list(pairwise(IN_TURN))
 FAR = [("4.5.0", "5.5.0"), ("4.7.0", "5.3.3"), ("5.3.3", "5.5.0"), ("5.0.0", "5.4.0")]
 THREES = [("4.5.0", "4.7.1", "5.5.0"), ("4.7.0", "4.9.7", "5.4.0"), ("4.6.1", "4.9.0", "5.1.4"),
           ("4.9.7", "5.3.3", "5.5.0"), ("5.0.0", "5.3.3", "5.4.0")]  # fmt: skip
@@ -79,7 +80,7 @@ def test_a_store_of_several_releases(
 
 
 def lost_keys(store: Path) -> int:
-    """How many keys of the log the index lacks, whatever the release: those of tags do not count."""
+    """How many keys of the log the index lacks; those of tags do not count."""
     there: Counter[tuple[int, int]] = Counter()
     for path in sorted((store / "index").iterdir()):
         slots, most = SETTINGS["maxHashSlotNum"], SETTINGS["maxIndexNum"]

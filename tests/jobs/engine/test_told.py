@@ -112,8 +112,9 @@ def test_a_log_alone_tells_no_release_and_nobody_tells_the_rest(tmp_path: Path) 
         tell(LOCAL, str(golden.input), None, {})
     assert str(asked.value) == (
         "Which RocketMQ release should this store follow? Its files don't say: it may be "
-        "4.1.0-incubating to 4.7.0, 4.7.1 to 5.3.4 or 5.4.0 to 5.5.0. Example: --rocketmq 5.3.3 "
-        "(`reput help releases` says what differs)"
+        "4.1.0-incubating, 4.2.0 to 4.5.0, 4.5.1 to 4.7.0, 4.7.1 to 4.9.0, 4.9.1 to 4.9.8, 5.0.0 "
+        "to 5.3.4 or 5.4.0 to 5.5.0. Example: --rocketmq 5.3.3 (`reput help releases` says what "
+        "differs)"
     )
     told = tell(LOCAL, str(golden.input), "v5.3.3", {})
     assert told.release == "5.3.3"
@@ -147,7 +148,7 @@ def test_an_unreadable_log_is_called_that(tmp_path: Path) -> None:
         as_user = os.getuid() == 0
         os.seteuid(NOBODY if as_user else os.getuid())
         try:
-            with pytest.raises(StoreError, match="commitlog/0+: cannot be opened: Permission den"):
+            with pytest.raises(StoreError, match=r"commitlog/0+: cannot be opened: Permission den"):
                 tell(LOCAL, str(store), None, {})
         finally:
             os.seteuid(os.getuid())
@@ -343,7 +344,7 @@ def test_a_new_store_is_of_the_newest_release(tmp_path: Path) -> None:
 
 def test_append_asks_only_where_the_records_would_differ(tmp_path: Path) -> None:
     store = as_left("small_all_4.9.7", tmp_path)
-    with pytest.raises(UnknownRelease, match="4.9.1 to 4.9.8, 5.0.0 or 5.1.0 to 5.3.4"):
+    with pytest.raises(UnknownRelease, match=r"4\.9\.8, 5\.0\.0 or 5\.1\.0 to 5"):
         open_writer(str(store))
     shutil.rmtree(store)
     store = as_left("small_all_5.3.3", tmp_path)

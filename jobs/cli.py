@@ -73,6 +73,7 @@ examples:
   reput clean /data/rebuilt --dry-run
   reput query /data/store --topic Orders --key o-17
   reput topics /data/store
+  reput help releases
   reput dump /data/store/consumequeue/Topic/0/00000000000000000000
 """
 
@@ -114,7 +115,12 @@ def task() -> None:
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
-    """What the words say. `help COMMAND` is `COMMAND --help`."""
+    """What the words say. `help COMMAND` is `COMMAND --help`, `help releases` a text."""
+    if words[:2] == ["help", "releases"]:
+        from reput.jobs.console.releases import text
+
+        sys.stdout.write(text())
+        raise SystemExit(0)
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
     if words and not words[0].startswith("-") and words[0] not in _COMMANDS:

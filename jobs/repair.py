@@ -82,7 +82,7 @@ def repair(
 
     found = find_store(
         engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=True, assume_names=assume_names,
+        progress=progress, tolerant=True, assume_names=assume_names, one_release=True,
     )  # fmt: skip
     plan = found.plan
     if plan.in_use:

@@ -19,6 +19,7 @@ from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.derived.queue_entries import is_batch
+from reput.store_format.release.eras import every_put_counts_up_to
 from reput.udfs.damage import MAPPED, MapSegments
 from reput.udfs.gaps import GAP, FindGaps, queue_gaps
 from reput.udfs.in_turn import InTurn
@@ -74,7 +75,9 @@ class Pipeline:
         self.engine, self.plan, self.staging = engine, plan, staging
         self.cores, self.cut = engine.cores, cut
         self.stages = Stages(engine, plan, staging, progress)
-        self.rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
+        self.rules = scan_rules(
+            plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.told.again
+        )
 
     def check_every_crc(self) -> None:
         """Check body CRCs and `__CRC32#` properties, whatever the settings say."""
@@ -310,7 +313,7 @@ def index_files(
         slots=plan.settings.max_hash_slot_num,
         index_num=plan.settings.max_index_num,
         ranges=ranges,
-        count_every_put=plan.profile.count_every_put,
+        every_put_up_to=every_put_counts_up_to(plan.eras),
         empty_index_count=plan.profile.empty_index_count,
     )
 

@@ -20,6 +20,7 @@ from reput.store_format.names import CONSUME_QUEUE, INDEX
 from reput.store_format.query.config import topic_attributes
 from reput.store_format.query.in_rocksdb import not_derived
 from reput.store_format.query.told import Told as Notes
+from reput.store_format.release.eras import Era
 from reput.store_format.release.foreign import refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
@@ -44,7 +45,7 @@ class Plan:
     store: str
     storage: Storage  # that the store is on
     told: Told
-    profile: Profile
+    profile: Profile  # of the release that wrote last
     settings: Settings
     segments: list[Segment]
     splits: Splits
@@ -54,6 +55,11 @@ class Plan:
     in_use: bool = False  # a broker holds the store's lock
     odd: frozenset[int] = frozenset()  # segments of a wrong size, where those are taken at all
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def eras(self) -> tuple[Era, ...]:
+        """The releases that the store's broker has had; the last one is that of the profile."""
+        return self.told.eras or (Era(0, self.profile.release, (self.profile.release,)),)
 
     @property
     def has_queues(self) -> bool:

@@ -116,9 +116,7 @@ def test_a_wrong_path_is_answered_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(("check",), "--rocketmq VERSION is missing"),
-     (("verify",), "--rocketmq VERSION is missing"),
-     (("rebuild", "--output", "out"), "--rocketmq VERSION is missing"),
+    [(("rebuild", "--output", "out"), "Which RocketMQ release should this store follow"),
      (("verify", "--set", "mappedFileSizeCommitLog=4096"), "segments have 8192 bytes")],
 )  # fmt: skip
 def test_what_the_store_does_not_tell_is_asked_before_spark_starts(

@@ -62,8 +62,8 @@ export STORE --to OUT/store --format rocketmq --topic Topic0
 export STORE --to OUT/delta --format delta
 export STORE --to OUT/delta --verify
 append OUT/store --from OUT/parquet --rocketmq 5.3.3
-deliver-delayed OUT/store --until 2026-11-24T00:00:00Z --dry-run
-resolve-transactions OUT/store --decide rollback --dry-run
+deliver-delayed OUT/store --until 2026-11-24T00:00:00Z --dry-run --rocketmq 5.3.3
+resolve-transactions OUT/store --decide rollback --dry-run --rocketmq 5.3.3
 replicate STORE OUT/replica
 catch-up OUT/replica --yes
 expire STORE --dry-run

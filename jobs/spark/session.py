@@ -58,8 +58,10 @@ _LOCAL_SETTINGS = {
 # one a JVM writes a file to /tmp.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 _LOG = "jvm.log"
-_WARNING = re.compile(r"WARNING: |.{0,20} WARN |Using Spark's default log4j|Setting default log level|"
-                      r"To adjust logging level|:: |\s")  # fmt: skip
+_WARNING = re.compile(
+    r"WARNING: |.{0,20} WARN |Using Spark's default log4j|Setting default log level|"
+    r"To adjust logging level|:: |\s"
+)
 
 
 def _nothing() -> None:

@@ -54,16 +54,16 @@ report STORE --output OUT/page.html
 transactions STORE
 delayed STORE
 trace STORE --message-id 7F00000100002A9F0000000000000000
-dump STORE/config/topics.json
-export STORE --to OUT/parquet
+dump STORE/commitlog/00000000000000000000
+export STORE --to OUT/parquet --topic Topic0
 export STORE --to OUT/parquet --verify
 export STORE --to OUT/jsonl --format jsonl
-export STORE --to OUT/store --format rocketmq
+export STORE --to OUT/store --format rocketmq --topic Topic0
 export STORE --to OUT/delta --format delta
 export STORE --to OUT/delta --verify
-append OUT/store --from OUT/parquet
-deliver-delayed OUT/store --until 2026-11-24T00:00:00Z --dry-run
-resolve-transactions OUT/store --decide rollback --dry-run
+append OUT/store --from OUT/parquet --rocketmq 5.3.3
+deliver-delayed OUT/store --until 2026-11-24T00:00:00Z --dry-run --rocketmq 5.3.3
+resolve-transactions OUT/store --decide rollback --dry-run --rocketmq 5.3.3
 replicate STORE OUT/replica
 catch-up OUT/replica --yes
 expire STORE --dry-run
@@ -84,9 +84,6 @@ def run(tmp_path: Path, **env: str) -> list[Any]:
     (tmp_path / "hides" / "sitecustomize.py").write_text(HIDES)
     (tmp_path / "bin").mkdir()
     store = as_left("small_all_5.3.3", tmp_path)
-    config = store / "config"
-    config.mkdir(exist_ok=True)
-    (config / "topics.json").write_text('{"dataVersion": {}, "topicConfigTable": {}}')
     (tmp_path / "out").mkdir()
     places = {"STORE": str(store), "OUT": str(tmp_path / "out")}
     words = []

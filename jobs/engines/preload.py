@@ -7,6 +7,8 @@ import gc
 import signal
 from contextlib import suppress
 
+import pyarrow as pa
+
 # ctrl-c at a terminal reaches every process of the command: ending workers is the command's to do.
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 gc.disable()  # the collector would look at what is imported again and again: 0.2 s in all
@@ -17,5 +19,6 @@ with suppress(Exception):  # whoever runs a task meets the same failure, and can
     from reput.udfs.warm import load_kernels
 
     load_kernels()
+    pa.array([0])  # makes pyarrow import pandas, where it is installed: once, not in each worker
 gc.freeze()
 gc.enable()

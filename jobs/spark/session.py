@@ -144,10 +144,10 @@ def local_session(
     remove_abandoned_sessions()
     folder, release = make_session_folder()
     try:
-        with ended_first(partial(end_jvm, folder)):
+        with ended_first(partial(end_jvm, folder)), _death_in_words():
             spark = _started(folder, java, local_settings(master, folder, memory, settings))
             try:
-                with _death_in_words(jvm_of(folder)), _failures_in_words():
+                with _failures_in_words():
                     yield spark
             finally:
                 with _unlogged():
@@ -238,12 +238,15 @@ def _said(log: Path) -> str:
 
 
 @contextmanager
-def _death_in_words(jvm: int | None) -> Iterator[None]:
+def _death_in_words() -> Iterator[None]:
     """Say that the JVM was killed, where that is why Spark failed."""
+    from pyspark import SparkContext
+
     try:
         yield
     except (SparkFailed, ConnectionError, EOFError) as error:
-        how = cause_of_death(jvm)
+        gateway: Any = SparkContext._gateway
+        how = cause_of_death(gateway.proc.pid if gateway is not None else None)
         if how is None:
             raise
         raise SparkFailed(how) from error
@@ -271,7 +274,7 @@ def _close_gateway(folder: str) -> None:
     context: Any = SparkContext
     with context._lock:
         gateway, context._gateway, context._jvm = context._gateway, None, None
-    with _unlogged():
+    with _unlogged():  # there is none where the start failed
         gateway.shutdown()
     end_jvm(folder)
     with _unlogged():

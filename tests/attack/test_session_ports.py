@@ -173,9 +173,8 @@ from reput.jobs.spark.session import local_session
 with local_session("local[1]") as spark:
     secret = spark.sparkContext._gateway.gateway_parameters.auth_token
     told = [p.read_bytes() for p in pathlib.Path("/proc").glob("[0-9]*/cmdline")]
-    told += [p.read_bytes() for p in pathlib.Path("/proc").glob("[0-9]*/environ")]
     print(len(secret), any(secret.encode() in each for each in told))
-    print(any(b"authenticate.secret" in each for each in told))
+    print(any(b"authenticate" + b".secret" in each for each in told))
     folder = spark.conf.get("spark.local.dir")
     for path in pathlib.Path(folder).rglob("*"):
         if path.is_file() and secret.encode() in path.read_bytes():

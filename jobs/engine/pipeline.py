@@ -241,6 +241,9 @@ class Pipeline:
             settings.mapper_file_size_batch_consume_queue,
             linked.firsts,
             linked.strays,
+            linked.twice,
+            linked.no_room,
+            linked.repaired,
         )
 
     def _runs_by_queue(self, linked: Linked) -> Rows:
@@ -250,8 +253,9 @@ class Pipeline:
 
     def _numbered(self, linked: Linked) -> NumberRuns:
         files = self._queue_files(linked)
-        gaps = partial(queue_gaps, files, linked.lost) if linked.lost else None
-        return NumberRuns(files, gaps, linked.lost or NOTHING_LOST)
+        lost = linked.lost or NOTHING_LOST
+        gaps = partial(queue_gaps, files, lost) if lost.any or linked.no_room else None
+        return NumberRuns(files, gaps, lost)
 
     def queue_rows(self, linked: Linked) -> Rows:
         """BUILT rows of the queues' segments."""

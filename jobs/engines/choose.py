@@ -81,15 +81,18 @@ def command_engine(
     meanwhile: what is done while Spark starts; where that raises, nothing waits for it.
     """
     if chosen(engine, master) == LOCAL:
-        from reput.jobs.engines.forking import prepare
+        from reput.jobs.engines.forking import let_go, prepare
 
-        prepare()
-        from reput.jobs.engines.arrow_alone import arrow_alone
-        from reput.jobs.engines.local import local_engine
+        try:
+            prepare()
+            from reput.jobs.engines.arrow_alone import arrow_alone
+            from reput.jobs.engines.local import local_engine
 
-        arrow_alone()
-        with local_engine() as here:
-            yield here
+            arrow_alone()
+            with local_engine() as here:
+                yield here
+        finally:
+            let_go()
         return
     from reput.jobs.engines.spark import SparkEngine
     from reput.jobs.spark.session import command_session

@@ -63,13 +63,10 @@ def prepare() -> None:
     with _starting, failures_said(), _environment():
         _have_folder()
         forkserver.set_forkserver_preload([_PRELOAD])
-        resource_tracker.ensure_running()  # which lets ctrl-c through again
-        # ctrl-c is not for who forks, and it is a while until that can say so (`preload`)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
+        with _blocked(signal.SIGHUP):  # as it ignores ctrl-c and SIGTERM, to be the last to end
+            resource_tracker.ensure_running()
+        with _blocked(signal.SIGINT):  # it is a while until it can ignore that itself (`preload`)
             forkserver.ensure_running()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def let_go() -> None:
@@ -157,6 +154,16 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+@contextmanager
+def _blocked(number: signal.Signals) -> Iterator[None]:
+    """Start a process that does not get this signal."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

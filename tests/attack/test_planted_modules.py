@@ -15,7 +15,8 @@ SIZES = ("--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=16777216")
 # Ours, those that ours import, and what Python itself imports when it starts one of them.
 PLANTED = ("pandas", "numpy", "numba", "pyarrow", "pyspark", "py4j", "json", "jobs", "udfs",
            "store_format", "logging", "pathlib", "socket", "struct", "runpy", "pkgutil", "typing",
-           "reput", "psutil", "yaml", "cloudpickle")  # fmt: skip
+           "reput", "psutil", "yaml", "cloudpickle", "multiprocessing")  # fmt: skip
+SPARK_TOO = (pytest.mark.spark, pytest.mark.both)
 
 
 @pytest.fixture
@@ -58,11 +59,11 @@ def test_commands_without_spark(planted: Path, words: list[str]) -> None:
     assert imported(planted) == []
 
 
-@pytest.mark.spark
 @pytest.mark.skipif(not REPUT.exists(), reason="the command is not installed")
-def test_a_rebuild_with_its_jvm_daemon_and_workers(planted: Path, tmp_path: Path) -> None:
-    store = unpack("broker_clean_5.3.3").root / "input"
-    done = run(planted, REPUT, "rebuild", store, "--output", tmp_path / "out", *SIZES)
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=SPARK_TOO)])
+def test_a_rebuild_with_all_its_processes(planted: Path, tmp_path: Path, engine: str) -> None:
+    store, words = unpack("broker_clean_5.3.3").root / "input", ("--engine", engine)
+    done = run(planted, REPUT, "rebuild", store, "--output", tmp_path / "out", *SIZES, *words)
     assert done.returncode == 0, done.stderr
     assert imported(planted) == []
 

@@ -12,6 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from reput.jobs.engines.engine import Engine
 pytest_plugins = ["tests.ledger.plugin"]
 
 # A kernel may have to be compiled during an example, so no example has a deadline.
@@ -38,6 +39,26 @@ def spark() -> Iterator["SparkSession"]:
 
     with local_session("local[2]") as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def local() -> "Iterator[Engine]":
+    """The local engine with two processes."""
+    from reput.jobs.engines.local import local_engine
+
+    with local_engine(2) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session", params=["local", pytest.param("spark", marks=pytest.mark.spark)])
+def engine(request: pytest.FixtureRequest) -> "Iterator[Engine]":
+    """Each engine, on two cores. On Spark the tests are long ones, but those marked `both`."""
+    if request.param == "spark":
+        from reput.jobs.engines.spark import SparkEngine
+
+        yield SparkEngine(request.getfixturevalue("spark"))
+    else:
+        yield request.getfixturevalue("local")
 
 
 @pytest.fixture
@@ -81,5 +102,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+        params = getattr(item, "callspec", None)
+        on_spark = params is not None and params.params.get("engine") == "spark"
+        if on_spark and not item.get_closest_marker("both"):
+            item.add_marker(pytest.mark.long)
     # What waits longest begins first, so that neither of two processes is left with it alone.
     items.sort(key=lambda item: not any(map(item.get_closest_marker, ("rocketmq", "hadoop"))))

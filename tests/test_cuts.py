@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from reput.jobs.engine.link import Rescan, link
 from reput.jobs.engine.pipeline import Cut
+from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.local import local_engine
 from reput.jobs.rebuild import TRUNCATE, rebuild
 from tests import golden_stores
 from tests.golden_stores import GoldenStore
@@ -23,9 +25,6 @@ from tests.logs.packed import PackedLog, packed
 from tests.reference import derive
 from tests.rocketmq.judge import difference as files_difference
 from tests.test_against_reference import difference
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 CUTS = (1, 2, 7, 64)
 MEMORY = settings(
@@ -159,13 +158,13 @@ def test_what_stands_behind_the_log_s_end_is_not_found_by_a_later_split() -> Non
         assert any("live records follow" in said for said in rebuilt.summary.warnings)
 
 
-# Through Spark: one store with everything, and one whose records are large against its splits.
+# On engines: one store with everything, and one whose records are large against its splits.
 STORES = ("mixed_5.4.0", "lmq_batch_5.3.3")
 
 
-def _spark_rebuild(spark: "SparkSession", store: GoldenStore, output: Path, cut: Cut) -> str | None:
+def _rebuild(engine: Any, store: GoldenStore, output: Path, cut: Cut) -> str | None:
     rebuild(
-        spark,
+        engine,
         str(store.input),
         str(output),
         rocketmq=store.version,
@@ -176,15 +175,18 @@ def _spark_rebuild(spark: "SparkSession", store: GoldenStore, output: Path, cut:
     return files_difference(output, store.expect)
 
 
-@pytest.mark.parametrize(("splits", "ranges", "partitions"), [(2, 16, 1), (7, 7, None), (64, 2, 7)])
-def test_cuts_through_spark(
-    spark: "SparkSession", tmp_path: Path, splits: int, ranges: int, partitions: int | None
+@pytest.mark.parametrize(
+    ("splits", "ranges", "partitions"),
+    [pytest.param(2, 16, 1, marks=pytest.mark.both), (7, 7, None), (64, 2, 7)],
+)
+def test_cuts_on_an_engine(
+    engine: Engine, tmp_path: Path, splits: int, ranges: int, partitions: int | None
 ) -> None:
     store = golden_stores.unpack("lmq_batch_5.3.3" if splits == 64 else "mixed_5.4.0")
     segments = sorted((store.input / "commitlog").iterdir())
     size = -(-segments[0].stat().st_size * len(segments) // splits)
     cut = Cut(size, ranges, partitions)
-    assert _spark_rebuild(spark, store, tmp_path / "output", cut) is None
+    assert _rebuild(engine, store, tmp_path / "output", cut) is None
 
 
 ON_ONE_CORE = """
@@ -193,20 +195,28 @@ from pathlib import Path
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.spark.session import local_session
 from tests import golden_stores
-from tests.test_cuts import STORES, _spark_rebuild
+from tests.test_cuts import STORES, _rebuild
 
 with local_session("local[1]") as spark:
     assert spark.conf.get("spark.master") == "local[1,4]"
     for name in STORES:
         output = Path(sys.argv[1]) / name
-        difference = _spark_rebuild(spark, golden_stores.unpack(name), output, Cut())
+        difference = _rebuild(spark, golden_stores.unpack(name), output, Cut())
         assert difference is None, difference
 print("the same")
 """
 
 
+@pytest.mark.parametrize("name", STORES)
+def test_one_core(name: str, tmp_path: Path) -> None:
+    with local_engine(1) as engine:
+        store = golden_stores.unpack(name)
+        assert _rebuild(engine, store, tmp_path / "output", Cut()) is None
+
+
+@pytest.mark.long
 @pytest.mark.spark
-def test_one_core(tmp_path: Path) -> None:
+def test_one_core_of_spark(tmp_path: Path) -> None:
     """local[1]; local[2] is what test_golden runs on. One process has one session."""
     root = Path(__file__).parents[1]
     done = subprocess.run(

@@ -1,14 +1,14 @@
-"""Every golden store, rebuilt through Spark, is RocketMQ's own in every byte."""
+"""Every golden store, rebuilt by either engine, is RocketMQ's own in every byte."""
 
 import hashlib
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from reput.jobs.engine.summary import Summary
+from reput.jobs.engines.engine import Engine
 from reput.jobs.rebuild import REFUSE, TRUNCATE, rebuild
 from reput.store_format.faults import DamageFound
 from tests import golden_stores
@@ -17,9 +17,6 @@ from tests.in_process import as_text
 from tests.logs.encoder import Message, build_log
 from tests.reference import derive
 from tests.rocketmq.judge import derived_files, difference
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Damage with live records after it: refused, unless told to end the log there. What each says
 # of the record at fault: field, reason and value.
@@ -40,10 +37,10 @@ BAD_TAILS = {
 
 
 def rebuild_golden(
-    spark: "SparkSession", store: GoldenStore, output: Path, on_damage: str = REFUSE
+    engine: Engine, store: GoldenStore, output: Path, on_damage: str = REFUSE
 ) -> Summary:
     return rebuild(
-        spark,
+        engine,
         str(store.input),
         str(output),
         rocketmq=store.version,
@@ -52,13 +49,19 @@ def rebuild_golden(
     )
 
 
-# The small ones are rebuilt without Spark: test_golden_in_process.
-@pytest.mark.parametrize("name", [n for n in golden_stores.names() if not n.startswith("small_")])
-def test_a_golden_store_is_rebuilt_byte_for_byte(
-    spark: "SparkSession", name: str, tmp_path: Path
-) -> None:
+# The small ones are rebuilt without an engine's processes: test_golden_in_process.
+LARGE = [name for name in golden_stores.names() if not name.startswith("small_")]
+# A store of each kind: those that are rebuilt on Spark in `make test` too.
+BOTH = ("mixed_4.1.0", "mixed_5.3.3", "lmq_batch_5.3.3", "expired_5.3.3", "many_queues_5.3.3",
+        "broker_clean_5.3.3", "middle_crc_5.3.3", "torn_tail_5.3.3")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.both if n in BOTH else ()) for n in LARGE]
+)
+def test_a_golden_store_is_rebuilt_byte_for_byte(engine: Engine, name: str, tmp_path: Path) -> None:
     store, output = golden_stores.unpack(name), tmp_path / "output"
-    summary = rebuild_golden(spark, store, output, TRUNCATE if name in DAMAGED else REFUSE)
+    summary = rebuild_golden(engine, store, output, TRUNCATE if name in DAMAGED else REFUSE)
     assert difference(output, store.expect) is None
     assert len(list(derived_files(output))) > 1
     assert list(tmp_path.iterdir()) == [output]
@@ -90,9 +93,12 @@ def check_manifest(output: Path, summary: Summary) -> None:
     ]
 
 
-@pytest.mark.parametrize(("name", "says"), DAMAGED.items())
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [pytest.param(*e, marks=pytest.mark.both if e[0] in BOTH else ()) for e in DAMAGED.items()],
+)
 def test_damage_before_live_records_is_refused_by_name(
-    spark: "SparkSession", name: str, says: str, tmp_path: Path
+    engine: Engine, name: str, says: str, tmp_path: Path
 ) -> None:
     store, output = golden_stores.unpack(name), tmp_path / "output"
     output.mkdir()
@@ -100,7 +106,7 @@ def test_damage_before_live_records_is_refused_by_name(
         end = derive(segments, store.settings, store.version, store.topic_attributes).end
         start = max(start for start in segments if start <= end)
     with pytest.raises(DamageFound) as refused:
-        rebuild_golden(spark, store, output)
+        rebuild_golden(engine, store, output)
     place = f"{store.input}/commitlog/{start:020d}: offset {end - start} (physical {end}): "
     assert str(refused.value).startswith(place)
     assert re.search(says, str(refused.value))
@@ -110,16 +116,15 @@ def test_damage_before_live_records_is_refused_by_name(
     assert list(tmp_path.rglob("*")) == [output]  # empty as it was, and no staging beside it
 
 
-def test_what_a_task_says_of_a_store_comes_out_as_it_was(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+@pytest.mark.both
+def test_what_a_task_says_of_a_store_comes_out_as_it_was(engine: Engine, tmp_path: Path) -> None:
     segments = build_log([Message(queue_offset=-1)], 4096)
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
     (tmp_path / "store" / "commitlog" / f"{0:020d}").write_bytes(segments[0])
     says = r"^topic 'T', queue 0: the record at physical offset 0: queueOffset -1 is out of range"
     with pytest.raises(DamageFound, match=says):
         rebuild(
-            spark,
+            engine,
             str(tmp_path / "store"),
             str(tmp_path / "output"),
             rocketmq="5.3.3",

@@ -85,15 +85,18 @@ def command_engine(
     of a local Spark session, besides its own.
     """
     if chosen(engine, master) == LOCAL:
-        from reput.jobs.engines.forking import prepare
+        from reput.jobs.engines.forking import let_go, prepare
 
-        prepare()
-        from reput.jobs.engines.arrow_alone import arrow_alone
-        from reput.jobs.engines.local import local_engine
+        try:
+            prepare()
+            from reput.jobs.engines.arrow_alone import arrow_alone
+            from reput.jobs.engines.local import local_engine
 
-        arrow_alone()
-        with local_engine() as here:
-            yield here
+            arrow_alone()
+            with local_engine() as here:
+                yield here
+        finally:
+            let_go()
         return
     from reput.jobs.engines.spark import SparkEngine
     from reput.jobs.spark.session import command_session

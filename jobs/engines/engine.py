@@ -34,7 +34,7 @@ class Rows(ABC):
     @abstractmethod
     def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> Rows:
         """The rows in up to `parts` partitions: those with one key together, sorted by key and
-        order.
+        order, null first.
         """
 
     @abstractmethod

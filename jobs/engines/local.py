@@ -55,7 +55,8 @@ class LocalEngine(Engine):
 
     def table(self, rows: pa.Table, parts: int) -> "LocalRows":
         """As for an Engine."""
-        return LocalRows(self, (_Source(lambda: _parts(rows, _evenly(len(rows), parts))),))
+        source = _Source(rows.schema, lambda: _parts(rows, _evenly(len(rows), parts)))
+        return LocalRows(self, (source,))
 
     def share_done(self) -> float | None:
         """As for an Engine."""
@@ -105,8 +106,11 @@ class LocalEngine(Engine):
 
 @dataclass(frozen=True)
 class _Source:
-    """Partitions, which are made when they are asked for, and the tasks that each goes through."""
+    """Partitions, which are made when they are asked for, and the tasks that each goes through, of
+    which the last one yields these columns.
+    """
 
+    columns: pa.Schema
     parts: Callable[[], list[Batches]]
     tasks: Tasks = ()
 
@@ -120,8 +124,8 @@ class LocalRows(Rows):
 
     def run(self, task: Task, columns: pa.Schema) -> "LocalRows":
         """As for Rows."""
-        tasks = (replace(each, tasks=(*each.tasks, (task, columns))) for each in self.sources)
-        return replace(self, sources=tuple(tasks))
+        then = (replace(s, columns=columns, tasks=(*s.tasks, task)) for s in self.sources)
+        return replace(self, sources=tuple(then))
 
     def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> "LocalRows":
         """As for Rows."""
@@ -130,14 +134,13 @@ class LocalRows(Rows):
             rows = self._table()
             if not len(rows):
                 return []
-            by = [(name, "ascending") for name in (*key, *order)]
-            rows = rows.sort_by(by)
+            rows = rows.take(_sorted(rows.select([*key, *order])))
             starts = np.flatnonzero(_begins(rows.select(key)))
             at_or_after = np.searchsorted(starts, _evenly(len(rows), parts)[:-1])
             cuts = starts[np.unique(at_or_after[at_or_after < len(starts)])]
             return _parts(rows, [*cuts, len(rows)])
 
-        return replace(self, sources=(_Source(shared),))
+        return replace(self, sources=(_Source(self.columns, shared),))
 
     def also(self, other: Rows) -> "LocalRows":
         """As for Rows."""
@@ -148,28 +151,32 @@ class LocalRows(Rows):
         self, key: Sequence[str], greatest: Sequence[str] = (), least: Sequence[str] = ()
     ) -> "LocalRows":
         """As for Rows."""
+        names = [*key, *greatest, *least]
 
         def found() -> list[Batches]:
             asked = [(name, "max") for name in greatest] + [(name, "min") for name in least]
             table = self._table().group_by(key, use_threads=False).aggregate(asked)
-            names = [*key, *greatest, *least]
             by_name = [*key, *(f"{name}_{how}" for name, how in asked)]
             return _parts(table.select(by_name).rename_columns(names), [0, len(table)])
 
-        return replace(self, sources=(_Source(found),))
+        columns = pa.schema([self.columns.field(name) for name in names])
+        return replace(self, sources=(_Source(columns, found),))
 
     def collect(self) -> list[Row]:
         """As for Rows."""
         return [row for batch in self.engine.batches(self.sources) for row in batch.to_pylist()]
 
+    @property
+    def columns(self) -> pa.Schema:
+        """What each source's rows have."""
+        return self.sources[0].columns
+
     def _table(self) -> pa.Table:
-        """The rows, where all come from tasks."""
-        columns = self.sources[0].tasks[-1][1]
-        return pa.Table.from_batches(self.engine.batches(self.sources), columns)
+        return pa.Table.from_batches(self.engine.batches(self.sources), self.columns)
 
 
 def _error(raised: Raised) -> Exception:
-    kind = getattr(faults, raised.kind, EngineFailed) if raised.kind else EngineFailed
+    kind = getattr(faults, raised.kind) if raised.kind else EngineFailed
     error: Exception = kind(raised.text)
     error.add_note(raised.trace)
     return error
@@ -186,12 +193,23 @@ def _parts(rows: pa.Table, cuts: Sequence[int]) -> list[Batches]:
     return [rows.slice(start, end - start).to_batches() for start, end in pairwise(cuts)]
 
 
+def _sorted(rows: pa.Table) -> pa.Array:
+    """Which row comes first, and so on: by all columns, null first, as Spark has it."""
+    by = {}
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if column.null_count:  # pyarrow 25 and those before it disagree on how to say this
+            by[f"{name} is there"] = pc.is_valid(column)
+        by[name] = column
+    return pc.sort_indices(pa.table(by), [(name, "ascending") for name in by])
+
+
 def _begins(key: pa.Table) -> np.ndarray:
     """Whether a row of sorted rows is the first one with its key."""
     first = np.ones(len(key), np.bool_)
     first[1:] = False
     for column in key.columns:
         values = column.combine_chunks()
-        unlike = pc.not_equal(values[1:], values[:-1])
-        first[1:] |= unlike.to_numpy(zero_copy_only=False)
+        unlike = pc.fill_null(pc.not_equal(values[1:], values[:-1]), False)
+        none = pc.is_null(values).to_numpy(zero_copy_only=False)
+        first[1:] |= unlike.to_numpy(zero_copy_only=False) | (none[1:] != none[:-1])
     return first

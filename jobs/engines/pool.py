@@ -1,33 +1,27 @@
 """Worker processes of one machine, which run tasks until the job ends or one of them is killed.
 
-They are forked by a process without threads that has loaded what tasks need (multiprocessing's
-forkserver, `preload`), so that it does not matter which threads run here. Each of them ends at once
-when this process does, however it ends, or wants them to: it holds one end of a pipe, and they
-watch the other.
+Each of them ends at once when this process does, however it ends, or wants them to: it holds one
+end of a pipe, and they watch the other.
 """
 
 import os
 import pickle
-import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from reput.jobs.engines.forking import CONTEXT, prepare
-from reput.jobs.spark.python_workers import our_packages
+from reput.jobs.engines.forking import Workers, failures_said, hold, of_workers, prepare
 from reput.store_format import faults
 from reput.udfs.schemas import Task
 
 Batches = Sequence[pa.RecordBatch]
-Tasks = Sequence[tuple[Task, pa.Schema]]
+Tasks = Sequence[Task]
 
 _ATTEMPTS = 4  # as Spark has them by default (spark.task.maxFailures)
 
@@ -37,7 +31,6 @@ class Raised(NamedTuple):
 
     kind: str
     text: str
-    errno: int | None
     trace: str
 
 
@@ -45,18 +38,20 @@ class Pool:
     """So many worker processes."""
 
     def __init__(self, workers: int) -> None:
+        """Raises EngineFailed."""
         prepare()
-        reader, self._held = CONTEXT.Pipe(duplex=False)
-        self._workers = ProcessPoolExecutor(
-            workers, CONTEXT, initializer=_begin,
-            initargs=(reader, {**os.environ, **our_packages(os.environ)}, _umask()),
-        )  # fmt: skip
+        with failures_said():
+            reader, self._held = hold()
+            self._workers = ProcessPoolExecutor(
+                workers, Workers(), initializer=_begin,
+                initargs=(reader, {**os.environ, **of_workers()}, _umask()),
+            )  # fmt: skip
 
     def submit(self, tasks: bytes, rows: bytes) -> "Future[bytes | Raised]":
         """Have the pickled tasks run, one after the other. The result raises BrokenProcessPool
-        where a worker was killed.
+        where a worker was killed. Raises EngineFailed where none can be started.
         """
-        with _without_main():  # a worker may be started here
+        with failures_said():  # a worker may be started here
             return self._workers.submit(_run, tasks, rows)
 
     def close(self) -> None:
@@ -67,7 +62,7 @@ class Pool:
 
 def pickled(tasks: Tasks) -> bytes:
     """The tasks as workers get them."""
-    return pickle.dumps([task for task, _ in tasks])
+    return pickle.dumps(tasks)
 
 
 def packed(batches: Batches) -> bytes:
@@ -97,23 +92,16 @@ def _run(tasks: bytes, rows: bytes) -> bytes | Raised:
         except OSError as error:  # of a network, perhaps: a later attempt may succeed
             if attempt == _ATTEMPTS - 1:
                 return _raised(error)
-        except Exception as error:  # noqa: BLE001 (the job raises it)
+        except BaseException as error:  # noqa: BLE001 (the job raises it; SystemExit too)
             return _raised(error)
     raise AssertionError("not reached")
 
 
-def _raised(error: Exception) -> Raised:
-    kind = type(error).__name__
-    if isinstance(error, OSError):
-        return Raised("OSError", str(error), error.errno, traceback.format_exc())
-    is_fault = isinstance(error, faults.StoreError) and hasattr(faults, kind)
-    return Raised(kind if is_fault else "", _said(error), None, traceback.format_exc())
-
-
-def _said(error: Exception) -> str:
+def _raised(error: BaseException) -> Raised:
+    kind, trace = type(error).__name__, traceback.format_exc()
     if isinstance(error, faults.StoreError):
-        return str(error)
-    return f"{type(error).__name__}: {error}"
+        return Raised(kind if hasattr(faults, kind) else "", str(error), trace)
+    return Raised("", str(error) if isinstance(error, OSError) else f"{kind}: {error}", trace)
 
 
 def _begin(held: Connection, environment: Mapping[str, str], umask: int) -> None:
@@ -130,19 +118,6 @@ def _end_with(held: Connection) -> None:
     """End this process when the other end of the pipe is closed, or its process is gone."""
     held.poll(None)
     os._exit(1)
-
-
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """Start workers that do not run the user's script again: multiprocessing would import it, as
-    tasks may be of it. Ours never are.
-    """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
 
 
 def _umask() -> int:

@@ -1,5 +1,5 @@
-"""Real Spark jobs whose processes are killed, or run out of disk: the same bytes, or an
-error and nothing left."""
+"""Real jobs whose processes are killed, or run out of disk: the same bytes (Spark runs a task
+again), or an error and nothing left (on this machine, where whoever killed one had a reason)."""
 
 import json
 import os
@@ -16,6 +16,7 @@ import pytest
 from pyspark import cloudpickle
 
 from reput.jobs.engine.pipeline import Cut
+from reput.jobs.engines.engine import Engine, EngineFailed
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.java import find_java_home
 from reput.store_format.storage.local import LocalStorage
@@ -121,13 +122,17 @@ def executor_of(process: int) -> int:
     return process
 
 
-def check(spark: "SparkSession", storage: LocalStorage, output: Path) -> None:
+def job(engine: Any, storage: LocalStorage, output: Path) -> None:
     store = golden_stores.unpack(GOLDEN)
     rebuild(
-        spark, str(store.input), str(output), rocketmq=store.version,
+        engine, str(store.input), str(output), rocketmq=store.version,
         settings=as_text(store.settings), storage=storage, cut=Cut(1 << 16, 2, 3),
     )  # fmt: skip
-    assert difference(output, store.expect) is None
+
+
+def check(engine: Any, storage: LocalStorage, output: Path) -> None:
+    job(engine, storage, output)
+    assert difference(output, golden_stores.unpack(GOLDEN).expect) is None
     assert sorted(path.name for path in output.parent.iterdir()) == [output.name]
 
 
@@ -141,6 +146,18 @@ def test_a_python_worker_is_killed(spark: "SparkSession", stage: str, tmp_path: 
     (tmp_path / "sets").mkdir()
     check(spark, Killing(stage, str(marker)), tmp_path / "sets" / "output")
     assert marker.exists()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_worker_of_this_machine_is_killed(local: Engine, stage: str, tmp_path: Path) -> None:
+    """The job fails by name, and leaves nothing; the next one on the same engine is done."""
+    marker = tmp_path / "killed"
+    (tmp_path / "sets").mkdir()
+    with pytest.raises(EngineFailed, match="a worker process was killed"):
+        job(local, Killing(stage, str(marker)), tmp_path / "sets" / "output")
+    assert marker.exists()
+    assert list((tmp_path / "sets").iterdir()) == []
+    check(local, Killing(stage, str(marker)), tmp_path / "sets" / "output")
 
 
 SCRIPT = """

@@ -15,7 +15,8 @@ SIZES = ("--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=16777216")
 # Ours, those that ours import, and what Python itself imports when it starts one of them.
 PLANTED = ("pandas", "numpy", "numba", "pyarrow", "pyspark", "py4j", "json", "jobs", "udfs",
            "store_format", "logging", "pathlib", "socket", "struct", "runpy", "pkgutil", "typing",
-           "reput", "psutil", "yaml", "cloudpickle")  # fmt: skip
+           "reput", "psutil", "yaml", "cloudpickle", "multiprocessing")  # fmt: skip
+SPARK_TOO = (pytest.mark.spark, pytest.mark.both)
 
 
 @pytest.fixture
@@ -58,19 +59,18 @@ def test_commands_without_spark(planted: Path, words: list[str]) -> None:
     assert imported(planted) == []
 
 
-@pytest.mark.spark
 @pytest.mark.skipif(not REPUT.exists(), reason="the command is not installed")
-def test_a_rebuild_with_its_jvm_daemon_and_workers(planted: Path, tmp_path: Path) -> None:
-    store = unpack("broker_clean_5.3.3").root / "input"
-    words = ("rebuild", store, "--output", tmp_path / "out", *SIZES, "--engine", "spark")
-    done = run(planted, REPUT, *words)
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=SPARK_TOO)])
+def test_a_rebuild_with_all_its_processes(planted: Path, tmp_path: Path, engine: str) -> None:
+    store, words = unpack("broker_clean_5.3.3").root / "input", ("--engine", engine)
+    done = run(planted, REPUT, "rebuild", store, "--output", tmp_path / "out", *SIZES, *words)
     assert done.returncode == 0, done.stderr
     assert imported(planted) == []
 
 
 @pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.parametrize("how", ["spark home", "spark-submit"])
+@pytest.mark.parametrize("how", ["spark home", "spark-submit", "rehearsal"])
 def test_other_ways_to_start_a_session(planted: Path, tmp_path: Path, how: str) -> None:
     import pyspark
 
@@ -79,8 +79,13 @@ def test_other_ways_to_start_a_session(planted: Path, tmp_path: Path, how: str) 
     home = str(Path(pyspark.__file__).parent)
     if how == "spark home":
         done = run(planted, REPUT, *words, "--master", "local[2]", SPARK_HOME=home)
-    else:
+    elif how == "spark-submit":
         done = run(planted, ROOT / "spark-submit.sh", "--master", "local[2]", *words)
+    else:
+        cache = str(tmp_path / "cache")
+        program = "import reput.jobs.spark.rehearsal as r; print(r.make_archive())"
+        words = [sys.executable, "-P", "-c", program]
+        done = run(planted, *words, REPUT_CACHE=cache, PYTHONSAFEPATH="1")
     assert done.returncode == 0, done.stderr
     assert "No module named" not in done.stderr
     assert "Traceback" not in done.stderr  # not of a worker that its JVM left behind either
@@ -99,9 +104,9 @@ def test_python_m_drops_the_folder_once_ours_runs(planted: Path) -> None:
 
 def test_modules_that_the_user_names_are_found(tmp_path: Path) -> None:
     """PYTHONPATH goes on: in the environment that a JVM, the daemon and workers get."""
-    from reput.jobs.spark.python_workers import our_packages
+    from reput.jobs.spark.jvm import python_environment
 
-    env = our_packages({"PYTHONPATH": f"/a{os.pathsep}/b", "HOME": "/h"})
+    env = python_environment({"PYTHONPATH": f"/a{os.pathsep}/b", "HOME": "/h"})
     assert env["PYTHONPATH"].split(os.pathsep) == [str(ROOT), "/a", "/b"]
-    assert env.keys() == {"PYTHONPATH", "PYTHONSAFEPATH"}
-    assert env["PYTHONSAFEPATH"] == "1"
+    assert (env["PYTHONSAFEPATH"], env["HOME"]) == ("1", "/h")
+    assert "PYTHONNOUSERSITE" not in env

@@ -1,4 +1,5 @@
-"""Real processes killed at random: driver, JVM or a worker, at any moment, in any command.
+"""Real processes killed at random: driver, JVM or a worker, at any moment, in any command, on each
+engine in turn.
 
 Each kill is from a seed that the test's name holds. What must hold afterwards: a store that is only
 read is as it was; an output is wholly there or not at all; the command done again succeeds and
@@ -39,8 +40,9 @@ COMMANDS = (
     "dump",
 )
 READ_ONLY = ("rebuild", "replace", "verify", "check", "repair", "dump")
+ON_ENGINES = ("rebuild", "replace", "verify", "check", "repair", "recover")
 # Seconds into a command; later than its end is no kill, and counts as a run.
-LONGEST = 12.0
+LONGEST = {"local": 3.0, "spark": 12.0}
 WITHOUT_SPARK = {"install": 1.5, "dump": 1.5}
 LINE = json.dumps({"topic": "Killed", "body": "x" * 200, "keys": "k"}) + "\n"
 
@@ -132,14 +134,16 @@ def _prepared(folder: Path) -> Path:
 def test_a_kill_at_random(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     command = COMMANDS[seed % len(COMMANDS)]
-    wait = chance.uniform(0.1, WITHOUT_SPARK.get(command, LONGEST))
+    engine = ("local", "spark")[seed // len(COMMANDS) % 2]
+    wait = chance.uniform(0.1, WITHOUT_SPARK.get(command, LONGEST[engine]))
     print(f"seed {seed}: {command}, a kill after {wait:.2f} s")
     temporary = _prepared(tmp_path)
     store, out, built = tmp_path / "store", tmp_path / "out", tmp_path / "built"
     if command == "replace":
         shutil.copytree(built, out)
     before = tree(store)
-    run = _start(_line(command, tmp_path), temporary)
+    on = ["--engine", engine] if command in ON_ENGINES else []
+    run = _start([*_line(command, tmp_path), *on], temporary)
     time.sleep(wait)
     _kill_one(run, chance)
     try:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,25 +48,30 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
-def start(output: Path) -> subprocess.Popen[str]:
-    """A rebuild whose JVM and session are there, or nearly."""
+def start(output: Path, engine: str = "spark") -> subprocess.Popen[str]:
+    """A rebuild."""
     store = unpack("broker_clean_5.3.3").root / "input"
     return subprocess.Popen(
-        [str(REPUT), "rebuild", str(store), "--output", str(output), *SIZES,
-         "--engine", "spark"],
+        [str(REPUT), "rebuild", str(store), "--output", str(output), *SIZES, "--engine", engine],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 
 
-def has_session(process: subprocess.Popen[str], temporary: Path) -> bool:
-    return process.poll() is not None or bool(list(temporary.glob("reput-spark-*/blockmgr-*")))
+def wait_for(process: subprocess.Popen[str], what: Callable[[], object]) -> None:
+    until = time.monotonic() + 60
+    while process.poll() is None and not what():
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 def wait_for_session(process: subprocess.Popen[str], temporary: Path) -> None:
-    until = time.monotonic() + 60
-    while not has_session(process, temporary):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    """Until its JVM and session are there, or nearly."""
+    wait_for(process, lambda: list(temporary.glob("reput-spark-*/blockmgr-*")))
+
+
+def wait_for_staging(process: subprocess.Popen[str], folder: Path) -> None:
+    """Until it writes beside its output: processes of this machine are about to run tasks."""
+    wait_for(process, lambda: list(folder.iterdir()))
 
 
 def without_progress(errors: str) -> list[str]:
@@ -91,6 +96,81 @@ def is_zombie(process: int) -> bool:
         return ") Z " in Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return True
+
+
+@installed
+@pytest.mark.parametrize("moment", [None, 0.0, 0.3])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_processes_of_this_machine(
+    tmp_path: Path, temporary: Path, number: signal.Signals, moment: float | None
+) -> None:
+    """None: as soon as there is a process below it, which still imports what it needs."""
+    process = start(tmp_path / "out", "local")
+    if moment is None:
+        wait_for(process, lambda: len(list(tree(process.pid))) > 2)
+    else:
+        wait_for_staging(process, tmp_path)
+        time.sleep(moment)
+    processes = list(tree(process.pid))
+    os.killpg(process.pid, number)
+    said, errors = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("it was done before the signal came")
+    assert (process.returncode, said) == (128 + number, "")
+    assert without_progress(errors) == [f"reput: error: ended by {number.name}"]
+    assert gone(processes)
+    assert list(temporary.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@installed
+def test_a_killed_worker_is_named(tmp_path: Path, temporary: Path) -> None:
+    process = start(tmp_path / "out", "local")
+    worker = wait_for_worker(process)
+    os.kill(worker, signal.SIGKILL)
+    processes = list(tree(process.pid))
+    said, errors = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("its tasks were done before")
+    assert (process.returncode, said) == (3, "")
+    (line,) = without_progress(errors)
+    assert line.startswith("reput: error: a worker process was killed: ")
+    assert gone(processes)
+    assert list(temporary.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@installed
+def test_nothing_runs_on_when_a_command_is_killed(tmp_path: Path, temporary: Path) -> None:
+    process = start(tmp_path / "out", "local")
+    wait_for_worker(process)
+    processes = list(tree(process.pid))
+    process.kill()
+    process.communicate(timeout=60)
+    assert gone(processes)
+    (left,) = temporary.iterdir()  # for the socket of the process that forks: `clean` finds it
+    assert str(left) in session_folder.abandoned_session_folders()
+    assert session_folder.remove_session_folder(str(left))
+
+
+def wait_for_worker(process: subprocess.Popen[str]) -> int:
+    """A worker of it: a child of the one that forks them."""
+    workers: list[int] = []
+
+    def any_there() -> bool:
+        below = list(tree(process.pid))
+        workers[:] = [pid for pid in below if parent(pid) not in (process.pid, parent(process.pid))]
+        return bool(workers)
+
+    wait_for(process, any_there)
+    return workers[0]
+
+
+def parent(process: int) -> int:
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return os.getpid()
 
 
 @pytest.mark.long

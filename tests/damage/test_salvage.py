@@ -4,7 +4,7 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reput.jobs.check import check
 from reput.jobs.engine.pipeline import Cut
+from reput.jobs.engines.engine import Engine
 from reput.jobs.rebuild import rebuild
 from reput.jobs.repair import repair
 from reput.jobs.verify import verify
@@ -19,9 +20,6 @@ from tests import golden_stores
 from tests.damaged import SEGMENT, START, Damaged, damaged, entries, messages, salvage
 from tests.in_process import Rebuilt, as_text
 from tests.logs.encoder import Message, encode
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 CUTS = (1, 2, 7, 64)
 HEAD_BYTES = {"totalSize": 3, "magic": 5, "physicalOffset": 35, "bodyLength": 87}
@@ -259,21 +257,22 @@ def test_the_end_of_a_crc_that_became_a_zero_is_a_digit_as_for_rocketmq() -> Non
     assert salvage(log.log).summary.messages == 4
 
 
-def test_a_golden_store_is_salvaged_on_spark(spark: "SparkSession", tmp_path: Path) -> None:
+@pytest.mark.both
+def test_a_golden_store_is_salvaged_on_an_engine(engine: Engine, tmp_path: Path) -> None:
     """One record of 1,500 is damaged; RocketMQ's own recovery keeps 745 of them."""
     store = golden_stores.unpack("middle_size_5.3.3")
     given: dict[str, Any] = {"rocketmq": store.version, "settings": as_text(store.settings)}
     log, output = str(store.input), str(tmp_path / "out")
     cut = Cut(split_bytes=50_000)
-    summary = rebuild(spark, log, output, on_damage="salvage", cut=cut, **given)
+    summary = rebuild(engine, log, output, on_damage="salvage", cut=cut, **given)
     assert summary.messages == 1499
-    report = verify(spark, log, against=output, **given)
+    report = verify(engine, log, against=output, **given)
     assert report.same, report.text()
-    found = check(spark, log, **given)
+    found = check(engine, log, **given)
     assert [each["kind"] for each in found.damage["ranges"]] == ["damaged"]
     repaired = str(tmp_path / "repaired")
-    repair(spark, log, repaired, **given)
-    assert check(spark, repaired, **given).sound
+    repair(engine, log, repaired, **given)
+    assert check(engine, repaired, **given).sound
 
 
 def _clock_set_back(queues: int, goes_on: bool = True) -> tuple[Damaged, int]:

@@ -3,7 +3,7 @@
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import pyspark.sql
@@ -12,6 +12,7 @@ import pytest
 from reput.jobs import cli
 from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engine.recover_report import Recovered
+from reput.jobs.engines.engine import Engine
 from reput.jobs.recover import recover
 from reput.store_format.change.recover import Placed, apply
 from reput.store_format.derive.rules import scan_rules
@@ -30,9 +31,6 @@ from tests.jobs.engine.test_live_store import SETTINGS, Writing
 from tests.rocketmq.judge import difference
 from tests.writer.crashes import open_memory
 from tests.writer.stores import Clock, open_writer, settings, stored_records
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TAILS = ("torn_tail_5.3.3", "bad_magic_tail_5.3.3", "garbage_tail_5.3.3", "continued_5.3.3")
 
@@ -105,16 +103,17 @@ def test_a_bad_tail_becomes_what_rocketmq_makes_of_it(name: str, tmp_path: Path)
     assert tree(store) == state
 
 
-def test_through_spark(spark: "SparkSession", tmp_path: Path) -> None:
+@pytest.mark.both
+def test_on_an_engine(engine: Engine, tmp_path: Path) -> None:
     store, golden = copy("torn_tail_5.3.3", tmp_path)
     (store / "abort").write_bytes(b"")
     (wrong,) = list((store / "consumequeue").rglob("0" * 20))[:1]
     wrong.unlink()
     settings = as_text(golden.settings)
-    about = recover(spark, str(store), rocketmq=golden.version, settings=settings)
+    about = recover(engine, str(store), rocketmq=golden.version, settings=settings)
     assert about.written == [str(wrong.relative_to(store))]
     assert difference(store, golden.expect) is None
-    assert not recover(spark, str(store), rocketmq=golden.version, settings=settings).needed
+    assert not recover(engine, str(store), rocketmq=golden.version, settings=settings).needed
 
 
 @pytest.mark.parametrize("name", ["mixed_5.3.3", "expired_5.3.3", "lmq_batch_5.3.3"])

@@ -1,4 +1,4 @@
-"""Fixtures of the tests that need the real RocketMQ: one JVM a version, one SparkSession."""
+"""Fixtures of the tests that need the real RocketMQ: one JVM a version, one of each engine."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ def drivers() -> Iterator[Drivers]:
         yield made
 
 
-@pytest.fixture(scope="session")
-def reput() -> Iterator[Reput]:
-    with engine("reput") as made:
+@pytest.fixture(
+    scope="session",
+    params=["local", pytest.param("spark", marks=(pytest.mark.spark, pytest.mark.long))],
+)
+def reput(request: pytest.FixtureRequest) -> Iterator[Reput]:
+    with engine(request.param) as made:
         assert isinstance(made, Reput)
         yield made
 

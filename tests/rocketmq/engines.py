@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from reput.jobs.engines.local import local_engine
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.session import local_session
 from tests.reference import derive
@@ -38,10 +39,10 @@ def _padded(name: str) -> str:
 
 
 class Reput:
-    """`reput.jobs.rebuild.rebuild` in this process, on one SparkSession for all cases."""
+    """`reput.jobs.rebuild.rebuild` from this process, on one engine or session for all cases."""
 
-    def __init__(self, spark: Any) -> None:
-        self.spark = spark
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
 
     def __call__(self, case: Case, store: Path, output: Path) -> None:
         self.rebuild(case.version, case.settings, store, output)
@@ -50,7 +51,7 @@ class Reput:
         self, version: str, settings: Mapping[str, object], store: Path, output: Path
     ) -> None:
         rebuild(
-            self.spark,
+            self.engine,
             str(store),
             str(output),
             rocketmq=version,
@@ -68,6 +69,9 @@ def _text(value: object) -> str:
 def engine(name: str) -> Iterator[Rebuild]:
     if name == "reference":
         yield reference
+    elif name == "local":
+        with local_engine(2) as here:
+            yield Reput(here)
     else:
         with local_session("local[2]") as spark:
             yield Reput(spark)

@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("seed", type=int)
     parser.add_argument("--count", type=int, default=1)
     parser.add_argument("--rocketmq", choices=VERSIONS, help="instead of the seed's own version")
-    parser.add_argument("--engine", choices=["reput", "reference"], default="reput")
+    parser.add_argument("--engine", choices=["local", "spark", "reference"], default="local")
     args = parser.parse_args()
     base = Path(tempfile.mkdtemp(prefix="reput-seed-"))
     failed = 0

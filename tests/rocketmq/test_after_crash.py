@@ -24,7 +24,7 @@ from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages, replace_derived
 
-pytestmark = [pytest.mark.rocketmq, pytest.mark.spark]
+pytestmark = pytest.mark.rocketmq
 
 # Small segments, and log, queues and checkpoint on disk five times a second: without that, a
 # broker that lived for seconds would always recover from its very first segment. (A thorough

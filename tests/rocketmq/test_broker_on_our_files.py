@@ -28,7 +28,7 @@ from tests.rocketmq.live import (
     until,
 )
 
-pytestmark = [pytest.mark.rocketmq, pytest.mark.spark]
+pytestmark = pytest.mark.rocketmq
 
 OUTCOMES = ("COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW", "COMMIT_MESSAGE")
 BEFORE, SAVED_AT, AFTER = 360, 17, 30
@@ -87,7 +87,7 @@ def test_a_broker_lives_on_with_our_files(
         after = contents(store)
         assert all(after[name].startswith(old) for name, old in before.items())
     settings = {name: str(value) for name, value in SETTINGS.items()}
-    report = verify(reput.spark, str(store), rocketmq=version, settings=settings)
+    report = verify(reput.engine, str(store), rocketmq=version, settings=settings)
     assert report.same, report.text()
 
 

@@ -16,7 +16,7 @@ from tests.rocketmq.driver import remove_derived
 from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import Drivers, copy, difference
 
-pytestmark = [pytest.mark.rocketmq, pytest.mark.spark]
+pytestmark = pytest.mark.rocketmq
 
 GIVEN = {
     "indexFileWriteEnable": "false",
@@ -50,8 +50,8 @@ def test_without_index_files(
     assert not (ours / "index").exists()
     assert not (theirs / "index").exists()
     told = {"rocketmq": version, "settings": GIVEN}
-    assert verify(reput.spark, str(store), **told).differences == []
-    assert check(reput.spark, str(store), **told).sound
+    assert verify(reput.engine, str(store), **told).differences == []
+    assert check(reput.engine, str(store), **told).sound
 
 
 @pytest.mark.long

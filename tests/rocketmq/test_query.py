@@ -96,7 +96,6 @@ def test_files_answer_as_broker_and_client_did(
 
 
 @pytest.mark.long
-@pytest.mark.spark
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
 def test_files_that_we_derived_answer_the_same(
     version: str, folder: Path, reput: Reput, needs_rocketmq: Callable[[str], None]

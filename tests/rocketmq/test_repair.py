@@ -15,7 +15,7 @@ from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import copy
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
 
-pytestmark = [pytest.mark.rocketmq, pytest.mark.spark]
+pytestmark = pytest.mark.rocketmq
 
 COUNT, DAMAGED, SAVED_AT = 50, 10, 3
 # the byte of the record whose lowest bit is flipped, by the name of its field
@@ -70,7 +70,7 @@ def test_one_flipped_bit_costs_one_message(
         sent, left = _written(version, store, client)
         damaged = sent[DAMAGED]
         _flip(store, damaged[4], BYTES[field])
-        repair(reput.spark, str(store), str(repaired), rocketmq=version, settings=settings)
+        repair(reput.engine, str(store), str(repaired), rocketmq=version, settings=settings)
         copy(store, folder / "alone")
         alone, _ = _read(version, folder / "alone", client)
         after, resumed = _read(version, repaired, client)

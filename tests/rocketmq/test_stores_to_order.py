@@ -46,7 +46,6 @@ def _judge(
         )
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("seed", SHORT)
 def test_a_random_store_is_rebuilt_byte_for_byte(
     seed: int,
@@ -60,7 +59,6 @@ def test_a_random_store_is_rebuilt_byte_for_byte(
 
 @pytest.mark.long
 @pytest.mark.explore
-@pytest.mark.spark
 @pytest.mark.parametrize("seed", seeds(LONG))
 def test_many_random_stores_are_rebuilt_byte_for_byte(
     seed: int,

@@ -33,6 +33,7 @@ from reput.jobs.engine.in_place import (
 from reput.jobs.engine.open_writer import local_store, open_writer
 from reput.jobs.engine.outputs import Input, inputs_of, refuse_overlap
 from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.engine.told import told_lines
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
 from reput.store_format.faults import REASONS, Fault, StoreError
@@ -145,6 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = merge_layers(*setting_layers(arguments))
     listen = host_port("--ha-listen", arguments.ha_listen) if arguments.ha_listen else None
     warnings: list[str] = []
+    told: dict[str, Any] = {}
     # opened before the store is: a missing file must not make one
     copied_from = arguments.from_store
     source = _opened(arguments)
@@ -155,6 +157,7 @@ def run(arguments: argparse.Namespace) -> int:
         dispatches=not arguments.no_dispatch,
         prepare_ahead=arguments.preallocate,
         warnings=warnings,
+        told=told,
     )
     start = writer.log.end
     code, said = DONE, ""
@@ -202,7 +205,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise
     assert counted is not None
     done = Appended(counted.messages, start, end, arguments.skip + counted.messages)
-    _report(arguments, done, writer, warnings)
+    told |= {n: {"value": v, "by": "by the store's files"} for n, v in writer.told.items()}
+    _report(arguments, done, writer, warnings, told)
     if said:
         _say(f"{said}; {_progress_of(arguments, counted.messages)}")
     return code
@@ -292,8 +296,9 @@ def _append_line(writer: CommitLogWriter, line: Line) -> None:
 
 
 def _report(
-    arguments: argparse.Namespace, done: Appended, writer: CommitLogWriter, warnings: list[str]
-) -> None:
+    arguments: argparse.Namespace, done: Appended, writer: CommitLogWriter, warnings: list[str],
+    told: dict[str, Any],
+) -> None:  # fmt: skip
     recovered = writer.recovered
     if arguments.json:
         whole = {
@@ -301,7 +306,7 @@ def _report(
             "store": local_store(arguments.store),
             "recovered": recovered is not None,
             "cut_bytes": recovered.cut_bytes if recovered else 0,
-            "told": {n: {"value": v, "by": "by the store's files"} for n, v in writer.told.items()},
+            "told": told,
             "warnings": warnings,
         }
         sys.stdout.write(json.dumps(whole) + "\n")
@@ -313,9 +318,8 @@ def _report(
             f"the store was not closed; recovered up to {recovered.end}, "
             f"{recovered.cut_bytes} bytes after it were cut off\n"
         )
-    if writer.told:
-        sizes = ", ".join(f"{name}={size}" for name, size in writer.told.items())
-        sys.stdout.write(f"told by the store's files: {sizes}\n")
+    for line in told_lines(told):
+        sys.stdout.write(f"told: {line}\n")
     sys.stdout.write(
         f"{done.messages} messages appended to {arguments.store}, offsets {done.start} to "
         f"{done.end}\n"

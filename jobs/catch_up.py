@@ -116,6 +116,7 @@ def _in_place(
 
     with _held(store, dry_run) as held:
         told = tell(held.storage, held.path, rocketmq, settings)
+        told.refuse_contradicted()
         if told.torn:
             raise StoreError(told.torn)
         plan = make_plan(held.storage, held.path, told, 1, None)

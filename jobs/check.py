@@ -70,7 +70,7 @@ def check(
     return check_store_of(
         find_store(
             engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-            progress=progress, tolerant=True, assume_names=assume_names,
+            progress=progress, tolerant=True, assume_names=assume_names, compares=True,
         ),
         staging_folder, storage, ranges,
     )  # fmt: skip
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     picture = new_file(arguments, "picture", told["settings"])
     with (
         new_ranges(arguments, told["settings"]) as ranges,
-        engine_for(arguments, asks_store(arguments, told)) as engine,
+        engine_for(arguments, asks_store(arguments, told, compares=True)) as engine,
     ):
         report = check(
             engine,

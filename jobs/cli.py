@@ -40,7 +40,7 @@ _COMMANDS = {
     "expire": "delete expired segments, queue and index files, but nothing that is needed",
     "clean": "remove what runs that were killed left beside an output or in a store",
     "doctor": "say what this machine has of what reput needs, and what is slow here and why",
-    "warm": "prepare what makes a start quick: Spark's classes and compiled kernels",
+    "warm": "compile kernels ahead, which makes the first run quick",
     "completion": "print what makes bash, zsh or fish complete reput's words",
 }
 
@@ -73,6 +73,7 @@ examples:
   reput clean /data/rebuilt --dry-run
   reput query /data/store --topic Orders --key o-17
   reput topics /data/store
+  reput help releases
   reput dump /data/store/consumequeue/Topic/0/00000000000000000000
 """
 
@@ -114,7 +115,12 @@ def task() -> None:
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
-    """What the words say. `help COMMAND` is `COMMAND --help`."""
+    """What the words say. `help COMMAND` is `COMMAND --help`, `help releases` a text."""
+    if words[:2] == ["help", "releases"]:
+        from reput.jobs.console.releases import text
+
+        sys.stdout.write(text())
+        raise SystemExit(0)
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
     if words and not words[0].startswith("-") and words[0] not in _COMMANDS:

@@ -93,6 +93,8 @@ def deliver_delayed(
     from reput.jobs.engine.service import Service, one_by_one, refuse_damage, run_service
     from reput.store_format.fate import delays
     from reput.store_format.fate.answers import gathered_delays
+    from reput.store_format.query.in_rocksdb import has_rows
+    from reput.store_format.release.foreign import STORE_DB
     from reput.store_format.release.writer_settings import writer_settings_from
     from reput.store_format.services.deliver import deliver
     from reput.store_format.services.due import Until, plan_delivery
@@ -111,7 +113,14 @@ def deliver_delayed(
         if look.stopped is not None:
             read = read._replace(stopped=look.stopped)
         found = delays.resolve(gathered, levels, read)
-        return plan_delivery(gathered, found, levels, read, wanted), wanted, read.timer_read
+        planned = plan_delivery(gathered, found, levels, read, wanted)
+        folder = f"{look.store.path}/{STORE_DB}"
+        if any(each.level == 0 for each in planned.due) and has_rows(look.store.storage, folder):
+            raise StoreError(
+                f"{folder}: RocksDB may hold the timers that are due (timerRocksDBEnable), and a "
+                "broker would deliver them again"
+            )
+        return planned, wanted, read.timer_read
 
     def question(planned: "tuple[Plan, Until, int]") -> str:
         made = planned[0]

@@ -1,6 +1,7 @@
 """`reput doctor`: what this machine has of what reput needs, and what is slow here and why."""
 
 import argparse
+import importlib.util
 import os
 import platform
 import shutil
@@ -14,6 +15,7 @@ from reput.jobs.console.options import DONE, USAGE, show
 
 _GB = 1_000_000_000
 _LITTLE_DISK, _LITTLE_MEMORY = 2 * _GB, 3 * _GB
+_WANTED = "only --engine spark wants it:"
 _EXTRAS = (("botocore", "s3"), ("argcomplete", "completion"))
 
 
@@ -37,7 +39,6 @@ def look() -> list[Looked]:
         _python(),
         _pyspark(),
         _java(),
-        _classes(),
         _kernels(),
         *_disks(),
         _memory(),
@@ -68,38 +69,20 @@ def _pyspark() -> Looked:
     try:
         return Looked("PySpark", "ok", metadata.version("pyspark"))
     except metadata.PackageNotFoundError:
-        return Looked("PySpark", "bad", "is not installed", "pip install 'reput[local]'")
+        return Looked("PySpark", "ok", f"not installed: {_WANTED} pip install 'reput[spark]'")
 
 
 def _java() -> Looked:
+    """Java, which is missed only where PySpark is installed."""
     from reput.jobs.spark.java import NoJavaError, find_java_home
 
     try:
         java = find_java_home()
     except NoJavaError as error:
+        if importlib.util.find_spec("pyspark") is None:
+            return Looked("Java", "ok", f"none: {_WANTED} pip install 'reput[java]'")
         return Looked("Java", "bad", "none that Spark runs on", str(error))
     return Looked("Java", "ok", f"{java.version}, {java.home}")
-
-
-def _classes() -> Looked:
-    """The class-data archive, without which Spark takes about twice as long to start."""
-    from reput.jobs.spark.archive import archive_path, is_whole
-    from reput.jobs.spark.java import NoJavaError, find_java_home
-
-    try:
-        archive = archive_path(find_java_home())
-    except (NoJavaError, OSError, ModuleNotFoundError, ImportError):
-        return Looked("classes", "slow", "no archive without Java and PySpark")
-    if archive is None:
-        return Looked(
-            "classes", "slow", "there is no folder that only you can change",
-            "set REPUT_CACHE to a folder of yours: Spark starts in half the time with an archive",
-        )  # fmt: skip
-    if not is_whole(archive):
-        return Looked(
-            "classes", "slow", "Spark's classes are read anew at each start", "reput warm"
-        )
-    return Looked("classes", "ok", str(archive))
 
 
 def _kernels() -> Looked:

@@ -41,7 +41,7 @@ in it into another store; --verify compares it with the log.
 
 --format delta makes two tables in DIR, messages and runs (docs/export.md); run again, it adds what
 is new in the log, once, whatever was killed. It needs deltalake: pip install "reput[delta]"; with
---engine spark a session that has Delta writes them, clustered by topic and storeTimestamp.
+--engine spark Spark writes them, clustered by topic and storeTimestamp: pip install "reput[spark]".
 """
 
 
@@ -242,13 +242,22 @@ def _folder(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text} is a time: say --until for it, --output for where")
 
 
+def _settings(delta: bool) -> Mapping[str, str] | None:
+    """What a local Spark session needs besides."""
+    if not delta:
+        return None
+    from reput.jobs.engine.delta_spark import LOCAL_SETTINGS
+
+    return LOCAL_SETTINGS
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Export, or compare: 0 done; 1 where something was left out, or differs."""
     told = told_to_jobs(arguments)
     delta = is_delta(arguments.to) if arguments.verify else arguments.format == _DELTA
     delta_by = arguments.engine or LOCAL  # spark-submit alone does not say that there is Delta
     alone = delta_by != SPARK if delta else arguments.format == _STORE
-    with nullcontext() if alone else engine_for(arguments) as engine:
+    with nullcontext() if alone else engine_for(arguments, settings=_settings(delta)) as engine:
         if arguments.verify:
             compared = verify_export(
                 engine, arguments.store, arguments.to, delta_by=delta_by, **told

@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_older(parser, "--from", "--since", dest="begin", type=milliseconds)
     add_older(
-        parser, "--to", "--until, which leaves TIME itself out,", dest="end", type=milliseconds
+        parser, "--to", "--until, which leaves TIME itself out", dest="end", type=milliseconds
     )
     parser.add_argument(
         "--max", dest="most", type=number, metavar="N",

@@ -83,6 +83,7 @@ def rebuild(
     found = find_store(
         engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
         progress=progress, tolerant=on_damage == SALVAGE, assume_names=assume_names,
+        one_release=True,
     )  # fmt: skip
     target = found.output(output, REBUILT, replace, output_storage or storage)
     return derive_set(

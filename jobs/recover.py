@@ -48,21 +48,30 @@ def recover(
     Nothing is changed where it was stopped cleanly and is sound. confirm: asked before the first
     change; raises StoreError to stop. Raises as rebuild does, and StoreInUse.
     """
+    from reput.jobs.engine.after_crash import read_checkpoint
     from reput.jobs.engine.held_store import complete_last, held_store
     from reput.jobs.engine.job import find_store
     from reput.jobs.engine.recovery import change, examine, staged_job
     from reput.jobs.engine.told import tell
+    from reput.jobs.engine.told_eras import dispatched_again
     from reput.store_format.storage.local import LocalStorage
 
     started = time.monotonic()
     store = LocalStorage().resolve(store)
     _refuse(store, settings or {})
     with held_store(store, dry_run) as held:
-        told = tell(held.storage, store, rocketmq, settings or {})
+        told = tell(held.storage, store, rocketmq, settings or {}, compares=dry_run)
+        told.refuse_contradicted()
         if told.torn:
             raise StoreError(told.torn)
         if held.crashed:
             complete_last(held, settings_from(told.settings), confirm)
+            told = told.dispatched_from(
+                dispatched_again(
+                    held.storage, store, settings_from(told.settings),
+                    read_checkpoint(held.storage, store),
+                )
+            )  # fmt: skip
         found = find_store(
             engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=held.storage,
             progress=progress, told=told,
@@ -101,7 +110,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Recover, and say what was done: 0 done, or nothing to do; 1 with --dry-run where there is."""
     told = told_to_jobs(arguments)
-    with engine_for(arguments, asks_store(arguments, told)) as engine:
+    asked = asks_store(arguments, told, compares=arguments.dry_run)
+    with engine_for(arguments, asked) as engine:
         about = recover(
             engine, arguments.store, on_damage=arguments.on_damage or REFUSE,
             dry_run=arguments.dry_run, confirm=consent(arguments.yes), **told,

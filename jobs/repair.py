@@ -82,7 +82,7 @@ def repair(
 
     found = find_store(
         engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=True, assume_names=assume_names,
+        progress=progress, tolerant=True, assume_names=assume_names, one_release=True,
     )  # fmt: skip
     plan = found.plan
     if plan.in_use:
@@ -144,7 +144,10 @@ def _derive(
         tolerant=summary.on_damage == SALVAGE,
     )
     output = repaired.output(derived, REBUILT, False, storage)
-    built = derive_set(repaired, output, on_damage=summary.on_damage)
+    no_room = frozenset(
+        (gap["topic"], gap["queue_id"], gap["before"]) for gap in summary.not_filled
+    )
+    built = derive_set(repaired, output, on_damage=summary.on_damage, no_room=no_room)
     left = [each for each in built.damage["ranges"] if harms(each)] if built.damage else []
     if left:
         raise StoreError(f"{target}: damage is left: {range_text(left[0])}")

@@ -194,7 +194,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"none from the first record on that was stored then or later: {TIME_FORMS}",
     )  # fmt: skip
     add_older(
-        parser, "--to-time", "--until, which leaves TIME itself out,", dest="to_time",
+        parser, "--to-time", "--until, which leaves TIME itself out", dest="to_time",
         type=milliseconds,
     )  # fmt: skip
     parser.add_argument(

@@ -104,6 +104,7 @@ def resolve_transactions(
     from reput.jobs.engine.service import Service, one_by_one, refuse_damage, run_service
     from reput.store_format.fate import transactions
     from reput.store_format.fate.answers import gathered_transactions
+    from reput.store_format.query.in_rocksdb import config_in_rocksdb
     from reput.store_format.release.writer_settings import writer_settings_from
     from reput.store_format.services.resolve import plan_resolution, resolve_planned
 
@@ -117,6 +118,12 @@ def resolve_transactions(
         if not look.store.profile.half_topic:
             raise StoreError(
                 f"RocketMQ {look.store.profile.release} has no topic of half messages (4.3.0)"
+            )
+        elsewhere = config_in_rocksdb(look.store.storage, look.store.path, "consumerOffset.json")
+        if elsewhere is not None:
+            raise StoreError(
+                f"{elsewhere}: RocksDB tells a broker up to where half messages are done, and that "
+                "cannot be written: it could discard what is committed here"
             )
         gathered, position = gathered_transactions(look.store, look.told)
         refuse_damage(gathered, look.store)

@@ -66,27 +66,38 @@ def verify(
     manifest = read_manifest(there, against)
     on_damage = on_damage or manifest.get("on_damage", REFUSE)
     of_store = storage or storage_for(store)
-    told = tell(
-        of_store, of_store.resolve(store), rocketmq, settings or {}, (there, against), manifest
-    )
-    found = find_store(
-        engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
-        progress=progress, tolerant=on_damage == SALVAGE, told=told,
-    )  # fmt: skip
-    plan, also = found.plan, inputs_of(there, against, {})
-    with found.temporarily("reput-verify", staging_folder, storage, also) as job:
-        linked, reason, warnings, damage = read_log(job, on_damage)
-        report = Report(plan.store, against, plan.profile.release, linked.end, reason)
-        report.warnings, report.told = plan.warnings + warnings, told.as_json()
-        report.differences = manifest_differences(against, manifest, damage)
-        verdict = judge(job, linked, there, against)
-        report.files, report.notes = len(verdict.named), plan.notes + verdict.notes()
-        report.behind, report.expired = verdict.behind, verdict.expired
-        report.differences += verdict.differences
-        report.differences.sort(key=lambda difference: difference.path)
-        check_unchanged(plan)
-        report.seconds = found.seconds()
-        return report
+
+    def verified(release: str | None) -> tuple[Report, tuple[str, ...]]:
+        """What is found by a release's rules, and those that may be meant instead."""
+        told = tell(
+            of_store, of_store.resolve(store), release, settings or {}, (there, against), manifest,
+            compares=True,
+        )  # fmt: skip
+        found = find_store(
+            engine, store, rocketmq=release, settings=settings, cut=cut, storage=storage,
+            progress=progress, tolerant=on_damage == SALVAGE, told=told,
+        )  # fmt: skip
+        plan, also = found.plan, inputs_of(there, against, {})
+        with found.temporarily("reput-verify", staging_folder, storage, also) as job:
+            linked, reason, warnings, damage = read_log(job, on_damage)
+            report = Report(plan.store, against, plan.profile.release, linked.end, reason)
+            report.warnings, report.told = plan.warnings + warnings, told.as_json()
+            report.differences = manifest_differences(against, manifest, damage)
+            verdict = judge(job, linked, there, against)
+            report.files, report.notes = len(verdict.named), plan.notes + verdict.notes()
+            report.behind, report.expired = verdict.behind, verdict.expired
+            report.differences += verdict.differences
+            report.differences.sort(key=lambda difference: difference.path)
+            check_unchanged(plan)
+            report.seconds = found.seconds()
+            return report, told.others
+
+    report, others = verified(rocketmq)
+    for release in others if report.differences else ():
+        another, _ = verified(release)
+        if another.same:
+            return another
+    return report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.against:
         check_folder("--against", arguments.against)
     told = told_to_jobs(arguments)
-    asked = asks_store(arguments, told, arguments.against or arguments.store)
+    asked = asks_store(arguments, told, arguments.against or arguments.store, compares=True)
     with engine_for(arguments, asked) as engine:
         report = verify(
             engine,

@@ -1,8 +1,4 @@
-"""`reput warm`: what makes a start quick, made ahead: Spark's classes and compiled kernels.
-
-The first run of an installed reput does both: the second part itself, the first in the background.
-`make env` does both in a clone.
-"""
+"""`reput warm`: compiles kernels ahead, as the first run would. `make env` does so in a clone."""
 
 import argparse
 import os
@@ -16,42 +12,31 @@ from reput.jobs.console.options import DONE, USAGE, show
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput warm` understands."""
-    parser.epilog = "Again after an update of Java, PySpark or reput; what is there is kept."
+    parser.epilog = "Again after an update of reput; what is there is kept."
     parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
 
 
 def warm() -> dict[str, Any]:
-    """Make what is not there: paths (None where there is no safe place for it), and seconds.
+    """Compile what is not there: the folder (None where there is no safe place), and seconds.
 
-    Kernels are compiled in a process of their own meanwhile. Two may do so at once: each makes its
-    own kernels, and whole ones only take the name; of the archive one waits for the other's. Raises
-    NoJavaError, ModuleNotFoundError without PySpark, OSError.
+    Two may do so at once: whole kernels only take the name. Raises OSError.
     """
-    from reput.jobs.spark.jvm import python_environment
-    from reput.jobs.spark.rehearsal import make_archive
+    from reput.jobs.spark.python_workers import our_packages
     from reput.store_format.disk.cache_folder import cache_folder
 
     started = time.monotonic()
     words = [sys.executable, "-m", "reput.udfs.warm"]
-    with subprocess.Popen(words, env=python_environment(os.environ)) as kernels:
-        archive = make_archive()
-    if kernels.returncode:
-        raise OSError(f"the process that compiles kernels ended with code {kernels.returncode}")
-    return {
-        "classes": str(archive) if archive else None,
-        "kernels": cache_folder().path,
-        "seconds": time.monotonic() - started,
-    }
+    done = subprocess.run(words, env={**os.environ, **our_packages(os.environ)}, check=False)
+    if done.returncode:
+        raise OSError(f"the process that compiles kernels ended with code {done.returncode}")
+    return {"kernels": cache_folder().path, "seconds": time.monotonic() - started}
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make it, and say in one line what there is: 0; 2 where a part has no place to be kept."""
+    """Compile, and say in one line where they are: 0; 2 where there is no place to keep them."""
     made = warm()
-    missing = [name for name in ("classes", "kernels") if made[name] is None]
-    text = f"warm in {made['seconds']:.1f} s: classes in {made['classes']}, kernels in " + (
-        f"{made['kernels']}"
-    )
-    if missing:
-        text = f"not kept: {', '.join(missing)}: `reput doctor` says why"
+    text = f"warm in {made['seconds']:.1f} s: kernels in {made['kernels']}"
+    if made["kernels"] is None:
+        text = "not kept: kernels: `reput doctor` says why"
     show(arguments, made, text)
-    return USAGE if missing else DONE
+    return DONE if made["kernels"] else USAGE

@@ -12,7 +12,7 @@ cache=${REPUT_CACHE:-${HOME:?}/.cache/reput}
 # Compiled code is kept there, and used only if nobody else may write to it: whatever the umask, and
 # also where an older run of this has made the folders.
 (umask 022 && mkdir -p "$cache")
-for folder in "$cache" "$cache/kernels" "$cache"/kernels/* "$cache/class-data"; do
+for folder in "$cache" "$cache/kernels" "$cache"/kernels/*; do
     if [ -O "$folder" ] && [ ! -L "$folder" ]; then chmod go-w "$folder"; fi
 done
 export PIP_CACHE_DIR="$cache/pip" PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -79,5 +79,5 @@ fi
 # Where PYTHONDONTWRITEBYTECODE is set, every start would compile a hundred modules: 0.1 s.
 .venv/bin/python -m compileall -q reput/jobs reput/store_format reput/udfs
 
-# Classes that Spark loads at start, ready to map, and compiled kernels: what a first run would make.
-.venv/bin/python -m reput warm >/dev/null || say "local sessions will start slower"
+# Compiled kernels, which a first run would make.
+.venv/bin/python -m reput warm >/dev/null || say "the first run will compile kernels"

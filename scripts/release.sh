@@ -32,14 +32,14 @@ import reput; assert reput.__file__.startswith('dist/reput.zip'); reput.rebuild"
 
 say "3 of 5: the wheel in a new environment"
 "$python" -m venv "$work/venv"
-"$work/venv/bin/pip" install --quiet "$(echo "$PWD"/dist/*.whl)[local,java,completion]"
+"$work/venv/bin/pip" install --quiet "$(echo "$PWD"/dist/*.whl)[spark,java,completion]"
 [ "$("$work/venv/bin/reput" --version)" = "reput $version" ]
 
 say "4 of 5: the demo's store, by the wheel"
 tar -xJf tests/golden/broker_clean_5.3.3.tar.xz -C "$work"
 store=$work/broker_clean_5.3.3
-(cd "$work" && REPUT_WARM=never venv/bin/reput rebuild "$store/input" --output "$work/rebuilt" --rocketmq 5.3 &&
-    REPUT_WARM=never venv/bin/reput verify "$store/input" --against "$store/expect" --rocketmq 5.3)
+(cd "$work" && venv/bin/reput rebuild "$store/input" --output "$work/rebuilt" --rocketmq 5.3 &&
+    venv/bin/reput verify "$store/input" --against "$store/expect" --rocketmq 5.3)
 
 say "5 of 5: the site"
 tar -czf "dist/reput-$version-docs.tar.gz" -C build site

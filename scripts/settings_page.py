@@ -43,6 +43,9 @@ Names, types, releases and defaults are read off RocketMQ's own jars by
 `tests/rocketmq/test_setting_releases.py` (4.9.6, 5.1.2 and 5.3.4 are not in Maven Central). A
 default of `...` depends on the machine.
 
+[What each setting moves into RocksDB](rocksdb.md), and what is done with such a store, has a page
+of its own.
+
 """
 _TABLE = (
     "| setting | releases | type | default | derive | append | |\n|---|---|---|---|---|---|---|\n"

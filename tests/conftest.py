@@ -67,7 +67,9 @@ def commands_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.in_process import Session
 
     @contextmanager
-    def engine(_: str | None, __: str | None, meanwhile: Callable[[], None]) -> Iterator[Session]:
+    def engine(
+        _: str | None, __: str | None, meanwhile: Callable[[], None], ___: None
+    ) -> Iterator[Session]:
         meanwhile()
         yield Session()
 

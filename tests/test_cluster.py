@@ -292,7 +292,10 @@ spark = SparkSession.builder.getOrCreate()
 reput.register(spark)
 log = spark.read.format("commitlog").option("columns", "topic,physicalOffset")
 log = log.option("minPartitions", "4").load(sys.argv[1])
-done = reput.export(spark, sys.argv[1], sys.argv[2], rocketmq="5.4.0", bodies=False)
+done = reput.export(
+    spark, sys.argv[1], sys.argv[2], rocketmq="5.4.0", bodies=False, system_topics=True,
+    redact=["property:UNIQ_KEY"],
+)
 found = sorted(row[1] for row in log.collect())
 open(sys.argv[3], "w").write(json.dumps([found, done.messages]))
 """

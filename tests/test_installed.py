@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from tests.jobs.engine.test_told import as_left
 
 ROOT = Path(__file__).parent.parent
 _TIMES_MOST = 1.3  # of what the same command costs in a clone, beside which it runs
-_PREPARED_SECONDS = 300
 
 
 def python_of(version: str) -> str:
@@ -83,15 +81,11 @@ def test_the_first_five_minutes(version: str, wheel: Path, tmp_path: Path) -> No
 
     run("pip", "install", "--quiet", f"{wheel}")
     assert run("reput", "--version") == "reput 0.1.0\n"
-    run("python", "-c", "import reput; reput.rebuild")  # without Spark
-    run("pip", "install", "--quiet", f"{wheel}[local,completion]")
     store = as_left("small_all_5.3.3", tmp_path)
-    run("reput", "rebuild", str(store), "--output", "rebuilt")
-    assert said[-1].count("preparing quicker starts in the background") == 1
-    until = time.monotonic() + _PREPARED_SECONDS
-    while not list((tmp_path / "cache").glob("class-data/*.size")):
-        assert time.monotonic() < until
-        time.sleep(1)
+    run("reput", "rebuild", str(store), "--output", "rebuilt")  # without PySpark
+    assert said[-1].count("compiling kernels, once") == 1
+    run("pip", "install", "--quiet", f"{wheel}[spark,completion]")
+    run("reput", "rebuild", str(store), "--output", "by-spark", "--engine", "spark")
     run("reput", "check", str(store))  # compiles what only it uses
     check, env_of_clone = ("check", str(store), "--json"), dict(os.environ)
     installed = min(cost(("reput", *check), tmp_path, env) for _ in range(3))
@@ -117,7 +111,7 @@ def test_as_a_tool_of_uv(wheel: Path, tmp_path: Path) -> None:
         "UV_HTTP_TIMEOUT": "600",
         "REPUT_CACHE": str(tmp_path / "cache"),
     }
-    words = [python.with_name("uv"), "tool", "install", f"{wheel}[local,java]"]
+    words = [python.with_name("uv"), "tool", "install", f"{wheel}[spark,java]"]
     done = subprocess.run([*words, "--python", str(python)], env=env, capture_output=True,
                           text=True, timeout=800, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -134,7 +128,7 @@ def with_java(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment in which the wheel's extra has brought a Java."""
     venv = tmp_path_factory.mktemp("java") / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-    subprocess.run([f"{venv}/bin/pip", "install", "--quiet", f"{wheel}[local,java]"], check=True)
+    subprocess.run([f"{venv}/bin/pip", "install", "--quiet", f"{wheel}[spark,java]"], check=True)
     return venv
 
 
@@ -152,13 +146,21 @@ def test_each_java_and_none_in_silence(java: int | None, with_java: Path, tmp_pa
     tools = tmp_path / "bin"  # what a shell has, but no java
     tools.mkdir()
     env = {"PATH": str(tools), "HOME": str(tmp_path), "REPUT_CACHE": str(tmp_path / "cache"),
-           "REPUT_WARM": "never", "LANG": "C.UTF-8"}  # fmt: skip
+           "LANG": "C.UTF-8"}  # fmt: skip
     if java is not None:
         home = home_of(java)
         if home is None:
             pytest.skip(f"there is no Java {java}")
         env["JAVA_HOME"] = str(home)
-    words = [str(with_java / "bin" / "reput"), "rebuild", str(store), "--output", "out"]
+    words = [
+        str(with_java / "bin" / "reput"),
+        "rebuild",
+        str(store),
+        "--output",
+        "out",
+        "--engine",
+        "spark",
+    ]
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True,
                           timeout=800, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -19,10 +19,8 @@ ALLOWED = {
     "udfs": {"udfs", "store_format", "numpy", "pyarrow"},
     "jobs": {"reput", "jobs", "udfs", "store_format", "numpy", "pyarrow", "pyspark", "py4j"},
 }
-# While the JVM starts, the session imports what PySpark and the kernels will.
 # S3's client is imported when an s3:// URL is given.
 EXCEPTIONS = {
-    "jobs/spark/session.py": {"pandas", "numba"},
     "store_format/storage/s3.py": {"botocore"},
     "store_format/storage/arrow.py": {"pyarrow"},
     # what parses SQL92 expressions
@@ -82,7 +80,7 @@ def test_every_folder_of_code_is_a_package() -> None:
 def shipped() -> set[str]:
     """The files a wheel and the zip must both have."""
     paths = {module.as_posix() for package in PACKAGES for module in modules(package)}
-    paths |= {"store_format/py.typed", "jobs/spark/log4j2.properties"}
+    paths |= {"store_format/py.typed"}
     paths |= {each.relative_to(ROOT).as_posix() for each in (ROOT / "jobs/page/assets").iterdir()}
     return {f"reput/{path}" for path in paths} | {"reput/__init__.py", "reput/__main__.py"}
 

@@ -6,7 +6,7 @@ queueOffsets then, or are left out (reput.store_format.damage.openings and chain
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +36,9 @@ AS_IT_IS = {
     "may_be_own": False,
 }  # fmt: skip
 _LOOKED_ROUND = 128  # entries before and behind an outvoted one
-_ENTRIES_A_BREAK = 32  # of those, so many for each further place where the queue does not go on
+# Of those, so many for each further place where the queue does not go on; fewer where damage may
+# be why.
+_ENTRIES_A_BREAK, _ENTRIES_A_BREAK_IF_LOST = 32, 8
 _MOST_OUTVOTED = 10_000  # of a queue, so that no log makes more rows than it has gaps worth naming
 
 
@@ -121,6 +123,7 @@ class _Chain:
         self._before: Piece | None = None
         self._pieces: deque[Piece] = deque()
         self._held: deque[_Held] = deque()
+        self._after_stray = False  # whether the last piece is a record without a place
         self._left = _MOST_OUTVOTED
         self._entries = 0  # so many were judged
         self._waits = 0  # and so many wait
@@ -130,7 +133,10 @@ class _Chain:
         held = _Held(row)
         self._held.append(held)
         for at, first, after, count in self._cut(row):
-            self._add(Piece(first, after, count, (_Part(held, at, count),)))
+            for piece in self._without_strays(
+                row, Piece(first, after, count, _Part(held, at, count))
+            ):
+                self._add(piece)
         # The last one may go on, those before it are witnesses; and a queue is looked at around.
         while (
             len(self._pieces) > LOOKED_AHEAD + 1
@@ -149,7 +155,9 @@ class _Chain:
         last = self._pieces[-1] if self._pieces else None
         waits = piece.entries <= MOST_OUTVOTED
         self._waits += piece.entries
-        if last is not None and last.after == piece.first:
+        stray = self._is_one_of(piece, self._files.twice)
+        apart, self._after_stray = stray or self._after_stray, stray
+        if last is not None and last.after == piece.first and not apart:
             count, parts = last.entries + piece.entries, last.where + piece.where
             waits = count <= MOST_OUTVOTED
             if not waits:
@@ -160,6 +168,32 @@ class _Chain:
         else:
             self._pieces.append(piece)
         piece.where[-1].held.waiting += waits
+
+    def _is_one_of(self, piece: Piece, records: frozenset[int]) -> bool:
+        return bool(records) and self._place(piece.where[0], 0) in records
+
+    def _without_strays(self, row: Row, piece: Piece) -> Iterator[Piece]:
+        """A piece of a run; a record that is not the one of its queueOffset is one of its own."""
+        part: _Part = piece.where
+        if not self._files.twice or piece.entries == 1:
+            yield piece._replace(where=(part,))
+            return
+        offsets = self._files.offsets(row)
+        entries = self._files.entries(row, part.at, part.at + part.entries)
+        places = decode_entries(entries)["physicalOffset"].tolist()
+        cuts = {0, part.entries}
+        for number, place in enumerate(places):
+            if place in self._files.twice:
+                cuts |= {number, number + 1}
+        for start, stop in pairwise(sorted(cuts)):
+            at, last = part.at + start, part.at + stop - 1
+            ends = (
+                (offsets[at], offsets[last])
+                if len(offsets)
+                else (row["first"] + at, row["first"] + last)
+            )
+            first, after = int(ends[0]), int(ends[1]) + 1
+            yield Piece(first, after, stop - start, (_Part(part.held, at, stop - start),))
 
     def _judge(self) -> None:
         piece = self._pieces.popleft()
@@ -188,7 +222,7 @@ class _Chain:
     def _wrong(self, piece: Piece) -> Outvoted | None:
         if piece.entries > MOST_OUTVOTED or not self._left:
             return None
-        if self._files.strays and self._place(piece.where[0], 0) in self._files.strays:
+        if self._is_one_of(piece, self._files.strays):
             return Outvoted(None)
         if self._before is None:
             return None
@@ -218,7 +252,9 @@ class _Chain:
             seen += following.entries
             before = following
         seen = min(seen, _LOOKED_ROUND) + min(self._entries, _LOOKED_ROUND)
-        return breaks <= breaks_of_its_own + seen // _ENTRIES_A_BREAK
+        is_damaged = self._lost.any or self._files.repaired
+        entries = _ENTRIES_A_BREAK_IF_LOST if is_damaged else _ENTRIES_A_BREAK
+        return breaks <= breaks_of_its_own + seen // entries
 
     def _goes_on(self, before: Piece, after: Piece) -> bool:
         return goes_on(before, after, self._room)

@@ -86,7 +86,7 @@ class CompareFiles:
     log_start: int = 0
     again_from: int = NEVER
     growing: bool = False
-    count_every_put: bool = False  # hashSlotCount, see Profile
+    every_put_up_to: int = 0  # hashSlotCount counts every key of messages below this offset
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -229,15 +229,18 @@ class CompareFiles:
     def _consistent(self, file: Reader, count: int) -> bool:
         """Whether a file's slots and header are those of its first `count` entries."""
         head = index_header(file)
-        newest, done, last = np.zeros(self.slots, np.int32), 0, 0
+        newest, done, last, besides = np.zeros(self.slots, np.int32), 0, 0, 0
         while done < count:
             some = index_entries(file, self.slots, 1 + done, min(count - done, _CHUNK_ENTRIES))
             hashes = some["keyHash"].astype(np.int32)
-            chain(hashes, 1 + done, self.slots, 0, newest, np.empty(len(some), np.int32))
+            previous = np.empty(len(some), np.int32)
+            chain(hashes, 1 + done, self.slots, 0, newest, previous)
+            every = some["physicalOffset"] < self.every_put_up_to
+            besides += int(np.count_nonzero(previous[every]))
             done += len(some)
             last = int(some[-1]["physicalOffset"])
         slots = _read(file, INDEX_HEADER_BYTES, self.slots * INDEX_SLOT_BYTES).view(INDEX_SLOT)
-        used = count if self.count_every_put else int(np.count_nonzero(newest))
+        used = int(np.count_nonzero(newest)) + besides
         return (
             bool((slots == newest).all())
             and int(head["hashSlotCount"]) == used

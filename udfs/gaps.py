@@ -24,6 +24,7 @@ from reput.udfs.staging import LineFile
 
 _MOST_IN_A_HOLE = 2
 _CLAIMS_A_GAP = 1000
+_TWICE_MOST = 16  # of a run
 _MOST_UNLIKE, _ENTRIES_AN_UNLIKE = 2, 8  # in a run: two, and one more for each eight entries
 _CREDIBLE = 1 << 62  # a queueOffset beyond it, or below 0, says nothing of what is lost
 
@@ -45,6 +46,8 @@ GAP = schema(
     # STRAY: the record at `before`, of `count` bytes, fits nowhere in the queue that it names.
     # ALONE: it would fit, but no neighbouring record of the queue confirms it; `first` is 1 where
     # that may be because what the queue had before it was lost.
+    # PLACED: of the records of a MOVED row each one: `value`, its queueOffset, counts as `first`.
+    # TWICE: of two records that follow each other with one queueOffset, `value`, each one.
     # The store's own ConsumeQueue says something else (udfs/old_queue): TAGGED: of the tag of the
     # record at `before`; OTHER: that another record stands at the position which it takes. CLAIM:
     # that the record at `before`, of `count` bytes, has position `first` in this queue.
@@ -55,8 +58,8 @@ GAP = schema(
     lines=pa.string(),  # and the name of its file in staging, '' where there is none
 )
 IS_GAP, OPENING, MOVED, STRAY, HOLE, ALONE = "gap", "opening", "moved", "stray", "hole", "alone"
-TAGGED, OTHER, CLAIM = "tagged", "other", "claim"
-_HINTS = (HOLE, ALONE, TAGGED, OTHER, CLAIM)
+TAGGED, OTHER, CLAIM, PLACED, TWICE = "tagged", "other", "claim", "placed", "twice"
+_HINTS = (HOLE, ALONE, TAGGED, OTHER, CLAIM, PLACED, TWICE)
 GAP_TOLD = ("topic", "queue_id", "batch", "first", "count", "after", "before")
 
 
@@ -129,6 +132,10 @@ class QueueGaps:
         missing = offsets[maybe] - wanted[maybe]
         lost = self.lost.between(places_before[maybe], places[maybe])
         sure = missing <= lost // RECORD_FIXED_BYTES
+        if self.files.no_room:
+            key = row["topic"], row["queue_id"]
+            named = [(*key, place) in self.files.no_room for place in places[maybe].tolist()]
+            sure |= np.array(named, np.bool_)
         at, holes = maybe[sure], maybe[~sure & (missing <= _MOST_IN_A_HOLE)]
         self.expected, self._place = int(reached[-1]), int(places[-1])
         return RunGaps(
@@ -214,6 +221,7 @@ class FindGaps:
             holes: list[Row] = []
             entries = breaks = 0
             old: OldQueue | None = None
+            last: Row | None = None
             for row in believed(self.files, runs, lost):
                 told = {
                     **{name: row[name] for name in QUEUE_KEY},
@@ -243,11 +251,18 @@ class FindGaps:
                             "what": MOVED if row["is_outvoted"] else OPENING,
                         }  # fmt: skip
                     decided["count"] += row["decided"]
+                    if row["is_outvoted"]:
+                        for number, record in enumerate(self._records(row, told, PLACED)):
+                            first, value = row["decided_from"] + number, row["first"] + number
+                            yield {**record, "first": first, "value": value}
                 elif decided:
                     yield decided
                     decided = None
                 entries += row["count"]
                 breaks += row["is_alone"] or row["is_outvoted"] or row["decided"] > 0
+                if lost.any and not row["batch"]:
+                    yield from self._twice(last, row, told)
+                    last = row
                 gaps = queue.of(row)
                 for what, found in (
                     (IS_GAP, (gaps.counts, gaps.first, gaps.after, gaps.before)),
@@ -291,6 +306,20 @@ class FindGaps:
                 **told, "first": offset, "count": int(entry["size"]), "after": -1,
                 "before": int(entry["physicalOffset"]), "what": TAGGED if same else OTHER,
                 "value": int(said["tagsCode"]),
+            }  # fmt: skip
+
+    def _twice(self, before: Row | None, row: Row, told: Row) -> Iterator[Row]:
+        """Rows for records with the queueOffset of the one before; before: the run before."""
+        offsets = self.files.offsets(row)
+        again = np.flatnonzero(np.diff(offsets) == 0)[:_TWICE_MOST].tolist()
+        pairs = [(int(offsets[at]), (row, at), (row, at + 1)) for at in again]
+        if before and row["first"] == before["greatest"]:
+            pairs.append((row["first"], (before, before["count"] - 1), (row, 0)))
+        for value, (each, number) in ((value, one) for value, *two in pairs for one in two):
+            entry = decode_entries(self.files.entries(each, number, number + 1))[0]
+            yield {
+                **told, "first": 0, "count": int(entry["size"]), "after": -1,
+                "before": int(entry["physicalOffset"]), "what": TWICE, "value": value,
             }  # fmt: skip
 
     def _records(self, row: Row, told: Row, what: str) -> Iterator[Row]:

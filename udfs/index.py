@@ -54,7 +54,7 @@ class IndexFiles:
     slots: int  # maxHashSlotNum
     index_num: int  # maxIndexNum
     ranges: int
-    count_every_put: bool
+    every_put_up_to: int  # hashSlotCount counts every key of messages below this physical offset
     empty_index_count: int
 
     @property
@@ -100,6 +100,23 @@ class IndexFiles:
 
     def _open(self, run: str, kind: str) -> Reader:
         return self.staging.storage.open(self.staging.path(run + kind))
+
+    def counted_besides(self, start: int, stop: int) -> int:
+        """Of the puts [start, stop) how many hashSlotCount counts though their slot was in use:
+        those that a release up to 4.7.0 put.
+        """
+        every = start
+        if start < stop and self.put(start).physical_offset < self.every_put_up_to:
+            every = stop
+            if self.put(stop - 1).physical_offset >= self.every_put_up_to:
+                every = start + sum(
+                    int(np.count_nonzero(puts["physicalOffset"] < self.every_put_up_to))
+                    for puts in self.puts(start, stop)
+                )
+        newest = np.zeros(self.slots if every > start else 0, np.int32)
+        for hashes in self.hashes(start, every):
+            chain(hashes, 1, self.slots, 0, newest, np.empty(len(hashes), np.int32))
+        return every - start - int(np.count_nonzero(newest))
 
     def put(self, number: int) -> IndexedMessage:
         """The message of one put; NO_MESSAGE if number is negative."""
@@ -212,7 +229,7 @@ def build_file(files: IndexFiles, file: int, chains: list[Chain]) -> Row:
     before = files.put(start - 1)
     first = files.put(start) if start < stop else None
     last = files.put(stop - 1) if start < stop else None
-    used = stop - start if files.count_every_put else sum(each.used for each in chains)
+    used = sum(each.used for each in chains) + files.counted_besides(start, stop)
     count = 1 + stop - start if start < stop else files.empty_index_count
     name = index_file_name()
     output = staging.storage.create(staging.path(name), digest=True)

@@ -95,8 +95,9 @@ class Redaction:
         }
         if "body" in batch.schema.names:
             new["body"] = batch["body"].to_pylist()
-            for number, pairs in enumerate(new["properties"]):
-                new["properties"][number] = self._without_body(pairs, new["body"][number])
+            for number, pairs in enumerate(new["properties"] if self.body is not None else ()):
+                whole = _searched(new["body"][number], new["sysFlag"][number])
+                new["properties"][number] = self._without_body(pairs, whole)
             for number, (body, flag) in enumerate(zip(new["body"], new["sysFlag"], strict=True)):
                 body, flag = self._redacted(body, flag)
                 if body is not new["body"][number]:
@@ -127,10 +128,13 @@ class Redaction:
 
     def _without_body(self, pairs: Pairs, body: bytes) -> Pairs:
         """The properties but those that repeat a body which is redacted."""
-        if self.body is None or len(body) < LEAST:
+        if len(body) < LEAST:
             return pairs
-        own = Repeats([body])
-        return [p for p in pairs if not own.found_in([p[1].encode("utf-8", "replace")])]
+        texts = [value.encode("utf-8", "replace") for _, value in pairs]
+        return [
+            pair for pair, text in zip(pairs, texts, strict=True)
+            if body not in text or not Repeats([body]).found_in([text])
+        ]  # fmt: skip
 
     def _redacted(self, body: bytes, flag: int) -> tuple[bytes, int]:
         """A body as it may be seen, and its sysFlag; the same object where nothing is taken out."""

@@ -2,6 +2,7 @@
 staging.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -104,15 +105,21 @@ def scanned_row(number: int, run: str, end: End, unsafe: list[str]) -> dict[str,
     }
 
 
-_kept: list[Buffers] = []  # of the scan before in this process
+class _Kept(threading.local):
+    """Of the scan before in this thread: an engine may run tasks in several of one process."""
+
+    buffers: Buffers | None = None
+
+
+_kept = _Kept()
 
 
 def _buffers(stretch_bytes: int, window_bytes: int) -> Buffers:
-    """The buffers of the scan before, if they suffice: a worker scans one stretch at a time."""
-    kept = _kept[0] if _kept else None
+    """The buffers of the scan before, if they suffice: a thread scans one stretch at a time."""
+    kept = _kept.buffers
     if kept is None or kept.stretch_bytes < stretch_bytes or kept.window_bytes != window_bytes:
-        _kept[:] = [Buffers(stretch_bytes, window_bytes=window_bytes)]
-    return _kept[0]
+        kept = _kept.buffers = Buffers(stretch_bytes, window_bytes=window_bytes)
+    return kept
 
 
 class RunFiles:

@@ -1,8 +1,7 @@
 """Spares Python's collector what a Spark worker has loaded.
 
 PySpark collects garbage after each task, and the collector looks at all that numba, pandas and
-PyArrow made when they were imported: 0.05 to 0.1 s a task. A local session's workers are forked
-from a daemon that sees to it (jobs/spark/worker_daemon.py); those of a cluster are Spark's own.
+PyArrow made when they were imported: 0.05 to 0.1 s a task.
 """
 
 import gc

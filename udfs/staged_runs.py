@@ -77,6 +77,11 @@ class QueueFiles:
     batch_file_bytes: int  # mapperFileSizeBatchConsumeQueue
     firsts: str = REFUSE  # what to do where a queue's first queueOffset is impossible
     strays: frozenset[int] = frozenset()  # records at these offsets are in no queue (damage)
+    twice: frozenset[int] = frozenset()  # of these, those whose queueOffset another record has too
+    # (topic, queueId, physical offset of the record behind) of lost positions for which the log has
+    # lost too few bytes: they are kept all the same
+    no_room: frozenset[tuple[str, int, int]] = frozenset()
+    repaired: bool = False  # the log lost something, and has fillers for that
 
     def entries_a_file(self, batch: bool) -> int:
         return self.file_bytes(batch) // entry_bytes(batch)

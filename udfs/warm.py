@@ -5,7 +5,6 @@ numba loads a kernel's machine code at the first call, so each kernel is called 
 """
 
 import numpy as np
-import pyarrow as pa
 
 from reput.store_format.derive.packed_puts import unpacked
 from reput.store_format.derive.queue_runs import begin, group_by_queue, number_run
@@ -24,7 +23,6 @@ _BYTES = 1 << 10
 
 def load_kernels() -> None:
     """Call each kernel that a rebuild's tasks call, with no records."""
-    pa.array([0])  # makes pyarrow import pandas, if it is installed
     release = profile(RELEASES[-1])
     rules = scan_rules(release, Settings(), ())
 

@@ -3,7 +3,6 @@
 REPUT_TRACEBACK=1 shows Python's traceback as well.
 """
 
-import importlib.util
 import json
 import os
 import re
@@ -24,7 +23,7 @@ from reput.store_format.message.refusals import Unavailable, WriterFailed
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 
-_INSTALLED = "pip install 'reput[local]'"
+_INSTALLED = "pip install 'reput[spark]'"
 _TEXT_MOST = 500  # of an error that nobody foresaw
 _JAVA_OR_PYTHON = re.compile(
     r"^(?:: |Caused by: )?((?:[A-Za-z_$]+\.)+[A-Z][\w$]*: .*|[A-Z]\w*(?:Error|Exception): .*)$",
@@ -67,16 +66,16 @@ def meaning(error: BaseException) -> tuple[int, str]:
 def _meaning(error: BaseException) -> tuple[int, str]:
     # here, because they take a tenth of the time of a command that needs no Spark
     from reput.jobs.engines.engine import EngineFailed
+    from reput.jobs.spark.failures import NoSparkError, SparkFailed
     from reput.jobs.spark.java import NoJavaError
-    from reput.jobs.spark.jvm import SparkFailed
 
     if isinstance(error, DamageFound):
         return DAMAGE, str(error)
     if isinstance(error, (StoreChanged, PeerFailed, Unavailable, WriterFailed, OSError)):
         return FAILED, str(error)
-    if isinstance(error, NoJavaError) or getattr(error, "name", "") == "pyspark":
-        return USAGE, _missing(error)
     if isinstance(error, (SettingError, UnknownRelease, StoreError, WrongFilter)):
+        return USAGE, str(error)
+    if isinstance(error, (NoJavaError, NoSparkError)):
         return USAGE, str(error)
     if isinstance(error, SparkFailed):
         return FAILED, cause(str(error))
@@ -95,24 +94,6 @@ def _meaning(error: BaseException) -> tuple[int, str]:
         f"{type(error).__name__} at {_place(error)}: {text}; this should not happen: "
         "REPUT_TRACEBACK=1 shows more"
     )
-
-
-def _missing(error: BaseException) -> str:
-    """What Spark lacks here: PySpark and Java are told together where both are missing."""
-    from reput.jobs.spark.java import NoJavaError, find_java_home
-
-    if isinstance(error, NoJavaError):
-        if importlib.util.find_spec("pyspark") or "SPARK_HOME" in os.environ:
-            return str(error)
-        java = str(error)
-    else:
-        try:
-            find_java_home()
-        except NoJavaError as no_java:
-            java = str(no_java)
-        else:
-            return f"pyspark is missing: {_INSTALLED}"
-    return f"pyspark is missing, and Java: pip install 'reput[local,java]' brings both ({java})"
 
 
 def cause(trace: str) -> str:

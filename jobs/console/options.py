@@ -40,13 +40,8 @@ WRITES_AS = (
     "where its files tell them"
 )
 VERSIONS = """\
---rocketmq (4.1.0 to 5.5.1) selects the rules whose bytes are wanted; without it the store's own
-files tell which release it is of, where they can. The rules changed at
-  4.2.0  a queueOffset below the next position is skipped      4.6.0  IPv6 hosts
-  4.7.1  hashSlotCount counts used slots, before: all keys     4.9.1  malformed properties
-  4.9.3  multi-dispatch       5.0.0  batch queues              5.1.0  topics over 127 bytes
-  5.1.1, 5.1.2, 5.2.0  multi-dispatch's exceptions             5.2.0  __CRC32# property
-  5.4.0  an index key for the tags
+--rocketmq selects the release whose rules hold; without it the store's own files tell it, where
+they can. `reput help releases` says what differs.
 """
 
 
@@ -178,24 +173,28 @@ def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def engine_for(
-    arguments: argparse.Namespace, meanwhile: Callable[[], None] = lambda: None
+    arguments: argparse.Namespace,
+    meanwhile: Callable[[], None] = lambda: None,
+    settings: Mapping[str, str] | None = None,
 ) -> AbstractContextManager[Engine]:
-    """The engine that a command runs on; meanwhile: as for command_engine."""
+    """The engine that a command runs on; meanwhile, settings: as for command_engine."""
     tell_of_first_run()
-    return command_engine(arguments.engine, arguments.master, meanwhile)
+    return command_engine(arguments.engine, arguments.master, meanwhile, settings)
 
 
 def asks_store(
-    arguments: argparse.Namespace, told: Mapping[str, Any], compared: str | None = None
-) -> Callable[[], None]:
-    """What is done while Spark's JVM starts: it raises where the store does not tell what it must,
+    arguments: argparse.Namespace, told: Mapping[str, Any], compared: str | None = None,
+    compares: bool = False,
+) -> Callable[[], None]:  # fmt: skip
+    """What is done while an engine starts: it raises where the store does not tell what it must,
     and imports what the job is made of, for which all would wait otherwise.
 
-    compared: the folder whose derived files are compared, where a job does that.
+    compared: the folder whose derived files are compared, where a job does that; compares: that
+    is all it does.
     """
 
     def asked() -> None:
-        check_told(arguments.store, told["rocketmq"], told["settings"], compared)
+        check_told(arguments.store, told["rocketmq"], told["settings"], compared, compares)
         import reput.jobs.engine.derive_set  # noqa: F401
 
     return asked

@@ -28,11 +28,13 @@ def check_store(store: str, settings: Mapping[str, str]) -> None:
 
 
 def check_told(
-    store: str, rocketmq: str | None, settings: Mapping[str, str], compared: str | None = None
-) -> None:
+    store: str, rocketmq: str | None, settings: Mapping[str, str], compared: str | None = None,
+    compares: bool = False,
+) -> None:  # fmt: skip
     """Raise what `tell` raises, before anybody waits for Spark; the job asks again.
 
-    compared: where the derived files are that are compared, of which a manifest may tell.
+    compared: where the derived files are that are compared, of which a manifest may tell;
+    compares: as for `tell`.
     """
     from reput.jobs.engine.manifest import read_manifest  # here, for commands that ask no store
     from reput.jobs.engine.told import tell
@@ -40,11 +42,14 @@ def check_told(
     storage = storage_for(store)
     store = storage.resolve(store)
     if compared is None:
-        tell(storage, store, rocketmq, settings)
+        tell(storage, store, rocketmq, settings, compares=compares)
         return
     there = storage_for(compared)
     folder = there.resolve(compared)
-    tell(storage, store, rocketmq, settings, (there, folder), read_manifest(there, folder))
+    tell(
+        storage, store, rocketmq, settings, (there, folder), read_manifest(there, folder),
+        compares=compares,
+    )  # fmt: skip
 
 
 def check_folder(option: str, folder: str) -> None:

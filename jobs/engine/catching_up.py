@@ -29,7 +29,7 @@ from reput.store_format.writer.recovery import LogRecovery
 
 def rules_of(plan: Plan) -> Rules:
     """The rules of a plan's release and settings."""
-    scanned = scan_rules(plan.profile, plan.settings, plan.batch_topics)
+    scanned = scan_rules(plan.profile, plan.settings, plan.batch_topics, plan.eras)
     return Rules(plan.profile, plan.settings, scanned, place_rules(plan.profile))
 
 

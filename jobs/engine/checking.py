@@ -25,8 +25,12 @@ def check_store_of(
     report = _check(found, staging_folder, storage, ranges)
     if report.only_derived_differ:
         for other in of_other_releases(found):
-            if _check(other, staging_folder, storage, None).sound:
-                report.looks_like = other.plan.profile.release
+            another = _check(other, staging_folder, storage, None)
+            if another.sound:
+                if found.plan.told.others:  # nobody has said that it is of the first one
+                    report = another
+                else:
+                    report.looks_like = other.plan.profile.release
                 break
     report.seconds = found.seconds()
     return report

@@ -33,6 +33,7 @@ from reput.udfs.gaps import (
     OPENING,
     STRAY,
     TAGGED,
+    TWICE,
     gap_order,
 )
 from reput.udfs.kept_out import FindKeptOut, Missed
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 GAPS_LISTED = 1000  # the report names so many
 OPENINGS_LISTED = 100
 _BROKEN = (STRAY, HOLE, MOVED)  # what makes a log without ranges suspect
+_SURELY_MISSED = 10  # entries for each place where a queue does not go on, in a damaged log
 _MISSED_ASKED = 1000  # messages missing where nothing is lost: so many are looked for
 
 
@@ -247,7 +249,15 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
     if found.strays:
         found.strays.sort()
         found.linked.strays = frozenset(stray.offset for stray in found.strays)
+        found.linked.twice = frozenset(r["before"] for r, _ in explained if r["what"] == TWICE)
         lose(found, found.strays)
+        rows = job.find_gaps(found.linked, listed, lines)
+    found.linked.no_room = frozenset(
+        (row["topic"], row["queue_id"], row["before"])
+        for row in rows if row["what"] == HOLE
+        and found.count and row["value"] >= _SURELY_MISSED
+    )  # fmt: skip
+    if found.linked.no_room:
         rows = job.find_gaps(found.linked, listed, lines)
     found.gap_lines = [row["lines"] for row in rows if row["lines"]]
     gaps = sorted((row for row in rows if row["what"] == IS_GAP), key=gap_order)

@@ -1,6 +1,7 @@
 """Delta tables by Delta's own library in a Spark session: many machines, clustered tables.
 
-The session has Delta: on Databricks always, elsewhere with delta-spark's jars and its two settings.
+The session has Delta: on Databricks always, a command's local one by LOCAL_SETTINGS, elsewhere with
+delta-spark's jars and its two settings.
 Nothing here asks the JVM by itself, so that Spark Connect serves as well.
 """
 
@@ -30,6 +31,18 @@ PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+# Of the 33 jars that it asks for, Spark has most, and these tables need two.
+_LEFT_OUT = (
+    "com.*:*,org.*:*,javax.*:*,commons-*:*,io.airlift:*,io.unitycatalog:*,io.delta:delta-kernel-*"
+)
+# Spark fetches the jars from Maven Central, once, into its own cache (~/.ivy2.5.2).
+LOCAL_SETTINGS = {
+    **SETTINGS,
+    "spark.jars.packages": PACKAGE,
+    "spark.jars.excludes": _LEFT_OUT,
+    # Delta has 50 tasks for each look at a table, by default.
+    "spark.databricks.delta.snapshotPartitions": "2",
 }
 _COMMITS_LOOKED_AT = 1000  # ours is the newest one, unless somebody tends the table (OPTIMIZE)
 _ADDED_UP = ("physicalOffset", "bodyCRC", "size")

@@ -111,6 +111,7 @@ def plan_expiry(
             f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
         )
     told = told or tell(held.storage, held.path, rocketmq, settings)
+    told.refuse_contradicted()
     plan = make_plan(held.storage, held.path, told, 1, None)
     refuse_log_elsewhere(plan.store, plan.segments, "expire")
     return plan, parse_settings(ExpirySettings, told.settings, release=told.release)

@@ -41,6 +41,7 @@ def one_round(
     if not seen:
         return None, seen
     plan = growing_plan(held, rocketmq, settings)
+    plan.told.refuse_contradicted()
     about = catch_up_in_place(
         held, plan, progress, confirm, growing=True, settled=seen == before
     )  # fmt: skip

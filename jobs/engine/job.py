@@ -84,18 +84,23 @@ def find_store(
     tolerant: bool = False,
     told: Told | None = None,
     assume_names: bool = False,
+    compares: bool = False,
+    one_release: bool = False,
 ) -> FoundStore:
     """List and check a store. None stands for what is usual, `storage` for what the URL says, and
     for `rocketmq` and what `settings` do not say, what the store tells.
 
     tolerant, assume_names: as for make_plan. told: what it told, where that is known already.
+    compares: as for `tell`. one_release: all is to be derived by the rules of one release.
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
     storage = storage or storage_for(store)
     store, settings = storage.resolve(store), settings or {}
     cut = cut or Cut()
-    told = told or tell(storage, store, rocketmq, settings)
+    told = told or tell(storage, store, rocketmq, settings, compares=compares)
+    if one_release:
+        told = told.of_one_release()
     plan = make_plan(storage, store, told, engine.cores, cut.split_bytes, tolerant, assume_names)
     inputs = tuple(inputs_of(storage, store, settings))
     return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

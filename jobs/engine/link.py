@@ -40,6 +40,9 @@ class Linked:
     # What to do where a queue's first queueOffset is impossible (udfs/queues.py).
     firsts: str = REFUSE
     strays: frozenset[int] = frozenset()  # records that are in no queue, by their offsets
+    twice: frozenset[int] = frozenset()  # of these, those whose queueOffset another record has too
+    no_room: frozenset[tuple[str, int, int]] = frozenset()  # see udfs.staged_runs.QueueFiles
+    repaired: bool = False  # a copy of a damaged log, with fillers for what was lost
 
     @property
     def runs(self) -> dict[int, str]:

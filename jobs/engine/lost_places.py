@@ -38,7 +38,7 @@ def place_lost(
         summary.filled += [{**position._asdict(), "range": at} for position in positions]
     for gap in left:
         summary.not_filled.append(gap)
-        then = "the queue begins behind them" if _begins(gap) else "later messages move up"
+        then = "the queue begins behind them" if _begins(gap) else "only the queue files keep them"
         summary.warnings.append(
             f"topic {gap['topic']!r}, queue {gap['queue_id']}: no room for {gap['count']:,} lost "
             f"positions from {gap['first']} on: {then}"

@@ -3,9 +3,10 @@
 import os
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from reput.jobs.engine.found_conf import found_conf
-from reput.jobs.engine.told import tell
+from reput.jobs.engine.told import Told, tell
 from reput.store_format.derived.told_sizes import SIZES
 from reput.store_format.faults import StoreError
 from reput.store_format.query.config import batch_topics
@@ -35,37 +36,46 @@ def open_writer(
     dispatches: bool = True,
     prepare_ahead: bool = False,
     warnings: list[str] | None = None,
+    told: dict[str, dict[str, Any]] | None = None,
 ) -> CommitLogWriter:
     """Open a local store for appending; `with` closes it as a clean stop does.
 
     rocketmq: None where the store's files are to tell it. settings: by RocketMQ's names, as text;
     what they do not say is told by the store's files, or by a broker's configuration with them.
     dispatches: also write ConsumeQueue and Index; prepare_ahead: make each segment while the one
-    before it is filled; warnings: gets what a broker would do and the writer does not. Recovers the
-    store first where it was not closed. Raises SettingError, UnknownRelease, StoreError (StoreInUse
-    where a broker has it), OSError.
+    before it is filled; warnings: gets what a broker would do and the writer does not; told: gets
+    what the store told of its release. Recovers the store first where it was not closed. Raises
+    SettingError, UnknownRelease, StoreError (StoreInUse where a broker has it), OSError.
     """
-    told = [] if warnings is None else warnings
+    said = [] if warnings is None else warnings
     path = local_store(store)
-    rules = profile(rocketmq or told_release(path, settings or {}))
-    given = {**_found(path, told), **(settings or {})} if os.path.isdir(path) else settings or {}
+    of_store = told_by(path, rocketmq, settings or {})
+    if told is not None:
+        told |= of_store.of_release()
+    rules = profile(of_store.release)
+    given = {**_found(path, said), **(settings or {})} if os.path.isdir(path) else settings or {}
     parsed = writer_settings_from(given, release=rules.release)
-    told += setting_warnings(given, rules.release, "append")
+    said += setting_warnings(given, rules.release, "append")
     return CommitLogWriter.open(
         path,
         parsed,
         clock=lambda: time.time_ns() // 1_000_000,
         release=rules.release,
         host=parsed.store_host,
-        batch_topics=_batch_topics(path, told),
+        batch_topics=_batch_topics(path, said),
         dispatches=dispatches,
         prepare_ahead=prepare_ahead,
     )
 
 
-def told_release(store: str, settings: Mapping[str, str]) -> str:
-    """The release whose records stand in a store. Raises UnknownRelease where it does not tell."""
-    return tell(LocalStorage(), store, None, settings, writes=True).release
+def told_by(store: str, rocketmq: str | None, settings: Mapping[str, str]) -> Told:
+    """What a store tells that is to be written to, its release before all.
+
+    Raises UnknownRelease where it does not tell that, SettingError where it tells another.
+    """
+    told = tell(LocalStorage(), store, rocketmq, settings, writes=True)
+    told.refuse_contradicted()
+    return told
 
 
 def _found(store: str, warnings: list[str]) -> dict[str, str]:

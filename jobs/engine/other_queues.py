@@ -6,7 +6,7 @@ The rows are those of `reput.udfs.gaps.GAP`.
 from typing import Any
 
 from reput.store_format.damage.filler import least_bytes
-from reput.udfs.gaps import ALONE, CLAIM, HOLE, IS_GAP, OTHER
+from reput.udfs.gaps import ALONE, CLAIM, HOLE, IS_GAP, OTHER, PLACED, TWICE
 from reput.udfs.lost import LongestLost
 
 Row = dict[str, Any]
@@ -16,10 +16,12 @@ _UNREAD = "\ufffd"  # what Java and `decode` make of bytes that are no UTF-8
 
 
 def explained_by_queues(rows: list[Row], longest: LongestLost) -> list[tuple[Row, Row]]:
-    """(record, queue) of the records without neighbours whose queueOffset a queue misses there.
+    """(record, queue) of the records whose queueOffset another queue misses there: those without
+    neighbours, and those that their neighbours give another one.
 
-    Witnesses: the queue that the record names has no message beside it; the other queue misses
-    just this one, between two places around it; and one flipped bit makes one queue the other.
+    Witnesses: the queue that the record names has no message beside it, outvotes it, or has that
+    queueOffset twice; the other queue misses just this one, between two places around it; and one
+    flipped bit makes one queue the other.
     longest: what the log lost at once, see `_may_be_own`.
     """
     holes: dict[int, list[dict[str, Any]]] = {}
@@ -29,7 +31,7 @@ def explained_by_queues(rows: list[Row], longest: LongestLost) -> list[tuple[Row
                 holes.setdefault(offset, []).append(row)
     found = []
     for row in rows:
-        if row["what"] == ALONE:
+        if row["what"] in (ALONE, PLACED, TWICE):
             for hole in holes.get(row["value"], ()):
                 beside = hole["after"] < row["before"] < hole["before"]
                 # What may be in order in its own queue is so, unless another surely misses it.
@@ -43,11 +45,16 @@ def explained_by_queues(rows: list[Row], longest: LongestLost) -> list[tuple[Row
 
 
 def _may_be_own(row: Row, longest: LongestLost) -> bool:
-    """Whether a lone record may be its queue's only survivor.
+    """Whether a record may be of the queue that it names: one of two with its queueOffset, one that
+    a single flipped bit gives the place which its queue has for it, or its queue's only survivor.
 
     What the queue had before it was lost at once then. That many small ranges took each of its
     messages, and nothing but them, is no chance to reckon with beside one flipped bit.
     """
+    if row["what"] == TWICE:
+        return True
+    if row["what"] == PLACED:
+        return int(row["first"] ^ row["value"]).bit_count() <= 1
     if not row["first"]:
         return False
     needs = row["value"] * least_bytes(row["topic"], False)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from reput.jobs.engine.job import FoundStore
 from reput.jobs.engine.plan import make_plan
+from reput.jobs.engine.told import tell
 from reput.jobs.engine.told_clues import clues_of
 from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.told_release import Has, groups, left_by, same_files
@@ -15,7 +16,8 @@ _TRIED_MOST = 3
 def of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
     """The same store as found by other releases that its files do not rule out, newest first.
 
-    One of each that derive the same files; those of the given release are left out.
+    One of each that derive the same files; those of the given release are left out, unless the
+    store is of several releases and the given one cannot be the last.
     """
     plan = found.plan
     clues = clues_of(
@@ -26,7 +28,7 @@ def of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
     other = [group[-1] for group in groups(left, has)]
     other = [each for each in other if not same_files(each, plan.profile.release, has)]
     for release in list(reversed(other))[:_TRIED_MOST]:
-        told = replace(plan.told, release=release)
+        told = tell(plan.storage, plan.store, release, plan.told.settings)
         again = make_plan(
             plan.storage, plan.store, told, found.engine.cores, found.cut.split_bytes, True
         )

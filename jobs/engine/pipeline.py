@@ -19,6 +19,7 @@ from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.derived.queue_entries import is_batch
+from reput.store_format.release.eras import every_put_counts_up_to
 from reput.udfs.damage import MAPPED, MapSegments
 from reput.udfs.gaps import GAP, FindGaps, queue_gaps
 from reput.udfs.in_turn import InTurn
@@ -74,7 +75,9 @@ class Pipeline:
         self.engine, self.plan, self.staging = engine, plan, staging
         self.cores, self.cut = engine.cores, cut
         self.stages = Stages(engine, plan, staging, progress)
-        self.rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
+        self.rules = scan_rules(
+            plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.told.again
+        )
 
     def check_every_crc(self) -> None:
         """Check body CRCs and `__CRC32#` properties, whatever the settings say."""
@@ -238,6 +241,9 @@ class Pipeline:
             settings.mapper_file_size_batch_consume_queue,
             linked.firsts,
             linked.strays,
+            linked.twice,
+            linked.no_room,
+            linked.repaired,
         )
 
     def _runs_by_queue(self, linked: Linked) -> Rows:
@@ -247,8 +253,9 @@ class Pipeline:
 
     def _numbered(self, linked: Linked) -> NumberRuns:
         files = self._queue_files(linked)
-        gaps = partial(queue_gaps, files, linked.lost) if linked.lost else None
-        return NumberRuns(files, gaps, linked.lost or NOTHING_LOST)
+        lost = linked.lost or NOTHING_LOST
+        gaps = partial(queue_gaps, files, lost) if lost.any or linked.no_room else None
+        return NumberRuns(files, gaps, lost)
 
     def queue_rows(self, linked: Linked) -> Rows:
         """BUILT rows of the queues' segments."""
@@ -310,7 +317,7 @@ def index_files(
         slots=plan.settings.max_hash_slot_num,
         index_num=plan.settings.max_index_num,
         ranges=ranges,
-        count_every_put=plan.profile.count_every_put,
+        every_put_up_to=every_put_counts_up_to(plan.eras),
         empty_index_count=plan.profile.empty_index_count,
     )
 

@@ -18,8 +18,10 @@ from reput.store_format.log.segments import (
 )
 from reput.store_format.names import CONSUME_QUEUE, INDEX
 from reput.store_format.query.config import topic_attributes
+from reput.store_format.query.in_rocksdb import not_derived
 from reput.store_format.query.told import Told as Notes
-from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
+from reput.store_format.release.eras import Era
+from reput.store_format.release.foreign import refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
 from reput.store_format.release.settings import (
@@ -43,7 +45,7 @@ class Plan:
     store: str
     storage: Storage  # that the store is on
     told: Told
-    profile: Profile
+    profile: Profile  # of the release that wrote last
     settings: Settings
     segments: list[Segment]
     splits: Splits
@@ -53,6 +55,11 @@ class Plan:
     in_use: bool = False  # a broker holds the store's lock
     odd: frozenset[int] = frozenset()  # segments of a wrong size, where those are taken at all
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def eras(self) -> tuple[Era, ...]:
+        """The releases that the store's broker has had; the last one is that of the profile."""
+        return self.told.eras or (Era(0, self.profile.release, (self.profile.release,)),)
 
     @property
     def has_queues(self) -> bool:
@@ -109,6 +116,7 @@ def make_plan(
         for name, about in topics.items()
         if about.get("cleanup.policy") == "COMPACTION"
     ]
+    notes += not_derived(storage, store)
     batch_topics = tuple(
         name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
     )
@@ -150,11 +158,7 @@ def make_plan(
 
 def refuse_foreign_store(storage: Storage, store: str) -> None:
     """Raise StoreError where a store's queues are of a kind that reput does not build."""
-    found = (
-        [name for name, _ in listed(storage, f"{store}/{folder}")]
-        for folder in (QUEUE_EXT, CONSUME_QUEUE)
-    )
-    refuse_foreign(store, *found)
+    refuse_foreign(store, lambda name: [n for n, _ in listed(storage, f"{store}/{name}")])
 
 
 def _split_bytes(segments: list[Segment], cores: int) -> int:

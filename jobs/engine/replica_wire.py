@@ -61,6 +61,7 @@ class WireReplication:
         self._begun = False  # whether the target is one that grows, since it was last left
         self._durable = self._checked = 0
         self._last, self._ended = -1, False
+        self._compared = False  # whether the last record that was there is the master's too
         self._grown = self._derived = self._configured = clock()
         window = min(_WINDOW_BYTES, target.segment_bytes)
         self._window = np.empty(window, np.uint8)
@@ -76,6 +77,13 @@ class WireReplication:
         target.stand(self.start)
         about.resumed_at = about.end = self._durable = self._checked = target.log.end
         about.start = min([*target.segments, target.log.end])
+        self._compared = target.last < 0
+        if target.last >= 0 and 0 <= self.end < target.log.end:
+            raise ReplicaDiffers(
+                f"{target.name}: goes up to {target.log.end}, and the master's log ends at "
+                f"{self.end}: what is behind was lost there, or it is another log; give another "
+                "folder"
+            )
         self._config()
         with self.progress.stage("copied", self._done):
             try:
@@ -118,7 +126,7 @@ class WireReplication:
             self._ended = True
             return True
         if not how.follow and self.end >= 0:
-            return end >= self.end
+            return end >= self.end and self._compared
         idle = how.idle if how.follow else _QUIET_SECONDS
         return idle is not None and self._clock() - self._grown >= idle
 
@@ -178,6 +186,7 @@ class WireReplication:
         known = min(max(log.end - part.offset, 0), len(data))
         if known:
             self._compare(part.offset, data[:known])
+            self._compared = self._compared or self._at >= log.end
         data = data[known:]
         wait = self._pace.wait_for(len(data))
         if wait:

@@ -11,8 +11,9 @@ from reput.jobs.engine.in_place import (
 )
 from reput.jobs.engine.log_files import LogFiles
 from reput.jobs.engine.open_store import told_with
-from reput.jobs.engine.open_writer import local_store, open_writer, told_release
+from reput.jobs.engine.open_writer import local_store, open_writer, told_by
 from reput.jobs.engine.progress import Done, Progress
+from reput.jobs.engine.told import told_lines
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.disk.files import Files, StoreInUse
@@ -22,7 +23,6 @@ from reput.store_format.faults import StoreError
 from reput.store_format.names import COMMIT_LOG, CONFIG
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.told import Told
-from reput.store_format.release.profiles import profile
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.writer.recovery import LogEnd, LogRecovery
 from reput.store_format.writer.writer import CommitLogWriter
@@ -68,7 +68,11 @@ def run_service(
     """
     store = local_store(path)
     _refuse(store)
-    release = profile(rocketmq or told_release(store, settings)).release
+    of_store = told_by(store, rocketmq, settings)
+    release = of_store.release
+    if len(of_store.left) > 1:
+        for line in told_lines(of_store.of_release()):
+            tell(line)
 
     def look(stopped: bool | None) -> tuple[OpenedStore, Planned]:
         told = told_with(progress, tell)

@@ -16,14 +16,14 @@ from reput.store_format.names import CONFIG, RETRY_PREFIX
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.config import consumer_offsets
 from reput.store_format.query.gaps import log_behind
+from reput.store_format.query.in_rocksdb import config_in_rocksdb, has_rows
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.told import Told
-from reput.store_format.storage.listing import listed
+from reput.store_format.release.foreign import POP_DB
 from reput.store_format.storage.protocol import Storage
 
 _OPEN_DELAYS = ("waiting", "late", "delivered, will be again")
-# Below config/, where brokers from 5.2.0 on may keep them (RocksDBConsumerOffsetManager).
-_IN_ROCKSDB = ("consumerOffsets", "metadata", "rdb")
+_NOT_KNOWN = "what is unread is not known; --even-unread"
 _OPEN_TRANSACTIONS = ("pending", "abandoned")
 
 
@@ -77,13 +77,12 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], told: Told) -> Iterato
 
     Of a topic that a group reads, a queue without an offset was not read at all. Raises BadQueue.
     """
-    for name in _IN_ROCKSDB:
-        folder = f"{opened.path}/{CONFIG}/{name}"
-        if any(entry == "CURRENT" for entry, _ in listed(opened.storage, folder)):
-            raise StoreError(
-                f"{folder}: the groups' offsets are in RocksDB: what is "
-                "unread is not known; --even-unread"
-            )
+    folder = config_in_rocksdb(opened.storage, opened.path, "consumerOffset.json")
+    if folder is not None:
+        raise StoreError(f"{folder}: the groups' offsets are in RocksDB: {_NOT_KNOWN}")
+    folder = f"{opened.path}/{POP_DB}"
+    if has_rows(opened.storage, folder):
+        raise StoreError(f"{folder}: what pop consumers still hold is in RocksDB: {_NOT_KNOWN}")
     offsets = consumer_offsets(opened.storage, opened.path, told)
     asked = {pair: read for pair, read in offsets.items() if pair[0] not in ignored}
     for group, _ in list(asked):  # each group reads what is to be sent to it again

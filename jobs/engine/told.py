@@ -5,11 +5,12 @@ a size that no file of the store has is an error. Files stand over a configurati
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from reput.jobs.engine.found_conf import FoundConf, found_conf
-from reput.jobs.engine.told_clues import clues_of
+from reput.jobs.engine.plain_log import looked_at, open_all
+from reput.jobs.engine.told_clues import Clues, clues_of
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.derived.told_files import (
     NamedFile,
@@ -30,19 +31,21 @@ from reput.store_format.names import (
     LMQ_PREFIX,
     MANIFEST,
 )
-from reput.store_format.release.profiles import RELEASES, release_named
+from reput.store_format.release.eras import Era, eras_of, eras_text
+from reput.store_format.release.profiles import RELEASES, UnknownRelease, release_named
 from reput.store_format.release.setting_table import BY_NAME, SettingError
 from reput.store_format.release.settings import Settings, merge_layers, settings_from
-from reput.store_format.release.told_release import Has, told_release
+from reput.store_format.release.told_release import Clue, Has, left_by, span, told_release
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
-RELEASE = "rocketmq"
+RELEASE, ERAS = "rocketmq", "eras"
 _DEFAULTS = Settings().by_name()
 _TIMES_DEFAULT = 16  # a larger size is taken from nobody but the user
 _LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
 _BY_SIZE = "by their size"
 _NOBODY = "RocketMQ's default, as no file of the store tells another"
+_NEW_STORE = "the newest, as the store is new; --rocketmq names another"
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _PHRASES = {
     SEGMENT: "segments of {}",
@@ -51,6 +54,7 @@ _PHRASES = {
     SLOTS: "index files of {} slots",
     ENTRIES: "{} entries",  # said behind the slots
     RELEASE: "RocketMQ {}",
+    ERAS: "releases {}",
 }
 
 
@@ -70,10 +74,46 @@ class Told:
     said: dict[str, Said] = field(default_factory=dict)  # by RocketMQ's names, and "rocketmq"
     warnings: list[str] = field(default_factory=list)
     torn: str = ""  # why the log's only segment seems to be a part of a larger one
+    eras: tuple[Era, ...] = ()  # the releases that the store's broker had, where it had several
+    again: tuple[tuple[int, int], ...] = ()  # messages indexed twice, see ScanRules
+    others: tuple[str, ...] = ()  # releases that may be meant instead, where it is assumed
+    left: tuple[str, ...] = ()  # the releases that may have written last, where nobody said which
+    contradicted: str = ""  # why the release that was given cannot be the one that wrote last
+
+    def refuse_contradicted(self) -> None:
+        """Raise SettingError where the store's files are of another release than was given: what
+        is added to them would not fit.
+        """
+        if self.contradicted:
+            raise SettingError(self.contradicted)
+
+    def dispatched_from(self, start: int) -> "Told":
+        """As it is once the last release has dispatched again what is from an offset on."""
+        if len(self.eras) < 2 or self.eras[-1].start <= start:
+            return self
+        older = tuple(era for era in self.eras[:-1] if era.start < start)
+        eras = (*older, self.eras[-1]._replace(start=start))
+        again = tuple(each for each in self.again if each[0] < start)
+        said = {**self.said, ERAS: self.said[ERAS]._replace(value=eras_text(eras))}
+        return replace(self, eras=eras, again=again, said=said)
+
+    def of_one_release(self) -> "Told":
+        """For files that are all derived anew, by one release."""
+        if len(self.eras) < 2:
+            return replace(self, again=())
+        text = (
+            f"the store's own files are of several releases ({eras_text(self.eras)}); all is "
+            f"derived as RocketMQ {self.release} would, which wrote last"
+        )
+        return replace(self, eras=(), again=(), warnings=[*self.warnings, text])
 
     def as_json(self) -> dict[str, dict[str, Any]]:
         """What --json and the manifest have under `told`."""
         return {name: said._asdict() for name, said in self.said.items()}
+
+    def of_release(self) -> dict[str, dict[str, Any]]:
+        """Of that, what it told of its release."""
+        return {name: said for name, said in self.as_json().items() if name in (RELEASE, ERAS)}
 
 
 def told_lines(told: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -109,12 +149,14 @@ def tell(
     derived: tuple[Storage, str] | None = None,
     manifest: Mapping[str, Any] | None = None,
     writes: bool = False,
+    compares: bool = False,
 ) -> Told:
     """What the store tells besides what is given. Nothing is written, no Spark is wanted.
 
     rocketmq: None where the store is to tell it. settings: by any of RocketMQ's spellings. derived:
     where its derived files are, by default the store; manifest: that of a rebuilt set there.
-    writes: records are to be written too, in which more releases differ.
+    writes: records are to be written too, in which more releases differ. compares: files are only
+    compared, so that nobody is asked: the newest release that may be is assumed.
 
     Raises UnknownRelease, which lists the candidates, SettingError (of which SizeDisagrees is one),
     StoreError, OSError.
@@ -122,7 +164,7 @@ def tell(
     release = release_named(rocketmq) if rocketmq else None
     telling = _Telling(storage, store, release, dict(settings), derived or (storage, store))
     telling.of_the_manifest(manifest or {})
-    telling.writes = writes
+    telling.writes, telling.compares = writes, compares
     return telling.told()
 
 
@@ -143,7 +185,12 @@ class _Telling:
         self.of_conf = settings_from(*self.conf_layers).by_name()
         self.said: dict[str, Said] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
-        self.torn, self.writes = "", False
+        self.torn, self.writes, self.compares, self.contradicted = "", False, False, ""
+        self.eras: tuple[Era, ...] = ()
+        self.others: tuple[str, ...] = ()
+        self.again: tuple[tuple[int, int], ...] = ()
+        self.left: tuple[str, ...] = ()
+        self.by_manifest = False
 
     def told(self) -> Told:
         self._of_the_conf()
@@ -152,17 +199,20 @@ class _Telling:
             self._queues(name, kind)
         self._index()
         self._multi_dispatch()
-        texts = {n: _text(said.value) for n, said in self.said.items() if n != RELEASE}
+        texts = {n: _text(said.value) for n, said in self.said.items() if n not in (RELEASE, ERAS)}
         whole = merge_layers(*self.conf_layers, texts, self.user)
         release = self._release(whole)
-        return Told(release, whole, self.said, self.warnings, self.torn)
+        return Told(
+            release, whole, self.said, self.warnings, self.torn, self.eras, self.again,
+            self.others, self.left, self.contradicted,
+        )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
         """What a set that was rebuilt says of how it was made; it may have been tampered with."""
         release, settings = manifest.get(RELEASE), manifest.get("settings")
         by = f"by {self.derived}/{MANIFEST}"
         if self.release is None and isinstance(release, str):
-            self.release = release_named(release)
+            self.release, self.by_manifest = release_named(release), True
             self._say(RELEASE, self.release, by)
         for name, value in settings.items() if isinstance(settings, dict) else ():
             told = name in _DEFAULTS and "storepath" not in name.lower() and name not in SIZES
@@ -319,16 +369,45 @@ class _Telling:
     # --- the release -------------------------------------------------------------------------
 
     def _release(self, settings: Mapping[str, str]) -> str:
-        if self.release is not None:
+        if self.release is not None and (self.by_manifest or not self.segments):
             return self.release
-        if not self.segments and not self.writes:
-            return RELEASES[-1]  # what is missing is said by those who read the log
+        if not self.segments:  # what is missing is said by those who read the log
+            if self.writes:
+                self._say(RELEASE, RELEASES[-1], _NEW_STORE)
+            return RELEASES[-1]
         parsed = settings_from(settings)
         clues = clues_of(
             self.storage, self.store, self.segments, parsed, (self.there, self.derived)
         )
-        has = Has(parsed.enable_multi_dispatch, not clues.has_keys, self.writes)
-        release, by = told_release(clues.hard, clues.hints, has)
+        release, self.again = self.release or self._told(clues, parsed), clues.again
+        left = left_by(clues.hard)
+        if left and release not in left:
+            shown = next(clue.seen for clue in clues.hard if release not in left_by([clue]))
+            self.contradicted = (
+                f"--rocketmq {release}: the store's files are of {span(left)}: {shown}"
+            )
+            self.warnings.append(self.contradicted)
+        elif len(clues.periods) > 1:
+            self.eras = eras_of(clues.periods, release, left)
+            if len(self.eras) > 1:
+                self._say(ERAS, eras_text(self.eras), "by what the index shows")
+        return release
+
+    def _told(self, clues: Clues, settings: Settings) -> str:
+        hints = list(clues.hints)
+        if self.writes and clues.text_ends is not None:
+            hints.append(Clue("", "5.2.0") if clues.text_ends else Clue("", "", "5.1.4"))
+        has = Has(settings.enable_multi_dispatch, not clues.has_keys, self.writes)
+
+        def look(has: Has) -> Has:
+            return looked_at(self.storage, self.segments, self.left, has, settings)
+
+        self.left = tuple(left_by(clues.hard))
+        try:
+            release, by, self.others = told_release(clues.hard, hints, has, look, self.compares)
+        except UnknownRelease:
+            open_all(self.storage, self.segments)  # one that is unreadable is called that
+            raise
         self._say(RELEASE, release, by)
         return release
 

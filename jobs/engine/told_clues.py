@@ -1,35 +1,32 @@
-"""Clues of the release that wrote a store, in the store's own files.
+"""Clues of the releases that wrote a store, in the store's own files.
 
-Each is a rule that only some releases follow. The newest index file says most: of how its header
-counts, and whether tags have keys of their own. Nothing here reads more than a few records.
+Each is a rule that only some releases follow. The index says most (told_eras). Nothing here reads
+more than a few records.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import NamedTuple, cast
 
+from reput.jobs.engine.told_eras import of_the_index
 from reput.store_format.derived.checkpoint import Checkpoint, decode
-from reput.store_format.derived.index_reader import IndexEntry, IndexFileReader, key_hash
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
-from reput.store_format.layouts import MAGIC_V2, SYS_TRANSACTION_ROLLBACK
-from reput.store_format.log.reader import LogReader, Record
+from reput.store_format.layouts import MAGIC_V2
+from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
-from reput.store_format.message.property_text import parse_properties
-from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG, INDEX
+from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG
 from reput.store_format.query.config import configured_topics
 from reput.store_format.query.opened import Growing
 from reput.store_format.query.told import Told as Notes
-from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.release.eras import Period, merged
+from reput.store_format.release.profiles import RELEASES, profile, release_key
 from reput.store_format.release.settings import Settings
-from reput.store_format.release.told_release import Clue
+from reput.store_format.release.told_release import Clue, left_by
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
 _TOPICS = f"{CONFIG}/topics.json"
-# So many entries at the end of an index file are read: any few show how the releases differ.
-_ENTRIES_MOST = 256
 _FOLDERS = (  # in a store's root, and the first release that makes them
     ("timerwheel", "5.0.0"),
     ("timerlog", "5.0.0"),
@@ -39,11 +36,19 @@ _FOLDERS = (  # in a store's root, and the first release that makes them
 
 
 class Clues(NamedTuple):
-    """What leaves out releases; what only hints at one; whether an index file has entries."""
+    """What a store shows of its releases.
+
+    hard: what leaves out releases of the broker that wrote last; hints: what only hints at one;
+    periods: what the index shows, of the broker that wrote last too; has_keys: whether an index
+    file has entries; text_ends: whether an 02 stands after the last property of its last message.
+    """
 
     hard: list[Clue]
     hints: list[Clue]
+    periods: list[Period]
     has_keys: bool
+    text_ends: bool | None
+    again: tuple[tuple[int, int], ...]  # messages indexed twice, see ScanRules
 
 
 def clues_of(
@@ -53,12 +58,26 @@ def clues_of(
     """The clues in a store, and where its derived files are."""
     hard = list(_of_the_root(storage, store))
     of_checkpoint, hints = _of_the_checkpoint(*derived)
+    hard += of_checkpoint
     # a broker may be writing to them
     growing = cast(Storage, Growing(storage))
-    with_log = LogReader(growing, list(segments), record_rules(profile(RELEASES[-1])))
-    of_index = list(_of_the_index(*derived, with_log, settings))
+    with LogReader(growing, list(segments), record_rules(profile(RELEASES[-1]))) as log:
+        index = of_the_index(*derived, log, settings)
+    if any(record.magic == MAGIC_V2 for record in index.last_records):
+        hard.append(Clue("a record with a long topic (since 5.1.0)", "5.1.0"))
+    periods = merged([Period(0, ())], index.counts, index.tags)
+    if not any(clue.since and release_key(clue.since) >= (5,) for clue in hard):
+        hints.append(Clue("no file of a broker of 5.0.0 or later", "", "4.9.8"))
+    newest = periods[-1].clues
+    if left_by(newest) and left_by(hard) and not left_by([*hard, *newest]):
+        # a newer broker was there, which has put no key yet that would show it
+        periods.append(Period(index.end, ()))
+    if not all(left_by(period.clues) for period in periods):
+        periods = [Period(0, ())]  # no broker makes such files
+    hard += [clue for clue in periods[-1].clues if clue not in hard]
+    texts = [record.properties for record in index.last_records if record.properties]
     return Clues(
-        [*hard, *of_checkpoint, *(clue for clue in of_index if clue.seen)], hints, bool(of_index)
+        hard, hints, periods, index.end >= 0, texts[-1][-1] == 2 if texts else None, index.again
     )
 
 
@@ -102,79 +121,3 @@ def _of_the_checkpoint(storage: Storage, folder: str) -> tuple[list[Clue], list[
     if not there.logics_physical_offset:
         hints.append(Clue(f"{CHECKPOINT} has no logicsPhysicalOffset", "", "5.4.0"))
     return hard, hints
-
-
-# --- the index -------------------------------------------------------------------------------
-
-
-def _of_the_index(
-    storage: Storage, folder: str, log: LogReader, settings: Settings
-) -> Iterator[Clue]:
-    """What the newest file with entries tells; one without text where it has any entry."""
-    for name, state in reversed(listed(storage, f"{folder}/{INDEX}")):
-        if state is None:
-            continue
-        slots, most = settings.max_hash_slot_num, settings.max_index_num
-        try:
-            with IndexFileReader(storage, f"{folder}/{INDEX}/{name}", slots, most) as file:
-                if not 0 < file.header.entries < most:
-                    continue
-                first = max(file.header.next_entry - _ENTRIES_MOST, 1)
-                entries = [file.entry(n) for n in range(first, file.header.next_entry)]
-                yield Clue("")
-                yield from _of_the_count(file, entries)
-        except StoreError:
-            return
-        with log:
-            yield from _of_the_keys(log, entries, whole_first=first == 1)
-        return
-
-
-def _of_the_count(file: IndexFileReader, entries: Sequence[IndexEntry]) -> Iterator[Clue]:
-    """Up to 4.7.0 hashSlotCount counts all keys, then the slots in use (IndexFile.putKey)."""
-    used, keys = file.header.slots_used, file.header.entries
-    if used < keys:
-        yield Clue("hashSlotCount of the index counts slots in use (since 4.7.1)", "4.7.1")
-    elif any(entry.previous for entry in entries):
-        yield Clue("hashSlotCount of the index counts all keys (up to 4.7.0)", "", "4.7.0")
-
-
-def _of_the_keys(
-    log: LogReader, entries: Sequence[IndexEntry], whole_first: bool
-) -> Iterator[Clue]:
-    """Clues by whether a message with tags has an index key for them (IndexService.buildIndex)."""
-    messages = [
-        (place, [entry.key_hash for entry in group])
-        for place, group in groupby(entries, lambda entry: entry.physical_offset)
-    ]
-    long_topic = tags = None
-    # `entries` may begin in the middle of a message's keys, and the file may end in the middle of
-    # another's: neither of the two messages tells anything.
-    for place, hashes in messages[0 if whole_first else 1 : -1] or messages:
-        try:
-            record = log.record_at(place)
-        except StoreError:
-            continue
-        long_topic = long_topic or record.magic == MAGIC_V2
-        if tags is None:
-            tags = _has_tags(record, hashes)
-    if long_topic:
-        yield Clue("a record with a long topic (since 5.1.0)", "5.1.0")
-    if tags is not None:
-        since, until = ("5.4.0", "") if tags else ("", "5.3.4")
-        which = "has keys of tags (since 5.4.0)" if tags else "has no keys of tags (up to 5.3.4)"
-        yield Clue(f"the index {which}", since, until)
-
-
-def _has_tags(record: Record, hashes: list[int]) -> bool | None:
-    """Whether the last of a message's key hashes is that of its tags; None if that is unclear."""
-    properties = parse_properties(record.properties)
-    tags = properties.get("TAGS")
-    if not tags or record.transaction == SYS_TRANSACTION_ROLLBACK:
-        return None
-    keys = [properties["UNIQ_KEY"]] if "UNIQ_KEY" in properties else []
-    keys += [key for key in properties.get("KEYS", "").split(" ") if key]
-    wanted = [key_hash(record.topic, key) for key in keys]
-    if hashes == wanted:
-        return False
-    return True if hashes == [*wanted, key_hash(record.topic, f"T#{tags}")] else None

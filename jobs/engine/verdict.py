@@ -50,6 +50,7 @@ from reput.store_format.names import (
 )
 from reput.store_format.query.config import configured_topics
 from reput.store_format.query.told import Told as Notes
+from reput.store_format.release.eras import every_put_counts_up_to
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.compare import (
@@ -172,7 +173,7 @@ class _Judging:
             return
         task = CompareFiles(
             self.there, self.job.staging.storage, self.slots, self.log_end, self.log_start,
-            self.again_from, self.growing, self.job.plan.profile.count_every_put,
+            self.again_from, self.growing, every_put_counts_up_to(self.job.plan.eras),
         )  # fmt: skip
         asked = self._table(pairs, PAIR).run(task, DIFFERENCE)
         used = sum(pair["used"] for pair in pairs)

@@ -2,7 +2,7 @@
 surroundings say.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
@@ -74,11 +74,15 @@ def _nothing() -> None:
 
 @contextmanager
 def command_engine(
-    engine: str | None, master: str | None, meanwhile: Callable[[], None] = _nothing
+    engine: str | None,
+    master: str | None,
+    meanwhile: Callable[[], None] = _nothing,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Engine]:
     """Yield the engine that a command runs on, and stop it afterwards.
 
-    meanwhile: what is done while Spark starts; where that raises, nothing waits for it.
+    meanwhile: what is done while Spark starts; where that raises, nothing waits for it. settings:
+    of a local Spark session, besides its own.
     """
     if chosen(engine, master) == LOCAL:
         from reput.jobs.engines.forking import let_go, prepare
@@ -97,5 +101,5 @@ def command_engine(
     from reput.jobs.engines.spark import SparkEngine
     from reput.jobs.spark.session import command_session
 
-    with command_session(master, meanwhile=meanwhile) as spark:
+    with command_session(master, meanwhile=meanwhile, settings=settings) as spark:
         yield SparkEngine(spark)

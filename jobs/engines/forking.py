@@ -16,13 +16,12 @@ from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
-from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-import reput
 from reput.jobs.engines.engine import EngineFailed
+from reput.jobs.spark.python_workers import environment, our_packages
 from reput.jobs.spark.session_folder import make_session_folder
 
 _PRELOAD = "reput.jobs.engines.preload"
@@ -60,7 +59,7 @@ def prepare() -> None:
     """Start the process that forks, where none runs yet; it loads what tasks need while this one
     goes on. Raises EngineFailed.
     """
-    with _starting, failures_said(), _environment():
+    with _starting, failures_said(), environment(of_workers()):
         _have_folder()
         forkserver.set_forkserver_preload([_PRELOAD])
         with _blocked(signal.SIGHUP):  # as it ignores ctrl-c and SIGTERM, to be the last to end
@@ -107,10 +106,7 @@ def of_workers() -> dict[str, str]:
     downloads would be imported. And no threads for products of matrices, as the process that
     forks them may have none.
     """
-    here = str(Path(reput.__file__).absolute().parent.parent)
-    given = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join(filter(None, (here, given)))
-    return {"PYTHONPATH": path, "PYTHONSAFEPATH": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return {**our_packages(os.environ), "OPENBLAS_NUM_THREADS": "1"}
 
 
 def _have_folder() -> None:
@@ -164,21 +160,6 @@ def _blocked(number: signal.Signals) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _environment() -> Iterator[None]:
-    told = of_workers()
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextmanager

@@ -8,6 +8,8 @@ import os
 import signal
 from contextlib import suppress
 
+import pyarrow as pa
+
 _SECONDS = 0.2
 _parent = os.getppid()
 
@@ -32,6 +34,7 @@ with suppress(Exception):  # whoever runs a task meets the same failure, and can
     from reput.udfs.warm import load_kernels
 
     load_kernels()
+    pa.array([0])  # makes pyarrow import pandas, where it is installed: once, not in each worker
 gc.freeze()
 gc.enable()
 signal.setitimer(signal.ITIMER_REAL, 0)

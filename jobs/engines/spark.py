@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from reput.jobs.engines.engine import Engine, Row, Rows
-from reput.jobs.spark.jvm import python_environment
+from reput.jobs.spark.python_workers import our_packages
 from reput.store_format import faults
 from reput.udfs.schemas import Task
 from reput.udfs.settled import Settled
@@ -122,8 +122,7 @@ def run_by_this_python(spark: Any) -> None:
     if os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None):
         return
     context.pythonExec = sys.executable
-    ours = python_environment(context.environment)
-    context.environment.update({name: ours[name] for name in ("PYTHONPATH", "PYTHONSAFEPATH")})
+    context.environment.update(our_packages(context.environment))
 
 
 def collect(frame: "DataFrame") -> list[dict[str, Any]]:

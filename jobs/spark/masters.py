@@ -3,7 +3,7 @@
 import re
 import socket
 
-from reput.jobs.spark.jvm import SparkFailed
+from reput.jobs.spark.failures import SparkFailed
 
 _SECONDS = 10.0  # for all hosts of a master
 _CONNECT_PORT = 15002  # of sc:// URLs without one

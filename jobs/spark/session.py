@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import importlib.util
+import locale
+import logging
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from reput.jobs.spark.archive import archive_flags, archive_path, is_impossible
-from reput.jobs.spark.java import find_java_home
-from reput.jobs.spark.jvm import LocalJvm, SparkFailed, python_environment
+from reput.jobs.spark.failures import NoSparkError, SparkFailed
+from reput.jobs.spark.java import Java, NoJavaError, find_java_home
+from reput.jobs.spark.jvm import cause_of_death, end_jvm, jvm_of
 from reput.jobs.spark.masters import check_reachable
-from reput.jobs.spark.prepare import prepare_next_start, tell_of_first_run
-from reput.jobs.spark.session_folder import make_session_folder, remove_session_folder
+from reput.jobs.spark.python_workers import environment, our_packages
+from reput.jobs.spark.session_folder import (
+    make_session_folder,
+    remove_abandoned_sessions,
+    remove_session_folder,
+)
 from reput.jobs.spark.signals import ended_first, handlers_kept
 
 if TYPE_CHECKING:
@@ -31,7 +41,8 @@ _LOCAL_SETTINGS = {
     "spark.eventLog.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Every user of the machine can connect to 127.0.0.1: Spark's own ports want a secret.
+    # Every user of the machine can connect to 127.0.0.1: Spark's own ports want a secret, which a
+    # local session makes itself.
     "spark.authenticate": "true",
     # Between the JVM and the Python workers of one machine; TCP costs 20 ms a task more.
     "spark.python.unix.domain.socket.enabled": "true",
@@ -43,27 +54,39 @@ _LOCAL_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+# A command of seconds earns nothing back of what the optimizing compiler costs. Without the last
+# one a JVM writes a file to /tmp.
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+_LOG = "jvm.log"
+_WARNING = re.compile(
+    r"WARNING: |.{0,20} WARN |Using Spark's default log4j|Setting default log level|"
+    r"To adjust logging level|:: |\s"
+)
 
 
 def _nothing() -> None:
-    """What is done while a JVM starts, where nothing is asked for."""
+    """What is done before a session is made, where nothing is asked for."""
 
 
 @contextmanager
 def command_session(
-    master: str | None = None, memory: str = "1g", meanwhile: Callable[[], None] = _nothing
+    master: str | None = None,
+    memory: str = "1g",
+    meanwhile: Callable[[], None] = _nothing,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """Yield the session that a command runs on, and stop it afterwards.
 
     Under spark-submit that is the one it describes, on Databricks the runtime's; else one on
-    `master`: a local one by default, on all cores. A query's failure leaves as SparkFailed.
-    meanwhile: what is done while a local JVM starts, else before: where it raises, nothing waits
-    for Spark.
+    `master`: a local one by default, on all cores, with more `settings`. A query's failure leaves
+    as SparkFailed. meanwhile: what is done before; where it raises, nothing waits for Spark.
     """
-    if not session_given() and (master or "local").startswith("local"):
-        with local_session(master or "local[*]", memory, meanwhile=meanwhile) as spark:
+    if not session_given() and re.match(r"local(\[|$)", master or "local"):
+        with local_session(master or "local[*]", memory, settings, meanwhile) as spark:
             yield spark
         return
+    if importlib.util.find_spec("pyspark") is None:
+        raise NoSparkError(_missing("PySpark is", "spark"))
     meanwhile()
     if master:
         check_reachable(master)
@@ -113,127 +136,167 @@ def local_session(
     settings: Mapping[str, str] | None = None,
     meanwhile: Callable[[], None] = _nothing,
 ) -> Iterator[SparkSession]:
-    """Yield a session on this machine, quick to start and silent; `settings` go over ours.
-
-    One that starts slowly, for lack of a class-data archive, has it made beside it, so that the
-    next one finds it. meanwhile: as for command_session.
+    """Yield a session on this machine, silent and gone without a trace afterwards; `settings` go
+    over ours. meanwhile: as for command_session. Raises NoSparkError, NoJavaError, SparkFailed.
     """
-    if os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR"):
-        meanwhile()
-        with _plain_session(master, memory, settings) as spark:
-            yield spark
-        return
-    archive = archive_path(find_java_home())
-    flags = archive_flags(archive)
-
-    def before_waiting() -> None:
-        meanwhile()
-        tell_of_first_run()
-        if archive is not None and not flags and not is_impossible(archive):
-            prepare_next_start()
-
-    with local_jvm_session(master, memory, settings, flags, before_waiting) as (spark, _):
-        yield spark
-
-
-@contextmanager
-def local_jvm_session(
-    master: str,
-    memory: str = "1g",
-    settings: Mapping[str, str] | None = None,
-    flags: tuple[str, ...] = (),
-    meanwhile: Callable[[], None] = _nothing,
-    kernels: bool = True,
-) -> Iterator[tuple[SparkSession, LocalJvm]]:
-    """Yield a session on a JVM of our own, and that JVM; meanwhile: as for command_session.
-
-    kernels: whether its tasks call any, so that workers are to load them ahead.
-    """
-    jvm = LocalJvm(local_settings(master, settings), memory, flags)
+    java = installed()
+    meanwhile()
+    remove_abandoned_sessions()
+    folder, release = make_session_folder()
     try:
-        meanwhile()
-        with ended_first(jvm.end_writers), _end_of(jvm), _failures_in_words():
-            # While the JVM starts, import what PySpark and the jobs are going to.
-            import pandas  # noqa: F401
-            from pyspark.sql import SparkSession
-
-            if kernels:
-                import reput.udfs.warm  # noqa: F401
-            jvm.warm_workers(kernels)  # after our imports: the JVM needs one core, of two perhaps
-            jvm.connect()
-            with _workers_of_this_python(), handlers_kept():
-                spark = SparkSession.builder.getOrCreate()
-            yield spark, jvm
+        with ended_first(partial(end_jvm, folder)), _death_in_words():
+            spark = _started(folder, java, local_settings(master, folder, memory, settings))
+            try:
+                with _failures_in_words():
+                    yield spark
+            finally:
+                with _unlogged():
+                    spark.stop()
     finally:
-        jvm.stop()
+        _close_gateway(folder)
+        release()
+        remove_session_folder(folder)
+
+
+def installed() -> Java:
+    """The Java that a local session runs on. Raises NoSparkError where PySpark is missing (and says
+    it of Java in the same line), NoJavaError.
+    """
+    there = importlib.util.find_spec("pyspark") is not None
+    try:
+        java = find_java_home()
+    except NoJavaError:
+        if there:
+            raise
+        raise NoSparkError(_missing("PySpark and Java are", "spark,java")) from None
+    if not there:
+        raise NoSparkError(_missing("PySpark is", "spark"))
+    return java
+
+
+def _missing(what: str, extras: str) -> str:
+    return f"{what} missing: pip install 'reput[{extras}]'; without --engine spark none is needed"
+
+
+def _started(folder: str, java: Java, settings: Mapping[str, str]) -> SparkSession:
+    """Make a session. What its JVM and workers write to standard error goes to a file: the JVM
+    warns of its own modules at each start, and a failed task is told by the job's own error.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    log = Path(folder, _LOG)
+    try:
+        with environment(_told(java)), _stderr_to(log), _failures_in_words(), handlers_kept():
+            return builder.getOrCreate()
+    except SparkFailed as error:
+        if isinstance(error.__context__, PySparkException) and jvm_of(folder) is None:
+            raise SparkFailed(f"Java or Spark ended at its start: {_said(log)}") from None
+        raise
+
+
+def _told(java: Java) -> dict[str, str]:
+    """What the environment of a session's processes has besides."""
+    told = {
+        **our_packages(os.environ),
+        "PYSPARK_PYTHON": sys.executable,  # not PATH's
+        "JAVA_HOME": str(java.home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    if locale.getencoding().lower() != "utf-8":
+        told["LC_ALL"] = "C.UTF-8"  # or Java reads a path's other letters as question marks
+    return told
 
 
 @contextmanager
-def _end_of(jvm: LocalJvm) -> Iterator[None]:
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Have processes that are started meanwhile write standard error to a file; with -v, not."""
+    if os.environ.get("REPUT_TRACEBACK"):
+        yield
+        return
+    sys.stderr.flush()
+    ours, file = os.dup(2), os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+        os.close(file)
+
+
+def _said(log: Path) -> str:
+    """What the JVM wrote before it ended: its first line that is no warning."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    return next((line for line in lines if line and not _WARNING.match(line)), "it said nothing")
+
+
+@contextmanager
+def _death_in_words() -> Iterator[None]:
     """Say that the JVM was killed, where that is why Spark failed."""
+    from pyspark import SparkContext
+
     try:
         yield
     except (SparkFailed, ConnectionError, EOFError) as error:
-        how = jvm.cause_of_death()
+        gateway: Any = SparkContext._gateway
+        how = cause_of_death(gateway.proc.pid if gateway is not None else None)
         if how is None:
             raise
         raise SparkFailed(how) from error
 
 
 @contextmanager
-def _plain_session(
-    master: str, memory: str, settings: Mapping[str, str] | None
-) -> Iterator[SparkSession]:
-    """Yield a session made PySpark's own way, from a Spark that somebody has set up."""
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("JAVA_HOME", str(find_java_home().home))
-    # Workers listen at Unix sockets there, which want no secret: not in /tmp, as they would.
-    folder, release = make_session_folder()
-    sockets = {"spark.python.unix.domain.socket.dir": folder}
-    builder = SparkSession.builder.config("spark.driver.memory", memory)
-    for name, value in {**sockets, **local_settings(master, settings)}.items():
-        builder = builder.config(name, value)
+def _unlogged() -> Iterator[None]:
+    """Where the JVM is gone already, PySpark and py4j warn, log and raise as they close."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
-        with _failures_in_words(), _workers_of_this_python(), handlers_kept():
-            spark = builder.getOrCreate()
-        try:
-            with _failures_in_words():
-                yield spark
-        finally:
-            spark.stop()
+        with warnings.catch_warnings(), suppress(Exception):
+            warnings.simplefilter("ignore")
+            yield
     finally:
-        release()
-        remove_session_folder(folder)
+        logging.disable(before)
 
 
-@contextmanager
-def _workers_of_this_python() -> Iterator[None]:
-    """Have a session made within start its workers with this Python, not with PATH's, and with
-    our packages.
+def _close_gateway(folder: str) -> None:
+    """End the JVM and its workers, and have PySpark start another one for its next session: it
+    keeps that of the last one, and tells it of each object that Python forgets.
     """
-    ours = python_environment(os.environ)
-    told = {name: ours[name] for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
-    told["PYSPARK_PYTHON"] = sys.executable
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    from pyspark import SparkContext
+
+    context: Any = SparkContext
+    with context._lock:
+        gateway, context._gateway, context._jvm = context._gateway, None, None
+    with _unlogged():  # there is none where the start failed
+        gateway.shutdown()
+    end_jvm(folder)
+    with _unlogged():
+        gateway.proc.wait()
 
 
-def local_settings(master: str, over: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the settings of a local session, those of `over` before ours."""
+def local_settings(
+    master: str, folder: str, memory: str = "1g", over: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the settings of a local session, those of `over` before ours.
+
+    folder: its own, for its files and for the Unix sockets of its workers, which want no secret.
+    """
     return {
         **_LOCAL_SETTINGS,
         "spark.master": retrying(master),
         "spark.sql.shuffle.partitions": str(local_cores(master)),
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={folder}" {_JAVA_OPTIONS}',
+        "spark.local.dir": folder,
+        "spark.python.unix.domain.socket.dir": folder,
+        "spark.sql.warehouse.dir": f"{folder}/tables",
         **(over or {}),
     }
 

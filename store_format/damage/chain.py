@@ -67,9 +67,20 @@ def judge(before: Piece, piece: Piece, after: Sequence[Piece], room: Room) -> Ou
     if 1 in chain:
         return None
     following = ahead[chain[1]]
-    if sum(ahead[n].entries for n in chain[1:]) <= piece.entries:
+    witnesses = sum(ahead[n].entries for n in chain[1:])
+    if witnesses <= piece.entries and not _one_bit_too_far(before, piece, following, room):
         return None
     return Outvoted(_place(before, piece, following, room))
+
+
+def _one_bit_too_far(before: Piece, piece: Piece, following: Piece, room: Room) -> bool:
+    """Whether one bit of a lone entry is all that keeps it from going on, and the one behind it,
+    which is lower, goes on without it.
+    """
+    is_one = piece.entries == 1 and (piece.first ^ before.after).bit_count() == 1
+    missing = following.first - before.after - piece.entries
+    near = 0 <= missing <= max(room(before, following), _MOST_MISSING)
+    return is_one and near and following.first < piece.first
 
 
 def _cheapest(ahead: Sequence[Piece], room: Room) -> tuple[int, ...]:

@@ -50,12 +50,17 @@ class ScanRules:
     """What the result of a scan depends on, besides the log's bytes."""
 
     records: RecordRules
-    dispatch: DispatchRules
+    dispatch: DispatchRules  # of the release that wrote last
     delays: tuple[int, ...]  # milliseconds of delay levels 1, 2, ...
     batch_topics: tuple[str, ...]
     check_body_crc: bool
     check_property_crc: bool = False  # also check `__CRC32#` in records that have one
     not_before: int | None = None  # leave out of the runs what was stored before this time
+    # of the releases before: (the physical offset up to which it dispatched, its rules), in order
+    older: tuple[tuple[int, DispatchRules], ...] = ()
+    # messages that a broker indexed again after a crash: (physical offset, how many of its keys
+    # were indexed before), in order
+    again: tuple[tuple[int, int], ...] = ()
 
     @property
     def checks(self) -> Checks:
@@ -171,20 +176,57 @@ class Outputs:
             rules.dispatch, np.array(rules.delays, np.int64),
             batch_topics(list(rules.batch_topics)), buffers.table, buffers.puts, buffers.spans,
         )  # fmt: skip
+        self.older = [(stop, self.dispatching._replace(rules=each)) for stop, each in rules.older]
 
     def dispatch(
         self, window: Bytes, rows: Rows
     ) -> Generator[IndexPuts | Runs, None, tuple[int, Fault]]:
         """Dispatch rows, emptying full buffers; returns (rows dispatched, fault of the next)."""
-        done = 0
-        fault = int(Fault.NEED_MORE)
-        while fault == Fault.NEED_MORE:
-            more, fault = dispatch(window, rows[done:], self.dispatching)
-            done += more
-            if fault == Fault.NEED_MORE:
-                yield from self.make_room()
+        done, fault = 0, int(Fault.NONE)
+        for stop, dispatching, held in self._parts(rows):
+            if held:
+                yield from self._give_puts()
+            while done < stop and fault in (Fault.NONE, Fault.NEED_MORE):
+                more, fault = dispatch(window, rows[done:stop], dispatching)
+                done += more
+                if fault == Fault.NEED_MORE:
+                    yield from self.make_room()
+            if held and done == stop:
+                self._put_again(held)
         self.count(rows[:done])
         return done, Fault(fault)
+
+    def _parts(self, rows: Rows) -> Iterator[tuple[int, Dispatching, int]]:
+        """The ends of the rows that each release dispatched, its rules, and for a message that was
+        indexed again, alone, how many of its keys were before; 0 for others.
+        """
+        begin = 0
+        for stop, dispatching in self._by_release(rows):
+            some = rows["physicalOffset"][begin:stop]
+            for place, held in self.rules.again:
+                at = int(np.searchsorted(some, place))
+                if at < len(some) and some[at] == place:
+                    yield begin + at, dispatching, 0
+                    yield begin + at + 1, dispatching, held
+            yield stop, dispatching, 0
+            begin = stop
+
+    def _put_again(self, held: int) -> None:
+        """Put so many keys of the only message in the buffers before all of them."""
+        hashes, messages, used = self.buffers.puts[1:]
+        keys = hashes[: used[1]].copy()
+        before = keys[:held]
+        hashes[: len(before)], hashes[len(before) : len(before) + len(keys)] = before, keys
+        messages[used[2] : 2 * used[2]] = messages[: used[2]]
+        used[1] += len(before)
+        used[2] *= 2
+
+    def _by_release(self, rows: Rows) -> Iterator[tuple[int, Dispatching]]:
+        """The ends of the rows that each release dispatched, and its rules."""
+        for stop, dispatching in self.older:
+            if len(rows) and rows["physicalOffset"][0] < stop:
+                yield int(np.searchsorted(rows["physicalOffset"], stop)), dispatching
+        yield len(rows), self.dispatching
 
     def make_room(self) -> Iterator[IndexPuts | Runs]:
         """Give what fills the outputs."""

@@ -255,12 +255,13 @@ class IndexReader:
         return IndexFileReader(self.storage, path, self.slots, self.most, state)
 
     def query(
-        self, topic: str, key: str, limit: int, begin: int, end: int, most: int = MOST_HITS
-    ) -> Found:
+        self, topic: str, key: str, limit: int, begin: int, end: int, most: int = MOST_HITS,
+        until: int | None = None,
+    ) -> Found:  # fmt: skip
         """As IndexService.queryOffset: at most min(limit, most) hits with a time in [begin, end].
 
         Only a hit's record says whether the hit is of this key or of one with the same hash. most:
-        maxMsgsNumBatch.
+        maxMsgsNumBatch. until: the index has no entries from this physical offset on.
         """
         limit = min(limit, most)
         hits: list[Hit] = []
@@ -272,6 +273,8 @@ class IndexReader:
                     last_timestamp, last_offset = header.end_timestamp, header.end_offset
                 if header.matches(begin, end) and len(hits) < limit:
                     for hit in file.select(key_hash(topic, key), begin, end):
+                        if until is not None and hit.physical_offset >= until:
+                            continue
                         hits.append(hit)
                         if len(hits) >= limit:
                             break

@@ -1,5 +1,4 @@
-"""Folders that only this user can change, for files that are loaded as code: compiled kernels and
-class-data archives.
+"""Folders that only this user can change, for files that are loaded as code: compiled kernels.
 
 Whoever may write to a folder, or rename a folder above it, decides what is found there. So each
 folder and link on the path must belong to root or to this user, and nobody else may write to it.

@@ -6,6 +6,8 @@ Each answer walks the log once and then reads again the records that it shows.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from reput.store_format.derive.queue_table import SCHEDULE_NAME
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
@@ -14,15 +16,16 @@ from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Keep, Skipped, gather
 from reput.store_format.fate.gather_few import gather_few
-from reput.store_format.fate.marks import NONE
+from reput.store_format.fate.marks import NONE, ROCKSDB_HALF, WHEEL
 from reput.store_format.fate.trace import Event, Follows, Known, events
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog
-from reput.store_format.message.message import OP_TOPIC
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.query.gaps import queue_gap
+from reput.store_format.query.in_rocksdb import has_rows
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.told import Told
+from reput.store_format.release.foreign import STORE_DB
 
 _SCHEDULE = SCHEDULE_NAME.tobytes().decode()
 _LEVELS_MOST = 1000  # of queues of the schedule topic that are looked at: a store may be hostile
@@ -46,7 +49,7 @@ class TransactionRow(NamedTuple):
     age: int  # from bornTimestamp to the log's last record
     checks: int
     copies: int  # how often the broker has appended it again
-    half_offset: int  # queue offset of the newest of these in RMQ_SYS_TRANS_HALF_TOPIC
+    half_offset: int  # queue offset of the newest of these in its topic of half messages
     physical_offset: int  # of the half message
     last_physical_offset: int  # of its newest copy
     end_physical_offset: int | None  # of what ended it: the committed record, an op, the discard
@@ -114,6 +117,11 @@ def delayed_rows(store: OpenedStore, everything: bool, told: Told) -> list[Delay
 def gathered_transactions(store: OpenedStore, told: Told) -> tuple[Gathered, int]:
     """What `transactions.resolve` is given: marks, and how far the broker has checked."""
     gathered = gather_told(store, transactions.concerns, told)
+    if np.any(gathered.marks["kind"] == ROCKSDB_HALF):
+        told.note(
+            f"there are half messages of transRocksDBEnable: RocksDB ({STORE_DB}/, not read) alone "
+            "says how often each was checked, and which of those pending a broker has given up"
+        )
     return gathered, half_position(store.storage, store.path, told)
 
 
@@ -124,8 +132,17 @@ def gathered_delays(
     read = read_progress(store.storage, store.path, told)
     levels = level_delays(store, told)
     gathered = gather_told(store, delays.concerns, told)
+    if np.any(gathered.marks["kind"] == WHEEL) and has_rows(store.storage, _store_db(store)):
+        told.note(
+            f"{_store_db(store)}: RocksDB, which is not read, may say how far timers are delivered "
+            '(timerRocksDBEnable): one that is delivered and "will be again" then will not be'
+        )
     tell_skipped(delays.unread(gathered, levels), None, told)
     return gathered, levels, read
+
+
+def _store_db(store: OpenedStore) -> str:
+    return f"{store.path}/{STORE_DB}"
 
 
 def message_events(
@@ -153,8 +170,8 @@ def message_events(
 def _gathered_few(store: OpenedStore, places: Iterable[int], told: Told) -> Gathered | None:
     """The marks at these places and what ops say of them; None where the log is to be read."""
 
-    def op_queue() -> QueueReader:
-        queue = store.queue(OP_TOPIC, 0, False)
+    def op_queue(topic: str) -> QueueReader:
+        queue = store.queue(topic, 0, False)
         if queue_gap(store, [queue], told) is not None:
             raise _OpsMissingError(f"{queue.folder}: does not have all of the log")
         return queue

@@ -7,22 +7,31 @@ import numpy as np
 
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.fate.gather import ENDED, Gathered, Marks, named_by_op
-from reput.store_format.fate.marks import HALF, MARK, NAMED, OP, mark_records
+from reput.store_format.fate.marks import (
+    HALF,
+    MARK,
+    NAMED,
+    OP,
+    ROCKSDB_HALF,
+    ROCKSDB_OP,
+    mark_records,
+)
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
+from reput.store_format.message.message import OP_TOPIC, ROCKSDB_OP_TOPIC
 
 
 def gather_few(
     log: LogReader,
     places: Iterable[int],
-    op_queue: Callable[[], QueueReader],
+    op_queue: Callable[[str], QueueReader],
     split: bool,
     near_end: int,
 ) -> Gathered:
     """As `gather`, of one message's records.
 
-    op_queue: asked for where there is a half message; the op messages behind the first one are read
-    until each is named. near_end: where a record stands near the log's end, 0 where that is not
-    known. Raises NoRecord, NotInLog, BadQueue.
+    op_queue: a topic's, asked for where there is a half message; the op messages behind the first
+    one are read until each is named. near_end: where a record stands near the log's end, 0 where
+    that is not known. Raises NoRecord, NotInLog, BadQueue.
     """
     marks = [_mark(log, place, split) for place in sorted(set(places))]
     halves = [each for each in marks if each["kind"][0] == HALF]
@@ -30,7 +39,7 @@ def gather_few(
     wanted = {int(half["queueOffset"][0]) for half in halves}
     if halves:
         first = int(halves[0]["physicalOffset"][0])
-        ops = op_queue()
+        ops = op_queue(OP_TOPIC)
         for entry in ops.entries(_position_after(ops, first)):
             if not wanted:
                 break
@@ -45,9 +54,28 @@ def gather_few(
                 op = np.zeros(1, MARK)
                 op["kind"], op["physicalOffset"] = OP, record.physical_offset
                 marks.append(op)
+    marks += _ops_of_places(log, marks, op_queue, split)
     found = np.concatenate([np.zeros(0, MARK), *marks])
     found = found[np.argsort(found["physicalOffset"], kind="stable")]
     return Gathered(found, np.concatenate(ended), [], 0, _last_timestamp(log, near_end), [], 0)
+
+
+def _ops_of_places(
+    log: LogReader, marks: list[Marks], op_queue: Callable[[str], QueueReader], split: bool
+) -> list[Marks]:
+    """The marks of op messages that name half messages in RocksDB's topic, by their places."""
+    wanted = {int(each["physicalOffset"][0]) for each in marks if each["kind"][0] == ROCKSDB_HALF}
+    found: list[Marks] = []
+    if wanted:
+        ops = op_queue(ROCKSDB_OP_TOPIC)
+        for entry in ops.entries(_position_after(ops, min(wanted))):
+            op = _mark(log, entry.physical_offset, split)
+            if op["kind"][0] == ROCKSDB_OP and int(op["prepared"][0]) in wanted:
+                wanted.discard(int(op["prepared"][0]))
+                found.append(op)
+            if not wanted:
+                break
+    return found
 
 
 def _mark(log: LogReader, place: int, split: bool) -> Marks:

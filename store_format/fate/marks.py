@@ -22,34 +22,44 @@ from reput.store_format.layouts import (
     SYS_TRANSACTION_MASK,
 )
 from reput.store_format.log.properties import find_named
-from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
+from reput.store_format.message.message import (
+    CHECK_MAX_TOPIC,
+    HALF_TOPIC,
+    OP_TOPIC,
+    ROCKSDB_HALF_TOPIC,
+    ROCKSDB_OP_TOPIC,
+)
 
 Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[Any]
 
 # A mark's kind: the topic that the record stands in. OTHER is any other topic.
-OTHER, HALF, OP, DISCARDED, SCHEDULE, WHEEL = range(6)
+OTHER, HALF, OP, DISCARDED, SCHEDULE, WHEEL, ROCKSDB_HALF, ROCKSDB_OP = range(8)
 _TOPICS = (
     HALF_TOPIC.encode(), OP_TOPIC.encode(), CHECK_MAX_TOPIC.encode(),
     SCHEDULE_NAME.tobytes(), TIMER_NAME.tobytes(),
+    ROCKSDB_HALF_TOPIC.encode(), ROCKSDB_OP_TOPIC.encode(),
 )  # fmt: skip
 
 # The properties that are read (MessageConst); each one's index here is its row in `spans`.
 _NAMES = (
     b"UNIQ_KEY", b"REAL_TOPIC", b"REAL_QID", b"TIMER_OUT_MS", b"TIMER_ROLL_TIMES",
     b"TIMER_DEL_UNIQKEY", b"TRANSACTION_CHECK_TIMES", b"TRAN_PREPARED_QUEUE_OFFSET",
-    b"ORIGIN_MESSAGE_ID",
+    b"ORIGIN_MESSAGE_ID", b"__transactionId__", b"TRANS_OFFSET",
 )  # fmt: skip
 _UNIQ_KEY, _REAL_TOPIC, _REAL_QID, _OUT, _ROLLED, _DELETES, _CHECKS, _PREPARED, _ORIGIN = range(9)
+_TRANSACTION_ID, _HALF_PLACE = 9, 10
 
 # Which numbers of a mark could not be read: bits of its `flaws`.
 NO_REAL_TOPIC, BAD_REAL_QID, BAD_OUT, BAD_CHECKS, BAD_PREPARED = 1, 2, 4, 8, 16
+BAD_HALF_PLACE = 32
 FLAWS = {
     NO_REAL_TOPIC: ("REAL_TOPIC", "is missing: it cannot be delivered"),
     BAD_REAL_QID: ("REAL_QID", "is no number: it cannot be delivered"),
     BAD_OUT: ("TIMER_OUT_MS", "is no number"),
     BAD_CHECKS: ("TRANSACTION_CHECK_TIMES", "is no number"),
     BAD_PREPARED: ("TRAN_PREPARED_QUEUE_OFFSET", "is no number"),
+    BAD_HALF_PLACE: ("TRANS_OFFSET", "of an op message is no number"),
 }
 
 NONE = -1  # a number that the record does not have
@@ -59,7 +69,7 @@ MARK = np.dtype(
         ("physicalOffset", "<i8"),
         ("queueOffset", "<i8"),
         ("storeTimestamp", "<i8"),  # milliseconds
-        ("key", "<u8"),  # hash of UNIQ_KEY, 0 without one
+        ("key", "<u8"),  # hash of UNIQ_KEY, 0 without one; of ROCKSDB_OP that of the half message
         # hash of where the message is at home: topic, queue id, UNIQ_KEY, bornTimestamp and
         # reconsumeTimes, which delivery copies. Of one that waits: REAL_TOPIC and REAL_QID.
         ("home", "<u8"),
@@ -67,8 +77,8 @@ MARK = np.dtype(
         ("deletes", "<u8"),  # hash of TIMER_DEL_UNIQKEY, 0 without one
         ("deletedBy", "<u8"),  # of a timer: the hash of REAL_TOPIC, `+`, UNIQ_KEY
         ("out", "<i8"),  # TIMER_OUT_MS
-        ("prepared", "<i8"),  # of a half message TRAN_PREPARED_QUEUE_OFFSET, else the record's
-        # preparedTransactionOffset
+        ("prepared", "<i8"),  # of a half message TRAN_PREPARED_QUEUE_OFFSET, of ROCKSDB_OP the half
+        # message's place, else the record's preparedTransactionOffset
         ("checks", "<i4"),  # TRANSACTION_CHECK_TIMES, 0 without one
         ("queueId", "<i4"),
         ("kind", "u1"),
@@ -177,6 +187,8 @@ def mark_records(buf: Bytes, rows: Rows, split: bool, every: bool, spans: Any, m
             home = _hashed_number(_hashed(_START, buf, row.topicAt, topic_end), row.queueId)
         if kind in (HALF, DISCARDED):
             _count_checks(buf, spans, mark)
+        elif kind == ROCKSDB_OP:
+            _name_half(buf, spans, mark)
         if spans[_UNIQ_KEY, 0] >= 0:
             home = _hashed(home, buf, spans[_UNIQ_KEY, 0], spans[_UNIQ_KEY, 1])
         home = _hashed_number(home, get_i64(buf, row.at + RECORD_AT.bornTimestamp))
@@ -202,6 +214,16 @@ def _where_to(buf: Bytes, spans: Any, mark: Any) -> np.uint64:
             by = _hashed(home, _PLUS, 0, 1)
             mark.deletedBy = _hashed(by, buf, spans[_UNIQ_KEY, 0], spans[_UNIQ_KEY, 1])
     return _hashed_number(home, queue_id)
+
+
+@kernel
+def _name_half(buf: Bytes, spans: Any, mark: Any) -> None:
+    """Which half message an op names: TransMessageRocksDBStore.makeOpMessageInner."""
+    mark.key = _text(buf, spans, _TRANSACTION_ID)
+    good, place = _number(buf, spans, _HALF_PLACE, 64)
+    mark.prepared = place if good else NONE
+    if not good:
+        mark.flaws |= BAD_HALF_PLACE
 
 
 @kernel

@@ -20,6 +20,8 @@ from reput.store_format.fate.marks import (
     HALF,
     OP,
     OTHER,
+    ROCKSDB_HALF,
+    ROCKSDB_OP,
     SCHEDULE,
     WHEEL,
     hash_text,
@@ -92,7 +94,8 @@ class Follows:
 def events(log: LogReader, gathered: Gathered, follows: Follows, known: Known) -> list[Event]:
     """The steps that gathered marks tell, in the log's order; their records are read again."""
     marks, records = gathered.marks, {}
-    for i in np.flatnonzero(marks["kind"] != OP).tolist():
+    named_by_place = marks["kind"] == ROCKSDB_OP
+    for i in np.flatnonzero((marks["kind"] != OP) & ~named_by_place).tolist():
         record = log.record_at(int(marks["physicalOffset"][i]))
         properties = parse_properties(record.properties, known.split)
         if follows.admits(properties):
@@ -100,6 +103,8 @@ def events(log: LogReader, gathered: Gathered, follows: Follows, known: Known) -
     half = [int(marks["queueOffset"][i]) for i in records if marks["kind"][i] == HALF]
     named = gathered.ended[np.isin(gathered.ended["halfOffset"], half)]
     ops = np.isin(marks["physicalOffset"], named["physicalOffset"])
+    places = [int(marks["physicalOffset"][i]) for i in records]
+    ops |= named_by_place & np.isin(marks["prepared"], places)
     chosen = np.flatnonzero(ops | np.isin(np.arange(len(marks)), list(records)))
     own = gathered._replace(marks=marks[chosen], ended=named)
     states: dict[int, str] = {}
@@ -133,7 +138,7 @@ def _events(
         names.append("half")
     elif record.transaction == SYS_TRANSACTION_COMMIT and not waiting.get(home):
         names.append("committed")
-    if kind == HALF:
+    if kind in (HALF, ROCKSDB_HALF):
         checks = int(mark["checks"])
         names.append("checked" if checks else "half")
     elif kind == DISCARDED:

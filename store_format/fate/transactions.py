@@ -13,6 +13,11 @@ putImmunityMsgBackToHalfQueue within the immunity time). It ends
 Ops are gathered for some seconds from 5.1.0 on, and what the producer has ended may be checked and
 discarded meanwhile: then what the producer said counts.
 
+From 5.4.0 on RocksDB may say what is pending (transRocksDBEnable); the log tells it too. Such half
+messages stand in a topic of their own and are never appended again. Their op messages name their
+places in the log (TransMessageRocksDBStore). What a broker has asked too often it forgets without a
+record: here that stays pending.
+
 Before 4.3.0 there were no such topics: a record with the prepared type stood in its own topic,
 and one with the commit or the rollback type followed.
 """
@@ -26,7 +31,15 @@ import numpy as np
 import numpy.typing as npt
 
 from reput.store_format.fate.gather import Gathered, Marks
-from reput.store_format.fate.marks import DISCARDED, HALF, NONE, OP, OTHER
+from reput.store_format.fate.marks import (
+    DISCARDED,
+    HALF,
+    NONE,
+    OP,
+    OTHER,
+    ROCKSDB_HALF,
+    ROCKSDB_OP,
+)
 from reput.store_format.layouts import (
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_PREPARED,
@@ -60,12 +73,15 @@ class Transaction(NamedTuple):
     key: int = 0  # hash of UNIQ_KEY (marks.hash_text), 0 without one
     # Queue offsets in RMQ_SYS_TRANS_HALF_TOPIC, of it and its copies, that no op names.
     open_offsets: tuple[int, ...] = ()
+    in_rocksdb: bool = False  # RocksDB tells the broker of it
     own_topic: bool = False  # before 4.3.0: it stands in its own topic, where no service ends it
 
 
 def concerns(marks: Marks) -> npt.NDArray[np.bool_]:
     """Which marks tell of transactions."""
-    own: npt.NDArray[np.bool_] = np.isin(marks["kind"], (HALF, OP, DISCARDED))
+    own: npt.NDArray[np.bool_] = np.isin(
+        marks["kind"], (HALF, OP, DISCARDED, ROCKSDB_HALF, ROCKSDB_OP)
+    )
     own |= marks["transaction"] != 0
     return own
 
@@ -78,13 +94,15 @@ def resolve(gathered: Gathered, half_position: int = 0) -> Iterator[Transaction]
     """
     marks = gathered.marks
     prepared = (marks["kind"] == OTHER) & (marks["transaction"] == SYS_TRANSACTION_PREPARED)
-    halves = marks[(marks["kind"] == HALF) | prepared]
+    halves = marks[np.isin(marks["kind"], (HALF, ROCKSDB_HALF)) | prepared]
     commits, backs = (
         _by_place(halves, marks[(marks["transaction"] == each) & (marks["kind"] != HALF)])
         for each in (SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_ROLLBACK)
     )
     _by_key(halves, marks[marks["transaction"] == SYS_TRANSACTION_COMMIT], commits)
-    ops = _by_op(halves, gathered.ended)
+    ops = np.maximum(
+        _by_op(halves, gathered.ended), _by_place(halves, marks[marks["kind"] == ROCKSDB_OP])
+    )
     dropped = np.full(len(halves), NONE, np.int64)
     _by_key(halves, marks[marks["kind"] == DISCARDED], dropped)
     for chain in _chains(halves, ops, commits):
@@ -96,7 +114,8 @@ def _transaction(
     dropped: Numbers, half_position: int,
 ) -> Transaction:  # fmt: skip
     last = halves[chain[-1]]
-    offset, own = int(last["queueOffset"]), int(last["kind"]) == HALF
+    offset, kind = int(last["queueOffset"]), int(last["kind"])
+    own = kind == HALF
     commit, back, op, drop = (_first(each, chain) for each in (commits, backs, ops, dropped))
     if commit != NONE:
         state, end = State.COMMITTED, commit
@@ -112,7 +131,8 @@ def _transaction(
     return Transaction(
         state, int(halves["physicalOffset"][chain[0]]), int(last["physicalOffset"]), offset,
         len(chain) - 1, max(int(halves["checks"][i]) for i in chain), end, op, int(last["key"]),
-        tuple(int(halves["queueOffset"][i]) for i in chain if own and ops[i] == NONE), not own,
+        tuple(int(halves["queueOffset"][i]) for i in chain if own and ops[i] == NONE),
+        kind == ROCKSDB_HALF, kind == OTHER,
     )  # fmt: skip
 
 

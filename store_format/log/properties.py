@@ -4,6 +4,7 @@ One pass over them finds the values that dispatch needs. Releases differ in whic
 """
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -141,3 +142,29 @@ def find_named(
                         spans[number, 1] = pair.value_end
                     start = name_ends[number]
         at = stop + 1
+
+
+@kernel
+def malformed(buf: Bytes, rows: Any) -> bool:
+    """Whether properties of a row are no `name 01 value 02`, neither empty, the last 02 left out
+    or not: releases differ in what they read of others.
+    """
+    for i in range(len(rows)):
+        start = at = rows[i].propertiesAt
+        end = at + rows[i].propertiesLength
+        names = 0  # 01 in this pair
+        for k in range(at, end):
+            if buf[k] == PROPERTY_NAME_END:
+                names += 1
+                if names > 1 or k == start:
+                    return True
+                start = k + 1
+            elif buf[k] == PROPERTY_END:
+                if names != 1 or k == start:
+                    return True
+                names, start = 0, k + 1
+        if start < end and names != 1:
+            return True
+        if start == end and names == 1:
+            return True
+    return False

@@ -24,6 +24,9 @@ from reput.store_format.names import RETRY_PREFIX
 # TopicValidator; MixAll.RETRY_GROUP_TOPIC_PREFIX
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+# From 5.4.0 on in their place, with transRocksDBEnable and transWriteOriginTransHalfEnable=false.
+ROCKSDB_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+ROCKSDB_OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"  # TimerMessageStore.TIMER_TOPIC
@@ -32,6 +35,8 @@ _FORBIDDEN = frozenset(
         SCHEDULE_TOPIC,
         HALF_TOPIC,
         OP_TOPIC,
+        ROCKSDB_HALF_TOPIC,
+        ROCKSDB_OP_TOPIC,
         CHECK_MAX_TOPIC,
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",

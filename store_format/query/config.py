@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reput.store_format.names import CONFIG
+from reput.store_format.query.in_rocksdb import config_in_rocksdb
 from reput.store_format.query.opened import is_queue_id
 from reput.store_format.query.told import Told
 from reput.store_format.storage.protocol import Storage
@@ -81,6 +82,9 @@ def config_table(
     storage: Storage, store: str, file: str, name: str, told: Told
 ) -> Mapping[str, Any] | None:
     """What a file of config/, or its .bak, has under a name; None where there is neither."""
+    elsewhere = config_in_rocksdb(storage, store, file)
+    if elsewhere is not None:
+        told.note(f"{elsewhere}: a broker reads this RocksDB in place of {file}: it is not read")
     for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):
         try:
             raw = storage.read_bytes(path)

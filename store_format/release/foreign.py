@@ -1,31 +1,54 @@
-"""Refuses stores with kinds of queues that reput does not build, judged by the files in them."""
+"""What a store has that reput neither builds nor reads, judged by the files in it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from reput.store_format.faults import StoreError
 from reput.store_format.names import CONSUME_QUEUE
 
 QUEUE_EXT = "consumequeue_ext"  # StorePathConfigHelper.getStorePathConsumeQueueExt
-ROCKSDB = f"{CONSUME_QUEUE}/CURRENT"  # a RocksDB always has it (RocksDBConsumeQueueStore)
+CURRENT = "CURRENT"  # a RocksDB always has it
+# Where queues in RocksDB are: beside the topics' folders (RocksDBConsumeQueueStore), or from 5.5.0
+# on with useSeparateStorePathForRocksdbCQ in a folder of their own.
+_ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")
+
+STORE_DB = "rocksdbstore"  # MessageRocksDBStorage; from 5.4.0 on each start makes it
+POP_DB = "kvStore"  # PopConsumerRocksdbStore
+# Below config/: RocksDBConfigManager (v1, one or three), ConfigStorage (configManagerVersion=v2).
+CONFIG_DBS = {
+    "topics.json": ("topics", "metadata", "rdb"),
+    "subscriptionGroup.json": ("subscriptionGroups", "metadata", "rdb"),
+    "consumerOffset.json": ("consumerOffsets", "metadata", "rdb"),
+}
 
 
-def refuse_foreign(store: str, queue_ext: Iterable[str], queues: Iterable[str]) -> None:
+def refuse_foreign(store: str, names: Callable[[str], Iterable[str]]) -> None:
     """Raise StoreError where a store's queues are of a kind that reput does not build.
 
-    queue_ext: the names in STORE/consumequeue_ext; queues: the names in STORE/consumequeue. Queue
-    entries of a store with ConsumeQueueExt hold addresses in the ext files, and what stands there
-    depends on the consumers' filters of that time, which no log has. Queues in RocksDB (alone, or
-    beside files with rocksdbCQDoubleWriteEnable) would disagree with files that reput has cut or
-    replaced.
+    names: what is in a folder of the store. Queue entries of a store with ConsumeQueueExt hold
+    addresses in the ext files, and what stands there depends on the consumers' filters of that
+    time, which no log has. Queues in RocksDB (alone, or beside files with
+    rocksdbCQDoubleWriteEnable) would disagree with files that reput has cut or replaced.
     """
     above = f"{store}/" if store else ""
-    if any(True for _ in queue_ext):
+    if any(True for _ in names(QUEUE_EXT)):
         raise StoreError(
             f"{above}{QUEUE_EXT}: the store has ConsumeQueueExt files (enableConsumeQueueExt), "
             f"and entries of its queues may point into them: reput does not build them"
         )
-    if ROCKSDB.rpartition("/")[2] in queues:
-        raise StoreError(
-            f"{above}{ROCKSDB}: the store has queues in RocksDB (storeType or "
-            f"rocksdbCQDoubleWriteEnable): reput does not build them"
-        )
+    for folder in _ROCKSDB_QUEUES:
+        if CURRENT in names(folder):
+            raise StoreError(
+                f"{above}{folder}/{CURRENT}: the store has queues in RocksDB (storeType or "
+                f"rocksdbCQDoubleWriteEnable): reput does not build them"
+            )
+
+
+def holds_rows(files: Iterable[tuple[str, int]]) -> bool:
+    """Whether a RocksDB has any rows, by the names and lengths of its files.
+
+    One that a broker has opened and closed, or was killed over, has no table (.sst), and its
+    write-ahead log is empty: seen of 5.4.0, 5.5.0 and 5.5.1.
+    """
+    return any(
+        name.endswith(".sst") or (name.endswith(".log") and length > 0) for name, length in files
+    )

@@ -38,6 +38,8 @@ messageDelayLevel text 4.1.0 = 1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 
 [obeyed obeyed] further queues of one message
 enableMultiDispatch boolean 4.9.3 = false
 enableLmq boolean 4.9.3 = false
+[obeyed obeyed] with rocksdbCQDoubleWriteEnable: such further queues have no files then
+combineCQUseRocksdbForLmq boolean 5.5.0 = false
 [obeyed obeyed] what is checked of a record
 checkCRCOnRecover boolean 4.1.0 = true
 forceVerifyPropCRC boolean 5.2.0 = false
@@ -135,7 +137,6 @@ combineCQEnableCheckSelf boolean 5.4.0 = false
 combineCQLoadingCQTypes text 5.4.0 = default;defaultRocksDB
 combineCQMaxExtraSearchCommitLogFiles int 5.4.0 = 3
 combineCQPreferCQType text 5.4.0 = default
-combineCQUseRocksdbForLmq boolean 5.5.0 = false
 dLegerGroup text 4.5.0
 dLegerPeers text 4.5.0
 dLegerSelfId text 4.5.0

@@ -55,6 +55,8 @@ class Settings:
     message_delay_level: str = setting("messageDelayLevel")
     enable_multi_dispatch: bool = setting("enableMultiDispatch")
     enable_lmq: bool = setting("enableLmq")
+    rocksdb_cq_double_write_enable: bool = setting("rocksdbCQDoubleWriteEnable")
+    combine_cq_use_rocksdb_for_lmq: bool = setting("combineCQUseRocksdbForLmq")
     check_crc_on_recover: bool = setting("checkCRCOnRecover")
     force_verify_prop_crc: bool = setting("forceVerifyPropCRC")
     max_message_size: int = setting("maxMessageSize", least=1)
@@ -75,6 +77,12 @@ class Settings:
         the checkpoint stays 0.
         """
         return self.message_index_enable and self.index_file_write_enable
+
+    @property
+    def builds_further_queues(self) -> bool:
+        """Whether multi-dispatch makes queue files (MultiDispatchUtils.checkMultiDispatchQueue)."""
+        in_rocksdb = self.rocksdb_cq_double_write_enable and self.combine_cq_use_rocksdb_for_lmq
+        return self.enable_multi_dispatch and not in_rocksdb
 
     @property
     def delays(self) -> tuple[int, ...]:

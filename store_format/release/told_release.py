@@ -5,38 +5,38 @@ derive the same files, any of them will do; where they do not, the user is asked
 differs.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from reput.store_format.release.profiles import (
     RELEASES,
-    Profile,
     UnknownRelease,
     profile,
     release_key,
 )
 
-# The rules that decide bytes of queues and index in a log that is sound, and what is new in the
-# release that changed them. Others are no such rules: a broker writes its checkpoint anew at its
-# next flush; only logs of new releases have IPv6 hosts and long topics at all; and those of
-# multi-dispatch and of an index without keys count where a store has the one or the other.
-_ALWAYS = {
-    "skip_lower_offsets": "a queueOffset below the queue's next position is skipped, before: kept",
-    "skip_by_end": "a message counts as dispatched by where it ends, before: by where it starts",
-    "count_every_put": "hashSlotCount of an index file counts the slots in use, before: all keys",
-    "split_properties": "malformed properties are read in another way",
-    "index_tags": "the index has one more key for a message's tags",
-}
-_NO_KEYS = {"empty_index_count": "an index file without entries has indexCount 1, before: 0"}
-_MULTI_DISPATCH = {
-    "multi_dispatch": "messages go to further queues",
-    "multi_dispatch_skips_retry": "but not those of %RETRY% topics",
-    "multi_dispatch_skips_slash": "nor to names with a slash",
-    "multi_dispatch_skips_delays": "nor those of the schedule topic",
-    "multi_dispatch_skips_system": "nor those of rmq_sys_ topics",
-}
+# The rules that decide bytes of queues and index in a log that is sound. Others are no such rules:
+# a broker writes its checkpoint anew at its next flush; only logs of new releases have IPv6 hosts
+# and long topics at all; and most count only where a store has what they are about.
+_ALWAYS = ("count_every_put", "index_tags")
+_ODD_POSITIONS = ("skip_lower_offsets", "skip_by_end")
+_MALFORMED = ("split_properties",)
+_NO_KEYS = ("empty_index_count",)
+_MULTI_DISPATCH = (
+    "multi_dispatch", "multi_dispatch_skips_retry", "multi_dispatch_skips_slash",
+    "multi_dispatch_skips_delays", "multi_dispatch_skips_system",
+)  # fmt: skip
+# Those that decide what a new record says, and which records a service makes. A further 02 at a
+# text's end and the form of config/ are no such rules, as all releases read both forms, nor is
+# `__CRC32#`, which nobody writes unasked.
+_NEW_RECORDS = (
+    "half_topic", "timer_messages", "commit_keeps_place", "op_message_lists",
+    "property_map_capacity", "batch_queues",
+)  # fmt: skip
+
+
+_WHICH = "Which RocketMQ release should this store follow?"
+_EXAMPLE = "Example: --rocketmq 5.3.3 (`reput help releases` says what differs)"
 
 
 class Clue(NamedTuple):
@@ -60,14 +60,18 @@ class Has(NamedTuple):
     multi_dispatch: bool = True
     index_without_keys: bool = True
     new_records: bool = False  # records are to be written as that release writes them
+    odd_positions: bool = True  # queueOffsets that do not go on by one
+    malformed: bool = True  # properties that are no `name 01 value 02`
 
 
 def _rules(has: Has) -> list[str]:
     """The rules that count for a store that has this."""
-    if has.new_records:
-        return [of.name for of in fields(Profile) if of.name != "release"]
-    rules = [*_ALWAYS, *(_MULTI_DISPATCH if has.multi_dispatch else ())]
-    return [*rules, *(_NO_KEYS if has.index_without_keys else ())]
+    of_each = (
+        (True, _ALWAYS), (has.odd_positions, _ODD_POSITIONS), (has.malformed, _MALFORMED),
+        (has.multi_dispatch, _MULTI_DISPATCH), (has.index_without_keys, _NO_KEYS),
+        (has.new_records, _NEW_RECORDS),
+    )  # fmt: skip
+    return [rule for counts, rules in of_each if counts for rule in rules]
 
 
 def groups(releases: Sequence[str], has: Has) -> list[list[str]]:
@@ -89,46 +93,54 @@ def same_files(one: str, other: str, has: Has) -> bool:
     return len(groups([one, other], has)) == 1
 
 
-def changes(older: str, newer: str, has: Has) -> list[str]:
-    """What the newer release does differently, as texts, as far as it counts."""
-    old, new = profile(older), profile(newer)
-    every = _ALWAYS | _NO_KEYS | _MULTI_DISPATCH
-    differ = [rule for rule in _rules(has) if getattr(old, rule) != getattr(new, rule)]
-    return [every.get(rule, rule.replace("_", " ")) for rule in differ]
+class ToldRelease(NamedTuple):
+    """A release that a store's files tell, and by what; others: one of each kind that might be
+    meant instead, newest first, where it is only assumed.
+    """
+
+    release: str
+    by: str
+    others: tuple[str, ...] = ()
 
 
-def told_release(clues: Sequence[Clue], hints: Sequence[Clue], has: Has) -> tuple[str, str]:
-    """(release, how it was told). hints: what may be there, and what a release is chosen by among
-    those that derive the same files.
+def told_release(
+    clues: Sequence[Clue], hints: Sequence[Clue], has: Has,
+    look: Callable[[Has], Has] = lambda has: has, assume: bool = False,
+) -> ToldRelease:  # fmt: skip
+    """The release that wrote last. hints: what may be there, and what a release is chosen by among
+    those that derive the same files; look: looks at the log for what it has, where that counts;
+    assume: take the newest where several are left.
 
-    Raises UnknownRelease where more than one is left: it lists them and what differs.
+    Raises UnknownRelease where more than one is left: it lists them.
     """
     releases = left_by(clues)
-    seen = "; ".join(dict.fromkeys(clue.seen for clue in clues))
+    seen = "; ".join(dict.fromkeys(clue.seen for clue in clues)) or "the files show nothing"
     if not releases:
+        raise UnknownRelease(f"{_WHICH} Its files fit no single one: {seen}. {_EXAMPLE}")
+    grouped, by = groups(releases, has), "write the same"
+    plain = has._replace(odd_positions=False, malformed=False, index_without_keys=False)
+    if len(grouped) > 1 and not assume and len(groups(releases, plain)) == 1:
+        grouped, by = groups(releases, look(has)), "derive the same from this log"
+    if len(grouped) > 1 and not assume:
         raise UnknownRelease(
-            f"--rocketmq VERSION is missing, and what the store's files show fits no single "
-            f"release: {seen}"
-        )
-    grouped = groups(releases, has)
-    if len(grouped) > 1:
-        raise UnknownRelease(
-            f"--rocketmq VERSION is missing: the bytes depend on it, and the store's files do not "
-            f"tell it ({seen or 'they show nothing'}); it is one of: {_candidates(grouped, has)}"
+            f"{_WHICH} Its files don't say: it may be "
+            f"{', '.join(map(span, grouped[:-1]))} or {span(grouped[-1])}. {_EXAMPLE}"
         )
     chosen = releases[-1]
-    for release in reversed(releases):
+    for release in reversed(grouped[-1]):
         if all(release in left_by([hint]) for hint in hints):
             chosen = release
             break
-    return chosen, f"{span(releases)} write the same: {seen}" if len(releases) > 1 else seen
+    if len(grouped) > 1:
+        others = tuple(group[-1] for group in reversed(grouped[:-1]))
+        return ToldRelease(chosen, f"assumed, of {span(releases)}: {seen}", others)
+    return ToldRelease(chosen, f"{span(releases)} {by}: {seen}" if len(releases) > 1 else seen)
 
 
-def _candidates(grouped: Sequence[Sequence[str]], has: Has) -> str:
-    texts = [span(grouped[0])]
-    for before, group in pairwise(grouped):
-        texts.append(f"{span(group)} ({', '.join(changes(before[-1], group[0], has))})")
-    return "; ".join(texts)
+def differing(releases: Sequence[str], has: Has) -> set[str]:
+    """The rules in which the first and the last of these releases differ, as far as they count."""
+    old, new = profile(releases[0]), profile(releases[-1])
+    return {rule for rule in _rules(has) if getattr(old, rule) != getattr(new, rule)}
 
 
 def span(releases: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from reput.store_format.fate.marks import hash_text
 from reput.store_format.fate.transactions import State, Transaction
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
-from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC
+from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC, ROCKSDB_HALF_TOPIC
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
 from reput.store_format.names import CONFIG
@@ -84,6 +84,7 @@ def plan_resolution(
             names.tell_of(each)  # before 4.3.0: no broker's service ends it any more
             continue
         named = names.decision(each)
+        _refuse_in_rocksdb(each, named or decisions.default)
         decision = named or decisions.default
         if each.state in _ENDED:
             if named not in (None, _ENDED[each.state]):
@@ -104,6 +105,19 @@ def plan_resolution(
             (plan.commits if decision == Decision.COMMIT else plan.rollbacks).append(each)
     names.refuse_unknown()
     return plan._replace(given_up=given_up, behind=behind and not plan.undecided)
+
+
+def _refuse_in_rocksdb(each: Transaction, decision: Decision | None) -> None:
+    """Raise StoreError where one is to be ended that a broker would still find in RocksDB.
+
+    How often it was checked, which the committed message says, stands only there.
+    """
+    if each.in_rocksdb and each.state == State.PENDING and decision is not None:
+        raise StoreError(
+            f"physical {each.first}: a half message in {ROCKSDB_HALF_TOPIC} (transRocksDBEnable), "
+            "of which RocksDB tells a broker: its producer or that broker ends it; decide the "
+            "others by a file"
+        )
 
 
 class _Names:
@@ -256,7 +270,11 @@ def _discard(writer: CommitLogWriter, half: Stored) -> None:
 
 def _tell_position(writer: CommitLogWriter, left: list[Transaction], before: int) -> None:
     """Write config/consumerOffset.json, if the broker need not look at some half messages again."""
-    still = [offset for each in left for offset in (*each.open_offsets, each.half_offset)]
+    still = [
+        offset
+        for each in left if not each.in_rocksdb
+        for offset in (*each.open_offsets, each.half_offset)
+    ]  # fmt: skip
     end = writer.store.positions().get((HALF_TOPIC, 0), 0)
     position = min((offset for offset in still if offset >= before), default=end)
     if position <= before:

@@ -28,6 +28,9 @@ class ServedQueue:
         if not self._profile.batch_time_boundaries:  # 5.1.4: the request names the boundary
             boundary = Boundary.LOWER
         found = self.entries.position_by_time(timestamp, boundary, self._log, self._profile)
+        is_last = boundary == Boundary.UPPER or not self._profile.queue_time_boundaries
+        if is_last and found >= self.maximum > self.minimum and not self.batch:
+            return self.maximum - 1  # of a queue that ends there
         return min(found, self.maximum)
 
     def earliest_time(self) -> int:

@@ -140,8 +140,11 @@ class ServedStore:
         in an index that is damaged.
         """
         try:
-            last = end if self.at is None else min(end, self.at)
-            found = self.opened.index().query(topic, key, most, begin, last)
+            index = self.opened.index()
+            if self.at is None:
+                found = index.query(topic, key, most, begin, end)
+            else:
+                found = index.query(topic, key, most, begin, min(end, self.at), until=self.limit)
         except BadIndex as error:
             self._told.note(f"{error}; no keys are found in it")
             return [], 0, 0

@@ -19,7 +19,7 @@ from reput.store_format.names import (
     INDEX,
 )
 from reput.store_format.names import CHECKPOINT as CHECKPOINT_FILE
-from reput.store_format.release.foreign import QUEUE_EXT, refuse_foreign
+from reput.store_format.release.foreign import refuse_foreign
 from reput.store_format.release.profiles import Profile
 from reput.store_format.release.writer_settings import WriterSettings
 from reput.store_format.writer.commit_log import ZEROS_AHEAD_BYTES, CommitLog
@@ -58,7 +58,7 @@ class OpenStore:
     def open(self, prepare_ahead: bool, spawn: Spawn | None) -> None:
         """Recover, take up queues and index, and dispatch what they lack."""
         files, settings = self.files, self.settings
-        refuse_foreign("", files.names(QUEUE_EXT), files.names(CONSUME_QUEUE))
+        refuse_foreign("", files.names)
         crashed = files.exists(ABORT)
         only_log = not self.dispatches
         # `abort` goes at close, and then a broker believes what a crash has left

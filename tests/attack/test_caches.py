@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.spark.archive import archive_path
-from reput.jobs.spark.java import Java
 from reput.store_format.disk.private import NotPrivate, private_folder, safe_parent
 
 ROOT = Path(__file__).parents[2]
@@ -188,18 +186,6 @@ def test_kernels_in_a_new_folder_of_the_package_are_part_of_the_key(tmp_path: Pa
     assert len(set(keys)) == 5
     archive = shutil.make_archive(str(tmp_path / "zip"), "zip", copy)
     assert key(Path(archive)) == keys[-1]
-
-
-def test_no_archive_of_classes_where_others_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    java = Java(tmp_path, 17)
-    monkeypatch.setenv("REPUT_CACHE", str(tmp_path / "cache"))
-    kept = archive_path(java)
-    assert kept is not None
-    assert kept.parent == tmp_path / "cache" / "class-data"
-    kept.parent.chmod(0o777)
-    assert archive_path(java) is None
 
 
 SAYS = """

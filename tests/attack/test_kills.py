@@ -192,9 +192,7 @@ def in_cluster(what: str, folder: Path, master: str = "local-cluster[2,1,1024]")
     golden_stores.unpack(GOLDEN)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     done = subprocess.run(
-        # compiling kernels takes most of the time, so the tests of a run share what is compiled
-        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT),
-         str(folder.parent / "numba"), master],
+        [sys.executable, "-c", SCRIPT, what, str(folder), str(ROOT), str(folder / "numba"), master],
         cwd=ROOT, capture_output=True, text=True, timeout=600,
         env={
             **kept, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(find_java_home().home),

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
 STORE = "small_all_5.3.3"
-SEEDS = range(int(os.environ.get("REPUT_KILLS", "30")))
+SEEDS = range(int(os.environ.get("REPUT_KILLS", "18")))
 COMMANDS = (
     "rebuild",
     "replace",

@@ -66,7 +66,7 @@ def wait_for(process: subprocess.Popen[str], what: Callable[[], object]) -> None
 
 def wait_for_session(process: subprocess.Popen[str], temporary: Path) -> None:
     """Until its JVM and session are there, or nearly."""
-    wait_for(process, lambda: list(temporary.glob("reput-spark-*/connection")))
+    wait_for(process, lambda: list(temporary.glob("reput-spark-*/blockmgr-*")))
 
 
 def wait_for_staging(process: subprocess.Popen[str], folder: Path) -> None:
@@ -76,9 +76,8 @@ def wait_for_staging(process: subprocess.Popen[str], folder: Path) -> None:
 
 def without_progress(errors: str) -> list[str]:
     """What stands on standard error but lines of progress, which a busy machine has time for."""
-    return [
-        line for line in errors.splitlines() if not re.fullmatch(r"reput: \w+ .* s( left)?", line)
-    ]
+    told = r"reput: (\w+ .* s( left)?|compiling kernels, .*)"
+    return [line for line in errors.splitlines() if not re.fullmatch(told, line)]
 
 
 def gone(processes: list[int]) -> bool:

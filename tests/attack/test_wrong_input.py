@@ -387,6 +387,17 @@ def test_a_compacted_topic_is_warned_of(store: Path, tmp_path: Path) -> None:
     assert summary.warnings == ["topic 'T' is compacted; its compacted files are not derived"]
 
 
+def test_what_rocksdb_holds_is_said(store: Path, tmp_path: Path) -> None:
+    rocksdb = store / "rocksdbstore"
+    rocksdb.mkdir()
+    for name in ("CURRENT", "000004.log"):
+        (rocksdb / name).write_bytes(b"")
+    assert rebuild(store, tmp_path / "quiet").warnings == []  # as a broker's start leaves it
+    (rocksdb / "000013.sst").write_bytes(b"x")
+    (said,) = rebuild(store, tmp_path / "output").warnings
+    assert said.startswith(f"{rocksdb}: an index, timers or transactions in RocksDB")
+
+
 def test_a_broken_topics_file_is_said_and_its_backup_read(tmp_path: Path) -> None:
     store = write(tmp_path / "store", build_log([Message(topic="B")], SEGMENT))
     (store / "config").mkdir()

@@ -22,6 +22,7 @@ from reput.store_format.release.expiry_settings import ExpirySettings
 from reput.store_format.release.settings import SettingError
 from reput.store_format.writer.transactions import Transactions
 from tests import golden_stores
+from tests.fate.stores import IN_ROCKSDB, unpack
 from tests.in_process import as_text
 from tests.services.stores import T0, disk, writing
 from tests.services.test_resolve import half
@@ -276,6 +277,18 @@ def test_what_waits_stays_wherever_its_end_would_stand(tmp_path: Path) -> None:
     assert what_needs(root, even_pending=True) == [(timer, waits.replace("2", "1"))]
     resolve_transactions(str(root), decide="rollback", rocketmq="5.3.3")
     assert what_needs(root, even_delayed=True) == []
+
+
+def test_half_messages_that_rocksdb_tells_of_stay(tmp_path: Path) -> None:
+    """Of a real broker's store: the first is pending, and many segments behind it have expired."""
+    store, _ = unpack(IN_ROCKSDB, tmp_path)
+    given = {"rocketmq": "5.5.0", "even_unread": True, "settings": {"maxHashSlotNum": "50"}}
+    assert len(list((store / "commitlog").iterdir())) == 4
+    told = expire(str(store), used=lambda path: 0.1, now=1 << 41, any_hour=True, **given)
+    assert [(each.offset, each.who) for each in told.kept] == [
+        (0, "5 half messages are not decided yet")
+    ]
+    assert len(list((store / "commitlog").iterdir())) == 4
 
 
 def due_at(clock: Clock) -> int:

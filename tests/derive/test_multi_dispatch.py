@@ -15,14 +15,14 @@ from tests.reference import derive
 SETTINGS = {"enableMultiDispatch": "true", "enableLmq": "true", "mappedFileSizeConsumeQueue": "200"}
 
 
-def queues(message: Message, release: str) -> set[str]:
+def queues(message: Message, release: str, **more: str) -> set[str]:
     """topic/queueId of each queue that a scan puts the message into."""
     data = np.frombuffer(build_log([message], 4096)[0], np.uint8)
 
     def read(at: int, buffer: Any) -> None:
         buffer[:] = data[at : at + len(buffer)]
 
-    rules = scan_rules(profile(release), settings_from(SETTINGS), ())
+    rules = scan_rules(profile(release), settings_from(SETTINGS, more, release=release), ())
     found = set()
     for part in scan(read, Stretch(0, 4096, 0, 4096, 0), rules):
         if isinstance(part, Runs):
@@ -30,8 +30,8 @@ def queues(message: Message, release: str) -> set[str]:
     return found
 
 
-def reference_queues(message: Message, release: str) -> set[str]:
-    settings: dict[str, Any] = SETTINGS | {"mappedFileSizeCommitLog": 4096}
+def reference_queues(message: Message, release: str, **more: str) -> set[str]:
+    settings: dict[str, Any] = SETTINGS | more | {"mappedFileSizeCommitLog": 4096}
     files = derive(build_log([message], 4096), settings, release).files
     return {
         name.split("/", 1)[1].rsplit("/", 1)[0]
@@ -77,3 +77,17 @@ def test_lists(names: str, offsets: str, others: set[str]) -> None:
     pairs = properties(("INNER_MULTI_DISPATCH", names), ("INNER_MULTI_QUEUE_OFFSET", offsets))
     message = Message(queue_id=5, properties=pairs)
     assert queues(message, "5.3.3") == {"T/5"} | others == reference_queues(message, "5.3.3")
+
+
+@pytest.mark.parametrize("release", ["5.4.0", "5.5.0", "5.5.1"])
+@pytest.mark.parametrize("double", ["false", "true"])
+@pytest.mark.parametrize("for_lmq", ["false", "true"])
+def test_lmq_queues_in_rocksdb_have_no_files(release: str, double: str, for_lmq: str) -> None:
+    """tests/rocketmq/test_lmq_in_rocksdb.py has RocketMQ's own."""
+    given = {"rocksdbCQDoubleWriteEnable": double, "combineCQUseRocksdbForLmq": for_lmq}
+    lists = properties(("INNER_MULTI_DISPATCH", "%LMQ%a"), ("INNER_MULTI_QUEUE_OFFSET", "1"))
+    message = Message(topic="T", queue_id=5, properties=lists)
+    left_out = release != "5.4.0" and double == for_lmq == "true"
+    found = queues(message, release, **given)
+    assert found == reference_queues(message, release, **given)
+    assert found == ({"T/5"} if left_out else {"T/5", "%LMQ%a/0"})

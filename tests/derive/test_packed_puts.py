@@ -60,7 +60,7 @@ def test_any_range_of_puts_is_read_from_the_runs_that_have_it(
         whole += puts_of(messages, number << 20).tolist()
         ends.append(len(whole))
     names = tuple(map(str, range(len(runs))))
-    files = IndexFiles(Staging(storage, "s"), names, tuple(ends), 10, 20, 1, False, 1)
+    files = IndexFiles(Staging(storage, "s"), names, tuple(ends), 10, 20, 1, 0, 1)
     start, stop = sorted(min(place, len(whole)) for place in (one, other))
     before, index._PUTS_A_READ = index._PUTS_A_READ, at_a_time
     try:

@@ -61,3 +61,27 @@ def compare_skipped(path: Path, done: Mapping[str, Any], wanted: Mapping[str, st
         assert told == {key: wanted[when] for key, when in done["delays"].items()}
         for key, when in done["delays"].items():
             assert next(step.state for step in store.trace(key)) == wanted[when]
+
+
+def compare_in_rocksdb(path: Path, done: Mapping[str, str]) -> None:
+    """done: what tests.rocketmq.fates.in_rocksdb gives."""
+    told = {
+        "given up": "pending",  # a broker writes nothing of it into the log
+        "checked and committed": "committed",
+    }
+    lives = {
+        "committed": ["half", "committed", "op"],
+        "rolled back": ["half", "op"],
+        "pending": ["half"],
+    }
+    with reput.open_store(str(path)) as store:
+        rows = store.transactions(everything=True)
+        states = {key: told.get(state, state) for key, state in done.items()}
+        assert {row.unique_key: row.state for row in rows} == states
+        assert all(row.topic and row.topic.startswith("Live") for row in rows)
+        assert not store.delayed(everything=True)
+        for key, state in states.items():
+            for scan in (False, True):
+                steps = store.trace(key, scan=scan)
+                assert [step.event for step in steps] == lives[state]
+                assert steps[0].state == state

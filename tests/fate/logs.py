@@ -14,6 +14,8 @@ from tests.logs.encoder import Message, encode, properties
 from tests.memory_storage import MemoryStorage
 
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+ROCKSDB_HALF = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+ROCKSDB_OP = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 DISCARDED, SCHEDULE, WHEEL = (
     "TRANS_CHECK_MAX_TIME_TOPIC",
     "SCHEDULE_TOPIC_XXXX",
@@ -54,6 +56,14 @@ class SmallLog:
 
     def op(self, body: bytes, tag: str = "d") -> int:
         return self.put(OP, 0, ("TAGS", tag), body=body)
+
+    def rocksdb_half(self, key: str) -> int:
+        own = (("UNIQ_KEY", key), ("__transactionId__", key), ("REAL_TOPIC", "Orders"))
+        return self.put(ROCKSDB_HALF, 0, *own, ("REAL_QID", "1"))
+
+    def rocksdb_op(self, place: int | str, key: str) -> int:
+        own = (("UNIQ_KEY", f"op of {key}"), ("__transactionId__", key), ("TAGS", "d"))
+        return self.put(ROCKSDB_OP, 0, *own, ("TRANS_OFFSET", str(place)), body=b"\0")
 
     def delay(self, key: str, level: int, topic: str = "Orders", **more: object) -> int:
         own = (("UNIQ_KEY", key), ("DELAY", str(level)), ("REAL_TOPIC", topic), ("REAL_QID", "1"))

@@ -12,6 +12,15 @@ _IN_LOGS = ("tests/fate/test_transactions.py", "tests/fate/test_delays.py")
 _ROWS = ("tests/fate/test_answers.py",)
 
 BUGS: tuple[Bug, ...] = (
+    Bug("fate: half messages in RocksDB's topic are half messages", _TRANSACTIONS,
+        'np.isin(marks["kind"], (HALF, ROCKSDB_HALF)) | prepared', '(marks["kind"] == HALF) | prepared',
+        (*_IN_LOGS, "tests/change/test_expire.py")),
+    Bug("fate: their op messages name a place in the log", _MARKS,
+        "    mark.prepared = place if good else NONE", "    mark.prepared = NONE", _IN_LOGS),
+    Bug("fate: and the key of the half message", _MARKS,
+        "    mark.key = _text(buf, spans, _TRANSACTION_ID)", "    pass", _IN_LOGS),
+    Bug("fate: a trace by the index finds them too", "store_format/fate/gather_few.py",
+        "    marks += _ops_of_places(log, marks, op_queue, split)", "    pass", ("tests/fate/test_lived.py",)),
     Bug("fate: a delivery has the attempt of what waited", _MARKS,
         "get_i32(buf, middle + MIDDLE_AT.reconsumeTimes)", "0", _IN_LOGS),
     Bug("fate: a REAL_QID that is no number is named", _MARKS,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fate.judge import compare_done, compare_skipped
-from tests.fate.stores import LIVED, SKIPPED, unpack
+from tests.fate.judge import compare_done, compare_in_rocksdb, compare_skipped
+from tests.fate.stores import IN_ROCKSDB, LIVED, SKIPPED, unpack
 
 
 @pytest.mark.parametrize("name", LIVED)
@@ -20,3 +20,8 @@ def test_what_a_broker_skipped_is_told(tmp_path: Path) -> None:
     store, done = unpack(SKIPPED, tmp_path)
     compare_skipped(store, done, {"before": "delivered", "meanwhile": "never delivered",
                                   "after": "delivered"})  # fmt: skip
+
+
+def test_half_messages_that_rocksdb_tells_of_are_known(tmp_path: Path) -> None:
+    store, done = unpack(IN_ROCKSDB, tmp_path)
+    compare_in_rocksdb(store, done["transactions"])

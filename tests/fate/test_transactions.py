@@ -229,3 +229,40 @@ def test_many_records_of_one_key_are_looked_at_once() -> None:
     for n in range(200):
         log.half("a", *([(CHECKS, "1")] if n % 2 else []))
     assert len(resolved(log)) == 100
+
+
+# Half messages of transRocksDBEnable; tests/fate/test_lived.py has a real broker's
+
+
+def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key() -> None:
+    log = SmallLog()
+    first, second, third = log.rocksdb_half("a"), log.rocksdb_half("b"), log.rocksdb_half("c")
+    log.op(b"0,1,2,")  # of the other topic's queue
+    log.rocksdb_op(first, "z")
+    log.rocksdb_op(second + 1, "b")
+    op = log.rocksdb_op(third, "c")
+    assert [(each.state, each.op, each.in_rocksdb) for each in resolved(log)] == [
+        ("pending", -1, True),
+        ("pending", -1, True),
+        ("rolled back", op, True),
+    ]
+
+
+def test_what_is_in_rocksdb_stays_pending_wherever_the_other_queue_was_checked() -> None:
+    log = SmallLog()
+    at = log.rocksdb_half("a")
+    log.half("b")
+    assert states(log, half_position=7) == ["pending", "abandoned"]
+    end = log.commit(at, "a")
+    assert [each.end for each in resolved(log)] == [end, -1]
+
+
+def test_an_op_whose_place_is_no_number_names_nothing_and_is_told() -> None:
+    log = SmallLog()
+    log.rocksdb_half("a")
+    at = log.rocksdb_op("x", "a")
+    gathered = log.gather(concerns)
+    assert [str(each) for each in gathered.skipped] == [
+        f"physical {at}: TRANS_OFFSET of an op message is no number"
+    ]
+    assert states(log) == ["pending"]

@@ -41,16 +41,16 @@ def look(
     lasts = _durations(runs)
     recent = set(_recent(root, commits)) if commits else None
     found, place = [], {}
-    in_file: Counter[str] = Counter()
+    in_file: Counter[tuple[str, bool]] = Counter()
     for test, long in collected.items():
         file = test.partition("::")[0]
-        in_file[file] += 1
-        place[test] = in_file[file]  # of tests that never ran each file's first comes first
+        in_file[file, long] += 1
+        place[test] = in_file[file, long]  # of tests that never ran each file's first comes first
         run = runs.get(test)
         if not long:
-            of_file = runs.get(test.partition("::")[0])
+            of_file = runs.get(file)
             run = _proof(run, of_file, tree)
-        why = _why_due(run, tree.digest(test.partition("::")[0]), recent)
+        why = _why_due(run, tree.digest(file), recent)
         found.append(Due(test, long, run, why, lasts(test, long)))
     return sorted(found, key=lambda each: _order(each, place[each.test], tree))
 

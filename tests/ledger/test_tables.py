@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.ledger import budget, due, explore, records
+from tests.ledger.__main__ import tell
 from tests.ledger.records import Run
 from tests.ledger.sources import ROOT, Tree
 from tests.ledger.test_shards import git, project  # noqa: F401 - a fixture
@@ -116,6 +117,21 @@ def test_what_is_due_comes_first_and_longest_first() -> None:
     of_file = run("tests/one/test_a.py", at="9")
     (quick,) = due.look({names[5]: False}, {of_file.test: of_file}, _Tree("s"))
     assert quick.why_due == ""
+
+
+def test_tested_names_what_is_red_and_counts_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [A, B, "tests/one/test_a.py::test_3", "tests/two/test_b.py::test_4"]
+    runs = records.newest(
+        [run(A, "hang", seconds=7), run(B), run(names[2], "skipped")._replace(why="no maven")]
+    )
+    assert tell(due.look(dict.fromkeys(names, True), runs, _Tree("s")), False, 2) == 1
+    said = capsys.readouterr().out
+    assert "4 tests at" in said
+    assert ": 1 green, 3 not" in said
+    assert f"hang: 1, 7 s of one core\n  {A}  7 s  1  c" in said
+    assert "never run: 1, 60 s of one core\n  tests/two/test_b.py: 1, 60 s" in said
+    assert "skipped: 1, 1 s of one core\n  tests/one/test_a.py: 1, 1 s\n  1: no maven" in said
+    assert tell([], False, 2) == 0
 
 
 def test_times() -> None:

@@ -90,6 +90,9 @@ def settings_for(draw: st.DrawFn, version: str) -> dict[str, Any]:
         settings["messageDelayLevel"] = draw(st.sampled_from(["1s", "2s 1d 5m", "3h -1s 0s 1m"]))
     if numbers_of(version) >= (5, 2, 0):
         settings["forceVerifyPropCRC"] = draw(st.sampled_from([False, False, False, True]))
+    if numbers_of(version) >= (5, 5, 0):
+        settings["rocksdbCQDoubleWriteEnable"] = draw(st.booleans())
+        settings["combineCQUseRocksdbForLmq"] = draw(st.booleans())
     return settings
 
 

@@ -132,11 +132,10 @@ def test_without_a_check_and_without_a_release_the_page_says_so(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("commands_in_process")
-def test_a_release_that_is_not_told_is_no_end(tmp_path: Path) -> None:
+def test_a_release_that_is_not_told_hinders_no_check(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     whole = written(stores.damaged(tmp_path), page)
-    assert whole["verdict"]["kind"] == "unknown"
-    assert "--rocketmq" in whole["verdict"]["text"]
+    assert whole["verdict"]["kind"] == "bad"
 
 
 @pytest.mark.parametrize("messages", [[], [stores.Message(topic="T")]])

@@ -355,7 +355,7 @@ def test_what_was_not_durable_is_cut_without_asking(
 @pytest.mark.parametrize(
     ("name", "says"),
     [("consumequeue_ext/T0/0/00000000000000000000", "ConsumeQueueExt"),
-     ("consumequeue/CURRENT", "RocksDB")],
+     ("consumequeue/CURRENT", "RocksDB"), ("consumequeue_rocksdb/CURRENT", "RocksDB")],
 )  # fmt: skip
 def test_what_reput_does_not_build_is_refused_by_name(
     name: str, says: str, grown: Path, tmp_path: Path

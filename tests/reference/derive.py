@@ -63,6 +63,9 @@ class Dispatcher:
             return
         if self._is_excluded(message.topic):
             return
+        in_rocksdb = rules.flag("rocksdbCQDoubleWriteEnable")
+        if rules.since(5, 5, 0) and in_rocksdb and rules.flag("combineCQUseRocksdbForLmq"):
+            return
         queues_text = message.property("INNER_MULTI_DISPATCH")
         offsets_text = message.property("INNER_MULTI_QUEUE_OFFSET")
         if is_blank(queues_text) or is_blank(offsets_text):

@@ -24,6 +24,9 @@ SETTINGS_SINCE = {
     "forceVerifyPropCRC": (5, 2, 0),
 }
 
+# With these RocketMQ makes RocksDB files too (tests/rocketmq/test_lmq_in_rocksdb.py).
+IN_ROCKSDB = {"rocksdbCQDoubleWriteEnable", "combineCQUseRocksdbForLmq"}
+
 
 def fitted(log: Log, version: str) -> Log:
     """The log as one for this version."""
@@ -31,7 +34,7 @@ def fitted(log: Log, version: str) -> Log:
     known = {
         name: value
         for name, value in log.settings.items()
-        if SETTINGS_SINCE.get(name, (0, 0, 0)) <= numbers
+        if SETTINGS_SINCE.get(name, (0, 0, 0)) <= numbers and name not in IN_ROCKSDB
     }
     attributes = log.topic_attributes if numbers >= (5, 0, 0) else {}
     return Log(log.segments, known, version, attributes)

@@ -18,6 +18,8 @@ DEFAULTS: dict[str, Any] = {
     "messageDelayLevel": "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
     "enableMultiDispatch": False,
     "enableLmq": False,
+    "rocksdbCQDoubleWriteEnable": False,
+    "combineCQUseRocksdbForLmq": False,
     "checkCRCOnRecover": True,
     "forceVerifyPropCRC": False,
 }

@@ -173,6 +173,20 @@ BUGS = (
         wire("garbage_is_given_up"),
     ),
     Bug(
+        "a replica that is longer than its master's log is told",
+        _WIRE,
+        "        if target.last >= 0 and 0 <= self.end < target.log.end:",
+        "        if False:",
+        wire("what_its_new_master_has_not"),
+    ),
+    Bug(
+        "the last record is compared also where nothing is new",
+        _WIRE,
+        "            return end >= self.end and self._compared",
+        "            return end >= self.end",
+        wire("what_its_new_master_has_not"),
+    ),
+    Bug(
         "a silent master is given up",
         _WIRE,
         "                if slave.silent(now):",

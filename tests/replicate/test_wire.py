@@ -43,6 +43,7 @@ from tests.replicate.stores import (
     record_starts,
     run,
 )
+from tests.replicate.test_replicate import put_end
 from tests.writer.stores import TINY, Clock, open_writer
 
 SIZES = {name: str(value) for name, value in TINY.items()}
@@ -141,6 +142,32 @@ def test_another_log_is_refused(source: Path, tmp_path: Path) -> None:
     path.write_bytes(raw)
     with master(source) as running, pytest.raises(ReplicaDiffers, match="not the master's"):
         copy(running.address[1], target, 4000)
+
+
+@pytest.mark.parametrize("same_end", [False, True])
+def test_a_replica_with_what_its_new_master_has_not_is_refused(
+    same_end: bool, source: Path, tmp_path: Path
+) -> None:
+    """As after a failover: records that were never on the other broker; others took their place,
+    or none yet. The broker says where its log ends, and nothing new is to come.
+    """
+    target = tmp_path / "replica"
+    starts, end = record_starts(log_of(source))
+    run(source, target, derive=False)
+    if same_end:
+        path = source / f"commitlog/{starts[-1] - starts[-1] % 2048:020d}"
+        raw = bytearray(path.read_bytes())
+        raw[starts[-1] % 2048 + 40] ^= 1  # of bornTimestamp: no CRC covers it
+        path.write_bytes(raw)
+    else:
+        put_end(source, starts[-1])
+    info = {"commitLogMinOffset": "0", "brokerVersionDesc": "V5_3_3"}
+    info["commitLogMaxOffset"] = str(end if same_end else starts[-1])
+    with master(source) as running, broker(info, SETTINGS) as port:
+        words = f"127.0.0.1:{running.address[1]}", str(target)
+        says = "not the master's" if same_end else f"the master's log ends at {starts[-1]}"
+        with pytest.raises(ReplicaDiffers, match=says):
+            replicate_from(*words, broker=f"127.0.0.1:{port}")
 
 
 def test_the_master_is_killed_again_and_again(tmp_path: Path) -> None:
@@ -315,6 +342,21 @@ def test_a_master_that_sends_another_place(
     assert len(heard) == 1
 
 
+@contextmanager
+def broker(info: dict[str, str], settings: dict[str, str]) -> Iterator[int]:
+    """A broker's own port, which says this of itself."""
+    table = json.dumps({"table": info}).encode()
+    config = "\n".join(f"{name}={value}" for name, value in settings.items()).encode()
+
+    def answer(other: socket.socket) -> None:
+        code = json.loads(other.recv(4096)[8:])["code"]
+        body = {28: table, 26: config}.get(code, b"")
+        other.sendall(remoting_frame(Command(0, code, 1, body=body)))
+
+    with peer(answer, 0) as port:
+        yield port
+
+
 @pytest.mark.parametrize("follow", [[], ["--follow"]])
 def test_garbage_is_given_up_soon(
     follow: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -356,15 +398,7 @@ def test_a_broker_that_says_what_cannot_be(
     """Whatever it says of itself: one line with its address, or a replica of what it sends."""
     told = {"commitLogMinOffset": "0", "commitLogMaxOffset": "4000", "brokerVersionDesc": "V5_3_3",
             **SETTINGS, **says}  # fmt: skip
-    info = json.dumps({"table": told}).encode()
-    config = "\n".join(f"{name}={value}" for name, value in told.items()).encode()
-
-    def answer(other: socket.socket) -> None:
-        code = json.loads(other.recv(4096)[8:])["code"]
-        body = {28: info, 26: config}.get(code, b"")
-        other.sendall(remoting_frame(Command(0, code, 1, body=body)))
-
-    with master(source) as running, peer(answer, 0) as port:
+    with master(source) as running, broker(told, told) as port:
         words = ["replicate", "--master", f"127.0.0.1:{running.address[1]}", str(tmp_path / "r")]
         words += ["--broker", f"127.0.0.1:{port}", "--follow", "--idle", "0.1"]
         code = cli.main(words)

@@ -10,7 +10,15 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.fate.stores import ARCHIVES, KEPT, KEPT_OF_CONFIG, LIVED, SKIPPED, SUFFIX
+from tests.fate.stores import (
+    ARCHIVES,
+    IN_ROCKSDB,
+    KEPT,
+    KEPT_OF_CONFIG,
+    LIVED,
+    SKIPPED,
+    SUFFIX,
+)
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, messages
 
@@ -27,6 +35,11 @@ SETTINGS: dict[str, object] = {
 }
 # Of 5.x alone: the timer wheel, and how long ops are gathered before they are written.
 FIVE: dict[str, object] = {"timerWheelEnable": True, "transactionOpBatchInterval": 100}
+# From 5.4.0 on: half messages in a topic of their own, which a broker looks after by RocksDB.
+TRANSACTIONS_IN_ROCKSDB: dict[str, object] = {
+    "transRocksDBEnable": True,
+    "transWriteOriginTransHalfEnable": False,
+}
 GROUP = "failing"
 
 
@@ -77,6 +90,37 @@ def live(version: str, store: Path, client: Driver, seed: int = 0) -> Done:
     return done
 
 
+def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, str]:
+    """Transactions whose half messages RocksDB tells of; returns each one's state by UNIQ_KEY.
+
+    "given up": asked about more than transactionCheckMax times, after which the broker removes its
+    row in RocksDB and writes nothing into the log.
+    """
+    told: dict[str, str] = {}
+    given = {**SETTINGS, **FIVE, **TRANSACTIONS_IN_ROCKSDB, "transactionCheckMax": 2}
+    given["mappedFileSizeCommitLog"] = 4096  # so that the first pending one is not in the last
+    with Broker(version, store, **given) as broker:
+        asked = Client(client, broker.namesrv)
+        late = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "3600"}  # no check before
+        told |= dict.fromkeys(_transactions(asked, ["UNKNOW"], 0, **late), "pending")
+        asked.send(messages(10))
+        outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
+        for outcome, said in outcomes.items():
+            for key in _transactions(asked, [outcome] * 2, 100 + len(outcome)):
+                told[key] = said
+        told |= dict.fromkeys(_transactions(asked, ["UNKNOW"] * 2, 200), "given up")
+        time.sleep(10)  # four seconds without checks, then three checks
+        checked = _transactions(asked, ["UNKNOW"], 300)
+        answer = asked.ask("await_checks", topic="Live0", checks=1)
+        assert answer["checked"] == checked
+        told |= dict.fromkeys(checked, "checked and committed")
+        told |= dict.fromkeys(_transactions(asked, ["UNKNOW"] * 2, 400), "pending")
+        while broker.status()["behind"]:
+            time.sleep(0.05)
+        broker.stop()
+    return told
+
+
 def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[str, str]:
     """Delayed messages of which some are due while the broker refuses puts; then it is stopped.
 
@@ -109,8 +153,10 @@ def _timers(count: int, seconds: int, first: int) -> list[dict[str, object]]:
     return made
 
 
-def _transactions(client: Client, outcomes: list[str], first: int) -> list[str]:
+def _transactions(client: Client, outcomes: list[str], first: int, **properties: str) -> list[str]:
     made = messages(len(outcomes), first)
+    for message in made:
+        message["p"] |= properties
     sent = zip(made, outcomes, strict=True)
     said = client.ask("transactions", messages=[{**m, "outcome": each} for m, each in sent])
     return [message[1] for message in said["sent"]]
@@ -127,6 +173,13 @@ def lived(version: str, folder: Path) -> Path:
 def skipping(version: str, folder: Path) -> Path:
     with Driver(version) as client:
         done = {"delays": skipped(version, folder / "store", client)}
+    (folder / "done.json").write_text(json.dumps(done, indent=1))
+    return folder
+
+
+def with_rocksdb(version: str, folder: Path) -> Path:
+    with Driver(version) as client:
+        done = {"transactions": in_rocksdb(version, folder / "store", client)}
     (folder / "done.json").write_text(json.dumps(done, indent=1))
     return folder
 
@@ -150,10 +203,11 @@ def pack(folder: Path, archive: Path) -> None:
 
 def main() -> None:
     """Have brokers write the stores of tests/fate/stores anew; times in them differ each time."""
-    for name in (*LIVED, SKIPPED):
+    for name in (*LIVED, SKIPPED, IN_ROCKSDB):
         kind, _, version = name.partition("_")
         with tempfile.TemporaryDirectory(prefix="reput-fates-") as folder:
-            {"live": lived, "skipped": skipping}[kind](version, Path(folder))
+            makes = {"live": lived, "skipped": skipping, "rocksdb": with_rocksdb}
+            makes[kind](version, Path(folder))
             archive = ARCHIVES / f"{name}{SUFFIX}"
             pack(Path(folder), archive)
         print(f"{archive.name}: {archive.stat().st_size:,} bytes", flush=True)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fate.judge import compare_done, compare_skipped
+from tests.fate.judge import compare_done, compare_in_rocksdb, compare_skipped
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
-from tests.rocketmq.fates import live, skipped
+from tests.rocketmq.fates import in_rocksdb, live, skipped
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
@@ -21,6 +21,15 @@ def test_what_was_done_is_told(version: str, tmp_path: Path) -> None:
     with Driver(version) as client:
         done = live(version, tmp_path / "store", client)
     compare_done(tmp_path / "store", vars(done))
+
+
+@pytest.mark.parametrize("version", ["5.4.0", "5.5.0", "5.5.1"])
+def test_what_rocksdb_tells_a_broker_of_is_told_from_the_log(version: str, tmp_path: Path) -> None:
+    if reason := build.missing(version):
+        pytest.skip(reason)
+    with Driver(version) as client:
+        done = in_rocksdb(version, tmp_path / "store", client)
+    compare_in_rocksdb(tmp_path / "store", done)
 
 
 # Which release goes on past a delivery that failed (#9248): 5.0.0 to 5.3.2.

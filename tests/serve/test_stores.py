@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from reput.jobs.serve import opening
 from reput.jobs.serve.opening import Source, open_broker
 from reput.jobs.serve.server import Limits, Server
+from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message
 from reput.store_format.release.writer_settings import writer_settings_from
 from reput.store_format.remoting.codes import RequestCode, ResponseCode
@@ -296,3 +298,41 @@ def test_messages_that_no_queue_has_yet_are_told_of_where_a_broker_was_killed(
     abort = (growing.path / "abort").rename(growing.path / "moved")
     assert told() == []
     abort.rename(growing.path / "abort")
+
+
+@pytest.mark.parametrize("what", ["commitlog", "consumequeue/T/0", "index", "."])
+@pytest.mark.parametrize("how", ["cut", "removed", "emptied"])
+def test_a_store_that_changes_beneath_the_server_is_answered_with_a_code(
+    what: str, how: str, growing: Growing
+) -> None:
+    """Somebody cleans up, or a disk goes: no message is made up; OSError is all that ends it."""
+    growing.writer.close()
+    broker = growing.broker()
+    sound = bodies(broker)
+    files = [path for path in (growing.path / what).rglob("*") if path.is_file()]
+    for path in files:
+        if how == "removed":
+            path.unlink()
+        else:
+            with path.open("r+b") as file:
+                file.truncate(0 if how == "emptied" else path.stat().st_size // 2)
+    found = set[int]()
+    for _ in range(2):
+        for asked in (
+            *(pull("T", queue, at, 7) for queue in (0, 1) for at in range(0, 30, 7)),
+            *(request(RequestCode.VIEW_MESSAGE_BY_ID, offset=at) for at in (0, 8192, 16384)),
+            request(RequestCode.QUERY_MESSAGE, topic="T", key="all", maxNum=64, beginTimestamp=0,
+                    endTimestamp=1 << 42),
+            request(RequestCode.GET_MAX_OFFSET, topic="T", queueId=0),
+            request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, topic="T", queueId=0, timestamp=BEGIN),
+        ):  # fmt: skip
+            try:
+                said = ask(broker, asked)
+            except OSError:  # Server._answer: SYSTEM_ERROR, and it is told
+                continue
+            parts = (said.body or b"").split(b"body ")[1:]
+            found |= {int(part[: part.index(b"\x01")].decode()) for part in parts}
+        with suppress(StoreError, OSError):  # of a server that follows: told, and tried again
+            broker.store.refresh()
+    assert found <= {*range(60)}
+    assert len(sound) == 30

@@ -17,7 +17,13 @@ from reput.store_format.fate.answers import gathered_transactions
 from reput.store_format.fate.transactions import State, Transaction
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
-from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, Message
+from reput.store_format.message.message import (
+    CHECK_MAX_TOPIC,
+    HALF_TOPIC,
+    OP_TOPIC,
+    ROCKSDB_HALF_TOPIC,
+    Message,
+)
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.query.told import Told
 from reput.store_format.services.decisions import Decision, Decisions, read_decisions
@@ -41,7 +47,9 @@ ALL_COMMIT = Decisions(Decision.COMMIT, {})
 ALL_BACK = Decisions(Decision.ROLLBACK, {})
 
 
-def half(writer: CommitLogWriter, key: str, checks: int = 0, **more: str) -> int:
+def half(
+    writer: CommitLogWriter, key: str, checks: int = 0, topic: str = HALF_TOPIC, **more: str
+) -> int:
     """A half message, or with checks a copy as a broker appends it."""
     pairs = {
         "UNIQ_KEY": key, "REAL_TOPIC": "Orders", "REAL_QID": "1", "PGROUP": "g",
@@ -50,7 +58,7 @@ def half(writer: CommitLogWriter, key: str, checks: int = 0, **more: str) -> int
     if checks:
         pairs["TRANSACTION_CHECK_TIMES"] = str(checks)
     raw = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items()).encode()
-    message = Message(HALF_TOPIC, key.encode(), 0, properties=raw)
+    message = Message(topic, key.encode(), 0, properties=raw)
     return writer.put(writer.encoder.draft(message)).physical_offset
 
 
@@ -364,7 +372,7 @@ def test_the_command(files: DiskFiles, capsys: pytest.CaptureFixture[str], tmp_p
     assert main([*words, "commit"]) == 2  # nobody says yes
     assert main([*words, str(tmp_path / "none")]) == 2
     assert main([*words, "commit", "--rocketmq", "4.2.0", "--yes"]) == 2
-    assert "has no topic of half messages" in capsys.readouterr().err
+    assert "--rocketmq 4.2.0: the store's files are of 5.1.1 to 5.5.0" in capsys.readouterr().err
     assert {p: p.read_bytes() for p in Path(files.root).rglob("*") if p.is_file()} == before
     (tmp_path / "said").write_text("a commit\nb rollback\n")
     assert main([*words, str(tmp_path / "said"), "--yes"]) == 0
@@ -379,3 +387,16 @@ def test_the_command(files: DiskFiles, capsys: pytest.CaptureFixture[str], tmp_p
 
 
 __all__ = ["Transaction"]
+
+
+def test_what_rocksdb_tells_a_broker_of_is_refused_by_name(files: DiskFiles) -> None:
+    """And stays pending where others are decided; the broker's file is not told of its queue."""
+    with writing(files, Clock(T0 + 5000)) as writer:
+        at = half(writer, "r", topic=ROCKSDB_HALF_TOPIC)
+    for decisions in (ALL_COMMIT, ALL_BACK, Decisions(None, {"r": Decision.COMMIT})):
+        with pytest.raises(StoreError, match=f"physical {at}: .*transRocksDBEnable"):
+            run(files, decisions)
+    named = dict.fromkeys("abc", Decision.ROLLBACK)
+    assert run(files, Decisions(None, named))[:4] == (0, 3, 0, 0)
+    assert states(files)["r"] == "pending"
+    assert position(files) == {"0": 7}

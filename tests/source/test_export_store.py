@@ -46,8 +46,9 @@ def test_what_is_redacted_is_in_no_file(tmp_path: Path) -> None:
     made = [Message(body=b"my name is Rumpelstilzchen", properties=secret),
             Message(body=b"packed", sys_flag=1)]  # fmt: skip
     store = write(damaged(made).log, tmp_path / "store")
-    run(store, tmp_path / "none", rocketmq="5.3.3", redact=["body", "property:card"])
-    run(store, tmp_path / "hashed", rocketmq="5.3.3", redact=["body:hash"])
+    small: dict[str, Any] = {"rocketmq": "5.3.3", "settings": SMALL}
+    run(store, tmp_path / "none", redact=["body", "property:card"], **small)
+    run(store, tmp_path / "hashed", redact=["body:hash"], **small)
     rows = table(tmp_path / "none", rocketmq="5.3.3").to_pylist()
     assert [row["body"] for row in rows] == [b"", b""]
     assert [row["sysFlag"] for row in rows] == [0, 0]
@@ -115,7 +116,9 @@ class Kills:
         return there if code else None
 
 
-@pytest.mark.parametrize("replace", [False, True], ids=["first", "replace"])
+@pytest.mark.parametrize(
+    "replace", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "replace"]
+)
 def test_one_killed_at_any_step_is_taken_for_what_it_is(tmp_path: Path, replace: bool) -> None:
     """A selection: some steps before publishing, all around it."""
     kills = Kills(tmp_path, replace)

@@ -20,7 +20,7 @@ from tests.writer.test_rocketmq_records import as_job
 
 pytestmark = pytest.mark.rocketmq
 
-SHORT = ("4.9.7", "5.3.3")
+SHORT = ("5.3.3",)
 SINCE = (4, 9, 3)
 VERSIONS = [
     version if version in SHORT else pytest.param(version, marks=pytest.mark.long)

@@ -12,8 +12,8 @@ import pytest
 from reput.jobs import cli
 from reput.jobs.console.ending import cause, meaning
 from reput.jobs.console.options import broker_conf
+from reput.jobs.spark.failures import SparkFailed
 from reput.jobs.spark.java import NoJavaError
-from reput.jobs.spark.jvm import SparkFailed
 from reput.jobs.spark.masters import check_reachable, hosts
 from reput.store_format.faults import DamageFound, PeerFailed, StoreChanged, StoreError
 from reput.store_format.message.refusals import DiskFull, WriterFailed
@@ -119,25 +119,9 @@ def test_no_java(
         raise NoJavaError("Spark needs Java 17, 21 or 25")
 
     monkeypatch.setattr("reput.jobs.spark.session.find_java_home", none)
-    monkeypatch.delenv("SPARK_HOME", raising=False)
     words = ["rebuild", store, "--output", "o", "--rocketmq", "5.3.3", "--engine", "spark"]
     assert cli.main(words) == 2
     assert capsys.readouterr().err == "reput: error: Spark needs Java 17, 21 or 25\n"
-
-
-def test_no_java_and_no_pyspark_are_told_together(
-    store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Whichever is looked for first."""
-    monkeypatch.setattr("reput.jobs.spark.java._candidates", lambda *_: iter(()))
-    monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
-    monkeypatch.delenv("SPARK_HOME", raising=False)
-    words = ["rebuild", store, "--output", "o", "--rocketmq", "5.3.3", "--master", "local[1]"]
-    assert cli.main(words) == 2
-    errors = capsys.readouterr().err
-    assert errors.startswith("reput: error: pyspark is missing, and Java: pip install")
-    assert "JAVA_HOME is not set" in errors
-    assert meaning(NoJavaError("Spark needs Java 17"))[1].startswith("pyspark is missing, and Java")
 
 
 @pytest.mark.parametrize(
@@ -178,14 +162,29 @@ def test_what_is_to_be_appended_is_not_there(
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.parametrize(
+    ("java", "says"),
+    [(True, "PySpark is missing: pip install 'reput[spark]'"),
+     (False, "PySpark and Java are missing: pip install 'reput[spark,java]'")],
+)  # fmt: skip
+@pytest.mark.parametrize("master", ["local", "spark://127.0.0.1:1"])
 def test_no_pyspark(
-    store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    java: bool, says: str, master: str, store: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def find() -> None:
+        if not java:
+            raise NoJavaError("Spark needs Java 17, 21 or 25")
+
+    monkeypatch.setattr("reput.jobs.spark.session.find_java_home", find)
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
-    monkeypatch.delenv("SPARK_HOME", raising=False)
-    words = ["rebuild", store, "--output", "o", "--rocketmq", "5.3.3", "--engine", "spark"]
+    words = ["rebuild", store, "--output", "o", "--rocketmq", "5.3.3", "--master", master]
     assert cli.main(words) == 2
-    assert "pyspark is missing: pip install" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    if master != "local":  # whose machines have a Java of their own
+        says = "PySpark is missing: pip install 'reput[spark]'"
+    assert errors.startswith(f"reput: error: {says}")
+    assert errors.count("\n") == 1
 
 
 def test_a_master_that_is_not_there() -> None:

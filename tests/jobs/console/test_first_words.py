@@ -116,9 +116,7 @@ def test_a_wrong_path_is_answered_at_once() -> None:
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(("check",), "--rocketmq VERSION is missing"),
-     (("verify",), "--rocketmq VERSION is missing"),
-     (("rebuild", "--output", "out"), "--rocketmq VERSION is missing"),
+    [(("rebuild", "--output", "out"), "Which RocketMQ release should this store follow"),
      (("verify", "--set", "mappedFileSizeCommitLog=4096"), "segments have 8192 bytes")],
 )  # fmt: skip
 def test_what_the_store_does_not_tell_is_asked_before_spark_starts(
@@ -196,7 +194,6 @@ def test_the_doctor_says_what_there_is_and_what_is_slow(
     looked = {each["what"]: each for each in told["looked"]}
     assert told["fine"]
     assert looked["PySpark"]["found"] == "4.2.0"
-    assert (looked["classes"]["state"], looked["classes"]["advice"]) == ("slow", "reput warm")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("reput.jobs.spark.java._bundled_home", lambda: None, raising=False)

@@ -70,8 +70,8 @@ def test_older_words_work_and_say_what_they_are_called_now(
     words = ["export", str(store), "--format", "delta", "--to", str(tmp_path / "out")]
     assert main([*words, "--from", "0"]) == 0
     said = capsys.readouterr().err
-    assert "reput: --to is called --output now, and will go" in said
-    assert "reput: --from is called --since now, and will go" in said
+    assert "reput: --to will go; say --output" in said
+    assert "reput: --from will go; say --since" in said
     stored = damaged(messages(3)).messages[1].store_timestamp
     asked = ["query", str(store), "--scan", "--json"]
 

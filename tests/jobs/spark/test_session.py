@@ -1,22 +1,16 @@
-"""The session that a command runs on: quick to start, silent, and gone without a trace."""
+"""The session that a command runs on: silent, and gone without a trace."""
 
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from reput.jobs.spark import archive as archives
-from reput.jobs.spark import prepare, session
-from reput.jobs.spark.archive import archive_flags, archive_path, is_unharmed, keep, making
-from reput.jobs.spark.java import Java, find_java_home
-from reput.jobs.spark.jvm import jvm_flags
+from reput.jobs.spark import session
+from reput.jobs.spark.java import find_java_home
+from reput.jobs.spark.jvm import cause_of_death, end_jvm, jvm_of
 from reput.jobs.spark.session import local_cores, local_settings, retrying
-from reput.store_format.disk.cache_folder import cache_folder
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,6 +28,8 @@ def task(batches):
         yield pyarrow.RecordBatch.from_pydict({"python": [sys.executable]})
 
 try:
+    with local_session("local[1]"):
+        pass  # PySpark keeps the JVM of a session: the next one has its own
     with local_session("local[2]") as spark:
         print(spark.conf.get("spark.master"), spark.conf.get("spark.sql.session.timeZone"))
         rows = spark.range(0, 2, 1, 2).mapInArrow(task, "python string").toArrow().to_pylist()
@@ -58,14 +54,6 @@ def run(tmp_path: Path, word: str = "", **env: str) -> subprocess.CompletedProce
     )
 
 
-def link(source: str, to: str) -> None:
-    """Give a file another name; copy it where that is on another disk."""
-    try:
-        os.link(source, to)
-    except OSError:
-        shutil.copy2(source, to)
-
-
 @pytest.mark.parametrize(
     ("master", "becomes"),
     [
@@ -87,7 +75,7 @@ def test_cores_of_a_local_master() -> None:
 
 
 def test_given_settings_go_over_ours() -> None:
-    settings = local_settings("local[2]", {"spark.ui.enabled": "true", "spark.x": "y"})
+    settings = local_settings("local[2]", "/f", over={"spark.ui.enabled": "true", "spark.x": "y"})
     assert (settings["spark.ui.enabled"], settings["spark.x"]) == ("true", "y")
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
 
@@ -104,126 +92,62 @@ def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_a_broken_archive_is_ignored_in_silence(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    before = os.environ.get("REPUT_CACHE")
-    os.environ["REPUT_CACHE"] = str(cache)
-    try:
-        archive = archive_path(find_java_home())
-    finally:
-        os.environ.pop("REPUT_CACHE")
-        if before is not None:
-            os.environ["REPUT_CACHE"] = before
-    assert archive is not None
-    archive.write_bytes(b"not an archive" * 1000)
-    archive.with_suffix(".size").write_text("14000")
-    kernels = cache_folder().path  # those of all tests, so that none is compiled
-    if kernels is not None:
-        shutil.copytree(kernels, cache / "kernels", copy_function=link)
-    done = run(tmp_path, REPUT_CACHE=str(cache))
-    said = [line for line in done.stderr.splitlines() if "compiling kernels" not in line]
-    assert said == []
-    assert str({sys.executable}) in done.stdout
-
-
-@pytest.mark.spark
 def test_a_failed_task_is_told_in_its_own_words(tmp_path: Path) -> None:
     done = run(tmp_path, "fail")
     assert "failed: True" in done.stdout
 
 
-def test_no_archive_means_no_flags(tmp_path: Path) -> None:
-    assert archive_flags(None) == archive_flags(tmp_path / "none.jsa") == ()
+def test_what_is_asked_before_spark_starts_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asked(Exception):
+        pass
+
+    def asks() -> None:
+        raise Asked
+
+    monkeypatch.setattr(session, "_started", lambda *_: pytest.fail("Spark was started"))
+    with pytest.raises(Asked), session.local_session(meanwhile=asks):
+        pass
 
 
-def test_a_cut_archive_means_no_flags(tmp_path: Path) -> None:
-    made, archive = tmp_path / "made.tmp", tmp_path / "key.jsa"
-    made.write_bytes(b"classes" * 1000)
-    keep(made, archive)
-    assert archive_flags(archive)[0] == f"-XX:SharedArchiveFile={archive}"
-    for length in (3500, 0):
-        os.truncate(archive, length)
-        assert archive_flags(archive) == ()
+def test_what_a_jvm_says_before_it_ends_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "WARNING: Using incubator modules: jdk.incubator.vector\n"
+        "26/11/24 12:25:10 WARN NativeCodeLoader: Unable to load native-hadoop library\n"
+        'Exception in thread "main" java.lang.RuntimeException: [unresolved dependency: x]\n'
+        "\tat org.apache.spark.util.MavenUtils\n"
+    )
+    assert session._said(log).endswith("RuntimeException: [unresolved dependency: x]")
+    assert session._said(tmp_path / "none") == "it said nothing"
 
 
-def test_a_changed_archive_is_not_what_was_made(tmp_path: Path) -> None:
-    made, archive = tmp_path / "made.tmp", tmp_path / "key.jsa"
-    made.write_bytes(b"classes" * 1000)
-    keep(made, archive)
-    assert is_unharmed(archive)
-    archive.write_bytes(b"classe5" + b"classes" * 999)
-    assert archive_flags(archive)  # as long as before: found where it is made, not at each start
-    assert not is_unharmed(archive)
+# As spark-submit's script does: a process that names the folder, and starts others.
+JVM = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
 
 
-def test_one_process_at_a_time_makes_an_archive(tmp_path: Path) -> None:
-    archive = tmp_path / "key.jsa"
-    with making(archive, wait=False) as first, making(archive, wait=False) as second:
-        assert (first, second) == (True, False)
-    with making(archive, wait=True) as third:
-        assert third
-
-
-def test_another_java_or_pyspark_wants_another_archive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REPUT_CACHE", str(tmp_path / "cache"))
-    jars, java = tmp_path / "spark" / "jars", Java(tmp_path / "java", 17)
-    for folder in (jars, java.home):
-        folder.mkdir(parents=True)
-    monkeypatch.setattr(archives, "pyspark_folder", lambda: tmp_path / "spark")
-    paths = set()
-    core = jars / "spark-core.jar"
-    for change in (core, java.home / "release", jars / "spark-sql.jar", core):
-        with change.open("a") as file:
-            file.write("more")
-        paths |= {archive_path(java)}
-    assert len(paths) == 4
-
-
-def test_no_java_is_told_to_open_what_it_has_not() -> None:
-    """Java 25 would warn of it at each start."""
-    gone = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
-    assert [gone in jvm_flags(version) for version in (17, 21, 25)] == [True, True, False]
-
-
-def test_the_next_start_is_prepared_in_the_background(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    started: list[list[str]] = []
-    monkeypatch.setattr(prepare.subprocess, "Popen", lambda words, **_: started.append(words))
-    prepare.prepare_next_start()
-    assert started == [[sys.executable, "-m", "reput.jobs.spark.rehearsal", "--background"]]
-    assert capsys.readouterr().err.count("\n") == 1
-    monkeypatch.setenv("REPUT_WARM", "never")
-    prepare.prepare_next_start()
-    assert (len(started), capsys.readouterr().err) == (1, "")
-
-
-@pytest.mark.parametrize("has_archive", [False, True])
-def test_the_next_start_is_prepared_while_the_first_run_is_at_work(
-    has_archive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    did: list[str] = []
-
-    @contextmanager
-    def started(
-        _master: str, _memory: str, _over: None, _flags: object, meanwhile: Callable[[], None]
-    ) -> Iterator[tuple[None, None]]:
-        meanwhile()
-        did.append("started")
-        yield None, None
-
-    monkeypatch.delenv("SPARK_HOME", raising=False)
-    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
-    monkeypatch.setattr(session, "archive_path", lambda _: tmp_path / "key.jsa")
-    monkeypatch.setattr(session, "archive_flags", lambda _: ("-flag",) * has_archive)
-    monkeypatch.setattr(session, "local_jvm_session", started)
-    monkeypatch.setattr(session, "prepare_next_start", lambda: did.append("prepared"))
-    with session.local_session(meanwhile=lambda: did.append("asked")):
-        did.append("ran")
-    wanted = ["asked", "prepared", "started", "ran"]
-    assert did == [step for step in wanted if not (has_archive and step == "prepared")]
+def test_a_jvm_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    folder = str(tmp_path / "reput-spark-0")
+    assert jvm_of(folder) is None
+    end_jvm(folder)  # nothing runs
+    jvm = subprocess.Popen([sys.executable, "-c", JVM, folder], stdout=subprocess.PIPE, text=True)
+    assert jvm.stdout
+    child = int(jvm.stdout.readline())
+    assert jvm_of(folder) == jvm.pid
+    assert cause_of_death(jvm.pid) is None
+    end_jvm(folder)
+    assert jvm_of(folder) is None
+    state = Path(f"/proc/{child}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    how = cause_of_death(jvm.pid)
+    assert how is not None
+    assert how.startswith("the Java process ended, killed by SIGKILL: where nobody")
+    jvm.communicate()
+    assert cause_of_death(jvm.pid) is None  # it was waited for: nothing more is known
 
 
 PLAIN = """

@@ -32,7 +32,8 @@ final class Broker {
 
     /**
      * A message id holds the broker's port: who asks for one wants the port it was sent to.
-     * controller: the folder of one that is started as well, and that the broker is under.
+     * controller: the folder of one that is started as well, and that the broker is under;
+     * controllerAddr: where one is that it shares with another broker.
      */
     static Map<String, Object> start(Job job) throws Exception {
         if (broker != null) {
@@ -55,6 +56,9 @@ final class Broker {
         if (job.has("controller")) {
             Reflect.call(brokerConfig, "setEnableControllerMode", true);
             Reflect.call(brokerConfig, "setControllerAddr", startController(job.text("controller")));
+        } else if (job.has("controllerAddr")) {
+            Reflect.call(brokerConfig, "setEnableControllerMode", true);
+            Reflect.call(brokerConfig, "setControllerAddr", job.text("controllerAddr"));
         }
         if (Reflect.method(BrokerConfig.class, "setBrokerFastFailureEnable", 1) != null) {
             brokerConfig.getClass().getMethod("setBrokerFastFailureEnable", boolean.class)
@@ -73,7 +77,8 @@ final class Broker {
         DISPATCHED.set(0);
         Stores.count(store, DISPATCHED, Long.MAX_VALUE);
         broker.start();
-        if (storeConfig.getBrokerRole() != BrokerRole.SLAVE) { // a slave alone makes no route
+        if (storeConfig.getBrokerRole() != BrokerRole.SLAVE // a slave alone makes no route
+            && !job.has("controllerAddr")) { // and of two brokers the master is still to be elected
             awaitRegistered();
         } else if (storeConfig.getHaMasterAddress() != null) {
             // From 5.0.0 on the setting is read before there is an HAClient, and so is lost: there
@@ -85,6 +90,16 @@ final class Broker {
         Map<String, Object> result = status();
         result.put("port", port);
         result.put("namesrv", address(namesPort));
+        return result;
+    }
+
+    /** A controller and a name server without a broker, for two brokers in JVMs of their own. */
+    static Map<String, Object> startControllerAlone(Job job) throws Exception {
+        System.setProperty(RemotingCommand.REMOTING_VERSION_KEY,
+            Integer.toString(MQVersion.CURRENT_VERSION));
+        Map<String, Object> result = new LinkedHashMap<>();
+        result.put("namesrv", address(startNames()));
+        result.put("controller", startController(job.text("folder")));
         return result;
     }
 
@@ -144,6 +159,7 @@ final class Broker {
         Map<String, Object> result = new LinkedHashMap<>();
         DefaultMessageStore store = (DefaultMessageStore) broker.getMessageStore();
         result.put("dispatched", DISPATCHED.get());
+        result.put("role", broker.getMessageStoreConfig().getBrokerRole().name());
         result.put("behind", store.dispatchBehindBytes());
         result.put("min_offset", store.getMinPhyOffset());
         result.put("max_offset", store.getMaxPhyOffset());

@@ -58,6 +58,8 @@ public final class Main {
                 return Put.run(job);
             case "broker.start":
                 return Broker.start(job);
+            case "controller.start":
+                return Broker.startControllerAlone(job);
             case "broker.status":
                 return Broker.status();
             case "broker.stop":

@@ -1,0 +1,36 @@
+"""Commands that change a store, while somebody has it: refused, by name, and nothing is changed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from reput.store_format.disk.local_files import DiskFiles
+from tests.attack.test_small_disks import WORKS, contents, make, run
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stores")
+    make(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", [name for name in WORKS if name != "export"])
+def test_a_second_one_at_once_is_refused(name: str, stores: Path, tmp_path: Path) -> None:
+    for each in ("store", "behind"):
+        shutil.copytree(stores / each, tmp_path / each)
+    (tmp_path / "replica/commitlog").mkdir(parents=True)
+    releases = [
+        DiskFiles(str(tmp_path / each)).lock("lock") for each in ("store", "behind", "replica")
+    ]
+    before = contents(tmp_path)
+    try:
+        code, said = run(WORKS[name], stores, tmp_path)
+    finally:
+        for release in releases:
+            release()
+    assert code == 2
+    assert "open already" in said or "holds its lock" in said, said
+    assert contents(tmp_path) == before
+    assert run(WORKS[name], stores, tmp_path)[0] == 0

@@ -1,0 +1,227 @@
+"""Stores whose broker was upgraded are healthy, and go on as the last release (decision 0024).
+
+The real releases wrote them one after the other (tests/rocketmq/chains.py).
+"""
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyspark.sql
+import pytest
+
+from reput.jobs.catch_up import catch_up
+from reput.jobs.cli import main
+from reput.jobs.engine.told import tell
+from reput.jobs.rebuild import rebuild
+from reput.store_format.derived.checkpoint import decode, encode
+from reput.store_format.layouts import INDEX_HEADER
+from reput.store_format.release.settings import SettingError
+from reput.store_format.storage.local import LocalStorage
+from tests.in_process import Session, functions
+from tests.jobs.engine.test_told import as_left
+from tests.quiet.said import run_check, run_recover, said
+from tests.rocketmq.judge import copy, difference
+
+STORES = Path(__file__).parent / "stores"
+TAGS, THREE, COUNTS = "5.3.3_5.5.0", "4.9.7_5.3.3_5.5.0", "4.7.0_4.9.7"
+RELEASES = {
+    TAGS: "4.7.1 to 5.3.4 up to offset {}, 5.5.0 behind",
+    THREE: "4.7.1 to 5.3.4 up to offset {}, 5.5.0 behind",
+    COUNTS: "up to 4.7.0 up to offset {}, 4.7.1 to 5.3.4 behind",
+}
+HEADER, SLOT, ENTRY = 40, 4, 20
+SLOTS, ENTRIES = 20, 100
+FIRST_ENTRY = HEADER + SLOT * SLOTS + ENTRY
+
+
+@pytest.fixture
+def upgraded(tmp_path: Path) -> Callable[[str], Path]:
+    def unpack(name: str) -> Path:
+        with tarfile.open(STORES / f"{name}.tar.xz") as packed:
+            packed.extractall(tmp_path, filter="data")
+        return tmp_path / name
+
+    return unpack
+
+
+def index_files(store: Path) -> list[Path]:
+    return sorted((store / "index").iterdir())
+
+
+def content(store: Path) -> dict[str, bytes]:
+    paths = (path for path in sorted(store.rglob("*")) if path.is_file())
+    return {str(path.relative_to(store)): path.read_bytes() for path in paths}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_nothing_is_said_of_it(name: str, upgraded: Callable[[str], Path]) -> None:
+    store = upgraded(name)
+    assert said(store, None, {}) == []  # type: ignore[arg-type]
+    told = tell(LocalStorage(), str(store), None, {}, compares=True)
+    begins = f"{told.eras[1].start:,}"
+    assert told.said["eras"].value == RELEASES[name].format(begins)
+
+
+@pytest.mark.parametrize("name", [TAGS, COUNTS])
+@pytest.mark.parametrize("number", [0, 2, -1])
+@pytest.mark.parametrize(
+    ("at", "bit"),
+    [(FIRST_ENTRY + 3, 1), (FIRST_ENTRY + 5 * ENTRY + 11, 4), (FIRST_ENTRY + 7 * ENTRY + 19, 1),
+     (32 + 3, 2), (HEADER + 4 * SLOT + 3, 64)],
+    ids=["keyHash", "physicalOffset", "previous", "hashSlotCount", "slot"],
+)  # fmt: skip
+def test_a_flipped_bit_is_found_in_files_of_either_release(
+    name: str, number: int, at: int, bit: int, upgraded: Callable[[str], Path]
+) -> None:
+    store = upgraded(name)
+    path = index_files(store)[number]
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= bit
+    path.write_bytes(raw)
+    found = run_check(store, None, {})  # type: ignore[arg-type]
+    assert any("/index/" in each.path for each in found.differences)
+
+
+# --- what adds to a store -----------------------------------------------------------------------
+
+ADDS = {
+    "append": ["--from", "{messages}"],
+    "catch-up": ["--yes"],
+    "deliver-delayed": ["--until", "now", "--yes"],
+    "resolve-transactions": ["--decide", "commit", "--yes"],
+    "expire": ["--yes"],
+}
+
+
+@pytest.fixture
+def new_messages(tmp_path: Path) -> Path:
+    rows = [{"topic": "Topic0", "queue_id": 0, "body": "x", "tags": "A", "keys": "k"}]
+    path = tmp_path / "new.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows * 30))
+    return path
+
+
+@pytest.mark.parametrize("command", ADDS)
+@pytest.mark.parametrize(
+    ("release", "of"), [("5.3.3", "5.5.0"), ("4.7.0", "5.5.0")], ids=["5.3.3", "4.7.0"]
+)
+def test_a_release_that_the_files_contradict_is_refused(
+    command: str, release: str, of: str, upgraded: Callable[[str], Path], new_messages: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    store = upgraded(TAGS)
+    before = content(store)
+    words = [word.format(messages=new_messages) for word in ADDS[command]]
+    assert main([command, str(store), *words, "--rocketmq", release]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"reput: error: --rocketmq {release}: the store's files are of {of}: ")
+    assert content(store) == before
+
+
+def test_recover_refuses_it_too(upgraded: Callable[[str], Path]) -> None:
+    store = upgraded(TAGS)
+    before = content(store)
+    with pytest.raises(SettingError, match=r"--rocketmq 5\.3\.3: .* are of 5\.5\.0"):
+        run_recover(store, "5.3.3", {}, dry_run=False)
+    assert content(store) == before
+
+
+def test_a_newer_release_than_the_store_s_is_refused(
+    tmp_path: Path, new_messages: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    before = content(store)
+    words = ["append", str(store), "--from", str(new_messages), "--rocketmq"]
+    assert main([*words, "5.5.0"]) == 2
+    assert "5.5.0: the store's files are of 5.1.0 to 5.3.4" in capsys.readouterr().err
+    assert content(store) == before
+
+
+@pytest.mark.parametrize(("name", "release"), [(TAGS, None), (THREE, None), (COUNTS, "4.9.7")])
+def test_what_is_appended_is_of_the_last_release(
+    name: str, release: str | None, upgraded: Callable[[str], Path], new_messages: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    store = upgraded(name)
+    words = ["append", str(store), "--from", str(new_messages)]
+    assert main([*words, *(("--rocketmq", release) if release else ())]) == 0
+    assert "told: releases " in capsys.readouterr().out
+    assert said(store, release, {}) == []  # type: ignore[arg-type]
+    assert main([*words, "--no-dispatch", *(("--rocketmq", release) if release else ())]) == 0
+    assert catch_up(str(store)).done
+    assert said(store, release, {}) == []  # type: ignore[arg-type]
+
+
+def test_catch_up_makes_again_what_was_cut_off(upgraded: Callable[[str], Path]) -> None:
+    store = upgraded(TAGS)
+    whole = store.parent / "whole"
+    copy(store, whole)
+    headers = [np.frombuffer(path.read_bytes(), INDEX_HEADER, 1)[0] for path in index_files(store)]
+    parts = (n for n in range(2, len(headers))
+             if headers[n]["beginPhyOffset"] != headers[n - 1]["endPhyOffset"])  # fmt: skip
+    for path in index_files(store)[next(parts) :]:
+        path.unlink()
+    assert catch_up(str(store)).done
+    assert difference(store, whole) is None
+
+
+def test_behind_the_index_counts_the_release_of_the_checkpoint(
+    upgraded: Callable[[str], Path],
+) -> None:
+    store = upgraded(TAGS)
+    told = tell(LocalStorage(), str(store), None, {})
+    for path in index_files(store)[1:]:
+        path.unlink()
+    again = tell(LocalStorage(), str(store), None, {})
+    assert (again.release, len(again.eras)) == (told.release, 2)
+    assert 0 < again.eras[1].start < told.eras[1].start
+
+
+def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(
+    upgraded: Callable[[str], Path],
+) -> None:
+    """It deletes each index file that its checkpoint does not vouch for, and makes it anew."""
+    store = upgraded(TAGS)
+    (store / "abort").write_bytes(b"1")
+    checkpoint = store / "checkpoint"
+    checkpoint.write_bytes(encode(decode(checkpoint.read_bytes())._replace(index_msg_timestamp=0)))
+    assert run_recover(store, None, {}, dry_run=False).done  # type: ignore[arg-type]
+    told = tell(LocalStorage(), str(store), None, {})
+    assert (told.release, told.eras) == ("5.5.0", ())
+    assert said(store, None, {}) == []  # type: ignore[arg-type]
+
+
+# --- a rebuild, of one release ------------------------------------------------------------------
+
+
+def rebuilt(store: Path, output: Path, rocketmq: str | None) -> Any:
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        return rebuild(Session(), str(store), str(output), rocketmq=rocketmq)  # type: ignore[arg-type]
+
+
+def test_a_rebuild_says_which_release_it_chooses(
+    upgraded: Callable[[str], Path], tmp_path: Path
+) -> None:
+    store = upgraded(TAGS)
+    summary = rebuilt(store, tmp_path / "out", None)
+    (warning,) = summary.warnings
+    assert warning.startswith("the store's own files are of several releases (4.7.1 to 5.3.4 up to")
+    assert warning.endswith("; all is derived as RocketMQ 5.5.0 would, which wrote last")
+    keys = rebuilt(store, tmp_path / "old", "5.3.3")
+    assert keys.index_keys < summary.index_keys
+    assert keys.warnings[0].startswith("--rocketmq 5.3.3: the store's files are of 5.5.0: ")
+
+
+def test_a_rebuild_by_another_release_says_both(tmp_path: Path) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    summary = rebuilt(store, tmp_path / "out", "5.5.0")
+    (warning,) = summary.warnings
+    assert warning == (
+        "--rocketmq 5.5.0: the store's files are of 5.1.0 to 5.3.4: "
+        "the index has no keys of tags (up to 5.3.4)"
+    )

@@ -1,0 +1,150 @@
+"""Real releases go on with one store, one after the other: nothing is said of it, and it goes on.
+
+Each boundary of the profiles is crossed, in pairs and in threes, with clean stops and with kills.
+After a kill RocketMQ loses keys of earlier segments (test_after_crash): then, and only then, check
+says that the index lacks them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.catch_up import catch_up
+from reput.store_format.derived.index_reader import IndexFileReader, key_hash
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.writer.stored import Stored
+from tests.quiet.lives import Life, caught_up
+from tests.quiet.said import run_check, run_recover, said
+from tests.rocketmq.chains import chain
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.judge import copy, difference
+from tests.writer.stores import stored_records
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
+
+SETTINGS = {
+    "mappedFileSizeCommitLog": 1 << 16, "mappedFileSizeConsumeQueue": 2000,
+    "maxHashSlotNum": 100, "maxIndexNum": 400,
+}  # fmt: skip
+COUNT = 400
+IN_TURN = ("4.5.0", "4.6.1", "4.7.0", "4.7.1", "4.9.0", "4.9.7", "5.0.0", "5.1.4", "5.3.3", "5.4.0",
+           "5.5.0")  # fmt: skip
+PAIRS = list(pairwise(IN_TURN))
+FAR = [("4.5.0", "5.5.0"), ("4.7.0", "5.3.3"), ("5.3.3", "5.5.0"), ("5.0.0", "5.4.0")]
+THREES = [("4.5.0", "4.7.1", "5.5.0"), ("4.7.0", "4.9.7", "5.4.0"), ("4.6.1", "4.9.0", "5.1.4"),
+          ("4.9.7", "5.3.3", "5.5.0"), ("5.0.0", "5.3.3", "5.4.0")]  # fmt: skip
+KILLED: list[tuple[tuple[str, ...], dict[int, int]]] = [
+    (("5.3.3", "5.5.0"), {0: 120}), (("5.3.3", "5.5.0"), {1: 3}), (("5.3.3", "5.5.0"), {1: 150}),
+    (("4.7.0", "5.3.3", "5.5.0"), {0: 100, 1: 100}), (("4.9.7", "5.3.3", "5.5.0"), {1: 3, 2: 3}),
+    (("5.3.3", "5.3.3"), {0: 150}), (("5.5.0", "5.5.0"), {0: 200}),
+]  # fmt: skip
+
+
+def made(store: Path, releases: tuple[str, ...], needs: Callable[[str], None], **more: Any) -> None:
+    for release in releases:
+        needs(release)
+    for _ in chain(store, releases, SETTINGS, COUNT, **more):
+        pass
+
+
+def named(releases: tuple[str, ...]) -> str:
+    return "_".join(releases)
+
+
+@pytest.mark.parametrize("releases", [*PAIRS, *FAR, *THREES], ids=named)
+def test_a_store_of_several_releases(
+    releases: tuple[str, ...], tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """Quiet; and what the newest one appends, derived by catch-up, is what it derives itself."""
+    store, theirs = tmp_path / "store", tmp_path / "theirs"
+    made(store, releases, needs_rocketmq)
+    assert said(store, None, {}) == []  # type: ignore[arg-type]
+    copy(store, theirs)
+    for _ in chain(theirs, releases[-1:], SETTINGS, COUNT, seed=2):
+        pass
+    assert said(theirs, None, {}) == []  # type: ignore[arg-type]
+    shutil.rmtree(store / "commitlog")
+    copy(theirs / "commitlog", store / "commitlog")
+    assert catch_up(str(store)).done
+    assert difference(store, theirs) is None
+    assert said(store, None, {}) == []  # type: ignore[arg-type]
+
+
+def lost_keys(store: Path, settings: Mapping[str, Any]) -> int:
+    """How many keys of the log the index lacks; those of tags do not count."""
+    there: Counter[tuple[int, int]] = Counter()
+    for path in sorted((store / "index").iterdir()):
+        slots, most = settings["maxHashSlotNum"], settings["maxIndexNum"]
+        with IndexFileReader(LocalStorage(), str(path), slots, most) as file:
+            for entry in (file.entry(n) for n in range(1, file.header.next_entry)):
+                there[entry.physical_offset, entry.key_hash] += 1
+    lost = 0
+    for record in stored_records(store / "commitlog"):
+        wanted = Counter((record.physical_offset, hashed) for hashed in keys_of(record))
+        lost += sum(max(count - there[key], 0) for key, count in wanted.items())
+    return lost
+
+
+def keys_of(record: Stored) -> list[int]:
+    properties = parse_properties(record.properties)
+    keys = [properties["UNIQ_KEY"]] if "UNIQ_KEY" in properties else []
+    keys += [key for key in properties.get("KEYS", "").split(" ") if key]
+    return [key_hash(record.topic.decode(), key) for key in keys]
+
+
+@pytest.mark.parametrize(
+    ("releases", "kills"), KILLED,
+    ids=[f"{named(releases)}-{'_'.join(map(str, kills.values()))}" for releases, kills in KILLED],
+)  # fmt: skip
+def test_a_killed_store_of_several_releases(
+    releases: tuple[str, ...], kills: dict[int, int], tmp_path: Path,
+    needs_rocketmq: Callable[[str], None],
+) -> None:  # fmt: skip
+    store, theirs = tmp_path / "store", tmp_path / "theirs"
+    made(store, releases, needs_rocketmq, kills=kills)
+    if any(path.stat().st_size == 0 for path in store.rglob("consumequeue/*/*/*")):
+        pytest.skip("killed while it made a queue's file")
+    stopped = len(releases) - 1 not in kills
+    checked = run_check(store, None, {})  # type: ignore[arg-type]
+    assert checked.sound == (not stopped or not lost_keys(store, SETTINGS)), checked.differences
+    if stopped:
+        return
+    copy(store, theirs)
+    assert run_recover(store, None, {}, dry_run=False).done  # type: ignore[arg-type]
+    assert said(store, None, {}) == []  # type: ignore[arg-type]
+    assert lost_keys(store, SETTINGS) == 0
+    with Driver(releases[-1]) as driver:
+        driver.open_check(theirs, SETTINGS)
+        opened = tmp_path / "opened"
+        copy(store, opened)
+        assert driver.open_check(opened, SETTINGS)["dispatched"] == 0
+    assert difference(store, opened) is None
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_brokers_one_after_the_other(
+    killed: bool, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    """Whole brokers with a client that sends to them, not stores alone."""
+    with Driver("5.5.0") as client:
+        life = Life("4.9.7", tmp_path, client)
+        for version in ("4.9.7", "5.3.3", "5.5.0"):
+            needs_rocketmq(version)
+            life.version = version
+            with life.broker() as (broker, asking):
+                life.send(asking, 600)
+                caught_up(broker)
+                if killed and version != "5.5.0":
+                    broker.driver.kill()
+                else:
+                    broker.stop()
+        lost = killed and lost_keys(life.store, life.settings)
+        assert (said(life.store, None, {}) == []) == (not lost)  # type: ignore[arg-type]

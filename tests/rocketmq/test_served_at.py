@@ -1,0 +1,36 @@
+"""`reput serve --at` beside a real broker whose log ended at that time: random stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.rocketmq.live import Broker
+from tests.rocketmq.test_replicas import until
+from tests.serve.asking import Peer
+from tests.serve.broker_answers import requests, told
+from tests.serve.test_as_cut import GIVEN, RELEASE, cut, differences, random_store, times
+
+pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
+
+
+@pytest.mark.parametrize("seed", range(10, 13))
+def test_at_a_time_is_as_a_real_broker_that_was_stopped_then(
+    seed: int, tmp_path: Path, needs_rocketmq: Callable[[str], None]
+) -> None:
+    needs_rocketmq(RELEASE)
+    store = tmp_path / "store"
+    random_store(seed, store)
+    asked = list(requests(store))
+    time = times(seed, store)[0]
+    cut(store, time, tmp_path / "cut")
+    settings = {name: int(size) for name, size in GIVEN.items() if name != "brokerName"}
+    with (
+        Broker(RELEASE, tmp_path / "cut", brokerPermission=4, **settings) as broker,
+        Peer(f"127.0.0.1:{broker.port}") as peer,
+    ):
+        assert until(lambda: broker.status()["behind"] == 0)
+        wrong = list(differences(store, time, asked, lambda each: told(peer.ask(each))))
+    assert not wrong, (len(wrong), len(asked), wrong[:3])

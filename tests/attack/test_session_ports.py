@@ -37,7 +37,11 @@ def tree(process: int) -> Iterator[int]:
     """A process and all that it started."""
     yield process
     for task in Path(f"/proc/{process}/task").glob("*"):
-        for child in (task / "children").read_text().split():
+        try:
+            children = (task / "children").read_text().split()
+        except OSError:  # it has ended
+            continue
+        for child in children:
             yield from tree(int(child))
 
 

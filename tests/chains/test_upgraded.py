@@ -30,8 +30,8 @@ from tests.rocketmq.judge import copy, difference
 STORES = Path(__file__).parent / "stores"
 TAGS, THREE, COUNTS = "5.3.3_5.5.0", "4.9.7_5.3.3_5.5.0", "4.7.0_4.9.7"
 RELEASES = {
-    TAGS: "4.7.1 to 5.3.4 up to offset {}, 5.5.0 behind",
-    THREE: "4.7.1 to 5.3.4 up to offset {}, 5.5.0 behind",
+    TAGS: "4.7.1 to 5.3.4 up to offset {}, 5.5.0 or later behind",
+    THREE: "4.7.1 to 5.3.4 up to offset {}, 5.5.0 or later behind",
     COUNTS: "up to 4.7.0 up to offset {}, 4.7.1 to 5.3.4 behind",
 }
 HEADER, SLOT, ENTRY = 40, 4, 20
@@ -108,7 +108,7 @@ def new_messages(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", ADDS)
 @pytest.mark.parametrize(
-    ("release", "of"), [("5.3.3", "5.5.0"), ("4.7.0", "5.5.0")], ids=["5.3.3", "4.7.0"]
+    ("release", "of"), [("5.3.3", "5.5.0 to 5.5.1"), ("4.7.0", "5.5.0 to 5.5.1")], ids=["5.3.3", "4.7.0"]
 )
 def test_a_release_that_the_files_contradict_is_refused(
     command: str, release: str, of: str, upgraded: Callable[[str], Path], new_messages: Path,
@@ -192,7 +192,7 @@ def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(
     checkpoint.write_bytes(encode(decode(checkpoint.read_bytes())._replace(index_msg_timestamp=0)))
     assert run_recover(store, None, {}, dry_run=False).done  # type: ignore[arg-type]
     told = tell(LocalStorage(), str(store), None, {})
-    assert (told.release, told.eras) == ("5.5.0", ())
+    assert (told.release, told.eras) == ("5.5.1", ())
     assert said(store, None, {}) == []  # type: ignore[arg-type]
 
 
@@ -211,10 +211,10 @@ def test_a_rebuild_says_which_release_it_chooses(
     summary = rebuilt(store, tmp_path / "out", None)
     (warning,) = summary.warnings
     assert warning.startswith("the store's own files are of several releases (4.7.1 to 5.3.4 up to")
-    assert warning.endswith("; all is derived as RocketMQ 5.5.0 would, which wrote last")
+    assert warning.endswith("; all is derived as RocketMQ 5.5.1 would, which wrote last")
     keys = rebuilt(store, tmp_path / "old", "5.3.3")
     assert keys.index_keys < summary.index_keys
-    assert keys.warnings[0].startswith("--rocketmq 5.3.3: the store's files are of 5.5.0: ")
+    assert keys.warnings[0].startswith("--rocketmq 5.3.3: the store's files are of 5.5.0 to 5.5.1: ")
 
 
 def test_a_rebuild_by_another_release_says_both(tmp_path: Path) -> None:

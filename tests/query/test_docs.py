@@ -52,7 +52,7 @@ def test_the_python_example_runs_as_it_stands(store: Path, capsys: Any) -> None:
     ]
 
 
-def test_a_new_user_finds_a_message_and_its_life_from_the_readme(
+def test_a_new_user_finds_a_message_and_its_life_from_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     pairs = {"KEYS": "o-17", "UNIQ_KEY": "0" * 32, "price": "11", "region": "eu"}
@@ -65,7 +65,7 @@ def test_a_new_user_finds_a_message_and_its_life_from_the_readme(
         (tmp_path / "store" / "commitlog" / f"{start:020d}").write_bytes(raw)
     (tmp_path / "keys.txt").write_text("o-17\nnone\n")
     monkeypatch.chdir(tmp_path)
-    section = (ROOT / "README.md").read_text().partition("## Find a message")[2]
+    section = (ROOT / "docs/query.md").read_text().partition("## Find a message")[2]
     asked = re.findall(r"^\$ reput (.*)$", section.partition("\n## ")[0], re.MULTILINE)
     assert len(asked) == 5
     for words in asked:

@@ -88,7 +88,7 @@ BUGS = (
     Bug("a wrong filter makes no table", "jobs/engine/chosen_log.py",
         "self._wanted = chosen.wanted(self.plan)", "self._wanted = None", ("tests/source/test_delta.py", "-k", "wrong_filter")),
     Bug("runs are read again where one was added", "jobs/engine/delta_table.py",
-        "        self._runs = None\n        self.engine", "        self.engine", ("tests/source/test_delta.py", "-k", "just_noted")),
+        "        self._runs = None\n        self.writer", "        self.writer", ("tests/source/test_delta.py", "-k", "just_noted")),
     Bug("bytes that a Delta table never gets are told", "jobs/engine/export_delta.py",
         "lost, start = max(begin - start, 0), max(start, begin)", "lost, start = 0, max(start, begin)", ("tests/source/test_delta.py", "-k", "deleted_before")),
     Bug("a segment that filled up while the log's end was looked for stays as it is then", "jobs/engine/plan.py",

@@ -123,7 +123,7 @@ def test_what_the_store_does_not_tell_is_asked_before_spark_starts(
     words: tuple[str, ...], says: str
 ) -> None:
     log = golden_stores.unpack("small_all_5.3.3").input
-    out = loaded(words[0], str(log), *words[1:])
+    out = loaded(words[0], str(log), *words[1:], "--engine", "spark")
     assert says in out.said
     assert out.modules & {"numba", "pyspark", "pandas", "reput.jobs.spark.session"} <= {
         "reput.jobs.spark.session"  # what starts one, not yet asked to

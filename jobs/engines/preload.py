@@ -6,7 +6,9 @@ Only the process that forks them imports this module (`pool`).
 import gc
 import os
 import signal
+import sys
 from contextlib import suppress
+from types import TracebackType
 
 _SECONDS = 0.2
 _parent = os.getppid()
@@ -18,6 +20,13 @@ def _end_if_alone(*_: object) -> None:
         os._exit(1)
 
 
+def _say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A worker that is started as its program ends has nothing to read, and nobody to tell it."""
+    if not issubclass(kind, (EOFError, ConnectionError)):
+        sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = _say
 signal.signal(signal.SIGALRM, _end_if_alone)
 signal.setitimer(signal.ITIMER_REAL, _SECONDS, _SECONDS)
 

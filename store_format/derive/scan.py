@@ -182,16 +182,19 @@ class Outputs:
         self, window: Bytes, rows: Rows
     ) -> Generator[IndexPuts | Runs, None, tuple[int, Fault]]:
         """Dispatch rows, emptying full buffers; returns (rows dispatched, fault of the next)."""
-        done, fault = 0, int(Fault.NONE)
+        done = 0
         for stop, dispatching, held in self._parts(rows):
             if held:
                 yield from self._give_puts()
-            while done < stop and fault in (Fault.NONE, Fault.NEED_MORE):
+            fault = int(Fault.NEED_MORE)
+            while fault == Fault.NEED_MORE:
                 more, fault = dispatch(window, rows[done:stop], dispatching)
                 done += more
                 if fault == Fault.NEED_MORE:
                     yield from self.make_room()
-            if held and done == stop:
+            if fault != Fault.NONE:
+                break
+            if held:
                 self._put_again(held)
         self.count(rows[:done])
         return done, Fault(fault)

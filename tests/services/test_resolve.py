@@ -372,7 +372,7 @@ def test_the_command(files: DiskFiles, capsys: pytest.CaptureFixture[str], tmp_p
     assert main([*words, "commit"]) == 2  # nobody says yes
     assert main([*words, str(tmp_path / "none")]) == 2
     assert main([*words, "commit", "--rocketmq", "4.2.0", "--yes"]) == 2
-    assert "--rocketmq 4.2.0: the store's files are of 5.1.1 to 5.5.0" in capsys.readouterr().err
+    assert "--rocketmq 4.2.0: the store's files are of 5.1.1 to 5.5.1" in capsys.readouterr().err
     assert {p: p.read_bytes() for p in Path(files.root).rglob("*") if p.is_file()} == before
     (tmp_path / "said").write_text("a commit\nb rollback\n")
     assert main([*words, str(tmp_path / "said"), "--yes"]) == 0

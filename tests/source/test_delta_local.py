@@ -16,7 +16,7 @@ from tests.source.reading import write
 def test_a_local_session_has_delta_and_reads_back_what_it_wrote(tmp_path: Path) -> None:
     log = damaged(messages(60))
     store, to = write(log.log, tmp_path / "store"), tmp_path / "out"
-    words = [sys.executable, "-m", "reput", "export", store, "--to", to, "--engine", "spark"]
+    words = [sys.executable, "-m", "reput", "export", store, "--output", to, "--engine", "spark"]
     words += ["--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=4096", "--json"]
     for more in (["--format", "delta"], ["--verify"]):
         done = subprocess.run(

@@ -34,9 +34,9 @@ def grows(patch: pytest.MonkeyPatch, grow: Callable[[], Any]) -> None:
     """Let the log grow whenever a part of it is read, before and between its batches."""
     found = export_tasks.batches_of
 
-    def busy(*words: Any) -> Iterator[Any]:
+    def busy(*words: Any, **named: Any) -> Iterator[Any]:
         grow()
-        for batch in found(*words):
+        for batch in found(*words, **named):
             yield batch
             grow()
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reput
-from reput.jobs.engine.export_delta import engine_of
+from reput.jobs.engine.export_delta import writer_of
+from reput.jobs.engines.spark import SparkEngine
 from reput.store_format.release.settings import SettingError
 from tests import golden_stores
 from tests.damaged import damaged, messages
@@ -57,7 +58,7 @@ def test_a_session_without_delta_is_told(
     spark: "SparkSession", capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SettingError, match="has no Delta; start it by spark-submit with"):
-        engine_of("spark", spark)
+        writer_of("spark", SparkEngine(spark))
     assert "QueryContextLogger" not in capfd.readouterr().err  # PySpark's own line of the query
 
 

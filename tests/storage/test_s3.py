@@ -268,7 +268,7 @@ def test_a_report_of_a_store_there(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     done = reput.report(f"{URL}/store", str(page))
     assert page.stat().st_size == done.bytes
-    assert set(done.unknown) == {"check", "expired"}
+    assert set(done.unknown) == {"expired"}
     assert "only of a local store" in done.unknown["expired"]
 
 

@@ -14,6 +14,7 @@ from reput.store_format.faults import StoreError
 from reput.store_format.layouts import SYS_TRANSACTION_MASK
 from reput.store_format.message import refusals as errors
 from reput.store_format.message.message import Message
+from reput.store_format.release.settings import SettingError
 from reput.store_format.writer.writer import DEFAULT_RELEASE
 from reput.udfs.append import BadRow, append_arrow, message_from
 from tests import golden_stores
@@ -222,5 +223,6 @@ def test_a_bad_line_is_named_and_those_before_it_are_appended(
 
 def test_a_missing_source_makes_no_store(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
-    assert run_append([store, "--from", str(tmp_path / "no.jsonl")]) == 3
+    with pytest.raises(SettingError, match="no.jsonl: No such file"):
+        run_append([store, "--from", str(tmp_path / "no.jsonl")])
     assert not (tmp_path / "store").exists()

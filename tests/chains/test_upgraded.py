@@ -108,7 +108,9 @@ def new_messages(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", ADDS)
 @pytest.mark.parametrize(
-    ("release", "of"), [("5.3.3", "5.5.0 to 5.5.1"), ("4.7.0", "5.5.0 to 5.5.1")], ids=["5.3.3", "4.7.0"]
+    ("release", "of"),
+    [("5.3.3", "5.5.0 to 5.5.1"), ("4.7.0", "5.5.0 to 5.5.1")],
+    ids=["5.3.3", "4.7.0"],
 )
 def test_a_release_that_the_files_contradict_is_refused(
     command: str, release: str, of: str, upgraded: Callable[[str], Path], new_messages: Path,
@@ -214,7 +216,9 @@ def test_a_rebuild_says_which_release_it_chooses(
     assert warning.endswith("; all is derived as RocketMQ 5.5.1 would, which wrote last")
     keys = rebuilt(store, tmp_path / "old", "5.3.3")
     assert keys.index_keys < summary.index_keys
-    assert keys.warnings[0].startswith("--rocketmq 5.3.3: the store's files are of 5.5.0 to 5.5.1: ")
+    assert keys.warnings[0].startswith(
+        "--rocketmq 5.3.3: the store's files are of 5.5.0 to 5.5.1: "
+    )
 
 
 def test_a_rebuild_by_another_release_says_both(tmp_path: Path) -> None:

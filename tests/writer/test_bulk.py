@@ -223,6 +223,6 @@ def test_a_bad_line_is_named_and_those_before_it_are_appended(
 
 def test_a_missing_source_makes_no_store(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
-    with pytest.raises(SettingError, match="no.jsonl: No such file"):
+    with pytest.raises(SettingError, match=r"no\.jsonl: No such file"):
         run_append([store, "--from", str(tmp_path / "no.jsonl")])
     assert not (tmp_path / "store").exists()

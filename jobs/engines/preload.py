@@ -21,8 +21,10 @@ def _end_if_alone(*_: object) -> None:
 
 
 def _say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A worker that is started as its program ends has nothing to read, and nobody to tell it."""
-    if not issubclass(kind, (EOFError, ConnectionError)):
+    """A worker that is started as its program ends finds nothing of it, and nobody to tell. Where
+    the program goes on, it says itself that a worker could not be started.
+    """
+    if not issubclass(kind, (EOFError, OSError)):
         sys.__excepthook__(kind, error, trace)
 
 

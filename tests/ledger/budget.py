@@ -56,8 +56,9 @@ def run_all(next_job: Callable[[], Job | None], until: float, cores: int) -> boo
     At `until` (time.time()) what still runs is interrupted, and killed GRACE_SECONDS later.
     """
     running: list[_Running] = []
-    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell has what is in the
-        signal.signal(number, signal.default_int_handler)  # background ignore the former
+    # also where a shell has what is in the background ignore the former
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
     try:
         while True:
             while len(running) < cores and time.time() < until:
@@ -75,6 +76,9 @@ def run_all(next_job: Callable[[], Job | None], until: float, cores: int) -> boo
     except KeyboardInterrupt:
         _stop(running)
         return False
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _start(job: Job) -> _Running:

@@ -3,7 +3,7 @@
 
 PY := .venv/bin/python
 export REPUT_CACHE ?= $(HOME)/.cache/reput
-SOURCES = $(wildcard store_format udfs jobs reput tests notebooks benchmarks)
+SOURCES = $(wildcard store_format broker udfs jobs reput tests notebooks benchmarks)
 # Tests wait a good deal, for brokers above all: two processes that run them take half the time.
 # A file's tests stay in one of them, for their fixtures' sake. PYTEST_ARGS="-n0" has one process.
 PYTEST_ARGS ?=
@@ -50,7 +50,7 @@ fuzz: env  ## Fuzz each parser for a minute with atheris (needs a wheel of it)
 fixtures: env  ## Make the small stores of tests/golden anew with RocketMQ (needs Maven)
 	$(PY) -m tests.rocketmq.fixtures $(FIXTURES)
 
-lived-stores: env  ## Have brokers write the stores of tests/fate/stores anew (needs Maven)
+lived-stores: env  ## Have brokers write the stores of tests/store_format/fate/stores anew (needs Maven)
 	$(PY) -m tests.rocketmq.fates
 
 lint: env  ## Check format, lint rules and types

@@ -21,11 +21,11 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from benchmarks.put_messages import by_many_threads, clock, numbered
+from reput.broker.writer.pace import BEHIND_BYTES
+from reput.broker.writer.writer import DEFAULT_HOST, AppendResult, CommitLogWriter
 from reput.store_format.layouts import MAGIC_V1
 from reput.store_format.message.message import Message, encode_host
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.store_format.writer.pace import BEHIND_BYTES
-from reput.store_format.writer.writer import DEFAULT_HOST, AppendResult, CommitLogWriter
 
 _HOST = encode_host(DEFAULT_HOST)
 _HEAD = struct.Struct(">iiiiiqqiq8sq8siqi")  # totalSize to bodyLength

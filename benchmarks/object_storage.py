@@ -18,11 +18,11 @@ from benchmarks.our_log import write_log
 from benchmarks.process_tree import run
 from benchmarks.shaping_proxy import shaped
 from benchmarks.stores import RELEASE, cache_folder, checked, said
-from reput.jobs.engine.pipeline import Cut
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.session import local_session
 from reput.store_format.storage.s3 import S3Storage
-from tests.storage import s3_server
+from tests.store_format.storage import s3_server
 
 SEGMENT_BYTES = 64 << 20
 _RECORD_BYTES = 470

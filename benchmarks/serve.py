@@ -25,11 +25,11 @@ from typing import Any
 
 from benchmarks.query import USUAL, configure_topics, keys_of
 from benchmarks.stores import RELEASE, SIZES, make_store, theirs, warm
-from reput.jobs.engine.open_store import open_store
-from reput.store_format.remoting.codes import RequestCode
-from reput.store_format.remoting.frames import Frames, frame
+from reput.broker.remoting.codes import RequestCode
+from reput.broker.remoting.frames import Frames, frame
+from reput.jobs.opening.open_store import open_store
+from tests.jobs.serve.asking import Peer, pull, request
 from tests.rocketmq.live import Broker
-from tests.serve.asking import Peer, pull, request
 
 _SERVER_CORE, _CLIENT_CORE = 0, 1
 _QUEUES = [(f"Bench{topic}", queue) for topic in range(8) for queue in range(8)]

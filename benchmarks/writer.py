@@ -16,9 +16,9 @@ from pathlib import Path
 
 from benchmarks.put_messages import by_many_threads, clock, numbered, table
 from benchmarks.stores import bench, said
+from reput.broker.writer.one_core import one_core
+from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.release.writer_settings import writer_settings_from
-from reput.store_format.writer.one_core import one_core
-from reput.store_format.writer.writer import CommitLogWriter
 from reput.udfs.append import append_arrow
 
 _SECONDS = 3

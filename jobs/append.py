@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from reput.broker.writer.copying import Copied, Wanted, copy_messages
+from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.console.addresses import host_port
 from reput.jobs.console.asking import TIME_FORMS, milliseconds, remark
 from reput.jobs.console.full_disk import room_of
@@ -23,27 +25,25 @@ from reput.jobs.console.options import (
     setting_layers,
 )
 from reput.jobs.console.progress import ShownProgress
-from reput.jobs.engine.append_exported import FromExport, append_exported
-from reput.jobs.engine.append_slaves import for_the_writer, slaves_of
-from reput.jobs.engine.append_sources import Line, Rows, segments_of, source_of
-from reput.jobs.engine.in_place import (
+from reput.jobs.exporting.append_exported import FromExport, append_exported
+from reput.jobs.exporting.append_sources import Line, Rows, segments_of, source_of
+from reput.jobs.opening.changeable import (
     refuse_shared_files,
     refuse_what_is_no_store,
 )
-from reput.jobs.engine.open_writer import local_store, open_writer
-from reput.jobs.engine.outputs import Input, inputs_of, refuse_overlap
-from reput.jobs.engine.progress import Done, Progress
-from reput.jobs.engine.told import told_lines
+from reput.jobs.opening.open_writer import local_store, open_writer
+from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
+from reput.jobs.replicating.append_slaves import for_the_writer, slaves_of
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
+from reput.store_format.discover.store import told_lines
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import SettingError, merge_layers
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.writer.copying import Copied, Wanted, copy_messages
-from reput.store_format.writer.writer import CommitLogWriter
 from reput.udfs.append import BadRow, append_arrow, message_from
 
 

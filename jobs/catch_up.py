@@ -16,14 +16,14 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
-from reput.jobs.engine.progress import Progress
+from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.names import ABORT
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.catch_up_report import CaughtUp
-    from reput.jobs.engine.held_store import HeldStore
+    from reput.jobs.in_place.catch_up_report import CaughtUp
+    from reput.jobs.opening.held_store import HeldStore
     from reput.store_format.storage.protocol import Storage
 
 _HELP = """\
@@ -80,11 +80,11 @@ def _to_output(
     source: "tuple[Storage, str]", target: "tuple[Storage, str]", replace: bool,
     rocketmq: str | None, settings: Mapping[str, str], progress: Progress,
 ) -> "CaughtUp":  # fmt: skip
-    from reput.jobs.engine.catch_up_set import catch_up_set
-    from reput.jobs.engine.outputs import Output, inputs_of
-    from reput.jobs.engine.plan import make_plan
-    from reput.jobs.engine.sets import REBUILT
-    from reput.jobs.engine.told import tell
+    from reput.jobs.in_place.catch_up_set import catch_up_set
+    from reput.jobs.opening.plan import make_plan
+    from reput.jobs.outputs.output import Output, inputs_of
+    from reput.jobs.outputs.sets import REBUILT
+    from reput.store_format.discover.store import tell
     from reput.store_format.disk.files import StoreInUse
     from reput.store_format.storage.listing import listed
 
@@ -99,7 +99,7 @@ def _to_output(
 
 
 def _held(store: str, dry_run: bool) -> "AbstractContextManager[HeldStore]":
-    from reput.jobs.engine.held_store import held_local_store
+    from reput.jobs.opening.held_store import held_local_store
 
     instead = "; only a local store is changed in place: --output"
     return held_local_store(store, dry_run, instead)
@@ -109,10 +109,10 @@ def _in_place(
     store: str, rocketmq: str | None, settings: Mapping[str, str], dry_run: bool,
     progress: Progress, confirm: Callable[[str], None],
 ) -> "CaughtUp":  # fmt: skip
-    from reput.jobs.engine.catching_up import catch_up_in_place
-    from reput.jobs.engine.in_place import refuse_log_elsewhere
-    from reput.jobs.engine.plan import make_plan
-    from reput.jobs.engine.told import tell
+    from reput.jobs.in_place.catch_up_store import catch_up_in_place
+    from reput.jobs.opening.changeable import refuse_log_elsewhere
+    from reput.jobs.opening.plan import make_plan
+    from reput.store_format.discover.store import tell
 
     with _held(store, dry_run) as held:
         told = tell(held.storage, held.path, rocketmq, settings)
@@ -140,7 +140,7 @@ def follow(
     It ends when nothing new has come for `idle` seconds (None: never), and may be killed at any
     point. said: is given each round's report. The last one is returned. Raises as catch_up does.
     """
-    from reput.jobs.engine.following import follow as going_on
+    from reput.jobs.in_place.follow import follow as going_on
 
     with _held(store, False) as held:
         return going_on(
@@ -193,7 +193,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.follow:
         if arguments.checkpoint:
-            from reput.jobs.engine.follow_stream import follow_stream
+            from reput.jobs.in_place.follow_stream import follow_stream
             from reput.jobs.spark.session import command_session
 
             with _held(arguments.store, False) as held, command_session(arguments.master) as spark:

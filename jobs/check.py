@@ -18,13 +18,13 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
-from reput.jobs.engine.progress import Progress
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.opening.progress import Progress
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.check_report import CheckReport
-    from reput.jobs.engine.pipeline import Cut
+    from reput.jobs.judging.check_report import CheckReport
+    from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
 
 _HELP = (
@@ -64,8 +64,8 @@ def check(
     segments count as what their records say that they are, not by their names. Raises
     StoreError where there is no log at all, SettingError, UnknownRelease, StoreChanged.
     """
-    from reput.jobs.engine.checking import check_store_of
-    from reput.jobs.engine.job import find_store
+    from reput.jobs.judging.check_store import check_store_of
+    from reput.jobs.pipeline.job import find_store
 
     return check_store_of(
         find_store(

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from reput.jobs.console.options import DAMAGE, DONE, FAILED, add_consent, consent
-from reput.jobs.engine.install_target import finish_killed, foreign_installs
-from reput.jobs.engine.staging import places, staged
+from reput.jobs.in_place.install_target import finish_killed, foreign_installs
+from reput.jobs.outputs.staging_folder import places, staged
 from reput.jobs.spark.session_folder import abandoned_session_folders, remove_session_folder
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.disk.local_files import DiskFiles

@@ -10,15 +10,15 @@ from reput.jobs.console.asking import TIME_FORMS, milliseconds
 from reput.jobs.console.options import DAMAGE, DONE, show
 from reput.jobs.console.service_options import add_service, told_to_services
 from reput.jobs.console.texts import time_text
-from reput.jobs.engine.progress import Progress
+from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import merge_layers
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.service import Look
+    from reput.broker.services.due import Plan, Until
+    from reput.broker.writer.writer import CommitLogWriter
+    from reput.jobs.in_place.service import Look
     from reput.store_format.query.opened import OpenedStore
-    from reput.store_format.services.due import Plan, Until
-    from reput.store_format.writer.writer import CommitLogWriter
 
 _EPILOG = """\
 What waits in SCHEDULE_TOPIC_XXXX (delay levels) and rmq_sys_wheel_timer (timers) and is due at
@@ -90,14 +90,14 @@ def deliver_delayed(
     signal ends it between two messages. Raises StoreError (StoreInUse, DamageFound), SettingError,
     UnknownRelease, OSError.
     """
-    from reput.jobs.engine.service import Service, one_by_one, refuse_damage, run_service
+    from reput.broker.services.deliver import deliver
+    from reput.broker.services.due import Until, plan_delivery
+    from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
     from reput.store_format.fate import delays
     from reput.store_format.fate.answers import gathered_delays
     from reput.store_format.query.in_rocksdb import has_rows
     from reput.store_format.release.foreign import STORE_DB
     from reput.store_format.release.writer_settings import writer_settings_from
-    from reput.store_format.services.deliver import deliver
-    from reput.store_format.services.due import Until, plan_delivery
 
     now = time.time_ns() // 1_000_000
     given = settings or {}

@@ -14,11 +14,11 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
-from reput.jobs.engine.progress import Progress
+from reput.jobs.opening.progress import Progress
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.expiring import Expired
+    from reput.jobs.in_place.expire_store import Expired
 
 _HELP = """\
 A broker deletes segments that were not written to for fileReservedTime hours (72), at the hour of
@@ -56,11 +56,11 @@ def expire(
     confirm: asked first; raises StoreError to stop. Raises StoreError (StoreInUse, OverlapsInput),
     SettingError, UnknownRelease, OSError.
     """
-    from reput.jobs.engine.archive import Archive
-    from reput.jobs.engine.expiring import disk_used, expire_store, plan_expiry
-    from reput.jobs.engine.held_store import held_local_store
-    from reput.jobs.engine.outputs import inputs_of
-    from reput.jobs.engine.still_needed import Even
+    from reput.jobs.in_place.archive import Archive
+    from reput.jobs.in_place.expire_store import disk_used, expire_store, plan_expiry
+    from reput.jobs.in_place.still_needed import Even
+    from reput.jobs.opening.held_store import held_local_store
+    from reput.jobs.outputs.output import inputs_of
     from reput.store_format.storage import storage_for
 
     if archive == "":  # else the copies would lie wherever this was started

@@ -15,13 +15,13 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
-from reput.jobs.engine.progress import Progress
 from reput.jobs.engines.choose import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.opening.progress import Progress
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.export_report import Compared, Exported
-    from reput.jobs.engine.pipeline import Cut
+    from reput.jobs.exporting.export_report import Compared, Exported
+    from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
 
 _DELTA, _STORE = "delta", "rocketmq"
@@ -98,11 +98,11 @@ def export(
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease, WrongTags,
     WrongExpression; nothing is left behind in `to` then.
     """
-    from reput.jobs.engine.exporting import Chosen, export_set
-    from reput.jobs.engine.job import find_store
-    from reput.jobs.engine.redacting import redaction
-    from reput.jobs.engine.sets import EXPORTED
-    from reput.jobs.engine.source_log import told_of
+    from reput.jobs.exporting.file_set import Chosen, export_set
+    from reput.jobs.exporting.redact_option import redaction
+    from reput.jobs.outputs.sets import EXPORTED
+    from reput.jobs.pipeline.job import find_store
+    from reput.jobs.sources.opened_log import told_of
     from reput.store_format.release.settings import SettingError
     from reput.store_format.storage import storage_for
 
@@ -118,7 +118,7 @@ def export(
     )  # fmt: skip
     redaction(redact)  # wrong words are refused before anything is read
     if format == _STORE:
-        from reput.jobs.engine.export_store import export_store
+        from reput.jobs.exporting.store_target import export_store
 
         if not bodies:
             raise SettingError("--no-bodies: not for a store; --redact body leaves none")
@@ -126,7 +126,7 @@ def export(
             store, to, chosen, rocketmq, settings or {}, keep_repeats, replace
         )  # fmt: skip
     if format == _DELTA:
-        from reput.jobs.engine.export_delta import export_delta, writer_of
+        from reput.jobs.exporting.delta_target import export_delta, writer_of
 
         if replace:
             raise SettingError("--replace: a Delta table is only added to")
@@ -161,13 +161,13 @@ def verify_export(
     What was chosen stands in the export's manifest; delta_by: as for `export`. Raises
     StoreError, SettingError, UnknownRelease.
     """
-    from reput.jobs.engine.exporting import chosen_of, compare_set, export_manifest
-    from reput.jobs.engine.job import find_store
-    from reput.jobs.engine.source_log import told_of
+    from reput.jobs.exporting.file_set import chosen_of, compare_set, export_manifest
+    from reput.jobs.pipeline.job import find_store
+    from reput.jobs.sources.opened_log import told_of
     from reput.store_format.storage import storage_for
 
     if is_delta(to):
-        from reput.jobs.engine.export_delta import compare_delta, writer_of
+        from reput.jobs.exporting.delta_target import compare_delta, writer_of
 
         return compare_delta(writer_of(delta_by, engine), store, to, rocketmq, settings or {})
     there = output_storage or storage or storage_for(to)
@@ -246,7 +246,7 @@ def _settings(delta: bool) -> Mapping[str, str] | None:
     """What a local Spark session needs besides."""
     if not delta:
         return None
-    from reput.jobs.engine.delta_spark import LOCAL_SETTINGS
+    from reput.jobs.exporting.delta_spark import LOCAL_SETTINGS
 
     return LOCAL_SETTINGS
 

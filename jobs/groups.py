@@ -6,15 +6,15 @@ import argparse
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from reput.jobs.console.asking import add_asked_store
-from reput.jobs.console.listed import Shown, run_listing
-from reput.jobs.engine.open_store import Store
-from reput.store_format.consumers.allocation import (
+from reput.broker.allocation import (
     MessageQueue,
     Strategy,
     allocation,
     strategies,
 )
+from reput.jobs.console.asking import add_asked_store
+from reput.jobs.console.listed import Shown, run_listing
+from reput.jobs.opening.open_store import Store
 from reput.store_format.query.listing import GroupRow
 
 _COLUMNS = (

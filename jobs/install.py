@@ -12,12 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from reput.jobs.console.options import add_consent, consent
-from reput.jobs.engine.install_target import Target, finish_first, local_path, locked
-from reput.jobs.engine.outputs import Input, refuse_overlap
-from reput.jobs.engine.plan import refuse_foreign_store
-from reput.jobs.engine.sets import REBUILT, parse_manifest
-from reput.store_format.change.install import (
+from reput.broker.change.install import (
     NOTE,
     SetFile,
     check_can_change,
@@ -28,6 +23,11 @@ from reput.store_format.change.install import (
     undo,
     used_entries,
 )
+from reput.jobs.console.options import add_consent, consent
+from reput.jobs.in_place.install_target import Target, finish_first, local_path, locked
+from reput.jobs.opening.plan import refuse_foreign_store
+from reput.jobs.outputs.output import Input, refuse_overlap
+from reput.jobs.outputs.sets import REBUILT, parse_manifest
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import End, scan
 from reput.store_format.disk.local_files import DiskFiles, FixedFiles
@@ -36,7 +36,7 @@ from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
 from reput.store_format.names import CONSUME_QUEUE, MANIFEST
 from reput.store_format.query.config import batch_topics
-from reput.store_format.query.told import Told as Notes
+from reput.store_format.query.notes import Told as Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage

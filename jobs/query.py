@@ -22,7 +22,7 @@ from reput.jobs.console.older_words import add_older
 from reput.jobs.console.options import DONE
 from reput.jobs.console.query_words import refuse_words
 from reput.jobs.console.texts import safe, time_text
-from reput.jobs.engine.open_store import Store
+from reput.jobs.opening.open_store import Store
 from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.query.stored import StoredMessage

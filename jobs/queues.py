@@ -4,7 +4,7 @@ import argparse
 
 from reput.jobs.console.asking import add_asked_store
 from reput.jobs.console.listed import Shown, at, run_listing
-from reput.jobs.engine.open_store import Store
+from reput.jobs.opening.open_store import Store
 from reput.store_format.query.listing import QueueRow
 
 _COLUMNS = (

@@ -16,14 +16,14 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
-from reput.jobs.engine.progress import Progress
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.opening.progress import Progress
 from reput.store_format import faults
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.pipeline import Cut
-    from reput.jobs.engine.summary import Summary
+    from reput.jobs.outputs.summary import Summary
+    from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
 
 REFUSE, TRUNCATE, SALVAGE = faults.REFUSE, faults.TRUNCATE, faults.SALVAGE
@@ -62,7 +62,7 @@ def rebuild(
     `replace` a set that was rebuilt before; each a path or a URL, of one file system or two
     (store_format/storage); rocketmq: the release whose bytes are wanted; settings: by RocketMQ's
     names, as text (`{"maxIndexNum": "400"}`); what these two do not say the store tells
-    (reput.jobs.engine.told); storage: what to read and write by instead of what
+    (reput.store_format.discover.store); storage: what to read and write by instead of what
     the URLs say, output_storage: what to write by; on_damage: `refuse` raises DamageFound where
     live records follow damage, `truncate` ends the log there as RocketMQ's recovery does (but also
     at a record whose physicalOffset is not its place, where RocketMQ goes on), `salvage` goes on at
@@ -73,9 +73,9 @@ def rebuild(
     Raises StoreError (of which DamageFound is one), SettingError, UnknownRelease; nothing is
     left behind in `output` then.
     """
-    from reput.jobs.engine.derive_set import derive_set
-    from reput.jobs.engine.job import find_store
-    from reput.jobs.engine.sets import REBUILT
+    from reput.jobs.deriving.derive_set import derive_set
+    from reput.jobs.outputs.sets import REBUILT
+    from reput.jobs.pipeline.job import find_store
     from reput.store_format.release.settings import SettingError
 
     if assume_names and on_damage != SALVAGE:

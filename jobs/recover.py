@@ -18,16 +18,16 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
-from reput.jobs.engine.in_place import refuse_shared_segments
-from reput.jobs.engine.progress import Progress
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.opening.changeable import refuse_shared_segments
+from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import REFUSE, StoreError
 from reput.store_format.release.settings import settings_from
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.pipeline import Cut
-    from reput.jobs.engine.recover_report import Recovered
+    from reput.jobs.in_place.recover_report import Recovered
+    from reput.jobs.pipeline.pipeline import Cut
 
 
 @on_engine
@@ -48,12 +48,12 @@ def recover(
     Nothing is changed where it was stopped cleanly and is sound. confirm: asked before the first
     change; raises StoreError to stop. Raises as rebuild does, and StoreInUse.
     """
-    from reput.jobs.engine.after_crash import read_checkpoint
-    from reput.jobs.engine.held_store import complete_last, held_store
-    from reput.jobs.engine.job import find_store
-    from reput.jobs.engine.recovery import change, examine, staged_job
-    from reput.jobs.engine.told import tell
-    from reput.jobs.engine.told_eras import dispatched_again
+    from reput.jobs.in_place.recover_store import change, examine, staged_job
+    from reput.jobs.opening.broker_start import read_checkpoint
+    from reput.jobs.opening.held_store import complete_last, held_store
+    from reput.jobs.pipeline.job import find_store
+    from reput.store_format.discover.index_eras import dispatched_again
+    from reput.store_format.discover.store import tell
     from reput.store_format.storage.local import LocalStorage
 
     started = time.monotonic()
@@ -90,7 +90,7 @@ def recover(
 
 
 def _refuse(store: str, settings: Mapping[str, str]) -> None:
-    from reput.store_format.change.recover import CUT
+    from reput.broker.change.recover import CUT
 
     if not os.path.isdir(store):
         raise StoreError(f"{store}: no such folder")

@@ -15,16 +15,16 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
-from reput.jobs.engine.progress import Progress
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import REFUSE, SALVAGE, StoreError
 from reput.store_format.names import CONFIG, MANIFEST
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.job import FoundStore
-    from reput.jobs.engine.pipeline import Cut
-    from reput.jobs.engine.repair_summary import RepairSummary
+    from reput.jobs.pipeline.job import FoundStore
+    from reput.jobs.pipeline.pipeline import Cut
+    from reput.jobs.salvaging.repair_summary import RepairSummary
     from reput.store_format.storage.protocol import Storage
     from reput.udfs.staging import Staging
 
@@ -71,14 +71,14 @@ def repair(
     StoreError (also where a broker has the store, or a range is too short for any record),
     SettingError, UnknownRelease; nothing is left behind in `output` then.
     """
-    from reput.jobs.engine.damage import map_damage
-    from reput.jobs.engine.job import find_store
-    from reput.jobs.engine.manifest import manifest_text
-    from reput.jobs.engine.repair_log import copy_folder, move_segments, repair_segments
-    from reput.jobs.engine.repair_summary import RepairSummary
-    from reput.jobs.engine.restore import restorations, restored
-    from reput.jobs.engine.sets import REPAIRED
-    from reput.jobs.engine.unchanged import check_unchanged
+    from reput.jobs.opening.unchanged import check_unchanged
+    from reput.jobs.outputs.manifest import manifest_text
+    from reput.jobs.outputs.sets import REPAIRED
+    from reput.jobs.pipeline.job import find_store
+    from reput.jobs.salvaging.damage_search import map_damage
+    from reput.jobs.salvaging.put_back import restorations, restored
+    from reput.jobs.salvaging.repair_log import copy_folder, move_segments, repair_segments
+    from reput.jobs.salvaging.repair_summary import RepairSummary
 
     found = find_store(
         engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
@@ -126,10 +126,10 @@ def _derive(
     A queue's first queueOffset that those behind it outvote stays in its record: the derived
     files have the message where salvage puts it, as nothing but salvage knows that place.
     """
-    from reput.jobs.engine.damage_map import harms, range_text
-    from reput.jobs.engine.derive_set import derive_set
-    from reput.jobs.engine.job import find_store
-    from reput.jobs.engine.sets import REBUILT
+    from reput.jobs.deriving.derive_set import derive_set
+    from reput.jobs.outputs.sets import REBUILT
+    from reput.jobs.pipeline.job import find_store
+    from reput.jobs.salvaging.damage_map import harms, range_text
 
     storage, derived = staging.storage, staging.path("derived")
     known = found.plan.told.settings  # of the copy nothing but the log tells

@@ -18,12 +18,12 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
-from reput.jobs.engine.progress import Progress
+from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError, merge_layers
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.replica_report import Replicated
+    from reput.jobs.replicating.replica_report import Replicated
     from reput.store_format.storage.protocol import Storage
 
 _HELP = """\
@@ -74,9 +74,9 @@ def replicate(
     Raises StoreError (OverlapsInput, StoreInUse, ReplicaDiffers, SourceCleaned, DamageFound),
     SettingError, UnknownRelease, OSError. What was copied stays then, and is a store.
     """
-    from reput.jobs.engine.replica_jobs import from_store
-    from reput.jobs.engine.replica_source import wanted_up_to
-    from reput.jobs.engine.replicating import How
+    from reput.jobs.replicating.from_folder import How
+    from reput.jobs.replicating.replicate_store import from_store
+    from reput.jobs.replicating.source import wanted_up_to
     from reput.store_format.storage import storage_for
 
     started = time.monotonic()
@@ -129,9 +129,9 @@ def replicate_from(
 
     Raises ReplicaDiffers, PeerFailed, StoreError, SettingError, OSError.
     """
-    from reput.jobs.engine.replica_jobs import from_master
-    from reput.jobs.engine.replica_source import wanted_up_to
-    from reput.jobs.engine.replicating import How
+    from reput.jobs.replicating.from_folder import How
+    from reput.jobs.replicating.replicate_store import from_master
+    from reput.jobs.replicating.source import wanted_up_to
 
     started = time.monotonic()
     address = host_port("--master", master, least=1)

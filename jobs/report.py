@@ -15,12 +15,12 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
-from reput.jobs.engine.progress import Progress
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.opening.progress import Progress
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.outputs import WholeFile
+    from reput.jobs.outputs.output import WholeFile
 
 _HELP = """\
 Writes one HTML file that has everything in it and opens from disk, without a network: messages over
@@ -73,8 +73,8 @@ def report(
     ever replaced. now: milliseconds, by default the machine's. Raises StoreError where there is no
     log or the output may not be written, SettingError, UnknownRelease, OSError.
     """
-    from reput.jobs.engine.store_facts import look_at
     from reput.jobs.page.html import page, verdict
+    from reput.jobs.page.store_facts import look_at
 
     file = _file(store, output, settings or {}, replace)
     facts = look_at(
@@ -90,7 +90,7 @@ def report(
 
 def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -> "WholeFile":
     """The file to be written. Raises StoreError where it may not be."""
-    from reput.jobs.engine.outputs import WholeFile, inputs_of
+    from reput.jobs.outputs.output import WholeFile, inputs_of
     from reput.jobs.page.html import BEGINS
     from reput.store_format.storage import storage_for
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.options import DAMAGE, DONE, show
 from reput.jobs.console.service_options import add_service, told_to_services
-from reput.jobs.engine.progress import Progress
+from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.service import Look
+    from reput.broker.services.decisions import Decisions
+    from reput.broker.services.resolve import Plan
+    from reput.broker.writer.writer import CommitLogWriter
+    from reput.jobs.in_place.service import Look
     from reput.store_format.query.opened import OpenedStore
-    from reput.store_format.services.decisions import Decisions
-    from reput.store_format.services.resolve import Plan
-    from reput.store_format.writer.writer import CommitLogWriter
 
 _FILE_BYTES_MAX = 1 << 30
 _EPILOG = """\
@@ -101,12 +101,12 @@ def resolve_transactions(
     StoreError to stop; tell: is called with each note. A signal ends it between two messages.
     Raises StoreError (StoreInUse, DamageFound), SettingError, UnknownRelease, OSError.
     """
-    from reput.jobs.engine.service import Service, one_by_one, refuse_damage, run_service
+    from reput.broker.services.resolve import plan_resolution, resolve_planned
+    from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
     from reput.store_format.fate import transactions
     from reput.store_format.fate.answers import gathered_transactions
     from reput.store_format.query.in_rocksdb import config_in_rocksdb
     from reput.store_format.release.writer_settings import writer_settings_from
-    from reput.store_format.services.resolve import plan_resolution, resolve_planned
 
     given = settings or {}
     decisions = _decisions(decide)
@@ -161,7 +161,7 @@ def resolve_transactions(
 
 def _decisions(decide: str | Mapping[str | int, str]) -> "Decisions":
     """Raises StoreError for a word that is no decision."""
-    from reput.store_format.services.decisions import Decision, Decisions
+    from reput.broker.services.decisions import Decision, Decisions
 
     try:
         if isinstance(decide, str):
@@ -202,7 +202,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _decide(word: str) -> str | Mapping[str | int, str]:
     """The word, or what the file of that name says. Raises StoreError."""
-    from reput.store_format.services.decisions import Decision, read_decisions
+    from reput.broker.services.decisions import Decision, read_decisions
 
     if word in list(Decision):
         return word

@@ -10,7 +10,7 @@ from reput.jobs.console.listed import at
 from reput.jobs.console.new_files import new_file
 from reput.jobs.console.options import DONE
 from reput.jobs.console.texts import camel_case
-from reput.jobs.engine.outputs import NewFile
+from reput.jobs.outputs.output import NewFile
 
 _BY = ("topic", "hour", "group", "size")
 _EPILOG = """\

@@ -5,7 +5,7 @@ import argparse
 from reput.jobs.console.asking import add_asked_store
 from reput.jobs.console.listed import Shown, at, run_listing
 from reput.jobs.console.texts import duration
-from reput.jobs.engine.open_store import Store
+from reput.jobs.opening.open_store import Store
 from reput.store_format.fate.answers import TransactionRow
 
 _EPILOG = """\

@@ -16,14 +16,14 @@ from reput.jobs.console.options import (
     told_to_jobs,
 )
 from reput.jobs.console.store_there import check_folder
-from reput.jobs.engine.progress import Progress
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import REFUSE, SALVAGE
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.pipeline import Cut
-    from reput.jobs.engine.verify_report import Report
+    from reput.jobs.judging.verify_report import Report
+    from reput.jobs.pipeline.pipeline import Cut
     from reput.store_format.storage.protocol import Storage
 
 
@@ -50,14 +50,14 @@ def verify(
     on_damage: as for rebuild; None: as the manifest in `against` says, else refuse.
     Raises as rebuild does.
     """
-    from reput.jobs.engine.job import find_store
-    from reput.jobs.engine.log_read import read_log
-    from reput.jobs.engine.manifest import manifest_differences, read_manifest, refuse_unfinished
-    from reput.jobs.engine.outputs import inputs_of
-    from reput.jobs.engine.told import tell
-    from reput.jobs.engine.unchanged import check_unchanged
-    from reput.jobs.engine.verdict import judge
-    from reput.jobs.engine.verify_report import Report
+    from reput.jobs.judging.verdict import judge
+    from reput.jobs.judging.verify_report import Report, manifest_differences
+    from reput.jobs.opening.unchanged import check_unchanged
+    from reput.jobs.outputs.manifest import read_manifest, refuse_unfinished
+    from reput.jobs.outputs.output import inputs_of
+    from reput.jobs.pipeline.job import find_store
+    from reput.jobs.salvaging.log_read import read_log
+    from reput.store_format.discover.store import tell
     from reput.store_format.storage import storage_for
 
     there = storage or storage_for(against or store)

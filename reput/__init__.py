@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from reput.jobs.catch_up import follow as follow
     from reput.jobs.check import check as check
     from reput.jobs.deliver_delayed import deliver_delayed as deliver_delayed
-    from reput.jobs.engine.open_store import open_store as open_store
-    from reput.jobs.engine.open_writer import open_writer as open_writer
-    from reput.jobs.engine.outputs import OutputInUse as OutputInUse
-    from reput.jobs.engine.outputs import OverlapsInput as OverlapsInput
-    from reput.jobs.engine.sources import register as register
     from reput.jobs.expire import expire as expire
     from reput.jobs.export import export as export
     from reput.jobs.export import verify_export as verify_export
+    from reput.jobs.opening.open_store import open_store as open_store
+    from reput.jobs.opening.open_writer import open_writer as open_writer
+    from reput.jobs.outputs.output import OutputInUse as OutputInUse
+    from reput.jobs.outputs.output import OverlapsInput as OverlapsInput
     from reput.jobs.rebuild import rebuild as rebuild
     from reput.jobs.recover import recover as recover
     from reput.jobs.repair import repair as repair
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from reput.jobs.replicate import replicate_from as replicate_from
     from reput.jobs.report import report as report
     from reput.jobs.resolve_transactions import resolve_transactions as resolve_transactions
+    from reput.jobs.sources.register import register as register
     from reput.jobs.verify import verify as verify
     from reput.store_format.derived.index_reader import IndexReader as IndexReader
     from reput.store_format.derived.queue_reader import QueueReader as QueueReader
@@ -71,9 +71,9 @@ _PUBLIC = {
     "verify_export": "reput.jobs.export",
     "deliver_delayed": "reput.jobs.deliver_delayed",
     "resolve_transactions": "reput.jobs.resolve_transactions",
-    "open_store": "reput.jobs.engine.open_store",
-    "open_writer": "reput.jobs.engine.open_writer",
-    "register": "reput.jobs.engine.sources",
+    "open_store": "reput.jobs.opening.open_store",
+    "open_writer": "reput.jobs.opening.open_writer",
+    "register": "reput.jobs.sources.register",
     "Message": "reput.store_format.message.message",
     "LogReader": "reput.store_format.log.reader",
     "QueueReader": "reput.store_format.derived.queue_reader",
@@ -83,8 +83,8 @@ _PUBLIC = {
     "DamageFound": "reput.store_format.faults",
     "StoreChanged": "reput.store_format.faults",
     "StoreInUse": "reput.store_format.disk.files",
-    "OutputInUse": "reput.jobs.engine.outputs",
-    "OverlapsInput": "reput.jobs.engine.outputs",
+    "OutputInUse": "reput.jobs.outputs.output",
+    "OverlapsInput": "reput.jobs.outputs.output",
     "Refused": "reput.store_format.message.refusals",
     "SettingError": "reput.store_format.release.settings",
     "UnknownRelease": "reput.store_format.release.profiles",

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings what tests/page/test_browser.py wants: a Chromium of the system, and playwright, which drives
+# Brings what tests/jobs/page/test_browser.py wants: a Chromium of the system, and playwright, which drives
 # it. Without either those tests are skipped, and say so.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "imports.md"
-PACKAGES = ("store_format", "udfs", "jobs")
+PACKAGES = ("store_format", "broker", "udfs", "jobs")
 Arrows = Mapping[str, set[str]]
 
 _HEAD = """\
@@ -28,7 +28,7 @@ that stands on it.
 
 
 def modules() -> Iterator[Path]:
-    """All modules of the three packages, below the root."""
+    """All modules of the four packages, below the root."""
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             yield path.relative_to(ROOT)

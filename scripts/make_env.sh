@@ -77,7 +77,7 @@ if ! .venv/bin/python -m reput.jobs.spark.java >/dev/null 2>&1; then
 fi
 
 # Where PYTHONDONTWRITEBYTECODE is set, every start would compile a hundred modules: 0.1 s.
-.venv/bin/python -m compileall -q reput/jobs reput/store_format reput/udfs
+.venv/bin/python -m compileall -q reput/jobs reput/broker reput/store_format reput/udfs
 
 # Compiled kernels, which a first run would make.
 .venv/bin/python -m reput warm >/dev/null || say "the first run will compile kernels"

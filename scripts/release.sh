@@ -19,7 +19,7 @@ trap 'rm -rf "$work"' EXIT
 
 say "1 of 5: wheel"
 # of what git has, so that nothing that merely lies here is packed
-git ls-files -z reput jobs udfs store_format pyproject.toml README.md LICENSE |
+git ls-files -z reput jobs udfs broker store_format pyproject.toml README.md LICENSE |
     tar --null --files-from=- -cf - | tar -xf - -C "$work"
 "$python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist "$work"
 "$python" -m twine check --strict dist/*.whl

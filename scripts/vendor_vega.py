@@ -1,7 +1,7 @@
 """Brings the scripts of jobs/page/assets anew from npm: `python scripts/vendor_vega.py`.
 
 Each package is pinned by version and by the SHA-512 that npm gives for it (npm view NAME@VERSION
-dist.integrity). After a change run tests/page/ with a browser.
+dist.integrity). After a change run tests/jobs/page/ with a browser.
 """
 
 import base64

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reput.jobs.engine.pipeline import Cut
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import SALVAGE
 from tests.in_process import Rebuilt, Session, rebuild_log
 from tests.logs import Log

@@ -17,12 +17,12 @@ from unittest import mock
 
 import pyarrow as pa
 
-from reput.jobs.engine import task_sizes
-from reput.jobs.engine.pipeline import Cut
-from reput.jobs.engine.summary import Summary
 from reput.jobs.engines.engine import Engine, Row, Rows
+from reput.jobs.outputs.summary import Summary
+from reput.jobs.pipeline import task_sizes
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
-from reput.udfs import small_queues
+from reput.udfs.rebuild import small_queues
 from reput.udfs.schemas import Task
 from tests.logs import Log
 from tests.memory_storage import MemoryStorage

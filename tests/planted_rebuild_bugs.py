@@ -8,9 +8,9 @@ import sys
 
 from tests.planting import Bug, only, plant_all
 
-_PIPELINE = "jobs/engine/pipeline.py"
-_PUBLISH = "jobs/engine/publish.py"
-_JUDGE_END = "jobs/engine/judge_end.py"
+_PIPELINE = "jobs/pipeline/pipeline.py"
+_PUBLISH = "jobs/outputs/publish.py"
+_JUDGE_END = "jobs/salvaging/judge_end.py"
 _SEGMENTS = "store_format/log/segments.py"
 _KINDS = "tests/test_kinds_of_log.py"
 _EMPTY = "tests/test_empty_splits.py"
@@ -19,21 +19,21 @@ _BOUNDS = "tests/attack/test_bounds.py"
 
 
 _PUBLISHING = "store_format/disk/exchange.py"
-_CRASHES = "tests/jobs/engine/test_publish_crashes.py"
-_LEFTOVERS = "tests/jobs/engine/test_leftovers.py"
+_CRASHES = "tests/jobs/outputs/test_publish_crashes.py"
+_LEFTOVERS = "tests/jobs/outputs/test_leftovers.py"
 _INSTALL = "tests/jobs/test_install.py"
 _RECOVER = "tests/jobs/test_recover.py"
 _OVERLAP = "tests/attack/test_outputs.py"
 _REPLACED = "tests/attack/test_replaced.py"
 _IN_PLACE = "tests/attack/test_changed_in_place.py"
 _PLACES = "tests/attack/test_places.py"
-_OUTPUTS = "jobs/engine/outputs.py"
-_INSTALLING = "store_format/change/install.py"
-_LIVE = "tests/jobs/engine/test_live_store.py"
+_OUTPUTS = "jobs/outputs/output.py"
+_INSTALLING = "broker/change/install.py"
+_LIVE = "tests/jobs/opening/test_live_end.py"
 _SHORT = "tests/faults/test_short_writes.py"
-_SMALL, _SMALL_TEST = "udfs/small_queues.py", "tests/test_small_queues.py"
-_SHARES_TEST = "tests/test_queue_shares.py"
-_WRITERS = "tests/storage/test_local_writers.py"
+_SMALL, _SMALL_TEST = "udfs/rebuild/small_queues.py", "tests/udfs/rebuild/test_small_queues.py"
+_SHARES_TEST = "tests/udfs/rebuild/test_queue_shares.py"
+_WRITERS = "tests/store_format/storage/test_local_writers.py"
 
 BUGS = (
     # Crashes
@@ -43,9 +43,9 @@ BUGS = (
         "        files.rename(to, folder + 'x')\n        files.rename(folder, to)", (_CRASHES,)),
     Bug("the name is made durable before the old set goes", _PUBLISHING,
         "        files.sync_folder(parent)", "        pass", (_CRASHES,)),
-    Bug("neither set is removed where the step may not last", "jobs/engine/staging.py",
+    Bug("neither set is removed where the step may not last", "jobs/outputs/staging_folder.py",
         "    except NotDurable:\n        raise\n", "", only(_CRASHES, "fails")),
-    Bug("the next run cleans", "jobs/engine/staging.py", "        storage.remove_tree(folder)\n    return removed",
+    Bug("the next run cleans", "jobs/outputs/staging_folder.py", "        storage.remove_tree(folder)\n    return removed",
         "        pass\n    return removed", (_CRASHES, _LEFTOVERS)),
     Bug("what is in use is no leftover", "store_format/disk/locks.py",
         "        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)", "        pass",
@@ -59,7 +59,7 @@ BUGS = (
     Bug("late tasks find no folder", "store_format/storage/local.py",
         "            os.rename(folder, gone)\n        shutil.rmtree(gone, ignore_errors=True)",
         "            os.listdir(folder)", only(_LEFTOVERS, "zombie")),
-    Bug("a store in use has one end", "jobs/engine/plan.py", "end.at if end.sure else None", "None",
+    Bug("a store in use has one end", "jobs/opening/plan.py", "end.at if end.sure else None", "None",
         only(_LIVE, "one_end")),
     Bug("a log that changes fails the job", "store_format/storage/protocol.py",
         "now._replace(mtime=ANY_TIME) if self.mtime == ANY_TIME else now",
@@ -87,49 +87,49 @@ BUGS = (
         (_WRITERS,)),
     Bug("the rest of a short write to a volume is written", "store_format/storage/volumes.py",
         "        while done < len(view):", "        if done < len(view):", only(_SHORT, "volume")),
-    Bug("a copy that was written in part is not installed", "store_format/change/install.py",
+    Bug("a copy that was written in part is not installed", "broker/change/install.py",
         "                copied.write_at(at, buffer)",
         "                with suppress(OSError):\n                    copied.write_at(at, buffer)",
         only(_INSTALL, "fails")),
-    Bug("what is kept in part is not cut", "store_format/writer/recovery.py",
+    Bug("what is kept in part is not cut", "broker/writer/log_recovery.py",
         "                    kept.write_at(start - at, window)",
         "                    try:\n                        kept.write_at(start - at, window)\n                    except OSError:\n                        pass",
         only(_RECOVER, "fails")),
     # Installing
-    Bug("a store changes its set in one step", "store_format/change/install.py",
+    Bug("a store changes its set in one step", "broker/change/install.py",
         'put_in_place(files, f"{staging}/{_ROOT}", store, replace=True)',
         'files.rename(store, f"{staging}/x"); files.rename(f"{staging}/{_ROOT}", store); files.rename(f"{staging}/x", f"{staging}/{_ROOT}")',
         only(_INSTALL, "crash_leaves")),
-    Bug("what takes the kept set's name is that set", "store_format/change/install.py",
+    Bug("what takes the kept set's name is that set", "broker/change/install.py",
         '        files.sync_all("")  # so', '        pass  # so', only(_INSTALL, "crash")),
-    Bug("an installation that was killed is told by its root", "store_format/change/install.py",
+    Bug("an installation that was killed is told by its root", "broker/change/install.py",
         'files.inode(root) == note.get("root")', "True", only(_INSTALL, "crash_leaves")),
-    Bug("not while the lock is held", "jobs/engine/install_target.py", "    if holder is not None:",
+    Bug("not while the lock is held", "jobs/in_place/install_target.py", "    if holder is not None:",
         "    if False:", only(_INSTALL, "has_the_lock")),
     Bug("not when the log has grown", "jobs/install.py", "return part.records > 0", "return False",
         only(_INSTALL, "grown")),
-    Bug("not a file that the manifest does not name", "store_format/change/install.py",
+    Bug("not a file that the manifest does not name", "broker/change/install.py",
         "!= (wanted.length, wanted.sha256)", "== (0, '')", only(_INSTALL, "changed")),
-    Bug("a queue without messages keeps its position", "store_format/change/install.py",
+    Bug("a queue without messages keeps its position", "broker/change/install.py",
         "last < log_start", "False", only(_INSTALL, "expired")),
     # Recovering
-    Bug("what is cut is kept", "store_format/change/recover.py", "log.cut(end, CUT)", "log.cut(end)",
+    Bug("what is cut is kept", "broker/change/recover.py", "log.cut(end, CUT)", "log.cut(end)",
         only(_RECOVER, "crash_of or tail_becomes")),
-    Bug("what is cut is durable before it goes", "store_format/writer/recovery.py",
+    Bug("what is cut is durable before it goes", "broker/writer/log_recovery.py",
         "            kept.sync()\n", "            pass\n", only(_RECOVER, "crash_of")),
-    Bug("what is cut has a durable name before it goes", "store_format/writer/recovery.py",
+    Bug("what is cut has a durable name before it goes", "broker/writer/log_recovery.py",
         "        self.files.rename(part, self._new_name(folder, at))\n        self.files.sync_folder(folder)",
         "        self.files.rename(part, self._new_name(folder, at))", only(_RECOVER, "crash_of")),
-    Bug("abort goes last", "store_format/change/recover.py",
+    Bug("abort goes last", "broker/change/recover.py",
         "    log.cut(end, CUT)\n", "    files.remove(ABORT)\n    log.cut(end, CUT)\n    _write(files, ABORT, abort)\n",
         only(_RECOVER, "crash_of")),
-    Bug("abort goes when the rest is durable", "store_format/change/recover.py",
+    Bug("abort goes when the rest is durable", "broker/change/recover.py",
         '    if placed or removed:\n        files.sync_all("")\n', "", only(_RECOVER, "crash_of")),
-    Bug("derived files are durable before they have their names", "store_format/change/recover.py",
+    Bug("derived files are durable before they have their names", "broker/change/recover.py",
         '        files.sync_all("")  # what', "        pass  # what", only(_RECOVER, "crash_of")),
-    Bug("what is sound is not written", "jobs/engine/renewal.py", "if path in wrong or", "if True or",
+    Bug("what is sound is not written", "jobs/in_place/renewal.py", "if path in wrong or", "if True or",
         only(_RECOVER, "only_what")),
-    Bug("a lost sector ends the log", "jobs/engine/crash_end.py", "if end >= linked.end:", "if True:",
+    Bug("a lost sector ends the log", "jobs/in_place/crash_end.py", "if end >= linked.end:", "if True:",
         only(_RECOVER, "sector")),
     Bug("entries of expired messages are no fault", "udfs/compare.py",
         "if expired.all() else 0", "if False else 0", only(_RECOVER, "expired")),
@@ -140,33 +140,33 @@ BUGS = (
     Bug("a file is built in the log's order", _PIPELINE,
         'by_key(parts, SEGMENT_KEY, (*LOG_ORDER, "entries_at"))', "by_key(parts, SEGMENT_KEY, ())",
         only(_KINDS, "everything or expired")),
-    Bug("each split is in one task", "udfs/scan.py", "len(self.numbers))", "len(self.numbers) - 1)",
+    Bug("each split is in one task", "udfs/rebuild/scan.py", "len(self.numbers))", "len(self.numbers) - 1)",
         only(_KINDS, "everything")),
-    Bug("a split without a record stages nothing", "udfs/scan.py",
+    Bug("a split without a record stages nothing", "udfs/rebuild/scan.py",
         'if row["records"] or number == numbers[-1]:', "if True:", (_EMPTY,)),
-    Bug("a list counts the splits before it", "udfs/scan.py",
+    Bug("a list counts the splits before it", "udfs/rebuild/scan.py",
         'output.finish(row["records"], splits)', 'output.finish(row["records"])', (_EMPTY,)),
-    Bug("a task that ends without a record says so", "udfs/scan.py",
+    Bug("a task that ends without a record says so", "udfs/rebuild/scan.py",
         'if row["records"] or number == numbers[-1]:', 'if row["records"]:', (_EMPTY,)),
-    Bug("the lists that are read are there", "jobs/engine/link.py",
+    Bug("the lists that are read are there", "jobs/pipeline/link.py",
         'for row in rows if row["records"]}', "for row in rows}", (_EMPTY,)),
-    Bug("the last tasks are small", "jobs/engine/task_sizes.py", "min(most, -(-(pieces - at) // (_PARTS_A_CORE * cores)))",
-        "most", ("tests/jobs/engine/test_task_sizes.py",)),
-    Bug("no task is very long", "jobs/engine/task_sizes.py", "min(most, -(-(pieces - at) // (_PARTS_A_CORE * cores)))",
-        "-(-(pieces - at) // (_PARTS_A_CORE * cores))", ("tests/jobs/engine/test_task_sizes.py",)),
-    Bug("there are not very many tasks", "jobs/engine/task_sizes.py",
+    Bug("the last tasks are small", "jobs/pipeline/task_sizes.py", "min(most, -(-(pieces - at) // (_PARTS_A_CORE * cores)))",
+        "most", ("tests/jobs/pipeline/test_task_sizes.py",)),
+    Bug("no task is very long", "jobs/pipeline/task_sizes.py", "min(most, -(-(pieces - at) // (_PARTS_A_CORE * cores)))",
+        "-(-(pieces - at) // (_PARTS_A_CORE * cores))", ("tests/jobs/pipeline/test_task_sizes.py",)),
+    Bug("there are not very many tasks", "jobs/pipeline/task_sizes.py",
         "max(_PIECES_A_TASK, -(-pieces // (_TASKS_A_CORE * cores)))", "_PIECES_A_TASK",
-        ("tests/jobs/engine/test_task_sizes.py",)),
+        ("tests/jobs/pipeline/test_task_sizes.py",)),
     Bug("a cluster may have more cores than it tells", "jobs/engines/spark.py",
         "self.cores if self.one_machine else max(self.cores, _CORES_THERE_MAY_BE)", "self.cores",
-        ("tests/jobs/engine/test_task_sizes.py",)),
-    Bug("a share's queues are its own", "udfs/queue_shares.py", "_shares(rows, self.shares) == share",
+        ("tests/jobs/pipeline/test_task_sizes.py",)),
+    Bug("a share's queues are its own", "udfs/rebuild/queue_shares.py", "_shares(rows, self.shares) == share",
         "_shares(rows, self.shares) >= 0", (_SHARES_TEST,)),
-    Bug("a share's queues are whole, in the log's order", "udfs/queue_shares.py", "(*QUEUE_KEY, *LOG_ORDER)",
+    Bug("a share's queues are whole, in the log's order", "udfs/rebuild/queue_shares.py", "(*QUEUE_KEY, *LOG_ORDER)",
         "LOG_ORDER", (_SHARES_TEST,)),
-    Bug("a share is numbered before it is built", "udfs/queue_shares.py",
+    Bug("a share is numbered before it is built", "udfs/rebuild/queue_shares.py",
         "list(self.number(self._runs(share)))", "self.number(self._runs(share))",
-        ("tests/damage/test_many_ranges.py",)),
+        ("tests/store_format/damage/test_many_ranges.py",)),
     Bug("many runs are not read by every task", _PIPELINE,
         "return sum(sizes) <= max(_LIST_BYTES_READ_BY_ALL, shared)", "return sum(sizes) > -1", (_SHARES_TEST,)),
     Bug("where there are many cores, each reads less", _PIPELINE,
@@ -175,7 +175,7 @@ BUGS = (
         'if _messages(linked) > _ENTRIES_OF_A_TASK:', "if False:", (_SHARES_TEST,)),
     Bug("a large index file is not one task's", _PIPELINE, "<= files * _PUTS_OF_A_TASK:", ">= 0:",
         (_SHARES_TEST,)),
-    Bug("each of several tasks counts from 0", "udfs/in_turn.py", "number -= count", "pass", (_SHARES_TEST,)),
+    Bug("each of several tasks counts from 0", "udfs/rebuild/in_turn.py", "number -= count", "pass", (_SHARES_TEST,)),
     Bug("a small queue's runs go on from each other", _SMALL,
         "plain[1:] &= first[1:] == first[:-1] + count[:-1]", "pass", (_SMALL_TEST,)),
     Bug("a small queue is whole", _SMALL, "                    self._large = _key(rows, 0)", "                    pass",
@@ -206,14 +206,14 @@ BUGS = (
     # Damage
     Bug("damage before live records is refused", _JUDGE_END,
         "if on_damage == REFUSE:", "if on_damage == TRUNCATE:", only(_WRONG, "refused_or_cut")),
-    Bug("stale records are no lost data", "jobs/engine/survey.py",
+    Bug("stale records are no lost data", "jobs/salvaging/live_records.py",
         'row["greatest"] > ends.get(_queue(row), -1)', 'row["greatest"] < ends.get(_queue(row), -1)',
         only("tests/test_against_reference.py", "refused_where")),
-    Bug("what was stored before the log's last record is stale", "jobs/engine/survey.py",
+    Bug("what was stored before the log's last record is stale", "jobs/salvaging/live_records.py",
         "not_before=last[-1] if last else None", "not_before=None",
         only("tests/test_against_reference.py", "refused_where")),
-    Bug("all that follows is looked at", "udfs/survey.py", "at = end.next + 1", "break",
-        ("tests/damage/test_survey.py",)),
+    Bug("all that follows is looked at", "udfs/damage/survey.py", "at = end.next + 1", "break",
+        ("tests/store_format/damage/test_survey.py",)),
     Bug("damage is named by its place in the file", _JUDGE_END,
         "offset {broke.offset - segment.start} ", "offset {broke.offset} ",
         only("tests/test_golden.py", "refused_by_name")),
@@ -232,9 +232,9 @@ BUGS = (
         "self.reader.state_of(about) if regular else None", "self.reader.state_of(about)",
         only(_WRONG, "linked or fifo or folder_for")),
     Bug("no segments", _SEGMENTS, "if not segments:", "if segments is None:", only(_WRONG, "remove")),
-    Bug("a topic that is no folder's name", "udfs/scan.py", "check_topic(queue.topic)", "str(queue.topic)",
+    Bug("a topic that is no folder's name", "udfs/rebuild/scan.py", "check_topic(queue.topic)", "str(queue.topic)",
         only(_WRONG, "unsafe")),
-    Bug("an unsafe topic is said", "jobs/engine/derive_set.py",
+    Bug("an unsafe topic is said", "jobs/deriving/derive_set.py",
         'for name in row["unsafe_topics"]]', "for name in ()]", only(_WRONG, "unsafe")),
     Bug("an output in use", _OUTPUTS, "if not self.replace and not self._is_half(going):", "if False:",
         only(_WRONG, "output_in_use")),
@@ -250,10 +250,10 @@ BUGS = (
     Bug("links of a store lead to inputs", _OUTPUTS,
         'paths = [store, *(f"{store}/{name}" for name in _IN_STORE)]', "paths = [store]",
         only(_OVERLAP, "test_rebuild")),
-    Bug("only what the manifest lists goes", "jobs/engine/sets.py",
+    Bug("only what the manifest lists goes", "jobs/outputs/sets.py",
         '_refuse(name not in files, folder, name, kind, "is not in its manifest")', "pass",
         only(_REPLACED, "only_a_set")),
-    Bug("a manifest lists only names of a set", "jobs/engine/sets.py",
+    Bug("a manifest lists only names of a set", "jobs/outputs/sets.py",
         "not kind.files.fullmatch(below)", "False", only(_REPLACED, "only_a_set")),
     Bug("asked again before it goes", _PUBLISHING, "        approve(to)\n", "", only(_REPLACED, "last_moment or while_the_job")),
     Bug("what came at the last moment gets its place back", _PUBLISHING,
@@ -262,8 +262,8 @@ BUGS = (
         "if False:", only(_REPLACED, "last_moment")),
     Bug("an object store removes only what it was told", "store_format/storage/manifest_last.py",
         'self.remove_all(f"{to}/{path}" for path in going if path[-1:] != "/")',
-        "self.remove_tree(to)", only("tests/storage/test_volumes.py", "volume_to")),
-    Bug("a store within a leftover stays", "jobs/engine/staging.py",
+        "self.remove_tree(to)", only("tests/store_format/storage/test_volumes.py", "volume_to")),
+    Bug("a store within a leftover stays", "jobs/outputs/staging_folder.py",
         "        refuse_overlap(storage, folder, inputs)\n", "        pass\n", only(_REPLACED, "killed_job")),
     Bug("an install of another user is not believed", "store_format/disk/locks.py",
         "return about.st_uid == os.geteuid() and not", "return not", only(_IN_PLACE, "not_ours or planted or leftovers")),
@@ -280,30 +280,30 @@ BUGS = (
         "== [BATCH_CONSUME_QUEUE]\n", "== []\n", only(_INSTALL, "layout")),
     Bug("what fills a queue up is no entry", _INSTALLING,
         ' & ~is_pre_blank(entries)', "", only(_INSTALL, "layout")),
-    Bug("later runs remove what killed ones left", "jobs/engine/staging.py",
+    Bug("later runs remove what killed ones left", "jobs/outputs/staging_folder.py",
         "    remove_abandoned(storage, base, prefix)\n", "", only(_IN_PLACE, "killed_verify")),
-    Bug("what is not built is refused", "jobs/engine/plan.py", "refuse_unsupported(parsed)", "pass",
+    Bug("what is not built is refused", "jobs/opening/plan.py", "refuse_unsupported(parsed)", "pass",
         only(_WRONG, "not_built")),
     Bug("topics from the backup", "store_format/query/config.py",
         'for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):',
         'for path in (f"{store}/{CONFIG}/{file}",):', only(_WRONG, "backup")),
-    Bug("compacted topics are warned of", "jobs/engine/plan.py",
+    Bug("compacted topics are warned of", "jobs/opening/plan.py",
         'if about.get("cleanup.policy") == "COMPACTION"', "if False", only(_WRONG, "compacted")),
-    Bug("a log that changed after it was scanned", "jobs/engine/unchanged.py",
+    Bug("a log that changed after it was scanned", "jobs/opening/unchanged.py",
         "if state is None or not segment.state.admits(state):", "if False:", only(_WRONG, "changes_during")),
     # Nothing left behind
-    Bug("staging goes, whatever happens", "jobs/engine/staging.py",
+    Bug("staging goes, whatever happens", "jobs/outputs/staging_folder.py",
         "    except BaseException:\n        storage.remove_tree(folder)", "    except BaseException:\n        pass",
         (_WRONG,)),
     Bug("files are made with our mode", "store_format/storage/local_writers.py",
         "os.open(path, flags, mode)", "os.open(path, flags, 0o644)", only(_WRONG, "users_alone")),
-    Bug("no folders are made on the way to an output that is not published", "jobs/engine/staging.py",
+    Bug("no folders are made on the way to an output that is not published", "jobs/outputs/staging_folder.py",
         "while parent and not storage.has_folder(parent):", "while False:",
         only(_WRONG, "folders_made")),
     Bug("index names stay apart at the end of time", _PUBLISH,
         "times[place] = min(times[place], LAST_INDEX_TIME - after)", "pass",
         ("tests/test_names.py",)),
-    Bug("the manifest has each file's digest", "udfs/index.py",
+    Bug("the manifest has each file's digest", "udfs/rebuild/index.py",
         'create(staging.path(name), digest=True)', 'create(staging.path(name))',
         only("tests/test_golden.py", "tiny")),
     # Bounds
@@ -318,7 +318,7 @@ BUGS = (
     # Where it runs
     Bug("kernels are kept wherever their sources lie", "store_format/kernels/jit.py",
         '"CACHE_LOCATOR_CLASSES": f"{SourcesLocator.__module__}.{SourcesLocator.__qualname__}",', "",
-        ("tests/kernels/test_cache.py",)),
+        ("tests/store_format/kernels/test_cache.py",)),
     Bug("all folders of the sources are in the kernels' key", "store_format/disk/cache_folder.py",
         'elif found.name != "__pycache__" and found.is_dir():', "elif False:",
         only("tests/attack/test_caches.py", "part_of_the_key")),

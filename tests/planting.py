@@ -55,7 +55,11 @@ def plant(bug: Bug) -> str | None:
         copy = Path(folder) / "tree"
         shutil.copytree(ROOT, copy, symlinks=True, ignore=_LEFT_OUT)
         # the stores are read, never written: a link to them is enough
-        for stores in ("tests/golden", "tests/fate/stores", "tests/serve/answers"):
+        for stores in (
+            "tests/golden",
+            "tests/store_format/fate/stores",
+            "tests/jobs/serve/answers",
+        ):
             shutil.rmtree(copy / stores)
             (copy / stores).symlink_to(ROOT / stores)
         path = copy / bug.module

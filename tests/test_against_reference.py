@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from reput.jobs.engine.pipeline import Cut
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import REFUSE
 from reput.store_format.faults import DamageFound
 from tests.in_process import Rebuilt, Session, rebuild_log

@@ -22,8 +22,8 @@ from reput.jobs.spark.java import find_java_home
 from tests import golden_stores
 from tests.attack.test_kills import in_cluster
 from tests.golden_stores import GoldenStore
+from tests.jobs.sources.reading import places
 from tests.rocketmq.judge import difference
-from tests.source.reading import places
 
 # Each starts executors whose kernels are compiled anew, from the zip: half a minute and more.
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -214,9 +214,9 @@ from pyspark.sql import SparkSession
 
 def origins(batches):
     import os, sys
-    import numba, pyarrow, reput.store_format.kernels.jit, reput.udfs.scan
+    import numba, pyarrow, reput.store_format.kernels.jit, reput.udfs.rebuild.scan
     for batch in batches:
-        modules = (reput.udfs.scan, reput.store_format.kernels.jit, reput)
+        modules = (reput.udfs.rebuild.scan, reput.store_format.kernels.jit, reput)
         yield pyarrow.RecordBatch.from_pydict({
             "python": [sys.executable], "cwd": [os.getcwd()], "process": [os.getppid()],
             "files": [[module.__file__ for module in modules]],

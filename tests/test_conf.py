@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.page import stores
+from tests.jobs.page import stores
 
 CONF = Path(__file__).parent.parent / "conf"
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.engine.derived_sources import ConsumeQueueSource
 from reput.jobs.page.html import BEGINS
+from reput.jobs.sources.derived_sources import ConsumeQueueSource
 from tests import golden_stores
+from tests.jobs.sources.reading import table
+from tests.jobs.sources.test_derived import table as derived_table
 from tests.rocketmq.judge import difference
-from tests.source.reading import table
-from tests.source.test_derived import table as derived_table
 from tests.test_cluster import daemon, environment
 
 ROOT = Path(__file__).parent.parent

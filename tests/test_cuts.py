@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from reput.jobs.engine.link import Rescan, link
-from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engines.engine import Engine
 from reput.jobs.engines.local import local_engine
+from reput.jobs.pipeline.link import Rescan, link
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
 from tests import golden_stores
 from tests.golden_stores import GoldenStore
@@ -110,7 +110,7 @@ def rescans(monkeypatch: pytest.MonkeyPatch) -> list[Rescan]:
             seen.append(linked)
         return linked
 
-    monkeypatch.setattr("reput.jobs.engine.pipeline.link", watched)
+    monkeypatch.setattr("reput.jobs.pipeline.pipeline.link", watched)
     return seen
 
 
@@ -192,7 +192,7 @@ def test_cuts_on_an_engine(
 ON_ONE_CORE = """
 import sys
 from pathlib import Path
-from reput.jobs.engine.pipeline import Cut
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.spark.session import local_session
 from tests import golden_stores
 from tests.test_cuts import STORES, _rebuild

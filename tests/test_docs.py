@@ -15,7 +15,7 @@ import pytest
 import reput
 from reput.jobs import cli
 from tests import golden_stores
-from tests.jobs.engine.test_told import as_left
+from tests.store_format.discover.test_store import as_left
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -25,7 +25,7 @@ _WORDS = {"help"}  # no row of the table
 _BLOCK = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.M | re.S)
 _OF_THE_ROOT = {"commands.md", "changes.md", "security.md", "contributing.md"}
 _TEXTS = {p: p.read_text("utf-8") for p in PAGES}
-# tests/query/test_docs.py and tests/fate/test_docs.py run these, each on stores of its own
+# test_docs.py of tests/store_format/query and of fate run these, each on stores of its own
 _RUN_THERE = (ROOT / "docs/query.md", ROOT / "docs/fate.md")
 _RUN = [p for p in PAGES if "```console" in _TEXTS[p] and p not in _RUN_THERE]
 

@@ -5,14 +5,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reput.jobs.engine.link import Linked, link, runs_of
-from reput.jobs.engine.pipeline import Cut, Pipeline
-from reput.jobs.engine.plan import make_plan
-from reput.jobs.engine.progress import Progress
-from reput.jobs.engine.stages import Stages
-from reput.jobs.engine.told import tell
+from reput.jobs.opening.plan import make_plan
+from reput.jobs.opening.progress import Progress
+from reput.jobs.pipeline.link import Linked, link, runs_of
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.jobs.pipeline.stages import Stages
+from reput.store_format.discover.store import tell
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.udfs.scan import ScanSplits
+from reput.udfs.rebuild.scan import ScanSplits
 from reput.udfs.schemas import Task
 from reput.udfs.staging import RUNS, Staging, split_of
 from tests.in_process import Session

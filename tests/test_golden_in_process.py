@@ -6,7 +6,7 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
-from reput.jobs.engine.pipeline import Cut
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE, rebuild
 from tests import golden_stores
 from tests.in_process import Session, as_text, functions

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.spark.java import java_version
-from tests.jobs.engine.test_told import as_left
+from tests.store_format.discover.test_store import as_left
 
 ROOT = Path(__file__).parent.parent
 _TIMES_MOST = 1.3  # of what the same command costs in a clone, beside which it runs
@@ -36,7 +36,7 @@ def python_of(version: str) -> str:
 
 def package_source(to: Path) -> Path:
     """Copy all that a wheel is built from; returns `to`."""
-    for name in ("reput", "jobs", "udfs", "store_format"):
+    for name in ("reput", "jobs", "udfs", "broker", "store_format"):
         shutil.copytree(ROOT / name, to / name, symlinks=True)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, to / name)

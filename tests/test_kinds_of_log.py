@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from reput.jobs.engine.pipeline import Cut
+from reput.jobs.pipeline.pipeline import Cut
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log
 from tests.logs.encoder import HOST, Message, build_log, key_with_hash, properties

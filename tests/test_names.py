@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput.jobs.engine.publish import name_files
+from reput.jobs.outputs.publish import name_files
 from reput.store_format.names import (
     QueuePath,
     UnsafeName,

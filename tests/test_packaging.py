@@ -12,12 +12,23 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("store_format", "udfs", "jobs")
+PACKAGES = ("store_format", "broker", "udfs", "jobs")
 # Beyond the standard library, what each package may import.
 ALLOWED = {
     "store_format": {"store_format", "numpy", "numba"},
-    "udfs": {"udfs", "store_format", "numpy", "pyarrow"},
-    "jobs": {"reput", "jobs", "udfs", "store_format", "numpy", "pyarrow", "pyspark", "py4j"},
+    "broker": {"broker", "store_format", "numpy", "numba"},
+    "udfs": {"udfs", "broker", "store_format", "numpy", "pyarrow"},
+    "jobs": {
+        "reput",
+        "jobs",
+        "udfs",
+        "broker",
+        "store_format",
+        "numpy",
+        "pyarrow",
+        "pyspark",
+        "py4j",
+    },
 }
 # S3's client is imported when an s3:// URL is given.
 EXCEPTIONS = {
@@ -31,7 +42,7 @@ EXCEPTIONS = {
     # its codecs, where a body is compressed by LZ4 or zstd
     "store_format/message/bodies.py": {"pyarrow"},
     # Delta tables
-    "jobs/engine/delta_rs.py": {"deltalake"},
+    "jobs/exporting/delta_rs.py": {"deltalake"},
     # where a shell asks
     "jobs/completion.py": {"argcomplete"},
     "jobs/console/shell_words.py": {"argcomplete"},

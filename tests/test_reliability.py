@@ -9,6 +9,8 @@ from collections.abc import Iterable
 import pytest
 
 from reput.store_format.release.writer_settings import writer_settings_from
+from tests.broker.writer.crashes import open_memory
+from tests.broker.writer.stores import Clock
 from tests.faults.memory_files import MemoryFiles
 from tests.in_process import as_text
 from tests.reliability import derived
@@ -26,8 +28,6 @@ from tests.reliability.inputs import (
     small,
 )
 from tests.reliability.outcome import Class, Outcome, classify, ours, refuse
-from tests.writer.crashes import open_memory
-from tests.writer.stores import Clock
 
 SELECTED = 13  # each so many-th bit or byte; prime to 8, so that all bits of a byte come up
 

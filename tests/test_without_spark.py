@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.engine.test_told import as_left
+from tests.store_format.discover.test_store import as_left
 
 ROOT = Path(__file__).parent.parent
 

@@ -15,8 +15,8 @@ from reput.jobs.console.options import add_broker, add_store_path, setting_layer
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_there import check_store
 from reput.jobs.console.texts import safe
-from reput.jobs.engine.open_store import Store, open_store
-from reput.jobs.engine.progress import Progress
+from reput.jobs.opening.open_store import Store, open_store
+from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import RELEASES
 from reput.store_format.release.settings import merge_layers

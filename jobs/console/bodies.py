@@ -4,7 +4,7 @@ import zlib
 from typing import Any
 
 from reput.jobs.console.asking import remark
-from reput.jobs.engine.open_store import BODY_MOST
+from reput.jobs.opening.open_store import BODY_MOST
 from reput.store_format.message.bodies import (
     BodyError,
     InnerMessage,

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
-from reput.jobs.engine.check_report import CheckReport
-from reput.jobs.engine.damage_map import range_text
-from reput.jobs.engine.summary import cause_line, damage_line
-from reput.jobs.engine.told import told_lines
+from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.outputs.summary import cause_line, damage_line
+from reput.jobs.salvaging.damage_map import range_text
+from reput.store_format.discover.store import told_lines
 from reput.store_format.names import segment_name
 
 CELLS = 64  # a segment

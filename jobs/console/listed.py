@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from reput.jobs.console.asking import asked_store, remark, write_json, write_table
 from reput.jobs.console.options import DONE
 from reput.jobs.console.texts import camel_case, time_text
-from reput.jobs.engine.open_store import Store
+from reput.jobs.opening.open_store import Store
 
 
 class Shown(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from reput.store_format.faults import StoreError
 
 if TYPE_CHECKING:
-    from reput.jobs.engine.outputs import NewFile
+    from reput.jobs.outputs.output import NewFile
 
 
 def add_ranges(parser: argparse.ArgumentParser, when: str) -> None:
@@ -41,7 +41,7 @@ def new_file(
     path = getattr(arguments, option)
     if not path:
         return None
-    from reput.jobs.engine.outputs import NewFile, inputs_of
+    from reput.jobs.outputs.output import NewFile, inputs_of
     from reput.store_format.storage import storage_for
 
     storage = storage_for(arguments.store)

@@ -12,9 +12,9 @@ from typing import Any
 from reput.jobs.console.kernel_cache import tell_of_first_run
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_there import check_store, check_told
-from reput.jobs.engine.progress import Progress
 from reput.jobs.engines.choose import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
+from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.profiles import RELEASES, release_named
 from reput.store_format.release.settings import (
@@ -195,7 +195,7 @@ def asks_store(
 
     def asked() -> None:
         check_told(arguments.store, told["rocketmq"], told["settings"], compared, compares)
-        import reput.jobs.engine.derive_set  # noqa: F401
+        import reput.jobs.deriving.derive_set  # noqa: F401
 
     return asked
 

@@ -2,8 +2,8 @@
 
 from textwrap import wrap
 
+from reput.store_format.release.candidates import Has, groups, span
 from reput.store_format.release.profiles import RELEASES
-from reput.store_format.release.told_release import Has, groups, span
 
 _WIDTH = 100
 _TOLD = """\

@@ -36,8 +36,8 @@ def check_told(
     compared: where the derived files are that are compared, of which a manifest may tell;
     compares: as for `tell`.
     """
-    from reput.jobs.engine.manifest import read_manifest  # here, for commands that ask no store
-    from reput.jobs.engine.told import tell
+    from reput.jobs.outputs.manifest import read_manifest  # here, for commands that ask no store
+    from reput.store_format.discover.store import tell
 
     storage = storage_for(store)
     store = storage.resolve(store)

@@ -12,7 +12,6 @@ from html import escape
 from importlib.resources import files
 
 from reput.jobs.console.texts import time_text
-from reput.jobs.engine.store_facts import Facts
 from reput.jobs.page.log_sections import (
     damage_section,
     derived_section,
@@ -21,6 +20,7 @@ from reput.jobs.page.log_sections import (
     topics_section,
 )
 from reput.jobs.page.model import Section, name_text
+from reput.jobs.page.store_facts import Facts
 from reput.jobs.page.store_sections import (
     disk_section,
     fates_section,

@@ -5,11 +5,8 @@ from collections import defaultdict
 
 from reput.jobs.console.check_text import rows as segment_rows
 from reput.jobs.console.texts import duration
-from reput.jobs.engine.check_report import CheckReport
-from reput.jobs.engine.damage_map import range_text
-from reput.jobs.engine.store_facts import Facts
-from reput.jobs.engine.summary import cause_line
-from reput.jobs.engine.told import size_text, told_lines
+from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.outputs.summary import cause_line
 from reput.jobs.page.model import (
     Column,
     Picture,
@@ -31,6 +28,9 @@ from reput.jobs.page.pictures import (
     grid,
     over_time,
 )
+from reput.jobs.page.store_facts import Facts
+from reput.jobs.salvaging.damage_map import range_text
+from reput.store_format.discover.store import size_text, told_lines
 from reput.store_format.query.put_times import SPANS_MOST, PutTimes
 
 _OTHER = "other topics"

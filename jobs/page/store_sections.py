@@ -1,7 +1,6 @@
 """Sections about the rest of a store: queues, groups, index files, fates of messages, the disk."""
 
 from reput.jobs.console.texts import duration
-from reput.jobs.engine.store_facts import Facts
 from reput.jobs.page.model import (
     Column,
     Picture,
@@ -13,6 +12,7 @@ from reput.jobs.page.model import (
     time_cell,
 )
 from reput.jobs.page.pictures import BARS_MOST, Bar, bars, columns, drawable, lanes
+from reput.jobs.page.store_facts import Facts
 from reput.store_format.derived.index_stats import IndexFileStats
 from reput.store_format.fate.answers import ENDED, OPEN
 from reput.store_format.fate.sums import FateSums

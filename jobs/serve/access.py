@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from reput.broker.serving.broker import Broker
 from reput.store_format.release.settings import SettingError
-from reput.store_format.serving.broker import Broker
 
 if TYPE_CHECKING:
     from reput.jobs.serve.tls import TlsMode
@@ -56,9 +56,9 @@ def arrange_access(
         broker.guards.append(guard_by(read_access_keys(arguments.access_keys)))
     if arguments.group_offsets is None:
         return lambda: None
-    from reput.jobs.engine.outputs import inputs_of
+    from reput.jobs.outputs.output import inputs_of
     from reput.jobs.serve.offsets_file import OffsetsFile
-    from reput.store_format.query.told import Told
+    from reput.store_format.query.notes import Told
     from reput.store_format.storage import storage_for
 
     storage = storage_for(arguments.store)

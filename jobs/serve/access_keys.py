@@ -9,13 +9,13 @@ be written here.
 import os
 import re
 
+from reput.broker.remoting.codes import ResponseCode
+from reput.broker.remoting.command import Command
+from reput.broker.remoting.signature import ACCESS_KEY, signed_by
+from reput.broker.serving.answer import Answer, Caller, refused
+from reput.broker.serving.broker import Broker, Guard
 from reput.jobs.serve.tls import refuse_readable_by_others
 from reput.store_format.faults import StoreError
-from reput.store_format.remoting.codes import ResponseCode
-from reput.store_format.remoting.command import Command
-from reput.store_format.remoting.signature import ACCESS_KEY, signed_by
-from reput.store_format.serving.answer import Answer, Caller, refused
-from reput.store_format.serving.broker import Broker, Guard
 
 _LINE = re.compile(r"""\s*(?:-\s+)?(accessKey|secretKey):\s*(["']?)(\S+?)\2\s*(?:#.*)?""")
 _BYTES_MOST = 1 << 20

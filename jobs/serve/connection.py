@@ -13,11 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from reput.broker.remoting.command import BadFrame, Command
+from reput.broker.remoting.frames import Frames, frame_head
+from reput.broker.serving.log_ranges import LogRange
 from reput.jobs.serve.tls import PlainRefused, Tls, TlsMode
 from reput.store_format.faults import StoreError
-from reput.store_format.remoting.command import BadFrame, Command
-from reput.store_format.remoting.frames import Frames, frame_head
-from reput.store_format.serving.log_ranges import LogRange
 
 _READ_BYTES = 1 << 16
 _AWAITED_MOST = 16  # requests that are being answered elsewhere; then no further one is read

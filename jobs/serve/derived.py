@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from reput.jobs.engine.outputs import inputs_of
-from reput.jobs.engine.staging import temporary_folder
-from reput.jobs.engine.told import tell as told_of
+from reput.jobs.outputs.output import inputs_of
+from reput.jobs.outputs.staging_folder import temporary_folder
+from reput.store_format.discover.store import tell as told_of
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from reput.store_format.query.opened import NEWEST

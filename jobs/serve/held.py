@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from reput.broker.remoting.command import Command
+from reput.broker.serving.answer import Answer
 from reput.jobs.serve.connection import Connection
-from reput.store_format.remoting.command import Command
-from reput.store_format.serving.answer import Answer
 
 _MOST = 1 << 16  # pulls that wait at the same time
 _WAIT_MOST = 300.0  # seconds; clients ask for 15 or 20

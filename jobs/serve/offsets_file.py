@@ -5,11 +5,11 @@ server. It is written as a broker's consumerOffset.json is; the store itself is 
 import json
 from collections.abc import Callable, Iterable
 
-from reput.jobs.engine.outputs import Input, WholeFile
+from reput.broker.serving.group_offsets import GroupOffsets
+from reput.jobs.outputs.output import Input, WholeFile
 from reput.store_format.faults import StoreError
 from reput.store_format.query.config import Offsets, offsets_of_table, quoted_keys
-from reput.store_format.query.told import Told
-from reput.store_format.serving.group_offsets import GroupOffsets
+from reput.store_format.query.notes import Told
 
 _BEGINS = b'{"offsetTable":'
 _BYTES_MOST = 256 << 20

@@ -5,18 +5,18 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
+from reput.broker.remoting.versions import ordinal
+from reput.broker.serving.as_of import end_at
+from reput.broker.serving.broker import Broker
+from reput.broker.serving.group_offsets import GroupOffsets
+from reput.broker.serving.pull_limits import PullLimits
+from reput.broker.serving.store import ServedStore
+from reput.broker.serving.subscription_groups import SubscriptionGroups
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.names import ABORT
 from reput.store_format.query.config import config_table, consumer_offsets
+from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import NEWEST, OpenedStore
-from reput.store_format.query.told import Told
-from reput.store_format.remoting.versions import ordinal
-from reput.store_format.serving.as_of import end_at
-from reput.store_format.serving.broker import Broker
-from reput.store_format.serving.group_offsets import GroupOffsets
-from reput.store_format.serving.pull_limits import PullLimits
-from reput.store_format.serving.store import ServedStore
-from reput.store_format.serving.subscription_groups import SubscriptionGroups
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.blocks import BlockCache
 from reput.store_format.storage.growing import GrowingFiles

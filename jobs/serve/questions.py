@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
+from reput.broker.remoting.command import INT_MAX, Command
+from reput.broker.serving.answer import Answer, Question
 from reput.jobs.serve.connection import Connection, framed
-from reput.store_format.remoting.command import INT_MAX, Command
-from reput.store_format.serving.answer import Answer, Question
 
 
 class _Waiting(NamedTuple):

@@ -11,18 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
+from reput.broker.remoting.codes import ResponseCode
+from reput.broker.remoting.command import Command
+from reput.broker.serving.answer import Answer, Caller, refused
+from reput.broker.serving.answering import answer, reply
+from reput.broker.serving.broker import Broker
+from reput.broker.serving.log_ranges import LogRange
+from reput.broker.serving.record_bytes import Piece
 from reput.jobs.serve.connection import Connection, framed
 from reput.jobs.serve.held import Held, HeldPulls
 from reput.jobs.serve.questions import Questions
 from reput.jobs.serve.tls import TlsMode
 from reput.store_format.faults import StoreError
-from reput.store_format.remoting.codes import ResponseCode
-from reput.store_format.remoting.command import Command
-from reput.store_format.serving.answer import Answer, Caller, refused
-from reput.store_format.serving.answering import answer, reply
-from reput.store_format.serving.broker import Broker
-from reput.store_format.serving.log_ranges import LogRange
-from reput.store_format.serving.record_bytes import Piece
 
 _BACKLOG = 1024
 _LOOK_SECONDS = 5.0  # how often connections are looked at

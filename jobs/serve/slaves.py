@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reput.store_format.release.settings import SettingError
 
 if TYPE_CHECKING:
-    from reput.store_format.serving.broker import Broker
+    from reput.broker.serving.broker import Broker
 
 _LOOK_SECONDS = 1.0
 
@@ -26,10 +26,10 @@ def serve_slaves(
     broker: "Broker", said: Callable[[str], None],
 ) -> Callable[[], None]:  # fmt: skip
     """Take slaves from now on; returns what ends it. Raises SettingError, StoreError, OSError."""
-    from reput.jobs.engine.ha_log import StoreLog
-    from reput.jobs.engine.ha_master import HaMaster
+    from reput.broker.writer.flush import Periodic
+    from reput.jobs.replicating.ha_log import StoreLog
+    from reput.jobs.replicating.ha_master import HaMaster
     from reput.store_format.storage import storage_for
-    from reput.store_format.writer.flush import Periodic
 
     if arguments.at is not None:
         raise SettingError("--ha-listen sends all of the log: not with --at")

@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from reput.store_format.disk.private import private_folder
 
-_PACKAGE = "reput.store_format"
+# What has kernels: the format, and the broker that stands on it.
+_PACKAGES = ("reput.store_format", "reput.broker")
 # Wherever in a module it stands, over several lines too; in a comment it does no harm.
-_IMPORT = re.compile(rb"reput\.store_format([.\w]*)(?: import (\([^)]*\)|[^\n]*))?")
+_IMPORT = re.compile(rb"(reput\.(?:store_format|broker)[.\w]*)(?: import (\([^)]*\)|[^\n]*))?")
 _NAME = re.compile(rb"\w+")
 
 
@@ -50,12 +51,12 @@ def cache_folder() -> CacheFolder:
 
 def has_kernels(folder: str) -> bool:
     """Whether a folder has kernels of these sources, and not of other versions only."""
-    walk = source_key(f"{_PACKAGE}.log.records")  # no run without its kernels
+    walk = source_key("reput.store_format.log.records")  # no run without its kernels
     return any(walk in name and name.endswith(".nbc") for name in os.listdir(folder))
 
 
 def source_key(module: str) -> str:
-    """A hash of a module of `store_format` and of all modules there that it imports, at whatever
+    """A hash of a module with kernels and of those of `_PACKAGES` that it imports, at whatever
     distance: what its kernels are compiled from. Raises KeyError for another module.
     """
     seen, left = {module}, [module]
@@ -71,10 +72,10 @@ def source_key(module: str) -> str:
 
 @cache
 def _imports(module: str) -> frozenset[str]:
-    """The modules of the package that a module names."""
+    """The modules of these packages that a module names."""
     known, found = _modules().keys(), set()
-    for below, names in _IMPORT.findall(_source(module)):
-        imported = _PACKAGE + below.decode()
+    for path, names in _IMPORT.findall(_source(module)):
+        imported = path.decode()
         inner = {f"{imported}.{name.decode()}" for name in _NAME.findall(names)}
         found |= inner & known
         if not inner <= known or not inner:
@@ -89,8 +90,12 @@ def _source(module: str) -> bytes:
 
 @cache
 def _modules() -> dict[str, Traversable]:
-    """The file of each module of the package by its full name; works from a zip as well."""
-    return dict(_below(resources.files(_PACKAGE), _PACKAGE))
+    """The file of each module of the packages by its full name; works from a zip as well."""
+    return {
+        name: file
+        for package in _PACKAGES
+        for name, file in _below(resources.files(package), package)
+    }
 
 
 def _below(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:

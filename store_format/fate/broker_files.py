@@ -8,7 +8,7 @@ from reput.store_format.layouts import TIMER_CHECK
 from reput.store_format.message.message import HALF_TOPIC
 from reput.store_format.names import ABORT, CONFIG
 from reput.store_format.query.config import config_table, consumer_offsets
-from reput.store_format.query.told import Told
+from reput.store_format.query.notes import Told
 from reput.store_format.storage.protocol import Storage
 
 _CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that checks

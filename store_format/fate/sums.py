@@ -20,8 +20,8 @@ from reput.store_format.fate.answers import (
 )
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Marks
+from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.told import Told
 
 
 class FateSums(NamedTuple):

@@ -6,9 +6,9 @@ from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message_ids import BadMessageId, OffsetId, parse_message_id
 from reput.store_format.query.by_key import by_key
+from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.stored import StoredMessage
-from reput.store_format.query.told import Told
 
 
 def by_message_id(

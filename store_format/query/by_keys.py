@@ -15,10 +15,10 @@ from reput.store_format.log.many_records import records_at
 from reput.store_format.log.reader import late_records_of
 from reput.store_format.query.by_key import place_of, read, tell_if_wrong, within
 from reput.store_format.query.gaps import Gap, index_gaps
+from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.scan import scan
 from reput.store_format.query.stored import StoredMessage
-from reput.store_format.query.told import Told
 from reput.store_format.query.wanted_keys import WantedKeys
 
 Places = npt.NDArray[np.int64]

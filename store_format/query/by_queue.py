@@ -12,10 +12,10 @@ from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.query.by_key import within
 from reput.store_format.query.gaps import in_queue, queue_gap
+from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.scan import needle_of, scan
 from reput.store_format.query.stored import StoredMessage
-from reput.store_format.query.told import Told
 from reput.store_format.release.foreign import QUEUE_EXT
 from reput.store_format.release.profiles import RELEASES, profile
 

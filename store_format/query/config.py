@@ -12,8 +12,8 @@ from typing import Any
 
 from reput.store_format.names import CONFIG
 from reput.store_format.query.in_rocksdb import config_in_rocksdb
+from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import is_queue_id
-from reput.store_format.query.told import Told
 from reput.store_format.storage.protocol import Storage
 
 # A text, or else a key without quotes.

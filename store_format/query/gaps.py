@@ -8,9 +8,9 @@ from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import Fault
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record_rules import reaches_index, reaches_queue
+from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.stored import StoredMessage
-from reput.store_format.query.told import Told
 
 _LOOKED_AT = 256  # records behind the end of derived files that are read one by one
 

@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import cast
 
+from reput.store_format.derived.file_sizes import queue_size, queues_in
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queue_files import queue_folder
 from reput.store_format.derived.queue_reader import QueueReader
-from reput.store_format.derived.told_files import queue_size, queues_in
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import commit_log_folders, list_segments
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, UnsafeName
+from reput.store_format.query.notes import Told
 from reput.store_format.query.sizes import told_settings
 from reput.store_format.query.stored import StoredMessage
-from reput.store_format.query.told import Told
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import ANY_TIME, FileState, Reader, Storage

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.store_format.log.reader import NoRecord, NotInLog, record_of, records_of
+from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.stored import StoredMessage
-from reput.store_format.query.told import Told
 
 if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter

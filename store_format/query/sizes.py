@@ -6,10 +6,10 @@ A query needs no size of queue files: a queue's reader takes them as they are.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from reput.store_format.derived.file_sizes import NamedFile, index_shown, segment_size, segments_in
 from reput.store_format.derived.index_shape import file_bytes
-from reput.store_format.derived.told_files import NamedFile, index_shown, segment_size, segments_in
-from reput.store_format.derived.told_index import ENTRIES, SLOTS
-from reput.store_format.derived.told_sizes import SEGMENT
+from reput.store_format.derived.index_sizes import ENTRIES, SLOTS
+from reput.store_format.derived.store_sizes import SEGMENT
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import INDEX
 from reput.store_format.release.settings import Settings, settings_from

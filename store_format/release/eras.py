@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from reput.store_format.release.candidates import Clue, left_by, span
 from reput.store_format.release.profiles import RELEASES, profile
-from reput.store_format.release.told_release import Clue, left_by, span
 
 NEVER = (1 << 63) - 1  # no physical offset is as great
 

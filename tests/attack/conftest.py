@@ -7,8 +7,8 @@ import pytest
 
 from reput.store_format.message.message import Message
 from tests.attack.worlds import SETTINGS, World
+from tests.broker.writer.stores import open_writer
 from tests.in_process import run
-from tests.writer.stores import open_writer
 
 
 @pytest.fixture

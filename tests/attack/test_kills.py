@@ -15,8 +15,8 @@ import pyspark
 import pytest
 from pyspark import cloudpickle
 
-from reput.jobs.engine.pipeline import Cut
 from reput.jobs.engines.engine import Engine, EngineFailed
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.java import find_java_home
 from reput.store_format.storage.local import LocalStorage
@@ -214,7 +214,7 @@ def test_an_executor_is_killed(stage: str, tmp_path: Path) -> None:
 FULL = """
 import json, sys
 from pathlib import Path
-from tests.jobs.engine.test_leftovers import contents
+from tests.jobs.outputs.test_leftovers import contents
 from tests.attack.test_wrong_input import SETTINGS, messages, write
 from tests.in_process import run
 from tests.logs.encoder import build_log

@@ -15,9 +15,9 @@ import pytest
 from reput.jobs.catch_up import catch_up
 from reput.jobs.check import check
 from reput.jobs.cli import main
-from reput.jobs.engine.outputs import NewFile, OverlapsInput, inputs_of
 from reput.jobs.expire import expire
 from reput.jobs.export import export
+from reput.jobs.outputs.output import NewFile, OverlapsInput, inputs_of
 from reput.jobs.recover import recover
 from reput.jobs.repair import repair
 from reput.jobs.replicate import replicate

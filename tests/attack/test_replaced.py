@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.engine.outputs import OutputInUse, OverlapsInput
+from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.jobs.repair import repair
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreChanged, StoreError

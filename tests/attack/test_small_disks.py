@@ -18,10 +18,10 @@ import pytest
 
 from reput.jobs import cli
 from reput.store_format.message.message import Message
-from tests.services.stores import SIZES, T0, disk, writing
-from tests.services.test_resolve import half
-from tests.source.reading import table
-from tests.writer.stores import TINY, Clock
+from tests.broker.services.stores import SIZES, T0, disk, writing
+from tests.broker.services.test_resolve import half
+from tests.broker.writer.stores import TINY, Clock
+from tests.jobs.sources.reading import table
 
 ROOT = Path(__file__).parents[2]
 TOLD = [word for name, value in (TINY | SIZES | {"fileReservedTime": 1}).items()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.engine.outputs import OutputInUse
-from reput.jobs.engine.pipeline import Cut
-from reput.jobs.engine.summary import Summary
+from reput.jobs.outputs.output import OutputInUse
+from reput.jobs.outputs.summary import Summary
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import TRUNCATE
 from reput.store_format.faults import DamageFound, StoreChanged, StoreError
 from reput.store_format.release.profiles import UnknownRelease

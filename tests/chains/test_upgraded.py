@@ -16,16 +16,16 @@ import pytest
 
 from reput.jobs.catch_up import catch_up
 from reput.jobs.cli import main
-from reput.jobs.engine.told import tell
 from reput.jobs.rebuild import rebuild
 from reput.store_format.derived.checkpoint import decode, encode
+from reput.store_format.discover.store import tell
 from reput.store_format.layouts import INDEX_HEADER
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.local import LocalStorage
 from tests.in_process import Session, functions
-from tests.jobs.engine.test_told import as_left
 from tests.quiet.said import run_check, run_recover, said
 from tests.rocketmq.judge import copy, difference
+from tests.store_format.discover.test_store import as_left
 
 STORES = Path(__file__).parent / "stores"
 TAGS, THREE, COUNTS = "5.3.3_5.5.0", "4.9.7_5.3.3_5.5.0", "4.7.0_4.9.7"

@@ -26,9 +26,9 @@ import reput.store_format.derive.scan
 import reput.store_format.derived.index_file
 
 with atheris.instrument_imports(include=["store_format", "tests.reference"]):
+    import reput.broker.remoting.frames
     import reput.store_format.describe.files
     import reput.store_format.describe.index
-    import reput.store_format.remoting.frames
     import tests.reference
 
 from tests.fuzz.targets import TARGETS, seeds

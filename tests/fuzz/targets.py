@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from reput.broker.remoting.command import BadFrame, Command, Serialization
+from reput.broker.remoting.frames import Frames, frame
 from reput.store_format.derive.packed_puts import unpacked
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import Buffers, End, IndexPuts, Stretch, scan
@@ -28,8 +30,6 @@ from reput.store_format.names import (
 )
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.remoting.command import BadFrame, Command, Serialization
-from reput.store_format.remoting.frames import Frames, frame
 from reput.store_format.storage import storage_for
 from tests.in_process import as_text, rebuild_log
 from tests.logs.encoder import Message, build_log

@@ -5,7 +5,7 @@ from tests.planting import Bug
 _PROGRESS_TEST = ("tests/jobs/console/test_progress.py",)
 
 BUGS = (
-    Bug("what is written of queues counts as their entries at most", "jobs/engine/stages.py",
+    Bug("what is written of queues counts as their entries at most", "jobs/pipeline/stages.py",
         "min(queues, entries)", "queues", _PROGRESS_TEST),
     Bug("an end is estimated from what is done", "jobs/console/progress.py",
         "left = seconds / share - seconds", "left = seconds", _PROGRESS_TEST),

@@ -9,7 +9,6 @@ from reput.jobs.check import check
 from reput.jobs.rebuild import REFUSE, SALVAGE
 from reput.jobs.repair import repair
 from reput.store_format.release.settings import SettingError
-from tests.damage.generator import Hurt, generate
 from tests.in_process import (
     OUTPUT,
     STORE,
@@ -21,6 +20,7 @@ from tests.in_process import (
     storage_of,
 )
 from tests.memory_storage import MemoryStorage
+from tests.store_format.damage.generator import Hurt, generate
 
 
 @pytest.fixture

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from reput.broker.writer.queue_files import QueueFiles
 from reput.jobs.catch_up import catch_up, follow
 from reput.jobs.cli import main
-from reput.jobs.engine.catch_up_report import CaughtUp
-from reput.jobs.engine.follow_stream import follow_stream
-from reput.jobs.engine.following import one_round
-from reput.jobs.engine.held_store import held_store
-from reput.jobs.engine.outputs import OutputInUse, OverlapsInput
-from reput.jobs.engine.progress import Progress
+from reput.jobs.in_place.catch_up_report import CaughtUp
+from reput.jobs.in_place.follow import one_round
+from reput.jobs.in_place.follow_stream import follow_stream
 from reput.jobs.install import install_set
+from reput.jobs.opening.held_store import held_store
+from reput.jobs.opening.progress import Progress
+from reput.jobs.outputs.output import OutputInUse, OverlapsInput
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import StoreError
 from reput.store_format.log.record_rules import reaches_queue
-from reput.store_format.writer.queue_files import QueueFiles
 from tests import golden_stores
+from tests.broker.writer.stores import stored_records
 from tests.golden_stores import GoldenStore
 from tests.in_process import as_text
 from tests.logs import Message, build_log
 from tests.memory_storage import MemoryStorage
 from tests.rocketmq.judge import difference
-from tests.writer.stores import stored_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

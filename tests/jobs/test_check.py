@@ -12,8 +12,8 @@ import pytest
 
 from reput.jobs.check import check
 from reput.jobs.console.check_text import svg, text
-from reput.jobs.engine.check_report import CheckReport
-from reput.jobs.engine.pipeline import Cut
+from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.verify import verify
 from reput.store_format.damage.resync import Prover
 from reput.store_format.log.records import RecordRules
@@ -32,8 +32,8 @@ from tests.in_process import (
     storage_of,
 )
 from tests.memory_storage import MemoryReader, MemoryStorage
-from tests.query.stores import whole_store
-from tests.query.test_bad_files import ENDS, end_chains, entry_at
+from tests.store_format.query.stores import whole_store
+from tests.store_format.query.test_bad_files import ENDS, end_chains, entry_at
 
 CUTS = (1, 2, 7, 64)
 

@@ -11,13 +11,13 @@ import pytest
 
 from reput.jobs.clean import clean
 from reput.jobs.cli import main
-from reput.jobs.engine.staging import staging_folder
 from reput.jobs.install import install_set, undo_install
+from reput.jobs.outputs.staging_folder import staging_folder
 from reput.store_format.disk.locks import claim_folder
 from reput.store_format.names import STAGED_INDEX
 from reput.store_format.storage.local import LocalStorage
-from tests.jobs.engine.test_leftovers import contents, killed_at
-from tests.jobs.engine.test_live_store import SETTINGS, Writing
+from tests.jobs.opening.test_live_end import SETTINGS, Writing
+from tests.jobs.outputs.test_leftovers import contents, killed_at
 from tests.jobs.test_install import derived, others, rebuilt, store
 from tests.memory_storage import MemoryStorage
 

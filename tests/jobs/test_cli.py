@@ -134,7 +134,7 @@ def test_a_log_that_changes_ends_with_three(
     def changed(*_: Any) -> None:
         raise StoreChanged("a segment: changed")
 
-    monkeypatch.setattr("reput.jobs.engine.derive_set.check_unchanged", changed)
+    monkeypatch.setattr("reput.jobs.deriving.derive_set.check_unchanged", changed)
     assert run(store) == 3
     assert capsys.readouterr().err == "reput: error: a segment: changed\n"
 

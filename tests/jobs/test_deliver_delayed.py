@@ -10,8 +10,8 @@ import pytest
 
 import reput
 from reput.jobs.cli import main
-from tests.services.stores import LEVELS, T0, Clock, bodies, delayed, disk, timer, writing
-from tests.writer.stores import stored_records
+from tests.broker.services.stores import LEVELS, T0, Clock, bodies, delayed, disk, timer, writing
+from tests.broker.writer.stores import stored_records
 
 WORDS = ["--rocketmq", "5.3.3", "--set", f"messageDelayLevel={LEVELS}"]
 SETTINGS = {"messageDelayLevel": LEVELS}

@@ -12,9 +12,9 @@ import pytest
 import reput
 from reput.jobs.cli import main
 from reput.jobs.console.texts import camel_case, duration
-from tests.fate.logs import SmallLog
-from tests.fate.stores import SKIPPED, unpack
-from tests.query.stores import asked
+from tests.store_format.fate.logs import SmallLog
+from tests.store_format.fate.stores import SKIPPED, unpack
+from tests.store_format.query.stores import asked
 
 LIVED = "live_4.9.7"
 

@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reput.jobs.cli import main
-from reput.jobs.install import install_set, undo_install
-from reput.store_format.change.install import (
+from reput.broker.change.install import (
     DERIVED,
     NOTE,
     SetFile,
@@ -23,17 +21,19 @@ from reput.store_format.change.install import (
     undo,
     unfinished,
 )
+from reput.jobs.cli import main
+from reput.jobs.install import install_set, undo_install
 from reput.store_format.disk.exchange import NotDurable
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY, PRE_BLANK, QUEUE_ENTRY
 from reput.store_format.message.message import Message
+from tests.broker.writer.stores import open_writer
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import run
-from tests.jobs.engine.test_leftovers import contents, killed_at
-from tests.jobs.engine.test_live_store import SETTINGS, Writing
-from tests.writer.stores import open_writer
+from tests.jobs.opening.test_live_end import SETTINGS, Writing
+from tests.jobs.outputs.test_leftovers import contents, killed_at
 
 
 @pytest.fixture

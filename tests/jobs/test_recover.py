@@ -9,12 +9,13 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
+from reput.broker.change.recover import Placed, apply
+from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.jobs import cli
-from reput.jobs.engine.pipeline import Cut
-from reput.jobs.engine.recover_report import Recovered
 from reput.jobs.engines.engine import Engine
+from reput.jobs.in_place.recover_report import Recovered
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.recover import recover
-from reput.store_format.change.recover import Placed, apply
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint, decode
 from reput.store_format.disk.files import StoreInUse
@@ -22,15 +23,14 @@ from reput.store_format.faults import DamageFound, StoreError
 from reput.store_format.message.message import Message
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
-from reput.store_format.writer.recovery import LogEnd, LogRecovery
 from tests import golden_stores
+from tests.broker.writer.crashes import open_memory
+from tests.broker.writer.stores import Clock, open_writer, settings, stored_records
 from tests.faults.failing import FAILURES, fail_at, judge_all, numbers, same_again
 from tests.faults.memory_files import Crash, MemoryFiles, crash_states
 from tests.in_process import Session, as_text, functions
-from tests.jobs.engine.test_live_store import SETTINGS, Writing
+from tests.jobs.opening.test_live_end import SETTINGS, Writing
 from tests.rocketmq.judge import difference
-from tests.writer.crashes import open_memory
-from tests.writer.stores import Clock, open_writer, settings, stored_records
 
 TAILS = ("torn_tail_5.3.3", "bad_magic_tail_5.3.3", "garbage_tail_5.3.3", "continued_5.3.3")
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from reput.jobs.check import check
 from reput.jobs.console.check_text import text
-from reput.jobs.engine.pipeline import Cut
-from reput.jobs.engine.repair_summary import RepairSummary
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.repair import repair
+from reput.jobs.salvaging.repair_summary import RepairSummary
 from reput.jobs.verify import verify
 from reput.store_format.damage.filler import Position, Stamp, fill, own
 from tests.damaged import ENTRY, SEGMENT, START, Damaged, damaged, messages

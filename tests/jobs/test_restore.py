@@ -6,13 +6,21 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
-from reput.jobs.engine.repair_summary import RepairSummary
 from reput.jobs.repair import repair
-from tests.damage.generator import KINDS, Hurt, flips, generate, judge, queues_of, salvaged
+from reput.jobs.salvaging.repair_summary import RepairSummary
 from tests.damaged import Damaged, damaged, messages
 from tests.in_process import OUTPUT, STORE, Session, as_text, functions, storage_of
 from tests.memory_storage import MemoryStorage
 from tests.seeds import some
+from tests.store_format.damage.generator import (
+    KINDS,
+    Hurt,
+    flips,
+    generate,
+    judge,
+    queues_of,
+    salvaged,
+)
 
 
 def restored(log: Damaged, restore: bool = True) -> tuple[RepairSummary, MemoryStorage]:

@@ -10,7 +10,7 @@ from unittest import mock
 import pyspark.sql
 import pytest
 
-from reput.jobs.engine.verify_report import Report
+from reput.jobs.judging.verify_report import Report
 from reput.jobs.rebuild import TRUNCATE
 from reput.jobs.verify import verify
 from reput.store_format.faults import DamageFound

@@ -150,4 +150,5 @@ class Tree:
 
 def _module(path: str) -> str:
     name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return f"reput.{name}" if name.partition(".")[0] in ("store_format", "udfs", "jobs") else name
+    ours = ("store_format", "broker", "udfs", "jobs")
+    return f"reput.{name}" if name.partition(".")[0] in ours else name

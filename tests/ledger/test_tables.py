@@ -144,7 +144,7 @@ def test_times() -> None:
 
 def test_a_test_depends_on_what_it_imports_and_reads() -> None:
     tree = Tree()
-    crc = tree.closure("tests/kernels/test_crc.py")
+    crc = tree.closure("tests/store_format/kernels/test_crc.py")
     assert "store_format/kernels/crc32.py" in crc
     assert not [path for path in crc if path.startswith("jobs/")]
     kills = tree.closure("tests/attack/test_random_kills.py")

@@ -11,10 +11,10 @@ import pyspark.sql
 
 import reput
 from reput.jobs.check import check
-from reput.jobs.engine.check_report import CheckReport
-from reput.jobs.engine.pipeline import Cut
-from reput.jobs.engine.recover_report import Recovered
-from reput.jobs.engine.verify_report import Report
+from reput.jobs.in_place.recover_report import Recovered
+from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.judging.verify_report import Report
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.recover import recover
 from reput.jobs.verify import verify
 from tests.in_process import Session, as_text, functions

@@ -21,12 +21,12 @@ from reput.store_format.message.message import Message
 from reput.store_format.storage.local import LocalStorage
 from reput.udfs.compare import LOOK, LookAtFiles
 from tests import golden_stores
+from tests.broker.writer.stores import Clock, open_writer, stored_records
 from tests.in_process import Session, as_text, functions
 from tests.in_process import run as rebuild
-from tests.jobs.engine.test_live_store import SEGMENT, SETTINGS
+from tests.jobs.opening.test_live_end import SEGMENT, SETTINGS
 from tests.jobs.test_recover import copy, crash, tree
 from tests.quiet.said import run_check, run_recover, run_verify, said
-from tests.writer.stores import Clock, open_writer, stored_records
 
 VERSION = "5.3.3"
 SLOTS, INDEX_NUM = int(SETTINGS["maxHashSlotNum"]), int(SETTINGS["maxIndexNum"])

@@ -8,13 +8,13 @@ import pyspark.sql
 import pytest
 
 from reput.jobs.check import check
-from reput.jobs.engine.check_report import CheckReport
+from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.repair import repair
-from tests.damage.generator import generate
 from tests.damaged import START, Damaged, damaged, messages, salvage
 from tests.in_process import OUTPUT, STORE, Session, as_text, functions, rebuild_log, storage_of
 from tests.logs.encoder import HOST, Message, properties
 from tests.memory_storage import MemoryStorage
+from tests.store_format.damage.generator import generate
 
 DERIVED = ("consumequeue/", "index/")
 

@@ -6,7 +6,7 @@ from unittest import mock
 
 import pyspark.sql
 
-from reput.jobs.engine.verify_report import Report
+from reput.jobs.judging.verify_report import Report
 from reput.jobs.verify import verify
 from reput.store_format.layouts import CHECKPOINT, INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
 from tests.in_process import STORE, Session, as_text, functions, storage_of

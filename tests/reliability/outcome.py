@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from reput.jobs.engine.pipeline import Cut
+from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.rebuild import REFUSE, SALVAGE
 from reput.store_format.faults import StoreError
 from tests.in_process import Session, rebuild_log

@@ -10,12 +10,20 @@ from itertools import product
 from queue import SimpleQueue
 from typing import Any
 
-from tests.damage.generator import KINDS, Judged, generate, judge, named_in, queues_of, salvaged
 from tests.reliability import derived
 from tests.reliability.hostile import STORES, Hostile
 from tests.reliability.inputs import LAST, PLACES, VERSION, Input, Small, cuts, flips, holes, small
 from tests.reliability.outcome import Class, Outcome, classify, ours
 from tests.reliability.rocketmq import RocketMQ, rocketmq
+from tests.store_format.damage.generator import (
+    KINDS,
+    Judged,
+    generate,
+    judge,
+    named_in,
+    queues_of,
+    salvaged,
+)
 
 _RANDOM_LOGS = 4  # of each kind, with and without `__CRC32#`, with and without queue files
 _JVMS = 12  # mostly asleep: half a second at each stop, 30 s where a topic can be no folder

@@ -17,7 +17,7 @@ from pathlib import Path
 
 DRIVER = Path(__file__).parent / "driver"
 VERSIONS = ("4.1.0", "4.9.7", "5.3.3", "5.4.0", "5.5.0", "5.5.1")
-# Those that only the writer's records are compared with (tests/writer/test_rocketmq_records.py).
+# Those that only the writer's records are compared with (tests/broker/writer).
 RECORD_VERSIONS = (
     "4.3.2", "4.5.2", "4.7.1", "4.9.0", "4.9.1", "4.9.3", "5.0.0", "5.1.1", "5.1.4", "5.2.0",
 )  # fmt: skip

@@ -10,7 +10,9 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.fate.stores import (
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.live import Broker, Client, messages
+from tests.store_format.fate.stores import (
     ARCHIVES,
     IN_ROCKSDB,
     KEPT,
@@ -19,8 +21,6 @@ from tests.fate.stores import (
     SKIPPED,
     SUFFIX,
 )
-from tests.rocketmq.driver import Driver
-from tests.rocketmq.live import Broker, Client, messages
 
 SETTINGS: dict[str, object] = {
     "mappedFileSizeCommitLog": 1 << 17,
@@ -202,7 +202,7 @@ def pack(folder: Path, archive: Path) -> None:
 
 
 def main() -> None:
-    """Have brokers write the stores of tests/fate/stores anew; times in them differ each time."""
+    """Have brokers write tests/store_format/fate/stores anew; times in them differ each time."""
     for name in (*LIVED, SKIPPED, IN_ROCKSDB):
         kind, _, version = name.partition("_")
         with tempfile.TemporaryDirectory(prefix="reput-fates-") as folder:

@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from reput.jobs.catch_up import catch_up
+from tests.broker.writer.stores import stored_records
+from tests.broker.writer.test_rocketmq import SIZES, assert_same, derived, put
 from tests.in_process import as_text
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
-from tests.writer.stores import stored_records
-from tests.writer.test_rocketmq import SIZES, assert_same, derived, put
 
 pytestmark = [pytest.mark.rocketmq]
 VERSIONS = [
@@ -115,7 +115,7 @@ def test_rocketmq_goes_on_after_a_killed_catch_up(driver: Driver, tmp_path: Path
 _JOB = """
 import sys, os
 from reput.jobs.catch_up import catch_up
-from reput.store_format.writer import queue_files
+from reput.broker.writer import queue_files
 import json
 def ready(what):
     os.write(1, b"ready\\n")

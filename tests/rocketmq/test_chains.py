@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
+from reput.broker.writer.stored import Stored
 from reput.jobs.catch_up import catch_up
 from reput.store_format.derived.index_reader import IndexFileReader, key_hash
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.storage.local import LocalStorage
-from reput.store_format.writer.stored import Stored
+from tests.broker.writer.stores import stored_records
 from tests.quiet.lives import Life, caught_up
 from tests.quiet.said import run_check, run_recover, said
 from tests.rocketmq.chains import chain
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import copy, difference
-from tests.writer.stores import stored_records
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 

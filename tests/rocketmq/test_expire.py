@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from reput.jobs.engine.expiring import Expired
 from reput.jobs.expire import expire
+from reput.jobs.in_place.expire_store import Expired
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.names import COMMIT_LOG
+from tests.broker.writer.stores import stored_records
 from tests.in_process import as_text
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
-from tests.writer.stores import stored_records
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 FOLDERS = (COMMIT_LOG, "consumequeue", "index")

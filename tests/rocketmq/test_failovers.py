@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.engine.replica_report import Replicated
-from reput.jobs.engine.replica_target import ReplicaDiffers
 from reput.jobs.replicate import replicate_from
+from reput.jobs.replicating.replica_report import Replicated
+from reput.jobs.replicating.target import ReplicaDiffers
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import Broker, Client, messages
 from tests.rocketmq.test_replicas import consumed, log_of, until

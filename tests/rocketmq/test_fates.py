@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fate.judge import compare_done, compare_in_rocksdb, compare_skipped
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import in_rocksdb, live, skipped
+from tests.store_format.fate.judge import compare_done, compare_in_rocksdb, compare_skipped
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 

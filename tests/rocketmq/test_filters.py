@@ -24,13 +24,13 @@ from reput.store_format.message.bodies import (
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.release.profiles import profile
 from reput.store_format.storage.local import LocalStorage
-from tests.consumers import cases
-from tests.filter import golden
-from tests.filter.expressions import Expressions, properties
+from tests.broker.consumers import cases
 from tests.logs import encoder
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.judge import Drivers
 from tests.rocketmq.live import SETTINGS, Broker, Client
+from tests.store_format.filter import golden
+from tests.store_format.filter.expressions import Expressions, properties
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.check import check
 from reput.jobs.verify import verify
 from reput.store_format.message.message import Message
 from reput.store_format.release.writer_settings import writer_settings_from
-from reput.store_format.writer.writer import CommitLogWriter
 from tests.rocketmq.driver import remove_derived
 from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import Drivers, copy, difference

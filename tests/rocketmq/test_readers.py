@@ -24,8 +24,8 @@ from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
-from tests.query.test_bad_files import ENDS, end_chains
 from tests.rocketmq.judge import Drivers
+from tests.store_format.query.test_bad_files import ENDS, end_chains
 
 pytestmark = pytest.mark.rocketmq
 

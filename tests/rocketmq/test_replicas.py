@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.engine.ha_log import StoreLog
-from reput.jobs.engine.ha_master import HaMaster
+from reput.broker.replication.waits import FLUSH_SLAVE_TIMEOUT, PUT_OK
 from reput.jobs.replicate import replicate, replicate_from
-from reput.store_format.replication.waits import FLUSH_SLAVE_TIMEOUT, PUT_OK
+from reput.jobs.replicating.ha_log import StoreLog
+from reput.jobs.replicating.ha_master import HaMaster
 from reput.store_format.storage.local import LocalStorage
 from tests.in_process import as_text
-from tests.replicate.stores import record_starts
+from tests.jobs.replicating.stores import record_starts
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, free_port, messages
 

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from tests import golden_stores
+from tests.jobs.serve.serving import Serving
 from tests.rocketmq import real_clients
 from tests.rocketmq.real_clients import VERSIONS, Step
-from tests.serve.serving import Serving
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 TOPIC, MESSAGES = "Live0", 1420
 KEYS = {"access_key": "reader", "secret_key": "12345678"}
-TLS = Path(__file__).parent.parent / "serve" / "tls"
+TLS = Path(__file__).parent.parent / "jobs/serve/tls"
 # TlsSystemConfig: a client trusts no certificate unless told to
 # each reads from the beginning: the store has offsets of groups of its own, g10 is one of them
 _GROUPS = itertools.count()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.jobs.serve.asking import Peer
+from tests.jobs.serve.broker_answers import requests, told
+from tests.jobs.serve.test_as_cut import GIVEN, RELEASE, cut, differences, random_store, times
 from tests.rocketmq.live import Broker
 from tests.rocketmq.test_replicas import until
-from tests.serve.asking import Peer
-from tests.serve.broker_answers import requests, told
-from tests.serve.test_as_cut import GIVEN, RELEASE, cut, differences, random_store, times
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests import golden_stores
+from tests.jobs.serve.serving import Serving
 from tests.rocketmq import real_clients
 from tests.rocketmq.real_clients import VERSIONS, Step
-from tests.serve.serving import Serving
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 import reput
+from reput.broker.writer.stored import Stored
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.message.message import HALF_TOPIC, Message
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.refusals import Unavailable
-from reput.store_format.writer.stored import Stored
+from tests.broker.writer.stores import open_writer, stored_records
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import FIVE
 from tests.rocketmq.fates import SETTINGS as FATES
 from tests.rocketmq.live import TOPICS, Broker, Client, messages
-from tests.writer.stores import open_writer, stored_records
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 

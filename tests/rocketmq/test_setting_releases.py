@@ -12,6 +12,6 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 
 def test_the_settings_of_34_releases(needs_rocketmq: Callable[[str], None]) -> None:
-    """tests/release/test_settings.py holds the table against this file."""
+    """tests/store_format/release/test_settings.py holds the table against this file."""
     needs_rocketmq("5.3.3")
     assert (FOLDER / "releases.tsv").read_text() == read_all()

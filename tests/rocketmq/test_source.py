@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from reput.jobs.engine.log_source import CommitLogSource
-from reput.jobs.engine.log_stream import LogStream
 from reput.jobs.export import export
+from reput.jobs.sources.log_source import CommitLogSource
+from reput.jobs.sources.log_stream import LogStream
+from tests.jobs.sources.reading import table
 from tests.logs.encoder import Message, build_log, properties
 from tests.rocketmq.build import VERSIONS
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.live import SETTINGS, TOPICS, Broker, Client, messages
 from tests.rocketmq.test_repair import _flip
-from tests.source.reading import table
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reput.jobs.engine.open_store import open_store
+from reput.jobs.opening.open_store import open_store
+from tests.broker.writer.test_rocketmq import SIZES
 from tests.rocketmq.driver import Driver
-from tests.writer.test_rocketmq import SIZES
 
 pytestmark = [pytest.mark.rocketmq]
 

@@ -11,9 +11,9 @@ import pytest
 
 from reput.jobs.console import progress
 from reput.jobs.console.progress import ShownProgress
-from reput.jobs.engine.link import Linked
-from reput.jobs.engine.progress import Done, Progress
-from reput.jobs.engine.stages import Stages
+from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.pipeline.link import Linked
+from reput.jobs.pipeline.stages import Stages
 from reput.store_format.storage.protocol import FileState, Listed
 
 

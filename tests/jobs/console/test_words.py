@@ -10,7 +10,7 @@ import pytest
 from reput.jobs.cli import _COMMANDS, _parser, main
 from reput.jobs.console.asking import before, milliseconds
 from tests.damaged import damaged, messages
-from tests.source.reading import write
+from tests.jobs.sources.reading import write
 
 HOUR = 3_600_000
 

@@ -1,0 +1,1 @@
+"""What a RocketMQ broker does: appends, dispatches, serves, replicates, expires."""

@@ -1,0 +1,217 @@
+"""What the log has that the derived files lack, found before anything is written.
+
+The log is read once from where the files end: what comes, into which queues, and where it ends.
+What could not be gone on from is refused here: live records behind a fault, a queue that has lost
+its last entries, an impossible queueOffset.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from reput.broker.change.position import Ahead, Log, Position, QueueEnd, look_ahead
+from reput.broker.writer.log_recovery import LogEnd, LogRecovery
+from reput.store_format.derive.queue_runs import PositionRules, start_position
+from reput.store_format.derive.scan import QueueKey, Runs, ScanRules
+from reput.store_format.derived.consume_queue import entry_bytes
+from reput.store_format.derived.queue_entries import decode_entries
+from reput.store_format.faults import Fault, StoreError
+from reput.store_format.layouts import RECORD_HEAD_BYTES
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    QueuePath,
+    UnsafeName,
+    check_topic,
+)
+from reput.store_format.release.profiles import Profile
+from reput.store_format.release.settings import Settings
+
+_STRETCH_BYTES = 64 << 20
+_LEFT_OUT_SHOWN = 20
+
+
+@dataclass
+class New:
+    """What the log has that the derived files lack."""
+
+    position: Position
+    ahead: Ahead
+    queues: set[QueueKey] = field(default_factory=set)  # that get entries
+    left_out: list[str] = field(default_factory=list)  # topics that can be no folder's name
+    unsafe: set[QueueKey] = field(default_factory=set)
+    lacking: list[str] = field(default_factory=list)  # queues that have lost what the log has
+
+
+@dataclass(frozen=True)
+class Rules:
+    """By which rules files are derived."""
+
+    profile: Profile
+    settings: Settings
+    scan: ScanRules
+    places: PositionRules
+
+
+class _Sorting:
+    """Looks at the runs that a scan gives: which queues are new, and which cannot be written."""
+
+    def __init__(self, new: New) -> None:
+        self.new = new
+        self.gaps: dict[QueueKey, QueueEnd] = {}  # queues that go on further than they end
+        self.firsts: dict[QueueKey, int] = {}  # of queues without an entry: the first queueOffset
+        self._known = set(new.position.ends)
+
+    def __call__(self, out: Runs) -> None:
+        for number, key in enumerate(out.queues):
+            if not out.runs.count[number] or key in self.new.unsafe:
+                continue
+            at = int(out.runs.entries_at[number])
+            place = int(decode_entries(out.runs.entries[at : at + 20])[0]["physicalOffset"])
+            if key not in self._known:
+                self._first(key, int(out.runs.first[number]), place)
+            elif key not in self.new.queues and not key.batch:
+                end = self.new.position.ends.get(key)
+                if end is not None and int(out.runs.first[number]) > end.entries:
+                    self.gaps[key] = end
+            if key not in self.new.unsafe:
+                self.new.queues.add(key)
+
+    def _first(self, key: QueueKey, first: int, place: int) -> None:
+        """A queue that is not there yet. Raises StoreError for an impossible queueOffset."""
+        try:
+            check_topic(key.topic)
+        except UnsafeName as error:
+            self.new.unsafe.add(key)
+            if len(self.new.left_out) < _LEFT_OUT_SHOWN and str(error) not in self.new.left_out:
+                self.new.left_out.append(str(error))
+            return
+        try:
+            start_position(first, key.batch)
+        except ValueError as error:
+            raise StoreError(
+                f"topic {key.topic!r}, queue {key.queue_id}: the record at physical offset "
+                f"{place}: {error}; `reput rebuild` has ways to go on"
+            ) from None
+        self._known.add(key)
+        self.firsts[key] = first
+
+
+def find_new(
+    log: Log, recovery: LogRecovery, position: Position, rules: Rules, growing: bool = False,
+    settled: bool = True,
+) -> New:  # fmt: skip
+    """Read what is new once: where the log ends, and what comes.
+
+    growing: what stands at the end may be about to be written, and is not judged. settled: False
+    where the last record may be there in part: zeros in its properties are found by no CRC, so it
+    waits until something follows it.
+
+    Raises DamageFound where live records follow a fault, StoreError for an impossible queueOffset,
+    and for a queue that has lost its last entries, so that the next ones had no place.
+    """
+    new = New(position, Ahead(position.first, position.first))
+    sorting = _Sorting(new)
+    new.ahead = look_ahead(log, position, rules.scan, sorting, _STRETCH_BYTES)
+    lost = _find_lost(log, position, rules.scan, sorting)
+    refused = [(each.place, key) for key, each in lost.items() if key in sorting.gaps]
+    if refused:
+        place, key = min(refused)
+        raise StoreError(
+            f"{_folder(key)}: ends before its record at physical offset {place}, which other "
+            "queues are past: it has lost a file or entries; `reput rebuild` has all"
+        )
+    ahead = new.ahead
+    if not settled and ahead.fault not in (Fault.NONE, Fault.BLANK) and ahead.last_record >= 0:
+        before = replace(log, stop=max(ahead.last_record, position.first))
+        new = New(position, Ahead(position.first, position.first))
+        new.ahead = look_ahead(before, position, rules.scan, _Sorting(new), _STRETCH_BYTES)
+    new.lacking = [
+        f"{_folder(key)}: {each.count:,} messages, the first at physical offset {each.place}, are "
+        "in the log and not in the queue; `reput rebuild` has all"
+        for key, each in sorted(lost.items())
+    ]
+    if not growing and not _ends_in_zeros(log, new.ahead):
+        ahead = new.ahead
+        last = max(position.timestamp, ahead.last_timestamp)
+        recovery.refuse_damage(LogEnd(log.start, ahead.end, position.first, last, ahead.fault))
+    return new
+
+
+@dataclass
+class _Lost:
+    """What the log has of a queue and the queue has not."""
+
+    place: int = -1  # physical offset of the first of these records
+    count: int = 0
+
+
+def _find_lost(
+    log: Log, position: Position, rules: ScanRules, sorting: _Sorting
+) -> dict[QueueKey, _Lost]:
+    """The queues in doubt that lack what the log has of them, before what is new.
+
+    In doubt are queues whose next record has a queueOffset beyond their end, and those that may be
+    cut; the log is read for them alone. Without such a record it has the gap itself, and the queue
+    goes on as RocketMQ's. A record with a lower queueOffset is none: RocketMQ skips it. Of a queue
+    without an entry those before a queueOffset of 0 are of a topic that was deleted.
+    """
+    none = QueueEnd(0, log.start)
+    doubtful = {key: position.ends.get(key, none) for key in position.doubtful}
+    doubtful |= {key: none for key, first in sorting.firsts.items() if first > 0}
+    doubtful |= sorting.gaps
+    lost: dict[QueueKey, _Lost] = {}
+
+    def seen(out: Runs) -> None:
+        for number, key in enumerate(out.queues):
+            end, count = doubtful.get(key), int(out.runs.count[number])
+            if end is None or not count:
+                continue
+            at = int(out.runs.entries_at[number])
+            raw = out.runs.entries[at : at + count * entry_bytes(key.batch)]
+            places = decode_entries(raw, key.batch)["physicalOffset"]
+            offsets_at, first = int(out.runs.offsets_at[number]), int(out.runs.first[number])
+            offsets = (
+                np.arange(first, first + count) if offsets_at < 0
+                else out.runs.offsets[offsets_at : offsets_at + count]
+            )  # fmt: skip
+            if key not in position.ends and (offsets == 0).any():
+                lost.pop(key, None)
+                begin = int(np.flatnonzero(offsets == 0)[-1])
+                places, offsets = places[begin:], offsets[begin:]
+            before = sorting.firsts.get(key, 1 << 63)
+            mine = places[(places >= end.offset) & (offsets >= end.entries) & (offsets < before)]
+            if len(mine):
+                found = lost.setdefault(key, _Lost(int(mine[0])))
+                found.count += len(mine)
+
+    start = min((max(end.offset, log.start) for end in doubtful.values()), default=log.stop)
+    if start < position.queues:
+        before = replace(log, stop=position.queues)
+        look_ahead(
+            before, Position({}, start, position.queues, False, False, 0), rules, seen,
+            _STRETCH_BYTES,
+        )  # fmt: skip
+    return lost
+
+
+def _folder(key: QueueKey) -> QueuePath:
+    kind = BATCH_CONSUME_QUEUE if key.batch else CONSUME_QUEUE
+    return QueuePath(kind, key.topic, key.queue_id)
+
+
+def _ends_in_zeros(log: Log, ahead: Ahead) -> bool:
+    """Whether the log ends where zeros begin, and all later segments begin with zeros too.
+
+    A broker prepares a segment ahead: to read all of its zeros would take as long as all else.
+    """
+    if ahead.fault != Fault.ZEROS:
+        return False
+    head = np.empty(RECORD_HEAD_BYTES, np.uint8)
+    for segment in range(
+        log.segment_of(ahead.end) + log.segment_bytes, log.stop, log.segment_bytes
+    ):
+        log.read(segment, head)
+        if head.any():
+            return False
+    return True

@@ -1,0 +1,110 @@
+"""Frames: commands cut out of a stream of bytes, and written for one (NettyDecoder, NettyEncoder).
+
+A frame is an int, the length of what follows; an int whose upper byte says how the header is
+written and whose lower three are its length; the header; and the body, up to the frame's end.
+"""
+
+import struct
+from collections.abc import Callable
+
+from reput.broker.remoting.command import BadFrame, Command, Serialization
+from reput.broker.remoting.header_binary import decode_binary, encode_binary
+from reput.broker.remoting.header_json import decode_json, encode_json
+
+FRAME_MOST = 1 << 24  # com.rocketmq.remoting.frameMaxLength
+HEADER_MOST = 1 << 18  # a message's properties, of 32 KB at most, travel in a header
+BODY_MOST = 1 << 20  # what is longer is a message that somebody sends: it is passed over
+_HEAD = struct.Struct(">iI")
+_LENGTH_BYTES = 4
+
+Decode = Callable[[bytes], Command]
+
+
+class Frames:
+    """Takes a stream's bytes as they come, and gives the commands in it.
+
+    It holds no more than one frame's head, header and body up to `body_most`, and what was fed
+    behind them. After BadFrame nothing can be read any more.
+    """
+
+    def __init__(self, body_most: int = BODY_MOST) -> None:
+        self._body_most = body_most
+        self._held = bytearray()
+        self._at = 0  # where the next frame begins
+        self._passed_over: Command | None = None  # its body is being passed over
+        self._to_pass = 0  # so many bytes of that are still to come
+
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
+        """Take more bytes; `next` gives what is whole by now."""
+        if self._to_pass:
+            passed = min(self._to_pass, len(data))
+            self._to_pass -= passed
+            data = data[passed:]
+        if self._at:
+            del self._held[: self._at]
+            self._at = 0
+        self._held += data
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes are held of what is not whole yet."""
+        return len(self._held) - self._at
+
+    def next(self) -> Command | None:
+        """The next command, or None where it is not whole yet. Raises BadFrame."""
+        if self._passed_over is not None:
+            if self._to_pass:
+                return None
+            command, self._passed_over = self._passed_over, None
+            return command
+        held, at = self._held, self._at
+        if len(held) - at < _HEAD.size:
+            return None
+        total, header_bytes, decode = _head(held, at)
+        header_at = at + _HEAD.size
+        body_at = header_at + header_bytes
+        if len(held) < body_at:
+            return None
+        end = at + _LENGTH_BYTES + total
+        if end - body_at > self._body_most:
+            return self._pass_over(decode(bytes(held[header_at:body_at])), end)
+        if len(held) < end:
+            return None
+        command = decode(bytes(held[header_at:body_at]))
+        self._at = end
+        return command._replace(body=bytes(held[body_at:end])) if end > body_at else command
+
+    def _pass_over(self, command: Command, end: int) -> Command | None:
+        self._to_pass = max(end - len(self._held), 0)
+        self._at = min(end, len(self._held))
+        self._passed_over = command._replace(body=None)
+        return self.next()
+
+
+def _head(held: bytearray, at: int) -> tuple[int, int, Decode]:
+    """(bytes behind the first int, bytes of the header, what reads it). Raises BadFrame."""
+    total, marked = _HEAD.unpack_from(held, at)
+    header_bytes, kind = marked & 0xFFFFFF, marked >> 24
+    if not _LENGTH_BYTES <= total <= FRAME_MOST:
+        raise BadFrame(f"a frame of {total} bytes: {_LENGTH_BYTES} to {FRAME_MOST} are taken")
+    if header_bytes > min(total - _LENGTH_BYTES, HEADER_MOST):
+        raise BadFrame(f"a header of {header_bytes} bytes in a frame of {total}")
+    if kind == Serialization.JSON:
+        return total, header_bytes, decode_json
+    if kind == Serialization.ROCKETMQ:
+        return total, header_bytes, decode_binary
+    raise BadFrame(f"a header of serialisation {kind}: 0 is JSON, 1 RocketMQ's own")
+
+
+def frame_head(command: Command, body_bytes: int) -> bytes:
+    """All of a frame before its body, which has so many bytes."""
+    binary = command.serialization == Serialization.ROCKETMQ
+    header = encode_binary(command) if binary else encode_json(command)
+    marked = command.serialization << 24 | len(header)
+    return _HEAD.pack(_LENGTH_BYTES + len(header) + body_bytes, marked) + header
+
+
+def frame(command: Command) -> bytes:
+    """A command as it is sent."""
+    body = command.body or b""
+    return frame_head(command, len(body)) + body

@@ -1,0 +1,79 @@
+"""Headers as JSON, as fastjson reads and writes a RemotingCommand (RemotingSerializable)."""
+
+import json
+from json.encoder import encode_basestring
+from typing import Any
+
+from reput.broker.remoting.codes import Language
+from reput.broker.remoting.command import BadFrame, Command, Serialization, is_int
+
+_LANGUAGES = {language.name: int(language) for language in Language}
+_NAMES = {int(language): language.name for language in Language}
+
+
+def decode_json(header: bytes) -> Command:
+    """The command that a header tells, without its body. Raises BadFrame."""
+    try:
+        told = json.loads(header.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise BadFrame("the header is no JSON") from None
+    if not isinstance(told, dict):
+        raise BadFrame("the header is no JSON object")
+    for name in ("code", "opaque", "flag", "version"):
+        if not is_int(told.get(name, 0)):
+            raise BadFrame(f"the header's {name} is no int")
+    if "code" not in told:
+        raise BadFrame("the header has no code")
+    remark = told.get("remark")
+    if not isinstance(remark, str | None):
+        raise BadFrame("the header's remark is no text")
+    language = told.get("language")
+    return Command(
+        told["code"],
+        told.get("opaque", 0),
+        told.get("flag", 0),
+        _fields(told.get("extFields")),
+        b"",
+        remark,
+        told.get("version", 0),
+        _LANGUAGES.get(language, Language.OTHER) if isinstance(language, str) else Language.OTHER,
+        Serialization.JSON,
+    )
+
+
+def _fields(told: Any) -> dict[str, str]:
+    if told is None:
+        return {}
+    if not isinstance(told, dict):
+        raise BadFrame("the header's extFields are no JSON object")
+    if all(type(value) is str for value in told.values()):
+        return told
+    return {name: _text(value) for name, value in told.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    """A field's text: clients in other languages than Java write numbers as such."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise BadFrame("one of the header's extFields is no text")
+
+
+def encode_json(command: Command) -> bytes:
+    """The header of a command; its members stand in fastjson's order."""
+    members = [f'"code":{int(command.code)}']
+    if command.fields:
+        fields = (
+            f"{encode_basestring(name)}:{encode_basestring(value)}"
+            for name, value in command.fields.items()
+        )
+        members.append(f'"extFields":{{{",".join(fields)}}}')
+    language = _NAMES.get(command.language, Language.OTHER.name)
+    members.append(f'"flag":{command.flag},"language":"{language}","opaque":{command.opaque}')
+    if command.remark is not None:
+        members.append(f'"remark":{encode_basestring(command.remark)}')
+    members.append(f'"serializeTypeCurrentRPC":"JSON","version":{command.version}')
+    return f"{{{','.join(members)}}}".encode("utf-8", "replace")

@@ -1,0 +1,286 @@
+"""Ends pending transactions, as EndTransactionProcessor and TransactionalMessageServiceImpl do.
+
+A commit puts the message into its real topic, a rollback nothing; an op message then names the
+half message, so that no broker asks about it. One that was checked transactionCheckMax times is put
+into TRANS_CHECK_MAX_TIME_TOPIC, as check() does it, and gets no op. At last
+config/consumerOffset.json says up to where the queue of half messages is done (CID_RMQ_SYS_TRANS):
+a broker discards what is older than fileReservedTime before it has read all op messages.
+
+After a kill the log tells what was done: a committed message without its op gets one by the next
+run.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from reput.broker.services.broker_json import integer_key, read_offsets, write_json
+from reput.broker.services.decisions import Decision, Decisions
+from reput.broker.writer.put_again import properties_of, put_again, text_of
+from reput.broker.writer.stored import Stored, stored_at
+from reput.broker.writer.transactions import Transactions
+from reput.broker.writer.writer import CommitLogWriter
+from reput.store_format.fate.marks import hash_text
+from reput.store_format.fate.transactions import State, Transaction
+from reput.store_format.faults import StoreError
+from reput.store_format.log.reader import LogReader
+from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC, ROCKSDB_HALF_TOPIC
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
+from reput.store_format.names import CONFIG
+from reput.store_format.query.opened import OpenedStore
+
+CONSUMER_OFFSETS = f"{CONFIG}/consumerOffset.json"
+_CHECKER = f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"  # ConsumerOffsetManager's key of the group that checks
+_ENDED = {State.COMMITTED: Decision.COMMIT, State.ROLLED_BACK: Decision.ROLLBACK}
+_GIVEN_UP = (State.DISCARDED, State.ABANDONED)  # no broker asks about them any more
+
+
+class Plan(NamedTuple):
+    """What is to be done, in the log's order, and what was found besides."""
+
+    commits: list[Transaction]
+    rollbacks: list[Transaction]
+    discards: list[Transaction]
+    unfinished: list[Transaction]  # ended before, and an op message is missing
+    undecided: list[Transaction]  # stay pending
+    given_up: int  # discarded or abandoned, and not wanted
+    told: list[str]  # names whose transaction has ended otherwise
+    half_position: int  # up to where the broker has checked, a queue offset
+    behind: bool  # it can go on, though nothing else is to be done
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(
+            self.commits or self.rollbacks or self.discards or self.unfinished or self.behind
+        )
+
+
+class Resolved(NamedTuple):
+    """What was done. Counts are of transactions."""
+
+    committed: int
+    rolled_back: int
+    discarded: int
+    finished: int
+    refused: list[str]
+
+
+def plan_resolution(
+    log: LogReader, found: Iterable[Transaction], decisions: Decisions, discarded: bool,
+    checks_most: int, half_position: int, split: bool,
+) -> Plan:  # fmt: skip
+    """The plan of what `fate.transactions.resolve` has found.
+
+    discarded: also those that a broker has given up, and those that it would discard now.
+    checks_most: transactionCheckMax; half_position: up to where the broker has checked. Raises
+    StoreError for a name that no transaction has, or two of them.
+    """
+    plan = Plan([], [], [], [], [], 0, [], half_position, False)
+    names = _Names(log, decisions, split)
+    given_up, behind = 0, False
+    for each in found:
+        if each.own_topic:
+            names.tell_of(each)  # before 4.3.0: no broker's service ends it any more
+            continue
+        named = names.decision(each)
+        _refuse_in_rocksdb(each, named or decisions.default)
+        decision = named or decisions.default
+        if each.state in _ENDED:
+            if named not in (None, _ENDED[each.state]):
+                plan.told.append(f"physical {each.first}: is {each.state}: it stays so")
+            if any(offset >= half_position for offset in each.open_offsets):
+                plan.unfinished.append(each)
+        elif each.state in _GIVEN_UP and not (discarded or named):
+            given_up += 1
+            # the discarded message is there, and the broker does not know of it
+            behind |= each.state == State.DISCARDED and each.half_offset >= half_position
+        elif decision is None:
+            plan.undecided.append(each)
+        elif (
+            each.state == State.PENDING and each.checks >= checks_most and not (discarded or named)
+        ):
+            plan.discards.append(each)
+        else:
+            (plan.commits if decision == Decision.COMMIT else plan.rollbacks).append(each)
+    names.refuse_unknown()
+    return plan._replace(given_up=given_up, behind=behind and not plan.undecided)
+
+
+def _refuse_in_rocksdb(each: Transaction, decision: Decision | None) -> None:
+    """Raise StoreError where one is to be ended that a broker would still find in RocksDB.
+
+    How often it was checked, which the committed message says, stands only there.
+    """
+    if each.in_rocksdb and each.state == State.PENDING and decision is not None:
+        raise StoreError(
+            f"physical {each.first}: a half message in {ROCKSDB_HALF_TOPIC} (transRocksDBEnable), "
+            "of which RocksDB tells a broker: its producer or that broker ends it; decide the "
+            "others by a file"
+        )
+
+
+class _Names:
+    """The transactions that are named one by one; each name must be that of one."""
+
+    def __init__(self, log: LogReader, decisions: Decisions, split: bool) -> None:
+        self._log, self._split = log, split
+        self._places = {k: d for k, d in decisions.named.items() if isinstance(k, int)}
+        keys = [(key, d) for key, d in decisions.named.items() if isinstance(key, str)]
+        self._keys = {hash_text(key.encode("utf-8", "replace")): (key, d) for key, d in keys}
+        self._open: dict[str | int, int] = {}  # a name with the place of its open transaction
+        self._unknown: set[str | int] = set(decisions.named)
+
+    def decision(self, each: Transaction) -> Decision | None:
+        """What was decided of it by name.
+
+        Raises StoreError where two have the name, or its key and its offset say two things.
+        """
+        named: dict[str | int, Decision] = {
+            place: self._places[place] for place in (each.first, each.last) if place in self._places
+        }
+        key, decision = self._keys.get(each.key, ("", None))
+        if decision is not None and self._has_key(each, key):
+            named[key] = decision
+            taken = each.state in _ENDED or self._open.setdefault(key, each.first) == each.first
+            if not taken:
+                raise StoreError(
+                    f"{key!r} names two transactions, at physical {self._open[key]} and "
+                    f"{each.first}: name them by these"
+                )
+        self._unknown -= named.keys()
+        if len(set(named.values())) > 1:
+            names = " and ".join(f"{name!r}" for name in named)
+            raise StoreError(f"{names} name one transaction, and decide it otherwise")
+        return next(iter(named.values()), None)
+
+    def _has_key(self, each: Transaction, key: str) -> bool:
+        """Whether it has the key, and not only its hash."""
+        record = self._log.record_at(each.first)
+        return parse_properties(record.properties, self._split).get("UNIQ_KEY") == key
+
+    def tell_of(self, each: Transaction) -> None:
+        """Raise StoreError where a message of before 4.3.0 is named."""
+        if self.decision(each) is not None and each.state not in _ENDED:
+            raise StoreError(
+                f"physical {each.first}: a half message of a release before 4.3.0, which no "
+                "service ends"
+            )
+
+    def refuse_unknown(self) -> None:
+        """Raise StoreError for a name that no half message of the log has."""
+        if self._unknown:
+            one = sorted(self._unknown, key=str)[0]
+            raise StoreError(
+                f"{one!r} names no half message in the log"
+                + (f", nor do {len(self._unknown) - 1} more" if len(self._unknown) > 1 else "")
+            )
+
+
+def resolve_planned(
+    writer: CommitLogWriter, store: OpenedStore, plan: Plan, go_on: Callable[[], bool]
+) -> Resolved:
+    """End transactions as planned, and tell the broker's file.
+
+    store: the writer's, open for reading. go_on: asked after each; False ends it, and what is left
+    stays as it is. Raises StoreError (WriterFailed), OSError.
+    """
+    read_offsets(writer.store.files, CONSUMER_OFFSETS)  # raises before anything is put
+    ends = _Ends(Transactions(writer), plan.half_position)
+    refused: list[str] = []
+    left = list(plan.undecided)
+    counts = {"commit": 0, "rollback": 0, "discard": 0}
+    work = [("commit", each) for each in plan.commits]
+    work += [("rollback", each) for each in plan.rollbacks]
+    work += [("discard", each) for each in plan.discards]
+    work.sort(key=lambda item: item[1].last)
+    for each in plan.unfinished:
+        ends.add(each)
+    stopped = False
+    for what, each in work:
+        if stopped:
+            left.append(each)
+            continue
+        record = stored_at(store.log, each.last)
+        try:
+            if what == "commit":
+                _commit(ends.transactions, record)
+            elif what == "discard":
+                _discard(writer, record)
+        except Refused as error:
+            refused.append(f"physical {each.last}: {error} ({type(error).__name__})")
+            left.append(each)
+            stopped = isinstance(error, Unavailable)
+            continue
+        if what != "discard":
+            ends.add(each)
+        counts[what] += 1
+        stopped = not go_on()
+    ends.write()
+    writer.flush()
+    writer.dispatch()
+    _tell_position(writer, left, plan.half_position)
+    return Resolved(
+        counts["commit"], counts["rollback"], counts["discard"], len(plan.unfinished), refused
+    )
+
+
+class _Ends:
+    """The op messages: gathered, as a broker from 5.1.0 on does for some seconds."""
+
+    def __init__(self, transactions: Transactions, half_position: int) -> None:
+        self.transactions = transactions
+        self._half_position = half_position
+        writer = transactions.writer
+        lists = writer.profile.op_message_lists
+        self._most = writer.settings.transaction_op_msg_max_size if lists else 1
+        self._offsets: list[int] = []
+        self._bytes = 0
+
+    def add(self, each: Transaction) -> None:
+        """Name it and those of its copies that a broker would still check."""
+        offsets = {each.half_offset} if each.op < 0 else set()
+        offsets |= {offset for offset in each.open_offsets if offset >= self._half_position}
+        for offset in sorted(offsets):
+            self._offsets.append(offset)
+            self._bytes += len(str(offset)) + 1
+            if self._bytes >= self._most:
+                self.write()
+
+    def write(self) -> None:
+        """Put what was gathered; half messages are all of queue 0."""
+        if self._offsets:
+            self.transactions.end(0, self._offsets)
+        self._offsets, self._bytes = [], 0
+
+
+def _commit(transactions: Transactions, half: Stored) -> None:
+    properties = properties_of(transactions.writer, half)
+    queue_id = properties.get("REAL_QID", "")
+    if "REAL_TOPIC" not in properties or not (queue_id.isascii() and queue_id.isdigit()):
+        raise NotPrepared("REAL_TOPIC is missing, or REAL_QID is no number")
+    transactions.put_committed(half, properties)
+
+
+def _discard(writer: CommitLogWriter, half: Stored) -> None:
+    """DefaultTransactionalMessageCheckListener.resolveDiscardMsg; the topic has one queue."""
+    text = text_of(writer, properties_of(writer, half))
+    put_again(writer, half, CHECK_MAX_TOPIC, 0, text, half.transaction)
+
+
+def _tell_position(writer: CommitLogWriter, left: list[Transaction], before: int) -> None:
+    """Write config/consumerOffset.json, if the broker need not look at some half messages again."""
+    still = [
+        offset
+        for each in left if not each.in_rocksdb
+        for offset in (*each.open_offsets, each.half_offset)
+    ]  # fmt: skip
+    end = writer.store.positions().get((HALF_TOPIC, 0), 0)
+    position = min((offset for offset in still if offset >= before), default=end)
+    if position <= before:
+        return
+    files = writer.store.files
+    whole, table = read_offsets(files, CONSUMER_OFFSETS)
+    queues = table.get(_CHECKER)
+    table[_CHECKER] = {**(queues if isinstance(queues, dict) else {}), integer_key(0): position}
+    write_json(files, CONSUMER_OFFSETS, whole, writer.profile)

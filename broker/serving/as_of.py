@@ -1,0 +1,33 @@
+"""Where the log ended at a time: what was stored later stands behind that place."""
+
+import numpy as np
+
+from reput.store_format.log.reader import LogReader, NoRecord
+from reput.store_format.query.notes import Told
+
+
+def end_at(log: LogReader, time: int, told: Told) -> int:
+    """The physical offset before which all was stored at `time` (milliseconds) or earlier.
+
+    It looks at the first record of each segment, and goes through one of them. So, where a broker's
+    clock was set back, some of what was stored before `time` may stand behind that offset.
+    """
+    end, walked = log.end, log.segments[0]
+    for segment in log.segments:
+        try:
+            first = log.record_at(segment.start)
+        except NoRecord:
+            continue
+        if first.store_timestamp > time:
+            end = segment.start
+            break
+        walked = segment
+    try:
+        for step in log.steps(walked.start, min(walked.end, end)):
+            later = np.flatnonzero(step.rows["storeTimestamp"] > time)
+            if len(later):
+                return int(step.rows["physicalOffset"][later[0]])
+    except NoRecord as error:
+        told.note(f"{error}; what follows may have been stored later, and is not served")
+        return error.place
+    return end

@@ -1,0 +1,63 @@
+"""`Broker`: what handlers answer from: the store, and what clients have told since we began."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from reput.broker.remoting.codes import RequestCode
+from reput.broker.remoting.command import ONE_WAY_BIT, Command
+from reput.broker.serving.answer import Answer, Caller
+from reput.broker.serving.consumers import Consumers
+from reput.broker.serving.given import Given
+from reput.broker.serving.group_offsets import GroupOffsets
+from reput.broker.serving.pull_limits import PullLimits
+from reput.broker.serving.queue_locks import QueueLocks
+from reput.broker.serving.store import ServedStore
+from reput.broker.serving.subscription_groups import SubscriptionGroups
+
+Handler = Callable[["Broker", Command, Caller], Answer]
+Handlers = dict[int, Handler]  # by request code
+Guard = Callable[["Broker", Command, Caller], Answer | None]
+
+
+@dataclass
+class Broker:
+    """A name server and a broker on one store, which only reads it."""
+
+    store: ServedStore
+    name: str  # brokerName
+    cluster: str  # brokerClusterName
+    version: int  # of its release, as MQVersion numbers them
+    started: int  # when it began, in milliseconds since 1970
+    offsets: GroupOffsets
+    groups: SubscriptionGroups
+    address: str | None = None  # what routes say; None: the address that the client reached us by
+    # where slaves get the log (--ha-listen), host and port; None: nobody is a slave of ours
+    slaves_at: tuple[str, int] | None = None
+    limits: PullLimits = field(default_factory=PullLimits)
+    consumers: Consumers = field(init=False)
+    locks: QueueLocks = field(default_factory=QueueLocks)
+    given: Given = field(init=False)
+    # Asked before each request, in this order: what one answers is the answer.
+    guards: list[Guard] = field(default_factory=list)
+    # Called with a connection's number and the time when it is closed.
+    closed: list[Callable[[int, int], None]] = field(default_factory=list)
+    # Called with the time, every few seconds.
+    ticked: list[Callable[[int], None]] = field(default_factory=list)
+    # Requests of our own to clients, by connection: sent once the answer is.
+    outbox: list[tuple[int, Command]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.consumers = Consumers(self._tell_of_change)
+        self.given = Given(self.started)
+        self.closed.append(self.consumers.disconnect)
+        self.ticked += [self.consumers.expire, self.given.tick]
+
+    def _tell_of_change(self, connection: int, group: str) -> None:
+        """Have a client look at once who is in its group now (DefaultConsumerIdsChangeListener)."""
+        told = {"consumerGroup": group}
+        note = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, ONE_WAY_BIT, told)
+        self.outbox.append((connection, note._replace(version=self.version)))
+
+    def address_for(self, caller: Caller) -> str:
+        """Where a client is told to find the broker."""
+        return self.address or caller.local

@@ -1,0 +1,110 @@
+"""How far groups have come, beside how far queues go (AdminBrokerProcessor)."""
+
+from typing import Any
+
+from reput.broker.remoting.bodies import Entries, fastjson
+from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.remoting.command import Command
+from reput.broker.serving.answer import Answer, Caller, found, refused
+from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.serving.fields import flag, text
+from reput.broker.serving.topic_facts import message_queue
+
+_LIST_SEPARATOR = ";"  # GetConsumeStatsRequestHeader.TOPIC_NAME_SEPARATOR
+
+
+def of_group(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A group's progress in its topics, or in those that are named (ConsumeStats)."""
+    group, topic = text(request, "consumerGroup"), request.fields.get("topic", "")
+    wanted = [each for each in request.fields.get("topicList", "").split(_LIST_SEPARATOR) if each]
+    if not wanted:
+        topics = [topic] if topic.strip() else broker.offsets.topics_of(group)
+        wanted = [each for each in topics if not broker.consumers.elsewhere(group, each)]
+    pairs: list[tuple[Any, Any]] = []
+    for name in dict.fromkeys(wanted):
+        if name in broker.store.topics:
+            pairs += _progress(broker, group, name, broker.store.topics[name].read_queues)
+    return found(fastjson({"consumeTps": 0.0, "offsetTable": Entries(pairs)}))
+
+
+def of_broker(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """All groups' progress (ConsumeStatsList); isOrder: in ordered topics alone."""
+    ordered = flag(request, "isOrder")
+    told, behind, in_flight = [], 0, 0
+    for group in broker.groups.names():
+        stats = []
+        for name in broker.offsets.topics_of(group):
+            topic = broker.store.topics.get(name)
+            if topic is None or (ordered and not topic.order):
+                continue
+            if broker.consumers.elsewhere(group, name):
+                continue
+            pairs = _progress(broker, group, name, topic.write_queues)
+            behind += sum(at["brokerOffset"] - at["consumerOffset"] for _, at in pairs)
+            in_flight += sum(at["pullOffset"] - at["consumerOffset"] for _, at in pairs)
+            stats.append({"consumeTps": 0.0, "offsetTable": Entries(pairs)})
+        told.append({group: stats})
+    return found(
+        fastjson(
+            {
+                "brokerAddr": broker.address_for(caller),
+                "consumeStatsList": told,
+                "totalDiff": behind,
+                "totalInflightDiff": in_flight,
+            }
+        )
+    )
+
+
+def _progress(
+    broker: Broker, group: str, topic: str, queues: int
+) -> list[tuple[dict[str, object], dict[str, int]]]:
+    """Each queue of a topic, and where the group stands in it (OffsetWrapper)."""
+    told = []
+    for queue_id in range(queues):
+        queue = broker.store.queue(topic, queue_id)
+        offset = max(broker.offsets.query(group, topic, queue_id), 0)
+        last = broker.store.time_at(topic, queue_id, offset - 1) if offset > 0 else 0
+        progress = {
+            "brokerOffset": 0 if queue is None else queue.maximum,
+            "consumerOffset": offset,
+            "lastTimestamp": max(last, 0),
+            "pullOffset": max(broker.offsets.query_pulled(group, topic, queue_id), offset),
+        }
+        told.append((message_queue(broker, topic, queue_id), progress))
+    return told
+
+
+def time_spans(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """From when to when each queue of a topic goes, and at what time a group stands in it
+    (QueryConsumeTimeSpanBody).
+    """
+    name, group = text(request, "topic"), text(request, "group")
+    topic = broker.store.topics.get(name)
+    if topic is None:
+        return refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+    spans = []
+    for queue_id in range(topic.write_queues):
+        queue = broker.store.queue(name, queue_id)
+        first = -1 if queue is None else queue.earliest_time()
+        end = 0 if queue is None else queue.maximum
+        offset = broker.offsets.query(group, name, queue_id)
+        reached = broker.store.time_at(name, queue_id, offset - 1) if offset > 0 else first
+        late = caller.now - broker.store.time_at(name, queue_id, offset) if offset < end else 0
+        spans.append(
+            {
+                "consumeTimeStamp": reached,
+                "delayTime": late,
+                "maxTimeStamp": broker.store.time_at(name, queue_id, end - 1),
+                "messageQueue": message_queue(broker, name, queue_id),
+                "minTimeStamp": first,
+            }
+        )
+    return found(fastjson({"consumeTimeSpanSet": spans}))
+
+
+HANDLERS: Handlers = {
+    RequestCode.GET_CONSUME_STATS: of_group,
+    RequestCode.GET_BROKER_CONSUME_STATS: of_broker,
+    RequestCode.QUERY_CONSUME_TIME_SPAN: time_spans,
+}

@@ -1,0 +1,44 @@
+"""Requests of subscription groups' configuration (AdminBrokerProcessor)."""
+
+from reput.broker.remoting.bodies import fastjson
+from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.remoting.command import Command
+from reput.broker.serving.answer import Answer, Caller, found, refused
+from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.serving.data_version import data_version
+from reput.broker.serving.fields import text
+from reput.broker.serving.names import MOST_CLIENT_ID
+
+
+def one(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """One group's configuration."""
+    config = broker.groups.find(text(request, "group"))
+    if config is None:
+        return refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
+    return found(fastjson(config))
+
+
+def everything(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """All groups' configurations (SubscriptionGroupWrapper)."""
+    table = broker.groups.table()
+    told = {"dataVersion": data_version(broker), "subscriptionGroupTable": table}
+    return found(fastjson({**told, "forbiddenTable": {}}))
+
+
+def group_refused(broker: Broker, name: str) -> Answer | None:
+    """Why a group gets no messages; None: it may have them (PullMessageProcessor)."""
+    config = broker.groups.find(name)
+    if config is None:
+        return refused(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            f"subscription group [{name[:MOST_CLIENT_ID]}] does not exist",
+        )
+    if config.get("consumeEnable") is False:
+        return refused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {name}")
+    return None
+
+
+HANDLERS: Handlers = {
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: one,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: everything,
+}

@@ -1,0 +1,123 @@
+"""Heartbeats: who consumes what, who produces (ClientManageProcessor)."""
+
+import json
+from typing import Any
+
+from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.remoting.command import Command, is_int
+from reput.broker.serving.answer import Answer, Caller, found, refused
+from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.serving.consumers import (
+    TAG,
+    Client,
+    Group,
+    Subscription,
+    TooManyClients,
+)
+from reput.broker.serving.fields import text
+from reput.broker.serving.names import MOST_CLIENT_ID, is_group_name
+from reput.broker.serving.subscriptions import compiled, is_tags
+from reput.store_format.filter.parser import WrongExpression
+
+_BODY_MOST = 256 << 10  # bytes of one heartbeat; a broker has no limit
+_RETRY = "%RETRY%"  # MixAll.RETRY_GROUP_TOPIC_PREFIX
+_NOT_JSON = (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError)
+_LONG = 1 << 63
+
+
+def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Take note of a client's groups and of what they subscribe to (HeartbeatData).
+
+    A client that has told its subscriptions may leave them out next time (heartBeatV2), and tells
+    them again where the answer says that they are not known.
+    """
+    body = request.body
+    if body is None or len(body) > _BODY_MOST:
+        return refused(ResponseCode.SYSTEM_ERROR, f"a heartbeat of more than {_BODY_MOST} bytes")
+    try:
+        told = json.loads(body)
+        client = Client(
+            str(told["clientID"])[:MOST_CLIENT_ID], request.version, request.language, caller.now,
+            caller.peer,
+        )  # fmt: skip
+        fingerprint = told.get("heartbeatFingerprint", 0)
+        if not is_int(fingerprint):
+            raise ValueError("a fingerprint is no int")
+        groups = [_group(each, fingerprint) for each in told.get("consumerDataSet") or ()]
+        producers = [str(each["groupName"]) for each in told.get("producerDataSet") or ()]
+    except _NOT_JSON:
+        return refused(ResponseCode.SYSTEM_ERROR, "the body is no HeartbeatData")
+    without = fingerprint != 0 and told.get("withoutSub") is True
+    unknown = fingerprint == 0
+    try:
+        for group in groups:
+            if broker.groups.find(group.name) is None:
+                continue
+            there = broker.consumers.groups.get(group.name)
+            unknown |= without if there is None else there.fingerprint not in (0, fingerprint)
+            broker.consumers.join(group, caller.connection, client, without)
+            broker.store.make_topic(_RETRY + group.name)
+        for name in filter(is_group_name, producers):
+            broker.consumers.produce(name, caller.connection, client)
+    except TooManyClients as error:
+        return refused(ResponseCode.SYSTEM_ERROR, str(error))
+    return found(IS_SUPPORT_HEART_BEAT_V2="true", IS_SUB_CHANGE=str(unknown).lower())
+
+
+def _group(told: Any, fingerprint: int) -> Group:
+    group = Group(
+        str(told["groupName"]), str(told.get("consumeType", "")),
+        str(told.get("messageModel", "")), str(told.get("consumeFromWhere", "")),
+        fingerprint=fingerprint,
+    )  # fmt: skip
+    for each in told.get("subscriptionDataSet") or ():
+        subscription = _subscription(each)
+        group.subscriptions[subscription.topic] = subscription
+    return group
+
+
+def _subscription(told: Any) -> Subscription:
+    codes = frozenset(int(code) for code in told.get("codeSet") or ())
+    if not all(map(is_int, codes)):
+        raise ValueError("a tag's code is no int")
+    version = int(told.get("subVersion") or 0)
+    if not -_LONG <= version < _LONG:  # other clients are told it, and could not read it
+        raise ValueError("a subscription's version is no long")
+    return Subscription(
+        str(told["topic"]), str(told.get("subString", "*")),
+        str(told.get("expressionType") or TAG), version, codes,
+        tuple(str(tag) for tag in told.get("tagsSet") or ()),
+    )  # fmt: skip
+
+
+def unregister(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A client leaves a group."""
+    text(request, "clientID")
+    if (producer := request.fields.get("producerGroup")) is not None:
+        broker.consumers.stop_producing(producer, caller.connection)
+    if (consumer := request.fields.get("consumerGroup")) is not None:
+        broker.consumers.leave(consumer, caller.connection)
+    return found()
+
+
+def check_config(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Whether a subscription can be obeyed: clients ask before they start (checkClientConfig)."""
+    try:
+        told = json.loads(request.body or b"{}")
+        wanted = told.get("subscriptionData")
+        subscription = None if wanted is None else _subscription(wanted)
+    except _NOT_JSON:
+        return refused(ResponseCode.SYSTEM_ERROR, "the body is no CheckClientRequestBody")
+    if subscription is not None and not is_tags(subscription.kind):
+        try:
+            compiled(subscription.text, broker.store.opened.profile)
+        except WrongExpression as error:
+            return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
+    return found()
+
+
+HANDLERS: Handlers = {
+    RequestCode.HEART_BEAT: heartbeat,
+    RequestCode.UNREGISTER_CLIENT: unregister,
+    RequestCode.CHECK_CLIENT_CONFIG: check_config,
+}

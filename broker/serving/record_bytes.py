@@ -1,0 +1,143 @@
+"""Reads the records that a queue's entries point to, for an answer's body.
+
+Short ones are read together and a kernel looks at them; a long one is looked at without its body,
+which goes from the file to the socket. What is no whole record is left out.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reput.broker.serving.log_ranges import LogFiles, LogRange
+from reput.broker.serving.pull_limits import Taken
+from reput.store_format.derived.queue_slices import Numbers, Slice
+from reput.store_format.kernels.jit import kernel
+from reput.store_format.log.many_records import look
+from reput.store_format.log.one_record import Record, record_from
+from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
+from reput.store_format.log.records import RECORD_ROW
+
+LONG = 1 << 15  # bytes of a record from which on its body is not read; sendfile has its own price
+
+Piece = LogRange | memoryview
+Keep = Callable[[Record], bool]
+
+
+class Records(NamedTuple):
+    """The records of some entries, as an answer's body."""
+
+    pieces: list[Piece]
+    taken: Taken
+    unwanted: bool  # whether there is a record that is not kept
+
+
+def records_of(
+    entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None = None
+) -> Records:
+    """The records that entries point to, in their order.
+
+    keep: only those for which it is true. Raises StoreChanged, OSError.
+    """
+    long = np.flatnonzero(entries.sizes >= LONG).tolist()
+    if not long:
+        return _short(entries, log, files, keep)
+    parts, done = list[Records](), 0
+    for number in long:
+        parts.append(_short(entries.part(slice(done, number)), log, files, keep))
+        parts.append(_long(entries.part(slice(number, number + 1)), log, files, keep))
+        done = number + 1
+    parts.append(_short(entries.part(slice(done, None)), log, files, keep))
+    return Records(
+        [piece for part in parts for piece in part.pieces],
+        Taken(sum(part.taken.messages for part in parts), sum(part.taken.bytes for part in parts)),
+        any(part.unwanted for part in parts),
+    )
+
+
+def _nothing(unwanted: bool = False) -> Records:
+    return Records([], Taken(0, 0), unwanted)
+
+
+def _long(entry: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> Records:
+    place, size = int(entry.places[0]), int(entry.sizes[0])
+    try:
+        record = log.record_at(place)
+    except (NoRecord, NotInLog):
+        return _nothing()
+    if record.size != size:
+        return _nothing()
+    if keep is not None and not keep(record):
+        return _nothing(unwanted=True)
+    return Records([files.range(place, size)], Taken(int(entry.messages[0]), size), False)
+
+
+def _short(entries: Slice, log: LogReader, files: LogFiles, keep: Keep | None) -> Records:
+    """Records that are read, neighbours with one call."""
+    many = len(entries)
+    kept, ats = np.empty(many, np.int64), np.empty(many, np.int64)
+    ends, lefts = np.empty(many, np.int64), np.empty(many, np.int64)
+    runs = np.empty((many, 4), np.int64)
+    inside, run_count = _plan(
+        entries.places, entries.sizes, files.starts, files.ends, kept, ats, ends, lefts, runs
+    )
+    if inside < many:
+        entries, ats, ends = entries.part(kept[:inside]), ats[:inside], ends[:inside]
+    if not inside:
+        return _nothing()
+    window = np.empty(int(ends[-1]), np.uint8)
+    view = memoryview(window)
+    for number, place, at, end in runs[:run_count].tolist():
+        files.read(number, place, view[at:end])
+    rows, sound = np.zeros(inside, RECORD_ROW), np.zeros(inside, np.bool_)
+    count = look(window, entries.places, ats, ends, lefts, log.rules, rows, sound)
+    rows = rows[:count]
+    sound[sound] = rows["size"] == entries.sizes[sound]
+    unwanted = False
+    if keep is not None:
+        rows_of: list[Any] = rows.tolist()
+        wanted = [keep(record_from(window.data, row, log.rules)) for row in rows_of]
+        unwanted = not all(wanted)
+        sound[sound] = wanted
+    if sound.all():
+        return Records([view], Taken(int(entries.messages.sum()), len(view)), unwanted)
+    taken = Taken(int(entries.messages[sound].sum()), int(entries.sizes[sound].sum()))
+    pieces = [view[ats[number] : ends[number]] for number in np.flatnonzero(sound).tolist()]
+    return Records(list[Piece](pieces), taken, unwanted)
+
+
+@kernel
+def _plan(
+    places: Numbers,
+    sizes: Numbers,
+    starts: Numbers,
+    segment_ends: Numbers,
+    kept: Numbers,
+    ats: Numbers,
+    ends: Numbers,
+    lefts: Numbers,
+    runs: Numbers,
+) -> tuple[int, int]:
+    """How records are read into one window: (how many of them lie in a segment, of how many runs).
+
+    kept: their numbers; ats, ends: where each is in the window; lefts: bytes to the segment's end;
+    runs: neighbours that are read at once, as (segment's number, physical offset, at, end).
+    """
+    count = run_count = at = 0
+    before = -1  # where the record before ends
+    for i in range(len(places)):
+        number = np.searchsorted(starts, places[i], "right") - 1
+        end = places[i] + sizes[i]
+        if number < 0 or sizes[i] <= 0 or end > segment_ends[number]:
+            continue
+        if not (places[i] == before and runs[run_count - 1, 0] == number):
+            runs[run_count, 0], runs[run_count, 1] = number, places[i]
+            runs[run_count, 2] = at
+            run_count += 1
+        kept[count], ats[count] = i, at
+        at += sizes[i]
+        ends[count], lefts[count] = at, segment_ends[number] - places[i]
+        runs[run_count - 1, 3] = at
+        before = end
+        count += 1
+    return count, run_count

@@ -1,0 +1,55 @@
+"""What is refused: all that writes, with the words of a broker that may only be read."""
+
+from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.remoting.command import Command
+from reput.broker.serving.answer import Answer, Caller, refused
+from reput.broker.serving.broker import Broker, Handlers
+
+_READ_ONLY = "reput serves this store to be read only"
+
+
+def sending(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A message is sent (SendMessageProcessor, where brokerPermission is to read)."""
+    return refused(
+        ResponseCode.NO_PERMISSION,
+        f"the broker[{broker.address_for(caller)}] sending message is forbidden: {_READ_ONLY}",
+    )
+
+
+def writing(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Something else is to be written or changed."""
+    return refused(
+        ResponseCode.NO_PERMISSION,
+        f"{RequestCode(request.code).name} would change the store: {_READ_ONLY}",
+    )
+
+
+_SENDING = (
+    RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+)  # fmt: skip
+_WRITING = (
+    RequestCode.END_TRANSACTION, RequestCode.UPDATE_AND_CREATE_TOPIC,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
+    RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.DELETE_TOPIC_IN_NAMESRV,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV, RequestCode.UPDATE_BROKER_CONFIG,
+    RequestCode.UPDATE_NAMESRV_CONFIG, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, RequestCode.DELETE_SUBSCRIPTIONGROUP,
+    RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG, RequestCode.REGISTER_BROKER,
+    RequestCode.UNREGISTER_BROKER, RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+    RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.DELETE_EXPIRED_COMMITLOG,
+    RequestCode.TRIGGER_DELETE_FILES, RequestCode.RESUME_CHECK_HALF_MESSAGE,
+    RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME, RequestCode.RECALL_MESSAGE,
+    RequestCode.SET_MESSAGE_REQUEST_MODE, RequestCode.SET_COMMITLOG_READ_MODE,
+    RequestCode.CLONE_GROUP_OFFSET, RequestCode.RESET_CONSUMER_OFFSET_IN_BROKER,
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
+    RequestCode.RESET_MASTER_FLUSH_OFFSET, RequestCode.AUTH_CREATE_USER,
+    RequestCode.AUTH_UPDATE_USER, RequestCode.AUTH_DELETE_USER, RequestCode.AUTH_CREATE_ACL,
+    RequestCode.AUTH_UPDATE_ACL, RequestCode.AUTH_DELETE_ACL,
+)  # fmt: skip
+
+HANDLERS: Handlers = {**dict.fromkeys(_SENDING, sending), **dict.fromkeys(_WRITING, writing)}

@@ -1,0 +1,67 @@
+"""What a real broker asks as our SLAVE: who its master is, and config/ (SlaveSynchronize).
+
+Only where slaves are served (`reput serve --ha-listen`). Then a slave may register: nothing is kept
+of it, and its answer says where log and configuration come from.
+"""
+
+from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.remoting.command import Command
+from reput.broker.serving.answer import Answer, Caller, found, refused
+from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.serving.fields import number
+from reput.broker.serving.refused import writing
+from reput.store_format.names import CONFIG
+
+_TIMER_CHECKPOINT_BYTES = 56  # TimerCheckpoint.encode
+
+
+def register(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """RegisterBrokerResponseHeader, for a slave; a master is refused, as nothing is written."""
+    if broker.slaves_at is None or number(request, "brokerId") == 0:
+        return writing(broker, request, caller)
+    host, port = broker.slaves_at
+    ours = broker.address_for(caller)
+    if host in ("0.0.0.0", "::"):  # as the slave reaches us
+        host = ours.rpartition(":")[0]
+    return found(haServerAddr=f"{host}:{port}", masterAddr=ours)
+
+
+def unregister(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """A slave goes; nothing is kept of it."""
+    return writing(broker, request, caller) if broker.slaves_at is None else found()
+
+
+def _beside(broker: Broker, name: str, absent: str) -> Answer:
+    """A file of config/ as it is; refused where there is none."""
+    opened = broker.store.opened
+    try:
+        return found(opened.storage.read_bytes(f"{opened.path}/{CONFIG}/{name}"))
+    except (FileNotFoundError, NotADirectoryError):
+        return refused(ResponseCode.SYSTEM_ERROR, absent)
+
+
+def delay_offsets(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """How far delayed messages are delivered (AdminBrokerProcessor.getAllDelayOffset): a slave
+    without it would deliver all of them again, once it is a master.
+    """
+    return _beside(broker, "delayOffset.json", "No delay offset in this broker")
+
+
+def timer_checkpoint(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """How far timer messages are delivered (getTimerCheckPoint): the file's first seven longs."""
+    said = _beside(broker, "timercheck", "The checkpoint is null")
+    return said._replace(body=said.body[:_TIMER_CHECKPOINT_BYTES])
+
+
+def timer_metrics(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """How many timer messages wait, by topic (getTimerMetrics)."""
+    return _beside(broker, "timermetrics", "The timerMessageStore is null")
+
+
+HANDLERS: Handlers = {
+    RequestCode.REGISTER_BROKER: register,
+    RequestCode.UNREGISTER_BROKER: unregister,
+    RequestCode.GET_ALL_DELAY_OFFSET: delay_offsets,
+    RequestCode.GET_TIMER_CHECK_POINT: timer_checkpoint,
+    RequestCode.GET_TIMER_METRICS: timer_metrics,
+}

@@ -1,0 +1,66 @@
+"""Subscription groups: those of config/subscriptionGroup.json, and those that clients have made
+since by being heard of (SubscriptionGroupManager). Nothing is written to the store.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from reput.broker.serving.names import is_group_name
+from reput.store_format.release.profiles import Profile, release_key
+
+MOST_NEW = 20_000  # groups that clients made and that are known; a broker has no limit
+
+
+class SubscriptionGroups:
+    """The configuration of each group (SubscriptionGroupConfig), as JSON has it."""
+
+    def __init__(self, configured: Mapping[str, Any] | None, profile: Profile) -> None:
+        """configured: the subscriptionGroupTable of the store."""
+        self._configured = {
+            name: dict(about)
+            for name, about in (configured or {}).items()
+            if isinstance(about, dict)
+        }
+        self._made: OrderedDict[str, dict[str, Any]] = OrderedDict()  # that asked last at the end
+        self._release = release_key(profile.release)
+
+    def find(self, name: str) -> dict[str, Any] | None:
+        """A group's configuration, made where it is not there yet; None where its name is no
+        group's. Of too many the one that nobody asked for the longest is forgotten: it is made anew
+        the same, so that nobody can use up what others need.
+        """
+        if name in self._configured:
+            return self._configured[name]
+        if name not in self._made:
+            if not is_group_name(name):
+                return None
+            self._made[name] = self._default(name)
+            if len(self._made) > MOST_NEW:
+                self._made.popitem(last=False)
+        self._made.move_to_end(name)
+        return self._made[name]
+
+    def has(self, name: str) -> bool:
+        """Whether a group is known, without making it (containsSubscriptionGroup)."""
+        return name in self._configured or name in self._made
+
+    def names(self) -> list[str]:
+        return list(self.table())
+
+    def table(self) -> dict[str, Any]:
+        return self._configured | self._made
+
+    def _default(self, name: str) -> dict[str, Any]:
+        """What a broker of this release makes of a new group."""
+        made: dict[str, Any] = {
+            "brokerId": 0, "consumeBroadcastEnable": True, "consumeEnable": True,
+            "consumeFromMinEnable": True,
+        }  # fmt: skip
+        if self._release >= (5, 0, 0):
+            made |= {"attributes": {}, "consumeMessageOrderly": False, "consumeTimeoutMinute": 15}
+            made |= {"groupRetryPolicy": {"type": "CUSTOMIZED"}, "groupSysFlag": 0}
+        return made | {
+            "groupName": name, "notifyConsumerIdsChangedEnable": True, "retryMaxTimes": 16,
+            "retryQueueNums": 1, "whichBrokerWhenConsumeSlowly": 1,
+        }  # fmt: skip

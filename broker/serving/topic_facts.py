@@ -1,0 +1,91 @@
+"""What a broker tells of its topics (AdminBrokerProcessor): configuration, how far queues go."""
+
+from reput.broker.remoting.bodies import Entries, fastjson
+from reput.broker.remoting.codes import RequestCode, ResponseCode
+from reput.broker.remoting.command import Command
+from reput.broker.serving.answer import Answer, Caller, found, refused
+from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.serving.data_version import data_version
+from reput.broker.serving.fields import text
+from reput.broker.serving.topics import Topic
+
+_SYSTEM = (  # TopicValidator.SYSTEM_TOPIC_SET
+    "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRACE_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
+    "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
+    # of 5.4.0 and later; nobody's topic before
+    "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC",
+)  # fmt: skip
+
+
+def stats(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """Of each queue of a topic its ends, and when its last message came (TopicStatsTable)."""
+    name = text(request, "topic")
+    topic = broker.store.topics.get(name)
+    if topic is None:
+        return refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+    pairs = []
+    for queue_id in range(max(topic.read_queues, topic.write_queues)):
+        queue = broker.store.queue(name, queue_id)
+        last = 0
+        if queue is not None and queue.maximum > 0:
+            last = broker.store.time_at(name, queue_id, queue.maximum - 1)
+        told = {
+            "lastUpdateTimestamp": last,
+            "maxOffset": 0 if queue is None else queue.maximum,
+            "minOffset": 0 if queue is None else queue.minimum,
+        }
+        pairs.append((message_queue(broker, name, queue_id), told))
+    return found(fastjson({"offsetTable": Entries(pairs), "topicPutTps": 0.0}))
+
+
+def message_queue(broker: Broker, topic: str, queue_id: int) -> dict[str, object]:
+    """A MessageQueue, as fastjson has it."""
+    return {"brokerName": broker.name, "queueId": queue_id, "topic": topic}
+
+
+def configuration(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """One topic's configuration (TopicConfigAndQueueMapping)."""
+    name = text(request, "topic")
+    topic = broker.store.topics.get(name)
+    if topic is None:
+        return refused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
+    return found(fastjson(config_of(topic)))
+
+
+def configurations(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """All topics' configurations (TopicConfigAndMappingSerializeWrapper)."""
+    told = {
+        "dataVersion": data_version(broker),
+        "topicConfigTable": {name: config_of(each) for name, each in broker.store.topics.items()},
+    }
+    return found(fastjson(told))
+
+
+def config_of(topic: Topic) -> dict[str, object]:
+    """A TopicConfig. A topic is writable there if it was to producers; nobody can write here."""
+    return {
+        "attributes": topic.attributes,
+        "order": topic.order,
+        "perm": topic.perm,
+        "readQueueNums": topic.read_queues,
+        "topicFilterType": topic.filter_type,
+        "topicName": topic.name,
+        "topicSysFlag": topic.sys_flag,
+        "writeQueueNums": topic.write_queues,
+    }
+
+
+def system_topics(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """The topics that are a broker's own."""
+    own = [name for name in broker.store.topics if name.startswith("rmq_sys_")]
+    named = [broker.name, broker.cluster, f"{broker.cluster}_REPLY_TOPIC"]
+    return found(fastjson({"topicList": list(dict.fromkeys([*_SYSTEM, *named, *own]))}))
+
+
+HANDLERS: Handlers = {
+    RequestCode.GET_TOPIC_STATS_INFO: stats,
+    RequestCode.GET_TOPIC_CONFIG: configuration,
+    RequestCode.GET_ALL_TOPIC_CONFIG: configurations,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: system_topics,
+}

@@ -1,0 +1,180 @@
+"""Gives each record its queue offset, physical offset and store time, and writes it to the log."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from reput.broker.writer.store import OpenStore
+from reput.store_format.faults import StoreError
+from reput.store_format.layouts import BLANK_BYTES
+from reput.store_format.message.encode import Draft, finish
+from reput.store_format.message.refusals import (
+    BatchQueueTopic,
+    CreateFileFailed,
+    MessageTooLarge,
+    Refused,
+)
+from reput.store_format.message.unique_ids import Clock
+
+
+class Request:
+    """What one caller asks for: to write his records, and to make the log durable up to `end`."""
+
+    __slots__ = (
+        "done", "drafts", "end", "error", "following", "left", "physical_offset", "queue_offset",
+        "size", "store_timestamp", "told",
+    )  # fmt: skip
+
+    def __init__(self, drafts: Sequence[Draft] = (), end: int = 0) -> None:
+        """drafts: one record, or those of a batch; none where only durability is waited for."""
+        self.drafts = drafts
+        self.size = drafts[0].size if len(drafts) == 1 else sum(draft.size for draft in drafts)
+        self.end = end  # physical
+        # those of the record, or of a batch's first record; set when they are written
+        self.physical_offset = self.queue_offset = self.store_timestamp = -1
+        self.error: BaseException | None = None
+        # the lock of a caller who waits (flush): it is released to tell him that he may go on
+        self.done: threading.Lock | None = None
+        self.told = self.left = False
+        self.following: Request | None = None  # the request whose caller is told after this one
+
+
+class Appender:
+    """Writes records under one lock, and knows each queue's next offset.
+
+    No storeTimestamp is less than the one before, even if the clock is set back, because recovery
+    decides by storeTimestamps what was durable.
+    """
+
+    def __init__(
+        self, store: OpenStore, batch_topics: frozenset[str], clock: Clock,
+        check_usable: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """check_usable: called under the lock; raises where nothing may be written any more."""
+        self.lock = threading.Lock()
+        self.last_timestamp = store.last_timestamp
+        self.began = 0  # when the append under way began (milliseconds), 0 without one
+        self._store, self._log, self._clock = store, store.log, clock
+        self._batch_topics = batch_topics
+        self._check_usable = check_usable
+        self._next = store.positions()
+
+    def append(self, requests: Sequence[Request], check: Callable[[], None] | None = None) -> None:
+        """Write the records of all requests, those for one segment in one write.
+
+        check: called instead of `check_usable`. Raises OSError, after which any of the records may
+        be in the file or not. An error of one request alone is stored in its `error`.
+        """
+        with self.lock:
+            (check or self._check_usable)()
+            now = self._clock()
+            if now < self.last_timestamp:
+                now = self.last_timestamp
+            self.last_timestamp = self.began = now
+            try:
+                self._write(requests, now)
+            finally:
+                self.began = 0
+
+    def _write(self, requests: Sequence[Request], now: int) -> None:
+        """Under the lock: place the records of all requests, and write them."""
+        log = self._log
+        records: list[bytes] = []
+        held, room = 0, log.room - BLANK_BYTES
+        for request in requests:
+            first = request.drafts[0]
+            key = (first.topic, first.queue_id)
+            queue_offset, after = self._next.get(key), None
+            if queue_offset is None or first.further is not None:
+                try:
+                    queue_offset = self.next_offset(key)
+                    after = self._number(request)
+                except (Refused, StoreError) as error:
+                    request.error = error
+                    continue
+            drafts, size = request.drafts, request.size
+            first = drafts[0]
+            if held + size > room:
+                if records:
+                    log.write(b"".join(records))
+                    records, held = [], 0
+                try:
+                    log.make_room(size)
+                except CreateFileFailed as error:
+                    request.error = error
+                    continue
+                finally:
+                    room = log.room - BLANK_BYTES
+            at = log.end + held
+            if len(drafts) == 1:
+                queue_offset = queue_offset if first.counted else 0
+                records.append(finish(first, queue_offset, at, now))
+            else:
+                records += _records(drafts, queue_offset, at, now)
+            held += size
+            if first.counted:
+                self._next[key] = queue_offset + len(drafts)
+            if after:
+                self._next.update(after)
+            request.physical_offset, request.end = at, at + size
+            request.queue_offset, request.store_timestamp = queue_offset, now
+        if records:
+            log.write(records[0] if len(records) == 1 else b"".join(records))
+
+    def _number(self, request: Request) -> dict[tuple[str, int], int] | None:
+        """Give a message the numbers of its further queues, which then go on at those returned.
+
+        Raises Refused, StoreError.
+        """
+        draft = request.drafts[0]
+        if draft.further is None or draft.numbered is None:
+            return None
+        numbers, after = draft.further.numbers(self.next_offset)
+        draft = draft.numbered(numbers)
+        request.drafts, request.size = (draft,), draft.size
+        return after
+
+    @contextmanager
+    def appending(self) -> Iterator[int]:
+        """Hold the log for one append made elsewhere; yields its storeTimestamp."""
+        with self.lock:
+            self._check_usable()
+            self.last_timestamp = self.began = max(self._clock(), self.last_timestamp)
+            try:
+                yield self.last_timestamp
+            finally:
+                self.began = 0
+
+    def next_offset(self, key: tuple[str, int]) -> int:
+        """The queueOffset of the next message for a queue; under the lock.
+
+        Raises BatchQueueTopic, StoreError.
+        """
+        offset = self._next.get(key)
+        if offset is not None:
+            return offset
+        if key[0] in self._batch_topics:
+            raise BatchQueueTopic(f"topic {key[0]} has queue.type BatchCQ")
+        self._store.learn_queues()
+        for known, position in self._store.positions().items():
+            self._next.setdefault(known, position)
+        return self._next.get(key, 0)
+
+    def set_next_offset(self, key: tuple[str, int], offset: int) -> None:
+        """Note that messages were appended up to this queueOffset. Called under the lock."""
+        self._next[key] = offset
+
+
+def check_fits(request: Request, segment_bytes: int) -> None:
+    """Raise MessageTooLarge for a batch that no segment can take."""
+    most = segment_bytes - BLANK_BYTES
+    if request.size > most:
+        raise MessageTooLarge(f"a batch of {request.size} bytes; a segment takes {most}")
+
+
+def _records(drafts: Sequence[Draft], queue_offset: int, at: int, now: int) -> list[bytes]:
+    records = []
+    for number, draft in enumerate(drafts):
+        records.append(finish(draft, queue_offset + number, at, now))
+        at += draft.size
+    return records

@@ -1,0 +1,285 @@
+"""When appended bytes become durable: SYNC_FLUSH with group commit, ASYNC_FLUSH, write buffer.
+
+Each service is a thread that calls one method again and again, which tests may call by themselves.
+docs/writer.md has a picture of the group commit.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from reput.broker.writer.appender import Request
+from reput.store_format.message.refusals import FLUSH_DISK_TIMEOUT, PUT_OK, WriterClosed
+from reput.store_format.release.writer_settings import OS_PAGE_BYTES
+
+# How long the group commit thread waits, at most, until the callers of a group have been told.
+_TURN_SECONDS = 0.002
+
+
+class GroupCommit:
+    """SYNC_FLUSH: one thread writes and syncs for all callers that wait (GroupCommitService).
+
+    write: appends the records of requests. sync: makes the log durable and returns the offset up
+    to which it is. If one of them raises, every caller that waits gets the error, and every later
+    one too.
+    """
+
+    def __init__(
+        self,
+        sync: Callable[[], int],
+        fail: Callable[[BaseException], None],
+        write: Callable[[list[Request]], None] | None = None,
+    ) -> None:
+        self._write, self._sync, self._fail = write, sync, fail
+        self._gate = threading.Lock()  # guards the fields below; nobody waits while holding it
+        self._alarm = threading.Lock()  # released to wake the thread when it is idle
+        self._alarm.acquire()
+        self._idle = False
+        self._writing = threading.Lock()  # held while a group of requests is taken and written
+        self._requests: list[Request] = []
+        self._wanted = False
+        self._stopped = False
+        self._error: BaseException | None = None
+        self.flushed = 0
+        self._thread: threading.Thread | None = None
+
+    def wait(self, end: int, timeout: float) -> str:
+        """Return when the log is durable up to `end`: PUT_OK, or FLUSH_DISK_TIMEOUT.
+
+        timeout: seconds (syncFlushTimeout). Raises what made a sync fail.
+        """
+        request = Request(end=end)
+        if not self._ask(request):
+            # The writer is being closed and its thread has ended, so the caller syncs by himself.
+            requests = [request]
+            self._all_or_fail(requests, self._sync_all)
+            self._tell(requests)
+        return self._told(request, timeout)
+
+    def put(self, request: Request, timeout: float) -> str:
+        """As `wait`, but first write the caller's records, together with those of other callers.
+
+        Raises WriterClosed after `stop`, and what was wrong with this request.
+        """
+        if not self._ask(request):
+            raise WriterClosed("the writer is closed")
+        return self._told(request, timeout)
+
+    def _ask(self, request: Request) -> bool:
+        """Queue a request; False where the thread has been stopped."""
+        _make_wait(request)
+        with self._gate:
+            if self._error is not None:
+                raise self._error
+            if self._stopped:
+                return False
+            self._requests.append(request)
+            self._wake()
+        return True
+
+    def _told(self, request: Request, timeout: float) -> str:
+        assert request.done is not None
+        status = PUT_OK
+        try:
+            request.done.acquire(timeout=timeout)
+        finally:
+            told = self._leave(request)
+        if not told:
+            self._write_late(request)
+            status = FLUSH_DISK_TIMEOUT
+        if request.error is not None:
+            raise request.error
+        return status
+
+    def _leave(self, request: Request) -> bool:
+        """Called when a caller stops waiting: tell the next one. Returns whether this caller was
+        told.
+        """
+        with self._gate:
+            request.left = True
+            if request.told:
+                _tell_next(request.following)
+            return request.told
+
+    def _tell(self, requests: list[Request]) -> None:
+        """Tell the callers of a group that their records are durable, or that the sync failed.
+
+        Only the first caller is woken here, and each one wakes the next as he leaves `_told`. If
+        all were woken at once, all but one would only wait again, for Python's interpreter lock.
+        """
+        following = None
+        for request in reversed(requests):
+            request.following, following = following, request
+        with self._gate:
+            _tell_next(following)
+
+    def _write_late(self, request: Request) -> None:
+        """Make sure that the records of a caller whose timeout is over are written, because the
+        answer that he gets says where they are.
+        """
+        with self._gate:
+            waits = request in self._requests
+            if waits:
+                self._requests.remove(request)
+                self._wanted = True
+        if not waits:
+            with self._writing:
+                return
+        if self._write is not None and request.drafts:
+            self._write([request])
+
+    def wake(self) -> None:
+        """Ask for a sync that nobody waits for (a message with WAIT=false)."""
+        with self._gate:
+            self._wanted = True
+            self._wake()
+
+    def stop(self) -> None:
+        """End the thread after it has served all requests."""
+        with self._gate:
+            self._stopped = True
+            if self._thread is not None:
+                self._wake()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _wake(self) -> None:
+        """Wake the thread if it is idle. Called under the gate."""
+        if self._idle:
+            self._idle = False
+            self._alarm.release()
+        elif self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="GroupCommit", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._gate:
+                requests, self._requests = self._requests, []
+                idle = self._idle = not (requests or self._wanted)
+                self._wanted = False
+                if idle and self._stopped:
+                    return
+                if not idle:  # requests from now on wait for the next sync, as this may miss them
+                    self._writing.acquire()
+            if idle:
+                self._alarm.acquire()
+                continue
+            try:
+                written = self._all_or_fail(requests, self._write_all)
+            finally:
+                self._writing.release()
+            if written:
+                self._all_or_fail(requests, self._sync_all)
+            self._tell_before_me(requests)
+
+    def _tell_before_me(self, requests: list[Request]) -> None:
+        """Tell the callers of a group, and wait until the last of them has been told.
+
+        By then most of them have come back with their next request. So the next group is as large,
+        and few threads want Python's interpreter lock while it is written and synced. A caller who
+        is slow to go on can delay the others by _TURN_SECONDS at most.
+        """
+        if len(requests) < 2 and not self._requests:
+            self._tell(requests)  # a single caller has nobody to wait for
+            return
+        me = _make_wait(Request())
+        self._tell([*requests, me])
+        assert me.done is not None
+        me.done.acquire(timeout=_TURN_SECONDS)
+        self._leave(me)
+
+    def _write_all(self, requests: list[Request]) -> None:
+        records = [request for request in requests if request.drafts]
+        if records and self._write is not None:
+            self._write(records)
+
+    def _sync_all(self, requests: list[Request]) -> None:
+        if not requests or max(request.end for request in requests) > self.flushed:
+            self.flushed = self._sync()
+
+    def _all_or_fail(self, requests: list[Request], step: Callable[[list[Request]], None]) -> bool:
+        """Take a step for a group. If it fails, all who wait and all later callers
+        get the error.
+        """
+        try:
+            step(requests)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the callers must know
+            self._fail(error)
+            with self._gate:
+                self._error = error
+                requests += self._requests
+                self._requests = []
+            for request in requests:
+                request.error = error
+            return False
+        return True
+
+
+def _make_wait(request: Request) -> Request:
+    """Give the request a lock that is held until its caller is told."""
+    request.done = threading.Lock()
+    request.done.acquire()
+    return request
+
+
+def _tell_next(request: Request | None) -> None:
+    """Tell the first caller of the chain who still waits. Called under the gate."""
+    while request is not None and request.left:
+        request = request.following
+    if request is not None and request.done is not None:
+        request.told = True
+        request.done.release()
+
+
+class Due(NamedTuple):
+    """When a periodic flush or commit is due: after so many pages, or, for any bytes, after a while
+    (flushPhysicQueueLeastPages, flushPhysicQueueThoroughInterval and their like).
+    """
+
+    least_pages: int
+    thorough_interval: int  # milliseconds
+
+    def now(self, written: int, done: int, time: int, last_thorough: int) -> bool:
+        """Whether bytes from `done` to `written` are to be flushed (MappedFile.isAbleToFlush).
+
+        Offsets in bytes, times in milliseconds. last_thorough: when it last was done for any bytes.
+        """
+        if time >= last_thorough + self.thorough_interval or self.least_pages <= 0:
+            return written > done
+        pages = written // OS_PAGE_BYTES - done // OS_PAGE_BYTES
+        return pages >= self.least_pages
+
+
+class Periodic:
+    """Calls a function every so often, in a thread (FlushRealTimeService, CommitRealTimeService).
+
+    If the function raises, `fail` gets the error and the thread ends.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        interval: float,
+        work: Callable[[], None],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        """interval: seconds."""
+        self._interval, self._work, self._fail = interval, work, fail
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            try:
+                self._work()
+            except BaseException as error:  # noqa: BLE001 - it ends the writer
+                self._fail(error)
+                return
+
+    def stop(self) -> None:
+        """End the thread after the call that is under way."""
+        self._stop.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()

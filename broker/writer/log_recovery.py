@@ -1,0 +1,356 @@
+"""Finds where a log ends, and cuts off what a crash left behind that (CommitLog.recoverAbnormally).
+
+All sound records are kept. The rest of the last segment is filled with zeros and later segments are
+removed, so that nothing that was cut can come back. RocketMQ only moves its write position, and
+some of the old records do come back.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from reput.broker.writer.torn import first_torn
+from reput.store_format.derive.scan import ScanRules
+from reput.store_format.derived.after_crash import vouched_for, was_durable
+from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.disk.files import Bytes, Files
+from reput.store_format.faults import REASONS, DamageFound, Fault, StoreError
+from reput.store_format.log.property_crc import first_bad_property_crc
+from reput.store_format.log.records import RECORD_ROW, Rows
+from reput.store_format.log.walk import Step, Walk, most_rows
+from reput.store_format.names import COMMIT_LOG, parse_segment_name, segment_name
+
+_WINDOW_BYTES = 8 << 20
+
+
+@dataclass
+class LogEnd:
+    """What recovery found. Offsets are physical; times in milliseconds."""
+
+    start: int  # of the first segment
+    end: int  # where the next record goes
+    checked_from: int  # the segment from which records were checked
+    last_timestamp: int = 0  # storeTimestamp of the last record, 0 for none
+    fault: Fault = Fault.ZEROS  # why it ends there
+    cut_bytes: int = 0  # bytes that were not zero and were cut off after the end
+
+
+class LogRecovery:
+    """Finds a log's end when a store is opened, and then cuts the log there. `find` changes nothing
+    but the length of a last segment that a crash has left too short.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        segment_bytes: int,
+        rules: ScanRules,
+        checkpoint: Checkpoint | None,
+        checkpoint_lost: bool = False,
+    ) -> None:
+        """checkpoint: after a crash, what was durable; None after a clean stop.
+
+        checkpoint_lost: there was no such file, so that nothing is known of what was durable.
+        """
+        self.checkpoint_lost = checkpoint_lost
+        self.files, self.segment_bytes, self.rules = files, segment_bytes, rules
+        self.checkpoint = checkpoint
+        self._property_crc = rules.dispatch.property_crc  # instead of the body's
+        self._empty: list[int] = []  # a last file without a byte: MappedFileQueue.load removes it
+        self.segments = self._segments()
+        window = min(_WINDOW_BYTES, segment_bytes)
+        self._window = np.empty(window, np.uint8)
+        self._rows = np.zeros(most_rows(window), RECORD_ROW)
+
+    def find(self) -> LogEnd:
+        """Find the end. Raises DamageFound where live records follow a fault."""
+        end = self.find_end()
+        self.refuse_damage(end)
+        return end
+
+    def refuse_damage(self, end: LogEnd) -> None:
+        """Raise DamageFound where live records follow the end that a walk has found."""
+        if end.fault not in (Fault.BLANK, Fault.ZEROS) or end.end < max(self.segments, default=0):
+            self._refuse_damage(self._number_of(end), end)
+
+    def _number_of(self, end: LogEnd) -> int:
+        """The number of the segment in which a walk stopped."""
+        number = (end.end - self.segments[0]) // self.segment_bytes
+        return number - 1 if end.fault == Fault.BLANK else number
+
+    def find_end(self) -> LogEnd:
+        """Where the log's first fault is, or its end, whatever follows."""
+        if not self.segments:
+            return LogEnd(0, 0, 0)
+        number = self._first_to_check()
+        end = LogEnd(self.segments[0], self.segments[number], self.segments[number])
+        while True:
+            segment = self.segments[number]
+            self._walk(segment, end)
+            if end.fault != Fault.BLANK or number + 1 == len(self.segments):
+                break
+            number += 1
+        return end
+
+    def _segments(self) -> list[int]:
+        """The segments' offsets; after a crash the last one may still lack its length."""
+        empty: list[int] = []
+        segments = [parse_segment_name(name) for name in self.files.names(COMMIT_LOG)]
+        for number, segment in enumerate(segments):
+            path = _path(segment)
+            file = self.files.open_read(path)
+            try:
+                length = file.length()
+                last = number == len(segments) - 1
+                if length == 0 and last:
+                    empty.append(segment)
+                elif length < self.segment_bytes and last and self.checkpoint is not None:
+                    self._complete(path)
+                elif length != self.segment_bytes:
+                    raise StoreError(
+                        f"{path}: has {length} bytes, but mappedFileSizeCommitLog "
+                        f"is {self.segment_bytes}"
+                    )
+            finally:
+                file.close()
+            if segment != segments[0] + number * self.segment_bytes:
+                raise StoreError(f"{path}: a hole before it; segments are missing")
+        self._empty = empty
+        return [segment for segment in segments if segment not in empty]
+
+    def _complete(self, path: str) -> None:
+        file = self.files.open(path)
+        try:
+            file.set_length(self.segment_bytes)
+            file.sync()
+        finally:
+            file.close()
+
+    def _first_to_check(self) -> int:
+        """The segment from which on records are checked (CommitLog.isMappedFileMatchedRecover).
+
+        After a crash the last one whose first record is older than what the checkpoint knows to
+        be durable; after a clean stop the last one with a record.
+        """
+        safe = None if self.checkpoint is None else vouched_for(self.checkpoint)
+        for number in range(len(self.segments) - 1, 0, -1):
+            timestamp = self._first_timestamp(self.segments[number])
+            if timestamp > 0 and (safe is None or timestamp <= safe):
+                return number
+        return 0
+
+    def first_timestamps(self, after: int) -> list[int]:
+        """Of each segment that begins after an offset the storeTimestamp of its first record."""
+        return [self._first_timestamp(segment) for segment in self.segments if segment > after]
+
+    def _first_timestamp(self, segment: int) -> int:
+        """StoreTimestamp of a segment's first record, 0 if there is none that is whole."""
+        with self._open_walk(segment) as walk:
+            return self._timestamp_at(walk, segment, segment) or 0
+
+    def _timestamp_at(self, walk: Walk, segment: int, at: int) -> int | None:
+        """StoreTimestamp of the record at a place, None if none that is whole stands there."""
+        for step in self._steps(walk, segment, at, at + 1):
+            if len(step.rows):
+                return int(step.rows["storeTimestamp"][0])
+        return None
+
+    def _walk(self, segment: int, end: LogEnd) -> None:
+        """Go on to a segment's end or its first fault."""
+        segment_end = segment + self.segment_bytes
+        end.end, end.fault = segment, Fault.NONE
+        with self._open_walk(segment) as walk:
+            for step in self._steps(walk, segment, segment, segment_end):
+                if len(step.rows):
+                    end.last_timestamp = int(step.rows["storeTimestamp"][-1])
+                end.end, end.fault = step.next, step.fault
+        if end.fault in (Fault.NONE, Fault.BLANK):
+            end.end, end.fault = segment_end, Fault.BLANK
+
+    @contextmanager
+    def _open_walk(self, segment: int) -> Iterator[Walk]:
+        file = self.files.open_read(_path(segment))
+
+        def read(at: int, buffer: Bytes) -> None:
+            file.read_at(at - segment, buffer)
+
+        rules, end = self.rules, segment + self.segment_bytes
+        try:
+            yield Walk(read, end, rules.records, rules.checks, self._window, self._rows)
+        finally:
+            file.close()
+
+    def _steps(self, walk: Walk, segment: int, at: int, stop: int) -> Iterator[Step]:
+        """The steps of a walk, up to a record that is refused for more than a walk looks at."""
+        for step in walk.steps(at, stop):
+            good, fault = len(step.rows), step.fault
+            if self._property_crc:
+                bad = self._first_bad_property_crc(step.window, step.rows)
+                if bad < good:
+                    good, fault = bad, Fault.PROPERTY_CRC
+            if self.checkpoint is not None:
+                durable = self.checkpoint.physic_msg_timestamp
+                torn = int(first_torn(step.window, step.rows[:good], segment, durable))
+                if torn < good:
+                    good, fault = torn, Fault.LENGTHS
+            if good < len(step.rows):
+                place = int(step.rows["physicalOffset"][good])
+                yield step._replace(rows=step.rows[:good], next=place, fault=fault)
+                return
+            yield step
+
+    def _first_bad_property_crc(self, window: Bytes, rows: Rows) -> int:
+        rules = self.rules.dispatch
+        bad: int = first_bad_property_crc(
+            window, rows, rules.split_properties, rules.zero_property_crc
+        )
+        return bad
+
+    def _refuse_damage(self, number: int, end: LogEnd) -> None:
+        """Raise DamageFound if what follows the fault can be no crash's leavings.
+
+        After a crash: a record that was durable before (derived/after_crash). After a clean
+        stop: a record as new as the last one, for then nothing was lost; an older one is
+        stale, from before the log was cut and written anew.
+        """
+        found = self._record_after(number, end.end)
+        if found is None:
+            return
+        at, timestamp = found
+        if self.checkpoint is None:
+            live = timestamp >= end.last_timestamp
+        else:
+            live = was_durable(timestamp, None if self.checkpoint_lost else self.checkpoint)
+        if live:
+            fault = Fault.ZEROS if end.fault == Fault.BLANK else end.fault
+            field, reason = REASONS[fault]
+            segment = self.segments[number]
+            raise DamageFound(
+                f"{_path(segment)}: at offset {end.end}: {field}: {reason}; live records follow "
+                f"from {at} on. A writer would cut them off: use `reput recover` first"
+            )
+
+    def _record_after(self, number: int, fault_at: int) -> tuple[int, int] | None:
+        """(place, storeTimestamp) of the first whole record after a fault."""
+        for segment in self.segments[number:]:
+            with self._open_walk(segment) as walk:
+                segment_end = segment + self.segment_bytes
+                for at in walk.places(max(segment, fault_at + 1), segment_end):
+                    timestamp = self._timestamp_at(walk, segment, at)
+                    if timestamp is not None:
+                        return at, timestamp
+        return None
+
+    def to_cut(self, end: LogEnd) -> int:
+        """How many bytes after the end are not zero, so that `cut` would cut them off."""
+        after = [s for s in self.segments if s + self.segment_bytes > end.end]
+        return sum(self._non_zero(segment, max(segment, end.end)) for segment in after)
+
+    def cut(self, end: LogEnd, keep: str = "") -> None:
+        """Leave nothing after the end, and make all up to it durable.
+
+        keep: a folder where what is cut off is kept, in files named by their physical offset.
+        """
+        for segment in self._empty:
+            self.files.remove(_path(segment))
+            self.files.sync_folder(COMMIT_LOG)
+        if not self.segments:
+            return
+        number = max(n for n, s in enumerate(self.segments) if n == 0 or s < end.end)
+        if end.end in self.segments and end.fault != Fault.BLANK:
+            number = self.segments.index(end.end)
+        for segment in reversed(self.segments[number + 1 :]):
+            used = self._non_zero(segment, segment)
+            if used or segment > end.end + self.segment_bytes:
+                end.cut_bytes += used
+                if keep and used:
+                    self.files.make_folder(keep)
+                    self.files.rename(_path(segment), self._new_name(keep, segment))
+                    self.files.sync_folder(keep)
+                else:
+                    self.files.remove(_path(segment))
+                self.segments.remove(segment)
+                self.files.sync_folder(COMMIT_LOG)
+        segment = self.segments[number]
+        if end.end < segment + self.segment_bytes:
+            used = self._non_zero(segment, end.end)
+            if used:
+                end.cut_bytes += used
+                if keep:
+                    self._keep(keep, segment, end.end)
+                self._zero(segment, end.end)
+        if self.checkpoint is not None:
+            for segment in self.segments:
+                if segment >= end.checked_from:
+                    file = self.files.open(_path(segment))
+                    file.sync()
+                    file.close()
+
+    def _new_name(self, folder: str, offset: int) -> str:
+        """A name that nothing has yet: what is cut is never lost for what was cut before."""
+        name, number = f"{folder}/{segment_name(offset)}", 0
+        while self.files.exists(name if not number else f"{name}.{number}"):
+            number += 1
+        return f"{name}.{number}" if number else name
+
+    def _keep(self, folder: str, segment: int, at: int) -> None:
+        """Copy what stands from a place to the segment's end into a file; it is durable then."""
+        self.files.make_folder(folder)
+        part = f"{folder}/{segment_name(at)}.part"
+        if self.files.exists(part):  # of a run that was killed here
+            self.files.remove(part)
+        source, kept = self.files.open_read(_path(segment)), self.files.create(part)
+        try:
+            used = 0
+            for start in range(at, segment + self.segment_bytes, len(self._window)):
+                window = self._window[: segment + self.segment_bytes - start]
+                source.read_at(start - segment, window)
+                if window.any():
+                    used = start - at + int(np.flatnonzero(window)[-1]) + 1
+                    kept.write_at(start - at, window)
+            kept.set_length(used)
+            kept.sync()
+        finally:
+            source.close()
+            kept.close()
+        self.files.rename(part, self._new_name(folder, at))
+        self.files.sync_folder(folder)
+
+    def _zero(self, segment: int, at: int) -> None:
+        """Write zeros from a place to the segment's end, where there are others.
+
+        The segment is never shorter meanwhile: its length tells the next open its size.
+        """
+        file = self.files.open(_path(segment))
+        try:
+            while at < segment + self.segment_bytes:
+                window = self._window[: segment + self.segment_bytes - at]
+                file.read_at(at - segment, window)
+                other = np.flatnonzero(window)
+                if len(other):
+                    low, high = int(other[0]), int(other[-1]) + 1
+                    file.write_at(at - segment + low, np.zeros(high - low, np.uint8))
+                at += len(window)
+            file.sync()
+        finally:
+            file.close()
+
+    def _non_zero(self, segment: int, at: int) -> int:
+        """How many bytes from a place to the segment's end are not zero."""
+        file = self.files.open_read(_path(segment))
+        used = 0
+        try:
+            while at < segment + self.segment_bytes:
+                window = self._window[: segment + self.segment_bytes - at]
+                file.read_at(at - segment, window)
+                used += int(np.count_nonzero(window))
+                at += len(window)
+        finally:
+            file.close()
+        return used
+
+
+def _path(segment: int) -> str:
+    return f"{COMMIT_LOG}/{segment_name(segment)}"

@@ -1,0 +1,367 @@
+"""`CommitLogWriter`: opens a store as a broker does, appends to it, and closes it cleanly."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from reput.broker.writer.admission import Admission
+from reput.broker.writer.appender import Appender, Request, check_fits
+from reput.broker.writer.commit_log import in_background
+from reput.broker.writer.durability import Durability, Service
+from reput.broker.writer.pace import LOOK_SECONDS, Pace
+from reput.broker.writer.store import OpenStore
+from reput.broker.writer.store_settings import as_the_store_tells
+from reput.store_format.disk.files import Files
+from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.faults import StoreError
+from reput.store_format.message.encode import Draft, Encoder, message_id
+from reput.store_format.message.message import Message, check_sendable
+from reput.store_format.message.message_types import check_types
+from reput.store_format.message.refusals import (
+    PUT_OK,
+    BatchIllegal,
+    ForkedWriter,
+    WriterClosed,
+    WriterFailed,
+)
+from reput.store_format.message.unique_ids import Clock, UniqueIds
+from reput.store_format.names import LOCK
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.settings import refuse_unsupported
+from reput.store_format.release.writer_settings import (
+    WriterSettings,
+    refuse_other_folders,
+)
+
+DEFAULT_RELEASE = "5.3.3"
+DEFAULT_HOST = "127.0.0.1:10911"
+
+
+class AppendResult(NamedTuple):
+    """What became of a message (AppendMessageResult), or of a batch: then of its first one."""
+
+    # RocketMQ's PutMessageStatus: PUT_OK, FLUSH_DISK_TIMEOUT, or what `replicated` answered
+    status: str
+    physical_offset: int
+    queue_offset: int
+    size: int  # bytes, of a batch all of them
+    store_timestamp: int  # milliseconds
+    store_host: bytes
+    offsets: tuple[int, ...]  # physical, of each message
+
+    @property
+    def message_id(self) -> str:
+        """The offsetMsgId; of a batch all of them, separated by commas."""
+        return ",".join([message_id(self.store_host, offset) for offset in self.offsets])
+
+
+class CommitLogWriter:
+    """Appends to one store. Safe for use by many threads, and by the process alone that opened it:
+    in a fork of that every method raises ForkedWriter. Made by `open`.
+    """
+
+    def __init__(
+        self, store: OpenStore, encoder: Encoder, batch_topics: frozenset[str], background: bool,
+        unlock: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.store, self.encoder = store, encoder
+        self.settings, self.profile, self.clock = store.settings, store.profile, store.clock
+        self.log, self.queues, self.index = store.log, store.queues, store.index
+        self.reput, self.recovered = store.reput, store.recovered
+        self.told = store.told
+        self._unlock = unlock
+        self._process = os.getpid()
+        self._error: BaseException | None = None
+        self._closing = self._closed = False
+        self.appender = Appender(store, batch_topics, self.clock, self.check_usable)
+        self._durability = Durability(
+            store.log, self.settings, self.clock, self.appender, self._check_sound, self._fail
+        )
+        self.admission = Admission(store.files, self.settings, self.clock, self.appender)
+        self.admission.look()
+        # as a SYNC_MASTER: asked with where a put ends, it returns when enough replicas have that,
+        # and says PUT_OK, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE; None: nobody is waited for
+        self.replicated: Callable[[int], str] | None = None
+        self._queues_flushed = 0
+        self._pace: Pace | None = None
+        if background:
+            services: list[Service] = [
+                (
+                    "FlushConsumeQueue", self.settings.flush_interval_consume_queue / 1000,
+                    self.flush_queues_if_due,
+                ),
+                (
+                    "CleanCommitLog", self.settings.clean_resource_interval / 1000,
+                    self.admission.look,
+                ),
+            ]  # fmt: skip
+            if store.dispatches:
+                self._pace = Pace(store.log, store.reput, self.dispatch, self._fail)
+                services.append(("Reput", LOOK_SECONDS, self._pace.look))
+            self._durability.start(services)
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        settings: WriterSettings | None = None,
+        *,
+        clock: Clock,
+        files: Files | None = None,
+        release: str = DEFAULT_RELEASE,
+        host: str = DEFAULT_HOST,
+        batch_topics: Iterable[str] = (),
+        dispatches: bool = True,
+        background: bool = True,
+        prepare_ahead: bool = False,
+        unique_ids: UniqueIds | None = None,
+    ) -> "CommitLogWriter":
+        """Open a store, or make one. Takes its lock; recovers first if it was not closed.
+
+        clock: milliseconds since 1970. files: where the store is, instead of the folder `path`.
+        release: the RocketMQ release whose rules are followed. host: the store's own address.
+        batch_topics: those with queue.type BatchCQ, which are not written to. dispatches: keep
+        ConsumeQueue and Index; else they are left to a rebuild. background: flush and dispatch
+        in threads; without them only when `flush`, `dispatch` and `close` are called (and for
+        SYNC_FLUSH with each append).
+
+        Sizes that were not given are those of the store's files (`told` says which).
+
+        Raises StoreInUse, DamageFound, StoreError, SettingError (SizeDisagrees), OSError.
+        """
+        settings = settings or WriterSettings()
+        refuse_unsupported(settings)
+        if files is None:
+            refuse_other_folders(settings, path)
+            there = os.path.isdir(path)
+            files = DiskFiles.as_owned_by(os.stat(path), path) if there else DiskFiles(path)
+        rules = profile(release)
+        ids = unique_ids or UniqueIds(clock, host, os.getpid(), id(files))
+        files.make_folder("")
+        unlock = files.lock(LOCK)
+        store: OpenStore | None = None
+        try:
+            settings, told = as_the_store_tells(settings, files)
+            encoder = Encoder(settings, rules, clock, ids, host)
+            store = OpenStore(files, settings, rules, clock, batch_topics, dispatches)
+            store.told = told
+            ahead = prepare_ahead or settings.warm_mapped_file_enable
+            store.open(ahead, in_background if background else None)
+            return cls(store, encoder, frozenset(batch_topics), background, unlock)
+        except BaseException as error:
+            if store is not None and isinstance(error, StoreError):
+                store.take_back()
+            unlock()
+            raise
+
+    # --- appending -------------------------------------------------------------------------
+
+    def append(self, message: Message) -> AppendResult:
+        """Append one message. In SYNC_FLUSH it returns when the message is durable.
+
+        Raises Refused (a subclass for each reason), WriterFailed, WriterClosed, ForkedWriter.
+        """
+        check_sendable(message.topic, message.queue_id)
+        return self.put(self.encoder.draft(message))
+
+    def append_batch(self, messages: Sequence[Message]) -> AppendResult:
+        """Append messages of one topic and queue at once, within one segment (MessageExtBatch).
+
+        Raises as `append`; BatchIllegal where they differ, or one is delayed or transactional.
+        """
+        if not messages:
+            raise BatchIllegal("a batch of no messages")
+        first = messages[0]
+        check_sendable(first.topic, first.queue_id)
+        for message in messages:
+            check_types(message)
+            if (message.topic, message.queue_id) != (first.topic, first.queue_id):
+                raise BatchIllegal("a batch is of one topic and one queue")
+            if self.encoder.is_delayed(message) or message.transaction:
+                raise BatchIllegal("a batch holds no delayed message and no half message")
+            if (message.wait, message.store_host) != (first.wait, first.store_host):
+                raise BatchIllegal("a batch has one WAIT and one store host")
+        return self.put(*self.encoder.batch(list(messages)))
+
+    def put(self, *drafts: Draft) -> AppendResult:
+        """Append what the encoder made: one record, or those of a batch."""
+        request = Request(drafts)
+        if len(drafts) > 1:
+            check_fits(request, self.settings.mapped_file_size_commit_log)
+        if self._error is not None or self._closing or self._process != os.getpid():
+            self.check_usable()
+        if self.appender.began or self.admission.is_full:
+            self.admission.check()
+        try:
+            status = self._durability.append(request)
+        except OSError as error:
+            self._fail(error)
+            raise self._ended() from error
+        at = request.physical_offset
+        if self._pace is not None:
+            self._pace.appended()
+        if self.replicated is not None and drafts[0].wait:
+            answer = self.replicated(request.end)
+            if answer != PUT_OK:  # stands over a disk's timeout (CommitLog.handleDiskFlushAndHA)
+                status = answer
+        return AppendResult(
+            status, at, request.queue_offset, request.size, request.store_timestamp,
+            drafts[0].store_host, (at,) if len(drafts) == 1 else _offsets(drafts, at),
+        )  # fmt: skip
+
+    @contextmanager
+    def appending(self) -> Iterator[int]:
+        """Hold the log for one append; yields its storeTimestamp.
+
+        A failed write ends the writer. Raises Unavailable.
+        """
+        self.check_process()
+        self.admission.check()
+        try:
+            with self.appender.appending() as now:
+                yield now
+        except OSError as error:
+            self._fail(error)
+            raise self._ended() from error
+
+    def wait_durable(self, end: int) -> str:
+        """In SYNC_FLUSH return when the log is durable up to `end`; else at once."""
+        self.check_process()
+        try:
+            return self._durability.wait(end, wait=True)
+        except OSError as error:
+            self._fail(error)
+            raise self._ended() from error
+
+    # --- making durable --------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Make all that was appended durable. Raises WriterFailed."""
+        self.check_usable()
+        try:
+            self._durability.sync()
+        except OSError as error:
+            self._fail(error)
+            raise self._ended() from error
+
+    def commit_if_due(self) -> None:
+        """Write the write buffer to the file, if it is due (CommitRealTimeService)."""
+        self.check_process()
+        self._durability.commit_if_due()
+
+    def flush_if_due(self) -> None:
+        """Make the log durable, if it is due (FlushRealTimeService)."""
+        self.check_process()
+        self._durability.flush_if_due()
+
+    def dispatch(self, alone: bool = False) -> None:
+        """Dispatch what is in the files, in SYNC_FLUSH what is durable (getConfirmOffset).
+
+        alone: only if no other thread is at it.
+        """
+        self.check_process()
+        log = self.log
+        self.store.dispatch(log.flushed if self._durability.synchronous else log.committed, alone)
+
+    def flush_queues_if_due(self) -> None:
+        """Make durable the queues that have grown by enough pages, and now and then all of them,
+        with the checkpoint (FlushConsumeQueueService).
+        """
+        self.check_process()
+        now = self.clock()
+        if now >= self._queues_flushed + self.settings.flush_consume_queue_thorough_interval:
+            self._queues_flushed = now
+            self.keep_checkpoint()
+        else:
+            self.store.flush_queues()
+
+    def keep_checkpoint(self) -> None:
+        """Make queues durable, and note in the checkpoint what is."""
+        self.check_process()
+        self.store.keep_checkpoint(self._durability.durable_before)
+
+    # --- ending ----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Flush, dispatch what is left, and close as a clean stop. A second call does nothing.
+
+        Raises WriterFailed if the writer failed: then `abort` stays, and the next open recovers.
+        """
+        self.check_process()
+        with self.appender.lock:
+            if self._closing:
+                return
+            self._closing = True
+        self._durability.stop()
+        try:
+            self._durability.sync()
+            self.store.finish(self._durability.durable_before)
+        except OSError as error:
+            self._fail(error)
+            raise self._ended() from error
+        finally:
+            self._let_go()
+
+    def abandon(self) -> None:
+        """Let go of everything without flushing, as a killed process would."""
+        self.check_process()
+        self._closing = True
+        self._durability.stop()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.store.let_go()
+            self._unlock()
+
+    def __enter__(self) -> "CommitLogWriter":
+        self.check_process()
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        if self._process != os.getpid() and about[0] is not None:
+            return  # what ends a fork, as sys.exit, is not to be hidden
+        if self._error is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def check_process(self) -> None:
+        """Raise ForkedWriter in another process than the one that opened the store.
+
+        Asked before any lock: a fork has those that other threads held for ever.
+        """
+        if self._process != os.getpid():
+            raise ForkedWriter(
+                f"the writer was opened by process {self._process}, and this is a fork of it: "
+                f"open the store anew once that one has closed it"
+            )
+
+    def check_usable(self) -> None:
+        """Raise ForkedWriter, WriterFailed or WriterClosed."""
+        self.check_process()
+        if self._error is not None:
+            raise self._ended()
+        if self._closing:
+            raise WriterClosed("the writer is closed")
+
+    def _check_sound(self) -> None:
+        if self._error is not None:
+            raise self._ended()
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None:
+            self._error = error
+
+    def _ended(self) -> WriterFailed:
+        return WriterFailed(f"the writer has ended: {self._error}; the next open recovers")
+
+
+def _offsets(drafts: Sequence[Draft], at: int) -> tuple[int, ...]:
+    offsets = []
+    for draft in drafts:
+        offsets.append(at)
+        at += draft.size
+    return tuple(offsets)

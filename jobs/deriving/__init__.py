@@ -1,0 +1,1 @@
+"""A set of derived files, from a log to its place."""

@@ -1,0 +1,87 @@
+"""Derive a store's files, and publish them as a set: what a rebuild is, and a repair ends with."""
+
+import time
+from typing import BinaryIO
+
+from reput.jobs.deriving.new_checkpoint import new_checkpoint
+from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.unchanged import check_unchanged
+from reput.jobs.outputs.output import Output
+from reput.jobs.outputs.publish import Built, name_files, publish, unnamed
+from reput.jobs.outputs.summary import Summary, summary_of
+from reput.jobs.pipeline.job import FoundStore
+from reput.jobs.pipeline.link import Linked
+from reput.jobs.salvaging.log_read import LogRead, read_log
+from reput.store_format.faults import REFUSE
+
+_QUEUES_SHOWN = 20
+
+
+def derive_set(
+    found: FoundStore,
+    target: Output,
+    *,
+    on_damage: str = REFUSE,
+    index_start_name: str | None = None,
+    ranges: BinaryIO | None = None,
+    no_room: frozenset[tuple[str, int, int]] | None = None,
+) -> Summary:
+    """Scan the log, build queues and index from it, and publish them in `target`.
+
+    on_damage, index_start_name and ranges are as for `reput.jobs.rebuild.rebuild`. no_room: of a
+    repaired log, the lost positions that have no filler (udfs.staged_runs.QueueFiles). Raises
+    StoreError, of which DamageFound and StoreChanged are two; nothing is left behind then.
+    """
+    with found.publishing(target) as (job, cleaned):
+        planned = time.monotonic()
+        read = read_log(job, on_damage, ranges)
+        if no_room is not None:
+            read.linked.no_room, read.linked.repaired = no_room, True
+        scanned = time.monotonic()
+        summary = _summary(job.plan, target.path, read, on_damage, cleaned)
+        built = job.build(read.linked)
+        done = time.monotonic()
+        summary.stages = {"scan": scanned - planned, "build": done - scanned}
+        check_unchanged(job.plan)
+        named = name_files(built, job.queue_bytes, index_start_name)
+        _count(summary, read.linked, named)
+        summary.left_out += unnamed(built, job.queue_bytes)
+        summary.seconds = found.seconds()
+        checkpoint = new_checkpoint(job.plan, read.linked, named)
+        publish(job.staging, named, checkpoint, summary, target)
+        summary.seconds = found.seconds()
+        summary.stages["publish"] = time.monotonic() - done
+        return summary
+
+
+def _summary(plan: Plan, output: str, read: LogRead, on_damage: str, cleaned: list[str]) -> Summary:
+    summary = summary_of(plan, output, read.linked.end, read.reason)
+    summary.on_damage, summary.cleaned = on_damage, cleaned
+    summary.damage = read.damage.as_json() if read.damage else None
+    summary.warnings += read.warnings
+    return summary
+
+
+def _count(summary: Summary, linked: Linked, built: list[Built]) -> None:
+    summary.count_files(row["folder"] for row in built)
+    summary.messages = sum(row["records"] for row in linked.accepted)
+    summary.index_keys = sum(row["index_puts"] for row in linked.accepted)
+    summary.bytes_scanned = linked.end - summary.log_start
+    unsafe = [name for row in linked.accepted for name in row["unsafe_topics"]]
+    summary.left_out = list(dict.fromkeys(unsafe))
+    summary.warnings += _skipped(built)
+
+
+def _skipped(built: list[Built]) -> list[str]:
+    """One warning for each queue that does not hold all of its messages."""
+    skipped: dict[str, int] = {}
+    for row in built:
+        if row["skipped"]:
+            skipped[row["folder"]] = skipped.get(row["folder"], 0) + row["skipped"]
+    lines = [
+        f"{folder}: {count:,} messages are not in this queue, their queueOffset is below its next "
+        "position (so does RocketMQ)"
+        for folder, count in sorted(skipped.items())[:_QUEUES_SHOWN]
+    ]
+    more = len(skipped) - len(lines)
+    return [*lines, f"... and {more:,} more queues"] if more else lines

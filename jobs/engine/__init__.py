@@ -1,1 +1,0 @@
-"""What commands share: plan, the Spark queries, link, damage, publish, staging."""

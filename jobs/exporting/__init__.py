@@ -1,0 +1,1 @@
+"""Exports: files, Delta tables, a store of chosen messages; appended again."""

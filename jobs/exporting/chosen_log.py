@@ -1,0 +1,101 @@
+"""A log of which chosen messages are read, and the folder that they go to."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.exporting.redact_option import looked_through, redaction
+from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
+from reput.jobs.sources.opened_log import parts_log, told_of
+from reput.jobs.sources.source_options import SourceOptions
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.table.export import ChosenMessages
+from reput.udfs.table.log_parts import LogParts, Part
+from reput.udfs.table.redaction import LookThrough, Redaction
+
+
+class ChosenLog:
+    """A store's log, what is wanted of it, and the folder, by path or URL, that it goes to."""
+
+    def __init__(
+        self, store: str, to: str, rocketmq: str | None, settings: Mapping[str, str], chosen: Chosen
+    ) -> None:
+        """Raises StoreError, of which OverlapsInput is one, SettingError, UnknownRelease,
+        WrongTags, WrongExpression.
+        """
+        storage = storage_for(store)
+        self.store, self.chosen = storage.resolve(store), chosen
+        self.target: Storage = storage_for(to)
+        self.folder = self.target.resolve(to)
+        self.inputs: list[Input] = inputs_of(storage, self.store, settings)
+        refuse_overlap(self.target, self.folder, self.inputs)
+        told = told_of(storage, self.store, rocketmq, settings)
+        salvages = chosen.on_damage == "salvage"
+        self.plan: Plan = make_plan(storage, self.store, told, 1, None, tolerant=salvages)
+        self._wanted = chosen.wanted(self.plan)  # raises before anything is made
+        self.redacted = redaction(chosen.redact)
+        self.system: int = 0  # messages of system topics that were left out of `batches`
+        options = SourceOptions(self.store, on_damage=chosen.on_damage)
+        self.log: LogParts = parts_log(self.plan, options, chosen.bodies, grows=True)
+
+    def messages(self, raw: bool, parts: tuple[Part, ...] = ()) -> ChosenMessages:
+        """What reads them, here or in tasks. raw: bodies as they stand in the log."""
+        chosen = self.chosen
+        return ChosenMessages(
+            self.log, parts, chosen.choice, self._wanted, chosen.columns,
+            chosen.decompress and not raw, system_topics=chosen.with_system,
+            redaction=None if raw else self.redacted,
+        )  # fmt: skip
+
+    def batches(
+        self, start: int, end: int, notes: list[str], raw: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """The chosen messages of [start, end), read in this process."""
+        messages = self.messages(raw)
+        for part in self._parts(start, end):
+            yield from messages.rows(part, notes.append, self._leave)
+
+    def _leave(self, many: int) -> None:
+        self.system += many
+
+    def _parts(self, start: int, end: int) -> Iterator[Part]:
+        for number, segment in enumerate(self.log.segments):
+            first, stop = max(start, segment.start), min(end, segment.end)
+            if first < stop:
+                yield Part(number, first, first, stop)
+
+    def look_through(
+        self, start: int, end: int, texts: Mapping[str, str], keep_repeats: bool,
+        warnings: list[str],
+    ) -> None:  # fmt: skip
+        """Learn what is redacted, of the whole log up to `end`, before [start, end) is written.
+
+        As `looked_through`, which may raise SettingError.
+        """
+        if self.redacted is None:
+            return
+        chosen = self.chosen
+
+        def look(redacted: Redaction) -> Counter[bytes]:
+            begin = start if redacted.repeats.texts else self.log.segments[0].start
+            parts = tuple(self._parts(begin, end))
+            task = LookThrough(
+                self.log, parts, chosen.choice, self._wanted, chosen.columns, chosen.with_system,
+                redacted,
+            )  # fmt: skip
+            found: Counter[bytes] = Counter()
+            for part in parts:
+                found.update(task.found(part))
+            return found
+
+        texts = {"the options": chosen.said, **texts}
+        self.redacted = looked_through(self.redacted, look, texts, keep_repeats, warnings)
+
+    def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
+        """[start, end) by segments, in which no record reaches into the next one."""
+        found = [(max(s.start, start), min(s.end, end)) for s in self.log.segments]
+        return [(a, b) for a, b in found if a < b]

@@ -1,0 +1,215 @@
+"""A Delta table of a log's messages: each commit one range of the log, once.
+
+DIR/messages has the messages, DIR/runs a row for each range: from where to where the log was read,
+what came of it, by which options. A commit names its range's end as a transaction of the table
+(txnAppId, txnVersion), so that whoever is killed and begins again goes on behind the last whole
+range. A range ends where a segment or the log does. Ranges of other options, or of another log, are
+refused. Who writes and reads the tables is a `TableWriter`: `delta_rs`, or `delta_spark`.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from reput.jobs.exporting.chosen_log import ChosenLog
+from reput.store_format.faults import StoreError
+from reput.udfs.table.export import Sums
+from reput.udfs.table.message_columns import COLUMNS
+
+MESSAGES, RUNS = "messages", "runs"
+CLUSTERED_BY = ("topic", "storeTimestamp")  # by a writer that can: four at most, of the first 32
+_BODY = "body"
+
+RUN = pa.schema(
+    [
+        pa.field("logStart", pa.int64(), nullable=False),  # of the range, a physical offset
+        pa.field("logEnd", pa.int64(), nullable=False),
+        pa.field("messages", pa.int64(), nullable=False),
+        pa.field("places", pa.int64(), nullable=False),  # sum of the physicalOffsets, wrapping
+        pa.field("crcs", pa.int64(), nullable=False),  # sum of the bodyCRCs
+        pa.field("sizes", pa.int64(), nullable=False),  # sum of the records' sizes
+        pa.field("lostBefore", pa.int64(), nullable=False),  # bytes deleted before they were read
+        pa.field("leftOut", pa.int64(), nullable=False),  # places where something was left out
+        pa.field("notes", pa.list_(pa.string()), nullable=False),
+        pa.field("release", pa.string(), nullable=False),
+        pa.field("chosen", pa.string(), nullable=False),  # JSON: the options
+    ]
+)
+
+
+class Range(NamedTuple):
+    """[start, end) of the log; lost_before: bytes before it that nobody can read any more."""
+
+    start: int
+    end: int
+    lost_before: int = 0
+
+
+class Last(NamedTuple):
+    """The last message of a table: where it is in the log, its record's size, its bodyCRC."""
+
+    place: int
+    size: int
+    crc: int
+
+
+class Commit(NamedTuple):
+    """What names a commit: the application (txnAppId), and up to where the log is in the table
+    then (txnVersion).
+    """
+
+    app: str
+    version: int
+
+    @property
+    def text(self) -> str:
+        """What stands in the commit as its userMetadata, where any writer can read it."""
+        return f"{self.app}:{self.version}"
+
+
+class TableWriter(Protocol):
+    """Writes and reads Delta tables. Paths are those of one table, or its URL.
+
+    errors: what reading a table raises whose files are not as its log says.
+    """
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]: ...
+
+    @property
+    def counts_system(self) -> bool:
+        """Whether `ChosenLog.system` counts what was left out as messages are added."""
+
+    def description(self, path: str) -> str | None:
+        """What the table was described as when it was made; None where there is no table."""
+
+    def create(self, path: str, name: str, columns: pa.Schema, about: str) -> None:
+        """Make a table that is only ever added to; `comment` in a field's metadata is its
+        comment. One that has the columns CLUSTERED_BY is clustered by them, if that can be.
+        """
+
+    def committed(self, path: str, app: str) -> int | None:
+        """The greatest version of a Commit by this application; None where there is none."""
+
+    def add_messages(self, path: str, job: ChosenLog, which: Range, commit: Commit) -> list[str]:
+        """Commit the messages of a range; returns a line for each thing that was left out."""
+
+    def add_row(self, path: str, row: pa.RecordBatch, commit: Commit) -> None: ...
+
+    def rows(self, path: str) -> list[dict[str, Any]]:
+        """All rows of a small table."""
+
+    def sums(self, path: str, start: int, end: int) -> Sums:
+        """What the table has of [start, end) of the log."""
+
+    def last(self, path: str, start: int, end: int) -> Last | None:
+        """The last message of a range."""
+
+    def wrong_bodies(self, path: str) -> Iterator[str]:
+        """A line for each body that its CRC does not fit."""
+
+
+def chosen_in(writer: TableWriter, folder: str) -> dict[str, Any]:
+    """The options that a table was made with. Raises StoreError where it is none of ours."""
+    path = f"{folder}/{MESSAGES}"
+    try:
+        told: dict[str, Any] = json.loads(writer.description(path) or "")
+        del told["store"]
+    except (ValueError, KeyError, TypeError):
+        raise StoreError(f"{path}: is no table that reput has exported") from None
+    return told
+
+
+class MessageTable:
+    """The two tables in a folder. Made where they are not there."""
+
+    def __init__(self, writer: TableWriter, job: ChosenLog) -> None:
+        """Raises StoreError where the tables are of another store, or of other options."""
+        self.writer, self.job = writer, job
+        self.chosen = json.dumps({"store": job.store, **job.chosen.told()}, sort_keys=True)
+        self.app = "reput-" + hashlib.sha256(self.chosen.encode()).hexdigest()[:32]
+        self.messages, self.run_rows = f"{job.folder}/{MESSAGES}", f"{job.folder}/{RUNS}"
+        comments = {each.field.name: {"comment": each.comment} for each in COLUMNS}
+        columns = [field.with_metadata(comments[field.name]) for field in job.chosen.columns]
+        self._make(self.messages, MESSAGES, pa.schema(columns))
+        self._make(self.run_rows, RUNS, RUN)
+        self._runs: list[dict[str, Any]] | None = None  # as last read, until one is added
+        self._complete_runs()
+
+    def _make(self, path: str, name: str, columns: pa.Schema) -> None:
+        there = self.writer.description(path)
+        if there is None:
+            self.writer.create(path, name, columns, self.chosen)
+        elif there != self.chosen:
+            raise StoreError(
+                f"{path}: is a table of another store or of other options, and ranges are not "
+                f"mixed: it has {there or 'nothing of an export'}, this is {self.chosen}"
+            )
+
+    @property
+    def end(self) -> int | None:
+        """Up to where the log is in the table; None where nothing is."""
+        committed = self.writer.committed(self.messages, self.app)
+        return max((end for end in (committed, self._noted()) if end is not None), default=None)
+
+    def add(self, which: Range) -> tuple[Sums, list[str]]:
+        """Commit the messages of a range, and then what was done. Returns what the table has of
+        it, and a line for each thing that was left out.
+
+        Raises what reading the log does, and the writer's own errors.
+        """
+        commit = Commit(self.app, which.end)
+        notes = self.writer.add_messages(self.messages, self.job, which, commit)
+        sums = self.sums(which.start, which.end)
+        self._note(which, sums, len(notes), notes[:100])
+        return sums, notes
+
+    def _note(self, which: Range, sums: Sums, left_out: int, notes: list[str]) -> None:
+        row = {
+            "logStart": which.start, "logEnd": which.end, "messages": sums.messages,
+            "places": sums.places, "crcs": sums.crcs, "sizes": sums.sizes,
+            "lostBefore": which.lost_before, "leftOut": left_out, "notes": notes,
+            "release": self.job.plan.profile.release, "chosen": self.chosen,
+        }  # fmt: skip
+        batch = pa.RecordBatch.from_pylist([row], RUN)
+        self._runs = None
+        self.writer.add_row(self.run_rows, batch, Commit(self.app, which.end))
+
+    def _complete_runs(self) -> None:
+        """Note the range whose commit a kill came right behind; what it left out is not known."""
+        noted, end = self._noted(), self.end
+        if end is None or noted == end:
+            return
+        start = noted if noted is not None else 0
+        sums = self.sums(start, end)
+        first = start if noted is not None else max(sums.first, 0)
+        self._note(Range(first, end), sums, 0, ["noted by the next run, as this one was killed"])
+
+    def _noted(self) -> int | None:
+        return max((run["logEnd"] for run in self.runs()), default=None)
+
+    def runs(self) -> list[dict[str, Any]]:
+        """The rows of DIR/runs, in the log's order. Read once: Spark takes seconds each time."""
+        if self._runs is None:
+            rows = self.writer.rows(self.run_rows)
+            self._runs = sorted(rows, key=lambda row: row["logStart"])
+        return self._runs
+
+    def sums(self, start: int, end: int) -> Sums:
+        """What the table has of [start, end) of the log."""
+        return self.writer.sums(self.messages, start, end)
+
+    def last(self) -> Last | None:
+        """The last message that it has; None for none."""
+        runs = [run for run in self.runs() if run["messages"]]
+        if not runs:
+            return None
+        return self.writer.last(self.messages, runs[-1]["logStart"], runs[-1]["logEnd"])
+
+    def wrong_bodies(self) -> Iterator[str]:
+        """A line for each body that its CRC does not fit."""
+        if self.job.chosen.bodies:
+            yield from self.writer.wrong_bodies(self.messages)

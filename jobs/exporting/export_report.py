@@ -1,0 +1,88 @@
+"""What an export did, and what a comparison of one with its log found."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from reput.jobs.outputs.sets import EXPORT_FORMAT
+from reput.udfs.table.export import Sums
+
+_SHOWN = 20
+
+
+@dataclass
+class Exported:
+    """What was written. Offsets are physical; seconds of the whole job."""
+
+    store: str
+    output: str
+    kind: str
+    release: str
+    log_start: int
+    log_end: int  # up to there the log was read
+    chosen: dict[str, Any]  # the options that say which messages, and what of them
+    sums: Sums
+    files: list[dict[str, Any]] = field(default_factory=list)  # path, length, sha256, messages
+    left_out: int = 0
+    system: int | None = 0  # messages of system topics that were left out; None: not counted
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    cleaned: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def messages(self) -> int:
+        """How many messages were exported."""
+        return self.sums.messages
+
+    def manifest(self) -> dict[str, Any]:
+        """What the set's manifest says: what is in it, from where."""
+        whole = asdict(self)
+        del whole["seconds"], whole["cleaned"], whole["output"]
+        return {"format": EXPORT_FORMAT, **whole}
+
+    def as_json(self) -> dict[str, Any]:
+        """For --json."""
+        return {**asdict(self), "messages": self.messages}
+
+    def text(self) -> str:
+        """For people."""
+        files = f" in {len(self.files):,} files, {sum(e['length'] for e in self.files):,} bytes"
+        lines = [
+            f"exported {self.store} -> {self.output}",
+            f"  log       {self.log_start:,} to {self.log_end:,}",
+            f"  messages  {self.messages:,}{'' if self.kind == 'delta' else files}",
+            f"  time      {self.seconds:.1f} s",
+        ]
+        if self.system != 0:
+            many = "not counted" if self.system is None else f"{self.system:,} messages"
+            lines.append(f"  system    {many} of system topics left out: --system-topics")
+        if self.left_out:
+            lines.append(f"  left out  at {self.left_out:,} places:")
+            lines += [f"    {note}" for note in self.notes[:_SHOWN]]
+        return "\n".join(lines + [f"  warning   {each}" for each in self.warnings])
+
+
+@dataclass
+class Compared:
+    """An export compared with its log. differences: none where both have the same messages."""
+
+    store: str
+    output: str
+    messages: int
+    differences: list[str]
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+    def as_json(self) -> dict[str, Any]:
+        """For --json."""
+        return {**asdict(self), "same": self.same}
+
+    def text(self) -> str:
+        """For people."""
+        if self.same:
+            return f"{self.output}: {self.messages:,} messages, as the log of {self.store} has them"
+        return "\n".join([f"{self.output}: differs from the log of {self.store}", *(
+            f"  {each}" for each in self.differences)])  # fmt: skip

@@ -1,0 +1,244 @@
+"""Exports a log's messages as a set of files, and compares such a set with the log."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from reput.jobs.engines.engine import Engine, Row
+from reput.jobs.exporting.export_report import Compared, Exported
+from reput.jobs.exporting.read_back import UNREADABLE, batches_in
+from reput.jobs.exporting.redact_option import looked_through, redaction
+from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.unchanged import check_unchanged
+from reput.jobs.outputs.output import Output
+from reput.jobs.outputs.publish import begin_set, end_set
+from reput.jobs.outputs.sets import EXPORTED as EXPORTED_SET
+from reput.jobs.outputs.sets import parse_manifest
+from reput.jobs.pipeline.job import FoundStore
+from reput.jobs.sources.opened_log import cut, parts_log
+from reput.jobs.sources.source_options import SourceOptions
+from reput.store_format.faults import StoreError
+from reput.store_format.filter.filters import AllOf, Filter, tag_filter
+from reput.store_format.names import MANIFEST
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.staging import Staging
+from reput.udfs.table.export import EXPORTED, NOTES_MOST, ExportParts, Sums, wrong_bodies
+from reput.udfs.table.log_choice import LESS, Choice, Condition
+from reput.udfs.table.log_parts import LogParts, Part
+from reput.udfs.table.message_columns import SCHEMA
+from reput.udfs.table.redaction import FOUND, LookThrough, Redaction
+
+_SUMMED = pa.schema([SCHEMA.field(name) for name in ("physicalOffset", "bodyCRC", "size")])
+_BODY = SCHEMA.get_field_index("body")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which messages, and what of them; times are storeTimestamps in milliseconds, `until` not
+    within.
+    """
+
+    topics: tuple[str, ...] = ()
+    tags: str | None = None
+    sql: str | None = None
+    since: int | None = None
+    until: int | None = None
+    bodies: bool = True
+    decompress: bool = False
+    on_damage: str = "fail"
+    system_topics: bool = True  # those of brokers too, where no topics are named
+    redact: tuple[str, ...] = ()  # words of `--redact`
+
+    def told(self) -> dict[str, Any]:
+        """What a manifest says; without what older exports did not know."""
+        told = {**vars(self), "topics": list(self.topics), "redact": list(self.redact)}
+        return {
+            name: value for name, value in told.items()
+            if name not in _LATER or value != getattr(_EVERYTHING, name)
+        }  # fmt: skip
+
+    @classmethod
+    def from_told(cls, told: dict[str, Any]) -> "Chosen":
+        """What a manifest says. Raises KeyError, TypeError, ValueError."""
+        redact = tuple(told.get("redact", ()))
+        return cls(**{**told, "topics": tuple(told["topics"]), "redact": redact})
+
+    @property
+    def with_system(self) -> bool:
+        """Whether messages of system topics are among them: also those of topics that are named."""
+        return self.system_topics or bool(self.topics)
+
+    @property
+    def other_crcs(self) -> bool:
+        """Whether a body, and its CRC with it, may be other than in the log."""
+        return self.decompress or bool(self.redact)
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of the files."""
+        return SCHEMA if self.bodies else SCHEMA.remove(_BODY)
+
+    @property
+    def said(self) -> str:
+        """The words of the options that a manifest keeps."""
+        return "\n".join((*self.topics, self.tags or "", self.sql or ""))
+
+    @property
+    def choice(self) -> Choice:
+        """What of it is told by columns."""
+        late = () if self.until is None else (Condition("storeTimestampMillis", LESS, self.until),)
+        return Choice(self.topics or None, since=self.since, conditions=late)
+
+    def wanted(self, plan: Plan) -> Filter | None:
+        """What of it is a consumer's subscription. Raises WrongTags, WrongExpression."""
+        found: list[Filter] = [] if self.tags is None else [tag_filter(self.tags)]
+        if self.sql is not None:
+            from reput.store_format.filter.sql import sql_filter
+
+            found.append(sql_filter(self.sql, plan.profile))
+        return AllOf(*found) if found else None
+
+
+_LATER = ("system_topics", "redact")
+_EVERYTHING = Chosen()
+
+
+def export_set(
+    found: FoundStore, target: Output, kind: str, chosen: Chosen, keep_repeats: bool = False
+) -> Exported:
+    """Write the chosen messages, and publish them in `target`.
+
+    Raises StoreError, of which DamageFound and StoreChanged are two; nothing is left behind then.
+    """
+    with found.publishing(target) as (job, cleaned):
+        plan = job.plan
+        log, parts = _parts(plan, chosen, found.engine.cores, found.cut.split_bytes)
+        warnings = [*plan.notes, *plan.warnings]
+        redacted = redaction(chosen.redact)
+        if redacted is not None and parts:
+            look = partial(_look, found.engine, log, parts, plan, chosen)
+            texts = {"the options": chosen.said}
+            redacted = looked_through(redacted, look, texts, keep_repeats, warnings)
+        rows = _run(found.engine, log, parts, plan, chosen, kind, job.staging, redacted)
+        check_unchanged(plan)
+        written, begin = [row for row in rows if row["name"]], log.segments[0].start
+        paths = [f"part-{number:08d}.{kind}" for number in range(len(written))]
+        done = Exported(
+            store=plan.store, output=target.path, kind=kind, release=plan.profile.release,
+            log_start=begin, log_end=max((begin, *(row["end"] for row in rows))),
+            chosen=chosen.told(), sums=_added(rows), warnings=warnings, cleaned=cleaned,
+            system=sum(row["system"] for row in rows),
+            left_out=sum(row["left_out"] for row in rows),
+            notes=[note for row in rows for note in row["notes"]][:NOTES_MOST],
+        )  # fmt: skip
+        done.files = [
+            {"path": path, **{name: row[name] for name in ("length", "sha256", "messages")}}
+            for path, row in zip(paths, written, strict=True)
+        ]
+        names = [row["name"] for row in written]
+        begin_set(job.staging, list(zip(names, paths, strict=True)), target)
+        end_set(job.staging, done.manifest(), target)
+        done.seconds = found.seconds()
+        return done
+
+
+def compare_set(found: FoundStore, storage: Storage, folder: str) -> Compared:
+    """Read an export back, and compare counts, sums and CRCs with those of the log.
+
+    Raises StoreError where the folder is no export.
+    """
+    manifest = export_manifest(storage, folder)
+    there = Sums()
+    differences: list[str] = []
+    for path, batches in batches_in(storage, folder, manifest):
+        try:
+            for batch in batches:
+                there.add(batch)
+                differences += wrong_bodies(path, batch)
+        except (*UNREADABLE, OSError) as error:
+            differences.append(f"{path}: cannot be read ({type(error).__name__})")
+    chosen = chosen_of(manifest, folder)
+    plan = found.plan
+    log, parts = _parts(plan, replace(chosen, decompress=False), found.engine.cores, None)
+    stop = int(manifest["log_end"])
+    parts = [part._replace(stop=min(part.stop, stop)) for part in parts if part.start < stop]
+    with found.temporarily("reput-export-") as job:
+        rows = _run(found.engine, log, parts, plan, chosen, "", job.staging)
+    log_has = _added(rows)
+    for name, value in vars(log_has).items():
+        told = getattr(there, name)
+        if told != value and not (name == "crcs" and chosen.other_crcs):
+            differences.append(f"{name}: {told:,}, the log has {value:,}")
+    return Compared(plan.store, folder, there.messages, differences)
+
+
+def export_manifest(storage: Storage, folder: str) -> dict[str, Any]:
+    """The manifest of an export. Raises StoreError where there is none."""
+    path = f"{folder}/{MANIFEST}"
+    try:
+        raw = storage.read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise StoreError(f"{folder}: is no export: it has no {MANIFEST}") from None
+    return parse_manifest(raw, path, EXPORTED_SET)
+
+
+def chosen_of(manifest: dict[str, Any], folder: str) -> Chosen:
+    """What an export's manifest says was chosen. Raises StoreError."""
+    try:
+        return Chosen.from_told(dict(manifest["chosen"]))
+    except (KeyError, TypeError, ValueError):
+        raise StoreError(f"{folder}/{MANIFEST}: does not say what was chosen") from None
+
+
+def _end(plan: Plan) -> int:
+    return plan.segments[-1].end if plan.splits.limit is None else plan.splits.limit
+
+
+def _parts(
+    plan: Plan, chosen: Chosen, cores: int, part_bytes: int | None
+) -> tuple[LogParts, list[Part]]:
+    options = SourceOptions(plan.store, on_damage=chosen.on_damage)
+    log = parts_log(plan, options, chosen.bodies, grows=False)
+    wanted = None if part_bytes is None else max(plan.log_bytes // part_bytes, 1)
+    return log, cut(log, log.segments[0].start, _end(plan), cores, wanted)
+
+
+def _run(
+    engine: Engine, log: LogParts, parts: list[Part], plan: Plan, chosen: Chosen, kind: str,
+    staging: Staging, redacted: Redaction | None = None,
+) -> list[Row]:  # fmt: skip
+    """The EXPORTED rows, in the log's order."""
+    if not parts:
+        return []
+    columns = chosen.columns if kind else _SUMMED
+    task = ExportParts(
+        log, tuple(parts), chosen.choice, chosen.wanted(plan), columns, kind, staging,
+        chosen.decompress, system_topics=chosen.with_system, redaction=redacted,
+    )  # fmt: skip
+    rows = engine.numbers(range(len(parts))).run(task, EXPORTED).collect()
+    return sorted(rows, key=lambda row: row["part"])
+
+
+def _look(
+    engine: Engine, log: LogParts, parts: list[Part], plan: Plan, chosen: Chosen,
+    redacted: Redaction,
+) -> Counter[bytes]:  # fmt: skip
+    task = LookThrough(
+        log, tuple(parts), chosen.choice, chosen.wanted(plan), chosen.columns, chosen.with_system,
+        redacted,
+    )  # fmt: skip
+    found: Counter[bytes] = Counter()
+    for row in engine.numbers(range(len(parts))).run(task, FOUND).collect():
+        found[row["text"]] += row["messages"]
+    return found
+
+
+def _added(rows: Iterable[dict[str, Any]]) -> Sums:
+    whole = Sums()
+    for row in rows:
+        whole.join(Sums(*(row[name] for name in vars(whole))))
+    return whole

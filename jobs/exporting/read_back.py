@@ -1,0 +1,118 @@
+"""Reads back what an export wrote: a set's files, batch by batch, with the columns of a table."""
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reput.store_format.storage.protocol import Reader, Storage
+from reput.udfs.table.export_files import BODY_BASE64, JSONL, MILLISECONDS, PARQUET
+from reput.udfs.table.message_columns import SCHEMA
+
+# What is raised where a file is not what an export writes.
+UNREADABLE = (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError)
+
+_ROWS = 1 << 14
+_PIECE = 1 << 20
+_COLUMNS = {field.name: field for field in SCHEMA if not pa.types.is_timestamp(field.type)}
+
+
+class _File:
+    """A Reader as the file that pyarrow reads."""
+
+    closed = False
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader, self._at, self._size = reader, 0, reader.state.size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, to: int, whence: int = 0) -> int:
+        self._at = to + (0, self._at, self._size)[whence]
+        return self._at
+
+    def read(self, count: int = -1) -> bytes:
+        left = max(self._size - self._at, 0)
+        buffer = np.empty(left if count < 0 else min(count, left), np.uint8)
+        if len(buffer):
+            self._reader.read_into(self._at, buffer)
+        self._at += len(buffer)
+        return buffer.tobytes()
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def batches_in(
+    storage: Storage, folder: str, manifest: dict[str, Any]
+) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
+    """Each file of an export that its manifest names, in the log's order, and its rows.
+
+    Times are there in milliseconds only. Raises OSError, and UNREADABLE.
+    """
+    for listed in manifest["files"]:
+        path = f"{folder}/{listed['path']}"
+        read = _parquet if path.endswith(PARQUET) else _lines
+        assert path.endswith((PARQUET, JSONL))
+        yield path, read(storage, path)
+
+
+def _parquet(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
+    file = _File(storage.open(path))
+    try:
+        there = pq.ParquetFile(pa.PythonFile(file, mode="r"))
+        names = [name for name in there.schema_arrow.names if name in _COLUMNS]
+        yield from there.iter_batches(_ROWS, columns=names)
+    finally:
+        file.close()
+
+
+def _lines(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
+    file = _File(storage.open(path))
+    rows: list[dict[str, Any]] = []
+    rest = b""
+    try:
+        while piece := file.read(_PIECE):
+            *lines, rest = (rest + piece).split(b"\n")
+            rows += [_row(line) for line in lines]
+            if len(rows) >= _ROWS:
+                yield _batch(rows)
+                rows = []
+        if rest:
+            rows.append(_row(rest))
+        if rows:
+            yield _batch(rows)
+    finally:
+        file.close()
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    row = json.loads(line)
+    if not isinstance(row, dict):
+        raise ValueError("a line is no JSON object")
+    for column, name in MILLISECONDS.items():
+        if name in row:  # exports before had the columns' names
+            row[column] = row.pop(name)
+    if BODY_BASE64 in row:
+        row["body"] = base64.b64decode(row.pop(BODY_BASE64), validate=True)
+    row["properties"] = list(row.get("properties", {}).items())
+    return row
+
+
+def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    schema = pa.schema([field for name, field in _COLUMNS.items() if name in rows[0]])
+    return pa.RecordBatch.from_pylist(rows, schema)

@@ -1,0 +1,142 @@
+"""Exports chosen messages as a store of their own, through the writer: a broker starts on it.
+
+Each message is put as one that is copied from another store: to its topic and queue, with new
+positions. What is redacted is in no file of it.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from reput.jobs.exporting.append_exported import append_exported
+from reput.jobs.exporting.chosen_log import ChosenLog
+from reput.jobs.exporting.export_report import Exported
+from reput.jobs.exporting.file_set import Chosen
+from reput.jobs.opening.open_writer import open_writer
+from reput.jobs.outputs.output import Output
+from reput.jobs.outputs.publish import begin_set, end_set
+from reput.jobs.outputs.sets import EXPORTED_STORE, STORE_FORMAT
+from reput.jobs.outputs.staging_folder import (
+    beside,
+    remove_leftovers,
+    staging_folder,
+    temporary_folder,
+)
+from reput.jobs.sources.opened_log import end_of_log
+from reput.store_format.names import CONFIG, LOCK
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.manifest_last import ManifestLast
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.table.export import Sums
+
+_TEMPORARY = "reput-export-store-"
+_PIECE = 1 << 20
+_CONFIGURED = ("topics.json", "subscriptionGroup.json")
+
+
+def export_store(
+    store: str, to: str, chosen: Chosen, rocketmq: str | None, settings: Mapping[str, str],
+    keep_repeats: bool = False, replace: bool = False,
+) -> Exported:  # fmt: skip
+    """Write the chosen messages as a store at `to`, which is absent or empty.
+
+    It is there whole, with its manifest, or not at all; at a URL, and on volumes, it is made in the
+    folder of temporary files first. keep_repeats: as for `looked_through`.
+
+    Raises StoreError, SettingError, UnknownRelease, Refused where the writer does not take a
+    message, OSError.
+    """
+    began = time.monotonic()
+    job, local = ChosenLog(store, to, rocketmq, settings, chosen), LocalStorage()
+    output = Output(job.target, job.folder, EXPORTED_STORE, replace, tuple(job.inputs))
+    output.check()
+    cleaned = remove_leftovers(job.target, job.folder, job.inputs)
+    log, plan = job.log, job.plan
+    start = log.segments[0].start
+    end = end_of_log(log, start)
+    done = Exported(
+        store=job.store, output=job.folder, kind="rocketmq", release=plan.profile.release,
+        log_start=start, log_end=end, chosen=chosen.told(), sums=Sums(),
+        warnings=[*plan.notes, *plan.warnings], cleaned=cleaned,
+    )  # fmt: skip
+    configured = _configured(job)
+    job.look_through(start, end, configured, keep_repeats, done.warnings)
+    with staging_folder(job.target, *beside(job.target, job.folder)) as staging:
+        if isinstance(job.target, ManifestLast):
+            with temporary_folder(local, tempfile.gettempdir(), _TEMPORARY, job.inputs) as there:
+                made = _make(job, there.path("store"), configured, done)
+                target = begin_set(staging, [], output)
+                done.files = [_copied(job.target, made, path, target) for path in _paths(made)]
+        else:
+            made = _make(job, staging.path("store"), configured, done)
+            done.files = [_looked_at(made, path) for path in _paths(made)]
+            target = begin_set(staging, [], output)
+            local.move_all((f"{made}/{name}", f"{target}/{name}") for name in os.listdir(made))
+        end_set(staging, {**done.manifest(), "format": STORE_FORMAT}, output)
+    done.seconds = time.monotonic() - began
+    return done
+
+
+def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported) -> str:
+    """The store, in a local folder."""
+    os.makedirs(f"{made}/{CONFIG}")
+    for path, text in configured.items():
+        with open(f"{made}/{path}", "w", encoding="utf-8") as file:
+            file.write(text)
+    with open_writer(
+        made, rocketmq=done.release, settings=job.plan.told.settings, warnings=done.warnings
+    ) as writer:
+        for batch in job.batches(done.log_start, done.log_end, done.notes, raw=False):
+            done.sums.add(batch)
+            for row in batch.to_pylist():
+                append_exported(writer, f"message at {row['physicalOffset']}", row)
+        writer.wait_durable(writer.log.end)
+    os.unlink(f"{made}/{LOCK}")
+    done.left_out, done.system = len(done.notes), job.system
+    return made
+
+
+def _copied(storage: Storage, made: str, path: str, target: str) -> dict[str, Any]:
+    """Copy a file of the store to where nothing can be renamed; what a manifest says of it."""
+    storage.make_folders(os.path.dirname(f"{target}/{path}"))
+    copy = storage.create(f"{target}/{path}", digest=True)
+    with open(f"{made}/{path}", "rb") as file:
+        while piece := file.read(_PIECE):
+            copy.write(piece)
+    return {"path": path, **copy.finish(os.path.getsize(f"{made}/{path}"))._asdict()}
+
+
+def _looked_at(made: str, path: str) -> dict[str, Any]:
+    """What a manifest says of a file of the store."""
+    with open(f"{made}/{path}", "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return {"path": path, "length": os.fstat(file.fileno()).st_size, "sha256": digest}
+
+
+def _paths(folder: str) -> list[str]:
+    """The paths below a folder of all files in it."""
+    return sorted(
+        os.path.relpath(os.path.join(at, name), folder)
+        for at, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def _configured(job: ChosenLog) -> dict[str, str]:
+    """The new store's files of `config/`, by path: topics that it may have messages of, groups."""
+    texts = {}
+    for name in _CONFIGURED:
+        try:
+            raw = job.plan.storage.read_bytes(f"{job.store}/{CONFIG}/{name}")
+            table = json.loads(raw)
+            if name == "topics.json" and job.chosen.topics:
+                topics = table["topicConfigTable"]
+                table["topicConfigTable"] = {t: topics[t] for t in job.chosen.topics if t in topics}
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+            continue  # a broker makes them anew
+        texts[f"{CONFIG}/{name}"] = json.dumps(table)
+    return texts

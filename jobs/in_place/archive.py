@@ -1,0 +1,106 @@
+"""Copies of files that are to go, in a folder or at a URL, compared before anything is deleted."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from reput.jobs.outputs.output import Input, refuse_overlap
+from reput.store_format.disk.files import Bytes, Files
+from reput.store_format.faults import StoreChanged, StoreError
+from reput.store_format.storage.manifest_last import ManifestLast
+from reput.store_format.storage.protocol import Storage
+
+_CHUNK = 4 << 20
+_PART = ".part"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Where copies are kept, by the paths that the files have below the store."""
+
+    storage: Storage
+    folder: str
+    inputs: tuple[Input, ...]  # whose files the copies are of
+
+    def check(self, paths: Iterable[str] = ()) -> None:
+        """Raise OverlapsInput where the copies of some files would lie among these files.
+
+        Also folders below the archive's are asked: a link there may lead back, and then a file
+        would be taken for a copy of itself.
+        """
+        folders = dict.fromkeys(path.rpartition("/")[0] for path in paths)
+        for folder in (self.folder, *(f"{self.folder}/{each}" for each in folders)):
+            refuse_overlap(self.storage, folder, self.inputs)
+
+    def keep(self, files: Files, path: str, done: Callable[[int], None]) -> str:
+        """Copy a file, read the copy back and compare; its SHA-256. A copy that is there stays.
+
+        done: is told how many bytes are copied. Raises StoreError where something else has its
+        name, StoreChanged where the copy reads otherwise than what was written.
+        """
+        target = f"{self.folder}/{path}"
+        wanted = _digest(_pieces_of(files, path))
+        there = self._digest(target)
+        if there is None:
+            self._copy(files, path, target, done)
+            there = self._digest(target)
+            if there != wanted:
+                raise StoreChanged(f"{target}: reads otherwise than {path}, of which it is a copy")
+        elif there != wanted:
+            raise StoreError(f"{target}: is there already, and is no copy of {path}; it stays")
+        return wanted
+
+    def _copy(self, files: Files, path: str, target: str, done: Callable[[int], None]) -> None:
+        storage = self.storage
+        storage.make_folders(target.rpartition("/")[0])
+        # where files are there whole or not at all, or have no second name, no other is needed
+        part = target if isinstance(storage, ManifestLast) else target + _PART
+        if part != target:
+            storage.remove(part)
+        output, length = storage.create(part, digest=True), 0
+        try:
+            for piece in _pieces_of(files, path):
+                output.write(piece)
+                length += len(piece)
+                done(len(piece))
+            output.finish(length)
+        except BaseException:
+            output.abandon()
+            raise
+        if part != target:
+            storage.move_all([(part, target)])
+
+    def _digest(self, path: str) -> str | None:
+        try:
+            reader = self.storage.open(path)
+            length = reader.state.size
+        except FileNotFoundError:
+            return None
+        try:
+            return _digest(_pieces(reader.read_into, length))
+        finally:
+            reader.close()
+
+
+def _pieces_of(files: Files, path: str) -> Iterator[Bytes]:
+    file = files.open_read(path)
+    try:
+        yield from _pieces(file.read_at, file.length())
+    finally:
+        file.close()
+
+
+def _pieces(read: Callable[[int, Bytes], None], length: int) -> Iterator[Bytes]:
+    for at in range(0, length, _CHUNK):
+        buffer = np.empty(min(_CHUNK, length - at), np.uint8)
+        read(at, buffer)
+        yield buffer
+
+
+def _digest(pieces: Iterable[Bytes]) -> str:
+    found = hashlib.sha256()
+    for piece in pieces:
+        found.update(piece)
+    return found.hexdigest()

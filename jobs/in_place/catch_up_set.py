@@ -1,0 +1,157 @@
+"""A catch-up that writes a set of its own: the store's derived files, gone on with elsewhere."""
+
+import tempfile
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+
+from reput.broker.change.catch_up import CatchUp
+from reput.broker.change.new_messages import New, find_new
+from reput.broker.change.position import Log, find_position
+from reput.broker.writer.log_recovery import LogRecovery
+from reput.jobs.in_place.catch_up_report import CaughtUp
+from reput.jobs.in_place.catch_up_store import clock, report, rules_of
+from reput.jobs.judging.verdict import files_there
+from reput.jobs.opening.log_files import LogBytes, LogFiles
+from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.opening.unchanged import check_unchanged
+from reput.jobs.outputs.output import Output
+from reput.jobs.outputs.publish import Built, publish
+from reput.jobs.outputs.staging_folder import (
+    beside,
+    remove_leftovers,
+    staging_folder,
+    temporary_folder,
+)
+from reput.jobs.outputs.summary import Summary, summary_of
+from reput.store_format.derived.queue_entries import (
+    decode_entries,
+    is_batch,
+    is_message,
+    is_pre_blank,
+    layout_of,
+)
+from reput.store_format.disk.files import Files
+from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES
+from reput.store_format.names import (
+    CHECKPOINT,
+    INDEX,
+    is_queue_folder,
+)
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.staging import Staging, queue_file_name
+
+_CHUNK_ENTRIES = 1 << 16
+_PREFIX = "reput-catch-up"
+
+
+def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
+    """Publish the store's derived files, with what its log has behind them, as a set at `target`.
+
+    The store is only read. Raises StoreError, OSError; nothing is left behind then.
+    """
+    target.check()
+    remove_leftovers(target.storage, target.path, target.inputs)
+    size, rules = plan.settings.mapped_file_size_commit_log, rules_of(plan)
+    log_files = LogFiles(plan.storage, plan.segments, size)
+    source = LogBytes(log_files, size)
+    stop = plan.segments[-1].end if plan.splits.limit is None else plan.splits.limit
+    log = Log(source.read, plan.segments[0].start, stop, size)
+    recovery = LogRecovery(cast(Files, log_files), size, rules.scan, None)
+    local = LocalStorage()
+    with temporary_folder(local, tempfile.gettempdir(), _PREFIX, target.inputs) as place:
+        work = place.folder
+        try:
+            with progress.stage("copied", lambda: Done(None, plan.store)):
+                for path in _derived(plan.storage, plan.store):
+                    local.make_folders(f"{work}/{path}".rpartition("/")[0])
+                    _copy(plan.storage, f"{plan.store}/{path}", local, f"{work}/{path}")
+            position = find_position(local, work, log, plan.settings, rules.scan)
+            new = find_new(log, recovery, position, rules, growing=plan.splits.limit is not None)
+            catching = CatchUp(DiskFiles(work), log, recovery, rules, clock)
+            with progress.stage("written", lambda: Done(None, f"up to {new.ahead.end:,}")):
+                catching.continue_set(new)
+            check_unchanged(plan)
+            about = report(plan, new)
+            about.output, about.needed, about.done = target.path, True, True
+            with staging_folder(target.storage, *beside(target.storage, target.path)) as staging:
+                built = [_stage(local, work, path, staging) for path in _derived(local, work)]
+                built = [row for row in built if row["path"] != CHECKPOINT]
+                summary = _summary(plan, target.path, new, built)
+                publish(staging, built, local.read_bytes(f"{work}/{CHECKPOINT}"), summary, target)
+            return about
+        finally:
+            source.close()
+
+
+def _derived(storage: Storage, store: str) -> Iterator[str]:
+    """The derived files below a store or set; what a broker does not read is left out."""
+    for path in files_there(storage, store):
+        parts = path.split("/")
+        if parts[0] == INDEX or is_queue_folder(parts[2]):
+            yield path
+    if CHECKPOINT in dict(listed(storage, store)):
+        yield CHECKPOINT
+
+
+def _copy(source: Storage, path: str, to: Storage, target: str) -> None:
+    reader = source.open(path)
+    output = to.create(target)
+    length = reader.state.size
+    for raw in _chunks(reader, length, 1 << 20):
+        output.write(raw)
+    output.finish(length)
+    reader.close()
+
+
+def _stage(local: Storage, work: str, path: str, staging: Staging) -> Built:
+    """Copy one finished file to staging; a row as `publish` wants it."""
+    folder = path.rpartition("/")[0]
+    row: Built = {"path": path, "folder": folder, "name": queue_file_name(), "entries": 0}
+    if path == CHECKPOINT:
+        return row
+    reader = local.open(f"{work}/{path}")
+    output = staging.storage.create(staging.path(row["name"]), digest=True)
+    length = reader.state.size
+    batch = is_batch(folder)
+    for number, raw in enumerate(
+        _chunks(reader, length, _CHUNK_ENTRIES * layout_of(batch).itemsize)
+    ):
+        output.write(raw)
+        if folder != INDEX:
+            entries = decode_entries(raw, batch)
+            used = is_message(entries) & ~is_pre_blank(entries)
+            row["entries"] += int(np.count_nonzero(used))
+        elif number == 0 and len(raw) >= INDEX_HEADER_BYTES:
+            count = int(raw[:INDEX_HEADER_BYTES].view(INDEX_HEADER)[0]["indexCount"])
+            row["entries"] = max(count - 1, 0)
+    written = output.finish(length)
+    reader.close()
+    return {**row, "length": written.length, "sha256": written.sha256}
+
+
+def _chunks(reader: object, length: int, size: int) -> Iterator[np.ndarray]:
+    for at in range(0, length, size):
+        buffer = np.empty(min(size, length - at), np.uint8)
+        reader.read_into(at, buffer)  # type: ignore[attr-defined]
+        yield buffer
+
+
+def _summary(plan: Plan, output: str, new: New, built: list[Built]) -> Summary:
+    summary = summary_of(plan, output, new.ahead.end, report(plan, new).end_reason)
+    summary.count_files(row["folder"] for row in built)
+    summary.index_keys = sum(row["entries"] for row in built if row["folder"] == INDEX)
+    summary.messages = new.ahead.records
+    summary.bytes_scanned = new.ahead.end - new.ahead.start
+    summary.left_out = new.left_out
+    summary.warnings[:0] = [
+        f"gone on from the store's own files at {new.position.first:,}; what was there is taken as "
+        "it was",
+        *new.lacking,
+    ]
+    return summary

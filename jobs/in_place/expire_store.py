@@ -1,0 +1,195 @@
+"""What of a store has expired and may go, and its deletion."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from reput.broker.change.expire import (
+    AgedSegment,
+    Going,
+    Occasion,
+    delete,
+    expired_segments,
+    files_below,
+    occasion,
+)
+from reput.broker.change.install import check_no_links
+from reput.jobs.in_place.archive import Archive
+from reput.jobs.in_place.still_needed import Even, Needed, needed
+from reput.jobs.opening.changeable import refuse_log_elsewhere
+from reput.jobs.opening.held_store import HeldStore
+from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.opening.progress import Done, Progress
+from reput.store_format.discover.store import Told, tell
+from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.faults import StoreError
+from reput.store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE, segment_name
+from reput.store_format.release.expiry_settings import ExpirySettings
+from reput.store_format.release.settings import parse_settings
+from reput.store_format.storage.local import LocalStorage
+
+_MILLION = 1_000_000
+_SHOWN = 20
+
+
+@dataclass
+class Expired:
+    """What expires of a store, or has gone. Lengths in bytes, offsets physical."""
+
+    store: str
+    rocketmq: str
+    occasion: str  # why a broker would delete now; '' where it would not
+    log_start: int  # after the deletion
+    segments: list[Going] = field(default_factory=list)
+    files: list[Going] = field(default_factory=list)  # of queues and index
+    kept: list[Needed] = field(default_factory=list)  # who needs a segment that has expired
+    kept_segments: int = 0  # expired, and needed
+    archive: str = ""
+    done: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.length for each in (*self.segments, *self.files))
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to delete."""
+        return bool(self.segments or self.files)
+
+    def as_json(self) -> dict[str, Any]:
+        """What --json shows."""
+        whole = asdict(self) | {"bytes": self.bytes, "needed": self.needed}
+        for name in ("segments", "files", "kept"):
+            whole[name] = [each._asdict() for each in getattr(self, name)]
+        return whole
+
+    def text(self) -> str:
+        """What a person reads."""
+        verb = "deleted" if self.done else "would delete"
+        lines = [
+            f"{verb} {len(self.segments):,} segments and {len(self.files):,} queue and index files "
+            f"of {self.store}: {self.bytes:,} bytes"
+            if self.needed
+            else f"nothing to delete in {self.store}",
+            f"  occasion  {self.occasion or 'none: not the hour of deleteWhen, the disk has room'}",
+            f"  log       begins at {self.log_start:,}",
+        ]
+        for each in (*self.segments, *self.files)[:_SHOWN]:
+            lines.append(f"  goes      {each.path}: {each.length:,} bytes; {each.why}")
+        more = len(self.segments) + len(self.files) - _SHOWN
+        lines += [f"  goes      ... and {more:,} more files"] if more > 0 else []
+        if self.kept:
+            lines.append(f"  kept      {self.kept_segments:,} expired segments are needed:")
+            lines += [
+                f"            {each.who}, from {each.offset:,} on" for each in self.kept[:_SHOWN]
+            ]
+        if self.archive and self.done:
+            lines.append(f"  archived  in {self.archive}, each copy read back and compared")
+        lines += [f"  warning   {line}" for line in self.warnings]
+        return "\n".join(lines)
+
+
+def disk_used(path: str) -> float:
+    """The share of its disk that is used, as UtilAll.getDiskPartitionSpaceUsedPercent has it."""
+    return DiskFiles(path).used_share()
+
+
+def plan_expiry(
+    held: HeldStore, rocketmq: str | None, settings: Mapping[str, str], told: Told | None = None
+) -> tuple[Plan, ExpirySettings]:
+    """A held store's segments, and the settings by which they expire.
+
+    told: what it told, where that is known already. Raises StoreError where files of it must not
+    be deleted, SettingError, UnknownRelease.
+    """
+    check_no_links(held.files, "")
+    if held.crashed:
+        raise StoreError(
+            f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
+        )
+    told = told or tell(held.storage, held.path, rocketmq, settings)
+    told.refuse_contradicted()
+    plan = make_plan(held.storage, held.path, told, 1, None)
+    refuse_log_elsewhere(plan.store, plan.segments, "expire")
+    return plan, parse_settings(ExpirySettings, told.settings, release=told.release)
+
+
+def expire_store(
+    held: HeldStore, plan: Plan, settings: ExpirySettings, even: Even, archive: Archive | None,
+    *, manual: bool, now: int, used: Callable[[str], float], progress: Progress,
+    confirm: Callable[[str], None],
+) -> Expired:  # fmt: skip
+    """Delete what has expired of a held store. now: milliseconds. Raises StoreError, OSError."""
+    segments = [
+        AgedSegment(
+            f"{COMMIT_LOG}/{segment_name(s.start)}", s.start, s.state.size,
+            s.state.mtime // _MILLION,
+        )
+        for s in plan.segments
+    ]  # fmt: skip
+    log = f"{held.path}/{COMMIT_LOG}"
+    queues = f"{held.path}/{CONSUME_QUEUE}"
+    at = occasion(
+        settings, datetime.fromtimestamp(now / 1000).hour, used(log),
+        used(queues if os.path.isdir(queues) else held.path), manual,
+    )  # fmt: skip
+    about = Expired(held.path, plan.profile.release, at.why, segments[0].start)
+    about.warnings = [*plan.notes, *plan.warnings]
+    _choose(about, held, plan, settings, even, segments, now, at, progress)
+    about.files = list(files_below(held.files, plan.settings, about.log_start))
+    going = [each.path for each in (*about.segments, *about.files)]
+    if archive is not None:
+        archive.check(going)
+    if not about.needed or held.dry_run:
+        return about
+    confirm(f"delete {len(going):,} files of {held.path}, {about.bytes:,} bytes, for ever")
+    if archive is not None:
+        _archive(about, held, archive, progress)
+    held.changed = True
+    held.lock_at_last()
+    delete(held.files, going)
+    about.done = True
+    return about
+
+
+def _choose(
+    about: Expired, held: HeldStore, plan: Plan, settings: ExpirySettings, even: Even,
+    segments: list[AgedSegment], now: int, at: Occasion, progress: Progress,
+) -> None:  # fmt: skip
+    """Which segments go: those that have expired, up to the first that somebody needs."""
+    expired = expired_segments(segments, settings, now, at)
+    if not expired:
+        return
+    end = segments[len(expired) - 1].end
+    wanted = needed(
+        held.storage, held.path, plan.profile.release, dict(plan.told.settings), even, progress,
+        lambda note: about.warnings.append(note),
+    )  # fmt: skip
+    about.kept = [each for each in wanted if each.offset < end]
+    first = min((each.offset for each in about.kept), default=end)
+    about.segments = [
+        each for each, segment in zip(expired, segments, strict=False) if segment.end <= first
+    ]
+    about.kept_segments = len(expired) - len(about.segments)
+    about.log_start = segments[len(about.segments)].start
+
+
+def _archive(about: Expired, held: HeldStore, archive: Archive, progress: Progress) -> None:
+    copied = 0
+
+    def count(more: int) -> None:
+        nonlocal copied
+        copied += more
+
+    def done() -> Done:
+        return Done(min(copied / max(about.bytes, 1), 1.0), f"{copied:,} of {about.bytes:,} bytes")
+
+    with progress.stage("archived", done):
+        for each in (*about.segments, *about.files):
+            archive.keep(held.files, each.path, count)
+        if isinstance(archive.storage, LocalStorage):
+            DiskFiles(archive.folder).sync_all("")  # the names of the copies too
+    about.archive = archive.folder

@@ -1,0 +1,101 @@
+"""A catch-up that goes on while a log is copied in, round after round.
+
+What has been done stands in the derived files alone, so each round begins as a first one does, and
+a kill at any point costs nothing but the round (docs/decisions/0014-catch-up-in-place.md).
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+from reput.jobs.in_place.catch_up_report import CaughtUp
+from reput.jobs.in_place.catch_up_store import catch_up_in_place
+from reput.jobs.opening.changeable import refuse_log_elsewhere
+from reput.jobs.opening.held_store import HeldStore
+from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.opening.progress import Progress
+from reput.store_format.discover.store import tell
+from reput.store_format.faults import StoreError
+from reput.store_format.log.segments import Segment, commit_log_folders
+from reput.store_format.release.settings import settings_from
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import ANY_TIME, FileState
+
+Seen = tuple[tuple[str, str, FileState], ...]  # folder, name and state of each segment
+
+
+def one_round(
+    held: HeldStore, rocketmq: str | None, settings: Mapping[str, str], progress: Progress,
+    confirm: Callable[[str], None], before: Seen = (),
+) -> tuple[CaughtUp | None, Seen]:  # fmt: skip
+    """Catch up with what is there of a log that grows; None where none of it is there yet.
+
+    before: what the round before has seen of the log. Where it is as then, the last record counts
+    as all there. Returns what this one has seen as well. Raises StoreError, SettingError,
+    UnknownRelease, OSError.
+    """
+    folders = commit_log_folders(held.path, settings_from(settings))
+    seen = tuple(
+        (each, name, state)
+        for each in folders for name, state in listed(held.storage, each) if state and state.size
+    )  # fmt: skip
+    if not seen:
+        return None, seen
+    plan = growing_plan(held, rocketmq, settings)
+    plan.told.refuse_contradicted()
+    about = catch_up_in_place(
+        held, plan, progress, confirm, growing=True, settled=seen == before
+    )  # fmt: skip
+    return about, seen
+
+
+def growing_plan(held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]) -> Plan:
+    """The plan of the segments that are there without a hole, the last perhaps in part."""
+    told = tell(held.storage, held.path, rocketmq, settings)
+    plan = make_plan(held.storage, held.path, told, 1, None, tolerant=True)
+    size = plan.settings.mapped_file_size_commit_log
+    kept: list[Segment] = []
+    for number, segment in enumerate(plan.segments):
+        if kept and segment.start != kept[-1].start + size:
+            break  # one before it is still to come
+        if segment.state.size > size:
+            raise StoreError(
+                f"{segment.path}: has {segment.state.size} bytes, but mappedFileSizeCommitLog is "
+                f"{size}"
+            )
+        kept.append(segment._replace(state=segment.state._replace(mtime=ANY_TIME)))
+        if number in plan.odd:
+            break  # the rest of it is still to come
+    plan.segments[:] = kept
+    refuse_log_elsewhere(plan.store, plan.segments, "catch-up without --output")
+    return plan
+
+
+def follow(
+    held: HeldStore, rocketmq: str | None, settings: Mapping[str, str], progress: Progress,
+    confirm: Callable[[str], None], *, every: float, idle: float | None,
+    said: Callable[[CaughtUp], None],
+) -> CaughtUp | None:  # fmt: skip
+    """Catch up again and again, `every` so many seconds; the last round's report.
+
+    idle: end when nothing new has come for so many seconds; None: never. said: is given the report
+    of each round that wrote anything. Raises as one_round does.
+    """
+    since, about = time.monotonic(), None
+    seen: Seen = ()
+    while True:
+        before = seen
+        found, seen = one_round(held, rocketmq, settings, progress, confirm, before)
+        about = found or about
+        if found is not None and found.done:
+            said(found)
+            confirm = consented
+            since = time.monotonic()
+        elif seen != before:
+            since = time.monotonic()
+        elif idle is not None and time.monotonic() - since >= idle:
+            return about
+        time.sleep(every)
+
+
+def consented(_: str) -> None:
+    """Consent is asked for once."""

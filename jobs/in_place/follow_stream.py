@@ -1,0 +1,86 @@
+"""`--follow` as a Structured Streaming query: its source says that the log has grown, and each
+batch is one round of catch-up. The checkpoint says what was seen; what was done stands in the
+derived files, so that a batch that is repeated after a kill finds its work done.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from reput.jobs.in_place.catch_up_report import CaughtUp
+from reput.jobs.in_place.follow import Seen, consented, one_round
+from reput.jobs.opening.held_store import HeldStore
+from reput.jobs.opening.progress import Progress
+from reput.jobs.outputs.output import inputs_of, refuse_overlap
+from reput.store_format.faults import StoreError
+from reput.store_format.log.segments import commit_log_folders
+from reput.store_format.release.settings import settings_from
+from reput.store_format.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOOK_SECONDS = 0.2
+
+
+def follow_stream(
+    spark: "SparkSession", held: HeldStore, rocketmq: str | None, settings: Mapping[str, str],
+    progress: Progress, confirm: Callable[[str], None], *, checkpoint: str, every: float,
+    idle: float | None, said: Callable[[CaughtUp], None],
+) -> None:  # fmt: skip
+    """Catch up with each growth of a held store's log, until nothing new came for `idle` seconds.
+
+    checkpoint: the query's, outside of the store. Raises as one_round does.
+    """
+    from reput.jobs.in_place.log_growth import NAME, LogGrowth
+
+    local = LocalStorage()
+    refuse_overlap(local, checkpoint, inputs_of(local, held.path, settings))
+    failed: list[BaseException] = []
+    last = time.monotonic()
+    seen: Seen = ()
+    one_at_a_time = threading.Lock()
+
+    def catch_up() -> None:
+        nonlocal last, seen, confirm
+        with one_at_a_time:
+            before = seen
+            about, seen = one_round(held, rocketmq, settings, progress, confirm, before)
+            if about is not None and about.done:
+                said(about)
+                confirm = consented
+            if seen != before:
+                last = time.monotonic()
+
+    def batch(frame: "DataFrame", _number: int) -> None:
+        frame.collect()
+        try:
+            catch_up()
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    spark.dataSource.register(LogGrowth)
+    folders = "\n".join(commit_log_folders(held.path, settings_from(settings)))
+    frame = spark.readStream.format(NAME).option("folders", folders).load()
+    query = (
+        frame.writeStream.foreachBatch(batch)
+        .option("checkpointLocation", checkpoint)
+        .trigger(processingTime=f"{every} seconds")
+        .start()
+    )
+    try:
+        while query.isActive:
+            time.sleep(_LOOK_SECONDS)
+            if time.monotonic() - last >= every + _LOOK_SECONDS:
+                catch_up()  # no batch comes any more, and the last record waits for this
+            if idle is not None and time.monotonic() - last >= idle:
+                break
+    finally:
+        query.stop()
+    if failed:
+        raise failed[0]
+    error = query.exception()
+    if error is not None:
+        raise StoreError(f"the streaming query ended: {type(error).__name__}") from error

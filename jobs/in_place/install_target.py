@@ -1,0 +1,88 @@
+"""A store where a set is installed: held meanwhile, and what killed installations left there."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from reput.broker.change.install import clean_up, foreign, unfinished
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.disk.locks import holder_text
+from reput.store_format.faults import StoreError
+from reput.store_format.names import ABORT, LOCK
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.volumes import VolumeStorage
+
+
+class Target:
+    """A store on a local disk, and the folder that holds it."""
+
+    def __init__(self, store: str) -> None:
+        self.path = local_path(store)
+        parent, self.name = os.path.split(self.path)
+        about = os.lstat(self.path)
+        if not stat.S_ISDIR(about.st_mode):
+            raise StoreError(f"{self.path}: is not a folder")
+        if about.st_dev != os.stat(parent).st_dev:
+            raise StoreError(
+                f"{self.path}: is where a file system is mounted, so that it cannot change places "
+                f"with another folder; use a folder below it as the store's root"
+            )
+        self.files = DiskFiles.as_owned_by(about, parent.rstrip("/"))
+
+
+def local_path(path: str) -> str:
+    """The absolute path of a path or file: URL. Raises StoreError for a URL of elsewhere."""
+    storage = storage_for(path)
+    if not isinstance(storage, LocalStorage) or isinstance(storage, VolumeStorage):
+        raise StoreError(f"{path}: a set is installed from a local folder into a local store")
+    return storage.resolve(path)
+
+
+@contextmanager
+def locked(target: Target, dry_run: bool) -> Iterator[None]:
+    """Hold the store's lock; for a dry run only ask for it. Raises StoreInUse."""
+    holder = LocalStorage().lock_holder(target.path)
+    if holder is not None:
+        by = holder_text(holder)
+        raise StoreInUse(f"{target.path}: is in use: {by} holds its lock; stop the broker")
+    with ExitStack() as held:
+        if not dry_run:
+            held.callback(target.files.lock(f"{target.name}/{LOCK}"))
+        yield
+
+
+def finish_first(target: Target, dry_run: bool) -> tuple[list[str], list[str]]:
+    """Bring killed installations to their end, or undo them: which there were, and warnings."""
+    found = (
+        unfinished(target.files, target.name) if dry_run else clean_up(target.files, target.name)
+    )
+    warnings = []
+    if target.files.exists(f"{target.name}/{ABORT}"):
+        warnings.append(
+            f"{target.path}/{ABORT} is there: the store was not stopped cleanly; its broker will "
+            f"recover when it starts (reput recover does so here)"
+        )
+    return [os.path.join(os.path.dirname(target.path), name) for name in found], warnings
+
+
+def finish_killed(store: str, dry_run: bool = False) -> list[str]:
+    """Bring installations that were killed to their end, or undo them; says which there were.
+
+    Raises StoreInUse, StoreError, OSError.
+    """
+    parent, name = os.path.split(local_path(store))
+    if not unfinished(DiskFiles(parent.rstrip("/")), name):
+        return []  # it need not be a store at all
+    target = Target(store)
+    with locked(target, dry_run):
+        cleaned, _ = finish_first(target, dry_run)
+    return cleaned
+
+
+def foreign_installs(store: str) -> list[str]:
+    """What is named like what a killed install leaves, and is not this user's alone."""
+    parent, name = os.path.split(local_path(store))
+    return [os.path.join(parent, found) for found in foreign(DiskFiles(parent.rstrip("/")), name)]

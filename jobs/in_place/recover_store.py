@@ -1,0 +1,99 @@
+"""One recovery: what is found of a store, and the change that follows from it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from reput.broker.change.recover import CUT, apply
+from reput.broker.writer.log_recovery import LogEnd, LogRecovery
+from reput.jobs.deriving.new_checkpoint import new_checkpoint
+from reput.jobs.in_place.crash_end import log_end, scan_to_end
+from reput.jobs.in_place.recover_report import Recovered
+from reput.jobs.in_place.renewal import Renewal, renewal
+from reput.jobs.judging.verdict import judge
+from reput.jobs.opening.broker_start import read_checkpoint
+from reput.jobs.opening.held_store import HeldStore
+from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.unchanged import check_unchanged
+from reput.jobs.outputs.staging_folder import remove_abandoned, staging_folder
+from reput.jobs.pipeline.job import FoundStore
+from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.salvaging.judge_end import Crash, judge_end
+from reput.store_format.derived.checkpoint import Checkpoint, decode, encode
+from reput.store_format.faults import DamageFound
+
+_PREFIX = ".reput-recover"
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What is to be changed so that a store was stopped cleanly; its files are in staging."""
+
+    plan: Plan
+    log: LogRecovery
+    end: LogEnd
+    renewal: Renewal
+    checkpoint: bytes
+
+
+@contextmanager
+def staged_job(found: FoundStore, held: HeldStore) -> Iterator[Pipeline]:
+    """Yield the job, staged within the store, or for a dry run elsewhere."""
+    remove_abandoned(held.storage, held.path, _PREFIX)
+    if held.dry_run:
+        with found.temporarily(_PREFIX[1:], storage=held.storage) as job:
+            yield job
+        return
+    with staging_folder(held.storage, held.path, _PREFIX) as staging:
+        yield found.job(staging)
+
+
+def examine(
+    found: FoundStore, held: HeldStore, job: Pipeline, on_damage: str
+) -> tuple[Recovery, Recovered]:
+    """Find the log's end, derive all files, and compare: what to change, and what to say of it.
+
+    Raises DamageFound, StoreChanged, StoreError.
+    """
+    plan = found.plan
+    linked, log = scan_to_end(found, held, job)
+    old = read_checkpoint(held.storage, held.path)
+    try:
+        crash = Crash(old) if held.crashed else None
+        reason, warnings = judge_end(job, linked, on_damage, crash, salvages=False)
+    except DamageFound as error:
+        raise DamageFound(f"{error}; `reput repair` makes a copy that keeps them") from None
+    end = log_end(job, linked, held.crashed)
+    cut_bytes = log.to_cut(end)
+    verdict = judge(job, linked, held.storage, held.path)
+    renewed = renewal(held, job, verdict)
+    about = Recovered(
+        held.path, plan.profile.release, linked.end, reason, crashed=held.crashed,
+        cut_bytes=cut_bytes, cut_kept=f"{held.path}/{CUT}" if cut_bytes else "",
+        written=[file.path for file in renewed.placed], removed=renewed.removed,
+        warnings=plan.warnings + warnings, notes=plan.notes + verdict.notes(),
+        expired=verdict.expired, told=plan.told.as_json(),
+    )  # fmt: skip
+    about.checkpoint = old is None or about.needed
+    new = decode(new_checkpoint(plan, linked, verdict.named))
+    checkpoint = encode(new._replace(master_flushed_offset=_flushed(old, linked.end)))
+    check_unchanged(plan)
+    return Recovery(plan, log, end, renewed, checkpoint), about
+
+
+def _flushed(old: Checkpoint | None, log_end: int) -> int:
+    return min(old.master_flushed_offset, log_end) if old else 0
+
+
+def change(held: HeldStore, recovery: Recovery) -> None:
+    """Make the change, the first one to the store. Raises StoreInUse, StoreChanged, OSError."""
+    plan, files = recovery.plan, held.files
+    held.changed = True
+    if held.lock_at_last():
+        check_unchanged(plan)
+    if files.owner is not None:
+        for file in recovery.renewal.placed:
+            os.chown(f"{held.path}/{file.staged}", *files.owner)
+    process = str(os.getpid()).encode() if plan.profile.abort_process_id else b""
+    apply(files, recovery.log, recovery.end, *recovery.renewal, recovery.checkpoint, process)

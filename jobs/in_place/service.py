@@ -1,0 +1,185 @@
+"""A broker's service done as a job: looked at first, agreed to, then done by a writer."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+from reput.broker.writer.log_recovery import LogEnd, LogRecovery
+from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.opening.changeable import (
+    refuse_shared_files,
+    refuse_what_is_no_store,
+)
+from reput.jobs.opening.log_files import LogFiles
+from reput.jobs.opening.open_store import told_with
+from reput.jobs.opening.open_writer import local_store, open_writer, told_by
+from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.spark.signals import Stopped, StopSignals
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.discover.store import told_lines
+from reput.store_format.disk.files import Files, StoreInUse
+from reput.store_format.disk.locks import holder_text
+from reput.store_format.fate.gather import Gathered
+from reput.store_format.faults import StoreError
+from reput.store_format.names import COMMIT_LOG, CONFIG
+from reput.store_format.query.notes import Told
+from reput.store_format.query.opened import OpenedStore
+from reput.store_format.storage.local import LocalStorage
+
+Planned = TypeVar("Planned")
+
+
+class Look(NamedTuple):
+    """A store as a service looks at it."""
+
+    store: OpenedStore
+    told: Told
+    # Whether it was stopped cleanly, where the file `abort` does not tell: this job has it open.
+    stopped: bool | None
+
+
+class Service(NamedTuple, Generic[Planned]):
+    """One service. plan: reads only; question: what to ask before the change, "" where there is
+    nothing to do; act: does it.
+    """
+
+    plan: Callable[[Look], Planned]
+    question: Callable[[Planned], str]
+    act: Callable[[CommitLogWriter, OpenedStore, Planned], Any]
+
+
+def run_service(
+    service: Service[Planned],
+    path: str,
+    *,
+    rocketmq: str | None,
+    settings: Mapping[str, str],
+    dry_run: bool,
+    confirm: Callable[[str], None],
+    progress: Progress,
+    tell: Callable[[str], Any],
+) -> tuple[Planned, Any]:
+    """What was planned, and what `act` gave; None for a dry run, or where nothing was to be done.
+
+    The store is looked at without its lock, so that nothing is changed before the answer. It is
+    looked at again where it changed until the lock was held, as by the recovery after a crash.
+    Raises StoreError (StoreInUse), SettingError, UnknownRelease, OSError.
+    """
+    store = local_store(path)
+    _refuse(store)
+    of_store = told_by(store, rocketmq, settings)
+    release = of_store.release
+    if len(of_store.left) > 1:
+        for line in told_lines(of_store.of_release()):
+            tell(line)
+
+    def look(stopped: bool | None) -> tuple[OpenedStore, Planned]:
+        told = told_with(progress, tell)
+        opened = OpenedStore(LocalStorage(), store, release, settings, told)
+        try:
+            return opened, service.plan(Look(opened, told, stopped))
+        except BaseException:
+            opened.log.close()
+            raise
+
+    before = _states(store)
+    opened, planned = look(None)
+    try:
+        question = service.question(planned)
+        if not question or dry_run:
+            return planned, None
+        confirm(f"{question} in {store}")
+        warnings: list[str] = []
+        writer = open_writer(store, rocketmq=release, settings=settings, warnings=warnings)
+        for warning in warnings:
+            tell(warning)
+        with writer:
+            if _states(store) != before:
+                opened.log.close()
+                opened, planned = look(writer.recovered is None)
+            return planned, service.act(writer, opened, planned)
+    finally:
+        opened.log.close()
+
+
+class OneByOne:
+    """Work on many, one after the other; a signal ends it between two of them."""
+
+    def __init__(self, signals: StopSignals, many: int, what: str) -> None:
+        """what: the plural of what is worked on."""
+        self.stopped = 0  # the exit code of the signal that ended it before all were done
+        self._signals, self._many, self._what = signals, many, what
+        self._count = 0
+
+    def go_on(self) -> bool:
+        """Called after each; whether the next one is to be begun."""
+        self._count += 1
+        try:
+            self._signals.check()
+        except Stopped as error:
+            self.stopped = error.exit_code if self._count < self._many else 0
+        return not self.stopped
+
+    def done(self) -> Done:
+        """How far it has come."""
+        share = self._count / self._many if self._many else None
+        return Done(share, f"{self._count:,} of {self._many:,} {self._what}")
+
+
+@contextmanager
+def one_by_one(progress: Progress, stage: str, many: int, what: str) -> Iterator[OneByOne]:
+    """Show the work of a stage, and take signals as a wish to end it."""
+    with StopSignals() as signals:
+        work = OneByOne(signals, many, what)
+        with progress.stage(stage, work.done):
+            yield work
+
+
+def refuse_damage(gathered: Gathered, opened: OpenedStore) -> None:
+    """Raise StoreError where a part of the log was not read: it might hold what was done before.
+
+    A fault with no live record behind it is the log's end, as a crash leaves it, or a broker that
+    cut its log there: the writer goes on from there.
+    """
+    log, rules = opened.log, opened.profile
+    for error in gathered.breaks:
+        if log.is_zero_from(log.segment_at(error.place).end):
+            size = opened.settings.mapped_file_size_commit_log
+            files = LogFiles(opened.storage, log.segments, size)
+            scanned = scan_rules(rules, opened.settings, ())
+            recovery = LogRecovery(cast(Files, files), size, scanned, None)
+            last = gathered.last_timestamp
+            recovery.refuse_damage(LogEnd(log.start, error.place, log.start, last, error.fault))
+            continue
+        raise StoreError(
+            f"{error}; what follows it may tell what was done already: mend {opened.path} first "
+            "(reput check, reput repair)"
+        )
+
+
+def _refuse(store: str) -> None:
+    if not os.path.isdir(f"{store}/{COMMIT_LOG}"):
+        raise StoreError(f"{store}: no such store: there is no folder {COMMIT_LOG} in it")
+    refuse_what_is_no_store(store)
+    refuse_shared_files(store)
+    holder = LocalStorage().lock_holder(store)
+    if holder is not None:
+        raise StoreInUse(f"{store}: {holder_text(holder)} holds its lock; stop the broker")
+
+
+def _states(store: str) -> dict[str, tuple[int, int, int]]:
+    """Size, time and inode of all that a plan is made of, by name."""
+    return {
+        path: (about.st_size, about.st_mtime_ns, about.st_ino)
+        for folder in (COMMIT_LOG, CONFIG)
+        for path in _files(f"{store}/{folder}")
+        if (about := os.lstat(path))
+    }
+
+
+def _files(folder: str) -> Iterable[str]:
+    try:
+        return [f"{folder}/{name}" for name in os.listdir(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []

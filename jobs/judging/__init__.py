@@ -1,0 +1,1 @@
+"""The verdict on a store's files, for check, verify and recover."""

@@ -1,0 +1,55 @@
+"""The entries of a batch queue compared one by one, whatever place they stand at.
+
+They say their own positions, and a rebuilt queue begins in file 0: where a queue's first messages
+have expired, the same entries stand elsewhere in RocketMQ's files.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from reput.jobs.judging.differences import MISSING_AT_END, ONE_TOO_MANY, Difference
+from reput.store_format.derived.queue_entries import decode_entries, is_message
+from reput.store_format.storage.protocol import Storage
+
+Placed = tuple[str, int, Any]  # a file, an offset in it, the entry there (BATCH_QUEUE_ENTRY)
+
+
+def batch_entries(storage: Storage, files: Iterable[tuple[str, int]]) -> Iterator[Placed]:
+    """The entries of batch queue files, of each those in its first so many bytes."""
+    for path, used in files:
+        raw = np.empty(used, np.uint8)
+        file = storage.open(path)
+        file.read_into(0, raw)
+        file.close()
+        entries = decode_entries(raw, True)
+        for number, entry in enumerate(entries):
+            yield path, number * entries.itemsize, entry
+
+
+def first_difference(
+    wanted: Iterable[Placed], there: Iterable[Placed], last: str, log_start: int
+) -> tuple[Difference, int] | None:
+    """The first difference, and the physicalOffset that it is about; None where there is none.
+
+    Only entries of live messages count, those from log_start on. last: the path that lacks what is
+    missing at the end.
+    """
+    live = (each for each in there
+            if is_message(each[2]) and each[2]["physicalOffset"] >= log_start)  # fmt: skip
+    for _, _, entry in wanted:
+        place = int(entry["physicalOffset"])
+        found = next(live, None)
+        if found is None:
+            return Difference(last, 0, MISSING_AT_END, None, None), place
+        path, at, other = found
+        if other.tobytes() != entry.tobytes():
+            name = next(n for n in entry.dtype.names if other[n] != entry[n])
+            return Difference(path, at, name, int(other[name]), int(entry[name])), place
+    more = next(live, None)
+    if more is None:
+        return None
+    path, at, entry = more
+    place = int(entry["physicalOffset"])
+    return Difference(path, at, ONE_TOO_MANY, place, 0), place

@@ -1,0 +1,63 @@
+"""A check: the whole log read with every CRC, and the derived files compared with it."""
+
+from typing import BinaryIO
+
+from reput.jobs.judging.check_report import CheckReport, report_of
+from reput.jobs.judging.log_end import add_torn, past_the_end
+from reput.jobs.judging.other_release import of_other_releases
+from reput.jobs.judging.verdict import files_there, judge
+from reput.jobs.opening.broker_start import read_checkpoint
+from reput.jobs.opening.unchanged import check_unchanged
+from reput.jobs.pipeline.job import FoundStore
+from reput.jobs.salvaging.damage_map import write_ranges
+from reput.jobs.salvaging.damage_search import map_damage
+from reput.store_format.storage.protocol import Storage
+
+
+def check_store_of(
+    found: FoundStore, staging_folder: str | None, storage: Storage | None, ranges: BinaryIO | None
+) -> CheckReport:
+    """Check a store that was found with `tolerant`; what is wrong with its files is a finding.
+
+    staging_folder, storage: where files are derived that are only compared; ranges: gets every
+    range and every gap as JSON lines. Raises StoreError, StoreChanged, OSError.
+    """
+    report = _check(found, staging_folder, storage, ranges)
+    if report.only_derived_differ:
+        for other in of_other_releases(found):
+            another = _check(other, staging_folder, storage, None)
+            if another.sound:
+                if found.plan.told.others:  # nobody has said that it is of the first one
+                    report = another
+                else:
+                    report.looks_like = other.plan.profile.release
+                break
+    report.seconds = found.seconds()
+    return report
+
+
+def _check(
+    found: FoundStore, staging_folder: str | None, storage: Storage | None, ranges: BinaryIO | None
+) -> CheckReport:
+    """Read the log and compare, by the rules of the release that the plan says."""
+    plan = found.plan
+    with found.temporarily("reput-check", staging_folder, storage) as job:
+        job.check_every_crc()
+        damage = map_damage(job, gap_lines=ranges is not None)
+        known = read_checkpoint(plan.storage, plan.store)
+        if not plan.in_use:
+            add_torn(job, damage, known)
+        if ranges:
+            write_ranges(job.staging, damage, ranges)
+        report = report_of(plan, damage)
+        if any(True for _ in files_there(plan.storage, plan.store)):
+            verdict = judge(job, damage.linked, plan.storage, plan.store)
+            report.derived_files, report.differences = len(verdict.named), verdict.differences
+            report.behind, report.expired = verdict.behind, verdict.expired
+            report.notes += verdict.notes()
+        else:
+            report.warnings.append("no derived files are there: only the log was read")
+        if not plan.in_use:
+            report.findings += past_the_end(job, damage.linked, known, report.differences)
+        check_unchanged(plan)
+        return report

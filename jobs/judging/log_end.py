@@ -1,0 +1,190 @@
+"""The log's end: is the last of it whole, and does something in the store know of more?"""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.jobs.judging.differences import NO_SUCH_FILE, Difference
+from reput.jobs.judging.verdict import files_there
+from reput.jobs.pipeline.link import Linked
+from reput.jobs.salvaging.damage_map import DamageMap, add_range
+from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.derived.queue_entries import decode_entries, is_message
+from reput.store_format.faults import Fault
+from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
+from reput.store_format.log.segments import Finding
+from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.compare import PAST_END
+from reput.udfs.damage.torn import NEWEST, TORN, FindNewest, FindTorn
+from reput.udfs.staged_runs import QUEUE_KEY
+
+if TYPE_CHECKING:
+    from reput.jobs.pipeline.pipeline import Pipeline
+
+_LOST = "segments, or the end of the last one, may be missing"
+_CONSUMERS = f"{CONFIG}/consumerOffset.json"
+_SHOWN = 20
+
+
+def add_torn(job: "Pipeline", found: DamageMap, known: Checkpoint | None) -> None:
+    """Add to the ranges the records in the last segment that a crash has torn in their text.
+
+    Lengths and body CRC are right there, so that RocketMQ and a rebuild take them as they read;
+    recover and the writer end the log before the first.
+    """
+    segment, end = job.plan.segments[found.in_use - 1], found.linked.end
+    row = found.mapped.get(found.in_use - 1)
+    start = segment.start if row is None else max(segment.start, row["lost_end"])
+    if not start < end <= segment.end:
+        return
+    task = FindTorn(
+        job.plan.storage, segment, start, end, job.rules.records,
+        known.physic_msg_timestamp if known else 0,
+    )  # fmt: skip
+    for torn in job.ids(1).run(task, TORN).collect():
+        if not torn["sure"]:
+            found.warnings.append(
+                f"{segment.path}: the last record, at {torn['offset']}, has a NUL in its topic or "
+                f"properties: it may be torn, or was sent so"
+            )
+            continue
+        at = torn["offset"]
+        if all(d.offset != at for d in found.ranges):
+            follows = "record" if at + torn["size"] < end else "the log's end"
+            size = torn["size"]
+            kind, fault = DamageKind.CONTENT, Fault.TORN
+            add_range(found, Damage(at, at + size, kind, fault, size, None, follows))
+
+
+def past_the_end(
+    job: "Pipeline", linked: Linked, known: Checkpoint | None, differences: list[Difference]
+) -> list[Finding]:
+    """What points past the log's end: queues, index files, checkpoint and consumers' offsets.
+
+    Where a log's last segment is gone, nothing in the log itself shows it.
+    """
+    storage, store = job.plan.storage, job.plan.store
+    return [
+        Finding(path, f"{said}: {_LOST}")
+        for path, said in (
+            *_derived(storage, store, linked.end, differences),
+            *_checkpoint(job, linked, known),
+            *_consumers(job, linked),
+        )
+    ]
+
+
+def _derived(
+    storage: Storage, store: str, end: int, differences: list[Difference]
+) -> Iterator[tuple[str, str]]:
+    """(path, what is said) of the first queue and the last index file that point past the end."""
+    told = [d for d in differences if d.field.endswith(PAST_END)]
+    whole = [d for d in differences if d.field == NO_SUCH_FILE]
+    for each in told[:1] or whole[:_SHOWN]:
+        at = each.there if told else _first_entry(storage, each.path)
+        if at is not None and at >= end:
+            yield each.path, f"points to {at:,}, the log ends at {end:,}"
+            break
+    index = sorted(p for p in files_there(storage, store) if p.startswith(f"{INDEX}/"))
+    for path in index[-1:]:
+        head = _head(storage, f"{store}/{path}", INDEX_HEADER_BYTES)
+        at = int(np.frombuffer(head, INDEX_HEADER)[0]["endPhyOffset"]) if head else -1
+        if at >= end:
+            yield f"{store}/{path}", f"points to {at:,}, the log ends at {end:,}"
+
+
+def _first_entry(storage: Storage, path: str) -> int | None:
+    """Where the first entry of a queue's file points to."""
+    if path.split("/")[-4:-3] != [CONSUME_QUEUE]:
+        return None
+    entries = decode_entries(_head(storage, path, QUEUE_ENTRY_BYTES))
+    return int(entries[0]["physicalOffset"]) if is_message(entries).any() else None
+
+
+def _head(storage: Storage, path: str, length: int) -> bytes:
+    """A file's first bytes; none where it has not so many, or is not there."""
+    try:
+        file = storage.open(path)
+    except FileNotFoundError:
+        return b""
+    raw = np.empty(length if file.state.size >= length else 0, np.uint8)
+    if len(raw):
+        file.read_into(0, raw)
+    file.close()
+    return raw.tobytes()
+
+
+def _checkpoint(
+    job: "Pipeline", linked: Linked, known: Checkpoint | None
+) -> Iterator[tuple[str, str]]:
+    if known is None:
+        return
+    path = f"{job.plan.store}/{CHECKPOINT}"
+    last = max((row["last_timestamp"] for row in linked.accepted if row["records"]), default=0)
+    stored = max(known.physic_msg_timestamp, known.logics_msg_timestamp)
+    if stored > last and stored > (last := max(last, _newest(job, linked))):
+        of = _time(last) if last else "none"
+        yield path, f"knows of a message of {_time(stored)}, the log's last one is of {of}"
+    place = max(known.confirm_phy_offset, known.logics_physical_offset)
+    if place > linked.end:
+        yield path, f"knows of a message at {place:,}, the log ends at {linked.end:,}"
+
+
+def _newest(job: "Pipeline", linked: Linked) -> int:
+    """When the newest record of the last segment in use was stored.
+
+    Looked for only where the last record of no split is new enough: a clock was set back then, or
+    records are gone. A checkpoint is of the last moments before it was written.
+    """
+    segments = job.plan.segments
+    segment = next((s for s in reversed(segments) if s.start < linked.end), segments[0])
+    look = FindTorn(
+        job.plan.storage, segment, segment.start, min(linked.end, segment.end), job.rules.records, 0
+    )
+    rows = job.ids(1).run(FindNewest(look), NEWEST).collect()
+    return max((row["timestamp"] for row in rows), default=0)
+
+
+def _time(milliseconds: int) -> str:
+    try:
+        return str(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds))
+    except OverflowError:
+        return f"{milliseconds} ms"
+
+
+def _consumers(job: "Pipeline", linked: Linked) -> Iterator[tuple[str, str]]:
+    """Groups that have read further than a queue goes; a queue that is not there is none."""
+    path = f"{job.plan.store}/{_CONSUMERS}"
+    read = _consumed(job.plan.storage, path)
+    if not read:
+        return
+    past = []
+    for row in job.runs_rows(linked).extremes(QUEUE_KEY, greatest=("greatest",)).collect():
+        key, end = (row["topic"], row["queue_id"]), row["greatest"] + 1
+        if not row["batch"] and read.get(key, 0) > end:
+            past.append(f"topic {key[0]!r}, queue {key[1]} was read up to {read[key]:,}, "
+                        f"the log has it up to {end:,}")  # fmt: skip
+    yield from ((path, said) for said in sorted(past)[:_SHOWN])
+
+
+def _consumed(storage: Storage, path: str) -> dict[tuple[str, int], int]:
+    """(topic, queueId) -> the greatest offset that any group has saved."""
+    try:
+        table = json.loads(storage.read_bytes(path))["offsetTable"]
+        saved = [
+            (name.partition("@")[0], int(queue), int(offset))
+            for name, queues in table.items() for queue, offset in queues.items()
+        ]  # fmt: skip
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}  # of another shape; it is a second opinion, no more
+    read: dict[tuple[str, int], int] = {}
+    for topic, queue, offset in saved:
+        read[topic, queue] = max(read.get((topic, queue), 0), offset)
+    return read

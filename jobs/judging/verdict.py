@@ -1,0 +1,372 @@
+"""The verdict on a store's derived files: what is wrong with them, and what only looks so.
+
+All commands that judge a store ask here, so that they say the same of it. Not wrong are
+
+- files of messages that have expired, or that begin with some: RocketMQ deletes the log's first
+  segments, and the other files later and only whole (reput.store_format.derived.expiry);
+- files that end before the log does, where the store's broker runs or was killed: it dispatches
+  the rest as it goes on, or when it starts (CommitLog.recoverAbnormally);
+- the next file of a queue, prepared and not written to;
+- a topic without files that was deleted (AdminBrokerProcessor.deleteTopic).
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from reput.jobs.engines.engine import Row, Rows
+from reput.jobs.judging.batch_queues import batch_entries, first_difference
+from reput.jobs.judging.differences import (
+    FILE_LENGTH,
+    MISSING,
+    MISSING_AT_END,
+    NO_SUCH_FILE,
+    ONE_TOO_MANY,
+    Difference,
+)
+from reput.jobs.opening.broker_start import dispatched_again_from
+from reput.jobs.outputs.publish import Built, name_files
+from reput.jobs.pipeline.link import Linked
+from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
+from reput.store_format.derived.expiry import (
+    begins_expired,
+    expired_puts,
+    index_header,
+)
+from reput.store_format.derived.queue_entries import (
+    decode_entries,
+    is_batch,
+    layout_of,
+)
+from reput.store_format.names import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    CONSUME_QUEUE,
+    INDEX,
+    LMQ_PREFIX,
+    parse_segment_name,
+)
+from reput.store_format.query.config import configured_topics
+from reput.store_format.query.notes import Told as Notes
+from reput.store_format.release.eras import every_put_counts_up_to
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.compare import (
+    DIFFERENCE,
+    LOOK,
+    LOOKED,
+    NEVER,
+    PAIR,
+    CompareFiles,
+    LookAtFiles,
+    has_mark_only,
+)
+from reput.udfs.staging import HASHES, MESSAGES, attempt_name
+
+
+@dataclass
+class Verdict:
+    """What was found. Paths have the folder that was judged before them."""
+
+    named: list[Built]  # the derived files, each with its path below a store
+    differences: list[Difference] = field(default_factory=list)
+    behind: list[Difference] = field(default_factory=list)  # where the store's broker goes on
+    expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
+    deleted_topics: list[str] = field(default_factory=list)  # the log has messages of them
+    expired_index: int = 0  # index files before the first that was derived
+
+    def notes(self) -> list[str]:
+        """What is no fault, for people: neutral lines."""
+        lines = []
+        if self.behind:
+            lines.append(
+                f"{len(self.behind):,} derived files end before the log: the broker goes on with "
+                f"them when it starts (or has by now, where it runs)"
+            )
+        if self.expired:
+            lines.append(
+                f"{len(self.expired):,} files hold expired messages only: RocketMQ's cleaning "
+                f"removes them next"
+            )
+        if self.deleted_topics:
+            lines.append(f"{len(self.deleted_topics):,} topics of the log were deleted")
+        return lines
+
+
+def judge(job: Pipeline, linked: Linked, there: Storage, against: str) -> Verdict:
+    """Derive all files from the log and compare them with those in the folder `against`.
+
+    there: the storage that it is on. Raises StoreError.
+    """
+    judging = _Judging(job, linked, there, against)
+    return judging.verdict()
+
+
+class _Judging:
+    def __init__(self, job: Pipeline, linked: Linked, there: Storage, against: str) -> None:
+        self.job, self.linked = job, linked
+        self.there, self.against = there, against
+        self.slots = job.plan.settings.max_hash_slot_num
+        self.log_start, self.log_end = job.plan.segments[0].start, linked.end
+        own = against == job.plan.store
+        self.growing = own and job.plan.in_use
+        self.again_from = NEVER
+        if own and (self.growing or ABORT in dict(listed(there, against))):
+            self.again_from = dispatched_again_from(job.plan)
+        self.topics: Collection[str] | None = None  # those of config/topics.json
+        if own:  # what is wrong with that file is told with the plan
+            self.topics = configured_topics(job.plan.storage, job.plan.store, Notes())
+
+    def verdict(self) -> Verdict:
+        files = set(files_there(self.there, self.against))
+        index = sorted(path for path in files if path.startswith(f"{INDEX}/"))
+        expired_index, before = self._expired_index(index)
+        built = self.job.build(self.linked, before)
+        verdict = Verdict(name_files(built, self.job.queue_bytes, None))
+        verdict.expired_index = expired_index
+        verdict.expired = [self._path(path) for path in index[:expired_index]]
+        index = index[expired_index:]
+        wanted = [row for row in verdict.named if row["folder"] == INDEX]
+        partner = dict(zip((row["path"] for row in wanted), index, strict=False))
+        for path in index[len(wanted) :]:
+            if not self._written_since(path) and not self._holds_the_mark(path, index):
+                verdict.differences.append(
+                    Difference(self._path(path), 0, NO_SUCH_FILE, None, None)
+                )
+        queues = {path for path in files if not path.startswith(f"{INDEX}/")}
+        streams, pairs = self._streams(verdict.named, queues), []
+        for row in verdict.named:
+            if row["folder"] in streams:
+                continue
+            of_queue = row["path"] if row["path"] in queues else None
+            there = partner.get(row["path"]) if row["folder"] == INDEX else of_queue
+            if there is None:
+                self._missing(verdict, row)
+                continue
+            queues.discard(there)
+            pairs.append(self._pair(row, there))
+        self._compare(verdict, pairs)
+        for folder in sorted(streams):
+            rows = [row for row in verdict.named if row["folder"] == folder]
+            self._compare_batches(verdict, folder, rows, queues)
+        self._left(verdict, queues)
+        verdict.differences.sort(key=lambda difference: difference.path)
+        verdict.expired.sort()
+        return verdict
+
+    def _path(self, path: str) -> str:
+        return f"{self.against}/{path}"
+
+    def _pair(self, row: Built, path: str) -> Row:
+        return {
+            "folder": row["folder"],
+            "there": self._path(path),
+            "derived": self.job.staging.path(row["name"]),
+            "used": row["used"],
+            "unknown_before": bool(row["folder"] == INDEX and self.log_start and not row["number"]),
+        }
+
+    def _compare(self, verdict: Verdict, pairs: list[Row]) -> None:
+        if not pairs:
+            return
+        task = CompareFiles(
+            self.there, self.job.staging.storage, self.slots, self.log_end, self.log_start,
+            self.again_from, self.growing, every_put_counts_up_to(self.job.plan.eras),
+        )  # fmt: skip
+        asked = self._table(pairs, PAIR).run(task, DIFFERENCE)
+        used = sum(pair["used"] for pair in pairs)
+        with self.job.stages.by_tasks("compared", used, "bytes"):
+            rows = asked.collect()
+        for row in rows:
+            found = verdict.behind if row.pop("behind") else verdict.differences
+            found.append(Difference(**row))
+
+    def _table(self, rows: list[Row], columns: pa.Schema) -> Rows:
+        return self.job.engine.table(pa.Table.from_pylist(rows, columns), self.job.cores * 4)
+
+    # --- the index ---------------------------------------------------------------------------
+
+    def _expired_index(self, index: list[str]) -> tuple[int, PutsBefore]:
+        """How many index files hold expired messages only; with which the next one begins.
+
+        A file that begins with an expired message is followed by ones that do not, or by none.
+        """
+        if not self.log_start or not self.job.plan.settings.message_index_enable:
+            return 0, NO_PUTS
+        partly = -1
+        for number, path in enumerate(index):
+            file = self.there.open(self._path(path))
+            if begins_expired(file, self.slots, self.log_start):
+                partly = number
+            file.close()
+        if partly < 0:
+            return 0, NO_PUTS
+        staging, run, count = self.job.staging, attempt_name("expired"), 0
+        file = self.there.open(self._path(index[partly]))
+        hashes = staging.storage.create(staging.path(run + HASHES))
+        messages = staging.storage.create(staging.path(run + MESSAGES))
+        for puts in expired_puts(file, self.slots, self.log_start):
+            hashes.write(puts.hashes)
+            messages.write(puts.messages.view(np.uint8))
+            count += len(puts.hashes)
+        file.close()
+        hashes.finish(4 * count)
+        messages.finish(puts.messages.itemsize * count)
+        return partly, PutsBefore(run, count)
+
+    def _written_since(self, path: str) -> bool:
+        """Whether a file was begun by a broker after the job was."""
+        if not self.growing:
+            return False
+        file = self.there.open(self._path(path))
+        begin = int(index_header(file)["beginPhyOffset"])
+        file.close()
+        return begin >= self.log_end
+
+    def _holds_the_mark(self, path: str, index: list[str]) -> bool:
+        """Whether it is the last file, and only there to hold a writer's mark."""
+        if path != index[-1]:
+            return False
+        file = self.there.open(self._path(path))
+        marked = has_mark_only(index_header(file))
+        file.close()
+        return marked
+
+    # --- queues ------------------------------------------------------------------------------
+
+    def _missing(self, verdict: Verdict, row: Built) -> None:
+        """A file that is not there: deleted with its topic, not made yet, or lost."""
+        path = row["path"]
+        topic = path.split("/")[1]
+        if row["folder"] != INDEX and self._deleted(topic):
+            if topic not in verdict.deleted_topics:
+                verdict.deleted_topics.append(topic)
+            return
+        found = Difference(self._path(path), 0, MISSING, None, None)
+        behind = self.again_from < NEVER and self._first_place(row) >= self.again_from
+        (verdict.behind if behind else verdict.differences).append(found)
+
+    def _deleted(self, topic: str) -> bool:
+        """Whether the store has a list of its topics without this one, and no file of it."""
+        if not self.topics or topic in self.topics or topic.startswith(LMQ_PREFIX):
+            return False
+        return not any(
+            listed(self.there, self._path(f"{kind}/{topic}"))
+            for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
+        )
+
+    def _first_place(self, row: Built) -> int:
+        """The first physicalOffset in a derived file; the log's end where it has none."""
+        file = self.job.staging.storage.open(self.job.staging.path(row["name"]))
+        try:
+            if row["folder"] == INDEX:
+                head = index_header(file)
+                return int(head["beginPhyOffset"]) if head["indexCount"] > 1 else self.log_end
+            if not row["entries"]:
+                return self.log_end
+            batch = is_batch(row["folder"])
+            raw = np.empty(layout_of(batch).itemsize, np.uint8)
+            file.read_into(row["used"] - row["entries"] * len(raw), raw)
+            return int(decode_entries(raw, batch)[0]["physicalOffset"])
+        finally:
+            file.close()
+
+    def _streams(self, named: Iterable[Built], there: set[str]) -> set[str]:
+        """Batch queues to be compared entry by entry, not place by place.
+
+        Their entries say their own positions, and a rebuilt queue begins in file 0: where the
+        first ones have expired, the same entries stand at other places.
+        """
+        if not self.log_start:
+            return set()
+        batch = f"{BATCH_CONSUME_QUEUE}/"
+        have = {path.rpartition("/")[0] for path in there if path.startswith(batch)}
+        return {row["folder"] for row in named if row["folder"].startswith(batch)} & have
+
+    def _compare_batches(
+        self, verdict: Verdict, folder: str, rows: list[Built], queues: set[str]
+    ) -> None:
+        """Compare a batch queue's entries, from the first of a live message on."""
+        paths = sorted(path for path in queues if path.rpartition("/")[0] == folder)
+        queues.difference_update(paths)
+        size = self.job.queue_bytes(folder)
+        lengths = {path: _size(self.there, self._path(path)) for path in paths}
+        wrong = [path for path in paths if lengths[path] != size]
+        for path in wrong:
+            verdict.differences.append(
+                Difference(self._path(path), 0, FILE_LENGTH, lengths[path], size)
+            )
+        if wrong:
+            return
+        staging = self.job.staging
+        wanted = batch_entries(
+            staging.storage, [(staging.path(row["name"]), row["used"]) for row in rows]
+        )
+        there = batch_entries(self.there, [(self._path(path), size) for path in paths])
+        found = first_difference(wanted, there, self._path(paths[-1]), self.log_start)
+        if found is None:
+            return
+        difference, place = found
+        if difference.field == ONE_TOO_MANY and self.growing and place >= self.log_end:
+            return
+        behind = difference.field == MISSING_AT_END and place >= self.again_from
+        (verdict.behind if behind else verdict.differences).append(difference)
+
+    def _left(self, verdict: Verdict, paths: set[str]) -> None:
+        """Queue files that the log gives none of."""
+        if not paths:
+            return
+        rows = [{"path": p, "folder": p.rpartition("/")[0]} for p in sorted(paths)]
+        asked = [{**row, "path": self._path(row["path"])} for row in rows]
+        looked = self._table(asked, LOOK).run(LookAtFiles(self.there), LOOKED).collect()
+        newest: dict[str, str] = {}
+        for row in looked:  # the last file of a queue with an entry is never removed
+            if not row["zeros"]:
+                newest[row["folder"]] = max(row["path"], newest.get(row["folder"], ""))
+        for row in verdict.named:
+            newest[row["folder"]] = max(self._path(row["path"]), newest.get(row["folder"], ""))
+        for row in looked:
+            self._left_file(verdict, row, newest)
+
+    def _left_file(self, verdict: Verdict, row: Row, newest: dict[str, str]) -> None:
+        path, size = row["path"], self.job.queue_bytes(row["folder"])
+        last = newest.get(row["folder"])
+        if row["size"] != size:
+            verdict.differences.append(Difference(path, 0, FILE_LENGTH, row["size"], size))
+        elif row["zeros"]:
+            if not _prepared(path, last, size):
+                verdict.differences.append(Difference(path, 0, NO_SUCH_FILE, None, None))
+        elif row["greatest"] is not None and row["greatest"] < self.log_start:
+            if path != last:
+                verdict.expired.append(path)
+        elif not (self.growing and row["least"] is not None and row["least"] >= self.log_end):
+            verdict.differences.append(Difference(path, 0, NO_SUCH_FILE, None, None))
+
+
+def _prepared(path: str, last: str | None, size: int) -> bool:
+    """Whether a file of zeros is the one that follows a queue's last file with entries."""
+    try:
+        start = parse_segment_name(path.rpartition("/")[2])
+        return last is None or start == parse_segment_name(last.rpartition("/")[2]) + size
+    except ValueError:
+        return False
+
+
+def _size(storage: Storage, path: str) -> int:
+    file = storage.open(path)
+    size = file.state.size
+    file.close()
+    return size
+
+
+def files_there(storage: Storage, root: str) -> Iterable[str]:
+    """The derived files below a folder: queue files, then index files."""
+    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
+        for topic, _ in listed(storage, f"{root}/{kind}"):
+            for queue, _ in listed(storage, f"{root}/{kind}/{topic}"):
+                for name, _ in listed(storage, f"{root}/{kind}/{topic}/{queue}"):
+                    yield f"{kind}/{topic}/{queue}/{name}"
+    for name, _ in listed(storage, f"{root}/{INDEX}"):
+        yield f"{INDEX}/{name}"

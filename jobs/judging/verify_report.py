@@ -1,0 +1,67 @@
+"""What a verify found, as the console shows it and --json prints it."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from reput.jobs.judging.differences import Difference
+from reput.jobs.salvaging.damage_map import DamageMap
+from reput.store_format.discover.store import told_lines
+from reput.store_format.names import MANIFEST
+
+_SHOWN = 20
+
+
+@dataclass
+class Report:
+    """What a verify found; `same` where there is no difference."""
+
+    store: str
+    against: str
+    rocketmq: str
+    log_end: int
+    end_reason: str
+    files: int = 0
+    seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what is no fault
+    behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
+    expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
+    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+    def as_json(self) -> dict[str, Any]:
+        return {"same": self.same, **asdict(self)}
+
+    def text(self) -> str:
+        count = len(self.differences)
+        verdict = "the same, byte for byte" if self.same else f"{count:,} differ"
+        lines = [
+            f"verified {self.against} against the log of {self.store} (RocketMQ {self.rocketmq})",
+            f"  {self.files:,} files derived: {verdict} ({self.seconds:.1f} s)",
+        ]
+        lines += [f"  differs   {difference.text()}" for difference in self.differences[:_SHOWN]]
+        if count > _SHOWN:
+            lines.append(f"  ... and {count - _SHOWN:,} more (--json has all)")
+        lines += [f"  told      {line}" for line in told_lines(self.told)]
+        lines += [f"  note      {note}" for note in self.notes]
+        lines += [f"  warning   {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+
+def manifest_differences(
+    against: str, manifest: dict[str, Any], damage: DamageMap | None
+) -> list[Difference]:
+    """A difference where a salvaged set's manifest names other lost messages than the log shows.
+
+    The set's queues keep positions for lost messages, so that the two must agree.
+    """
+    told = manifest.get("damage")
+    if not told or damage is None:
+        return []
+    same = told["missing"] == damage.gaps and told["range_count"] == damage.count
+    what = "the positions of missing messages are not those that the log gives"
+    return [] if same else [Difference(f"{against}/{MANIFEST}", 0, what, None, None)]

@@ -1,0 +1,1 @@
+"""A store found and opened: its plan, held, for questions, for a writer."""

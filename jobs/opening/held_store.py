@@ -1,0 +1,116 @@
+"""A local store that nobody else changes while it is looked at, and perhaps changed."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from reput.jobs.opening.changeable import refuse_what_is_no_store
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.disk.locks import holder_text
+from reput.store_format.faults import StoreError
+from reput.store_format.names import ABORT, COMMIT_LOG, LOCK
+from reput.store_format.release.settings import Settings
+from reput.store_format.storage.local import LocalStorage
+
+
+class HeldStore:
+    """A store that nobody else changes: its lock is held, if it has a lock file.
+
+    A store without one gets it only before something is changed (`lock_at_last`).
+    """
+
+    def __init__(self, path: str, dry_run: bool, release: ExitStack) -> None:
+        """release: what lets go of the lock. Raises StoreInUse."""
+        about = os.lstat(path)
+        self.path, self.dry_run, self._release = path, dry_run, release
+        self.files = DiskFiles.as_owned_by(about, path)
+        self.storage = _Ours(self.files.file_mode, self.files.folder_mode)
+        self._locked = False
+        self._lock(create=False)
+        self.crashed = self.files.exists(ABORT)
+        self.changed = False
+        self._times = about.st_atime_ns, about.st_mtime_ns
+
+    def lock_at_last(self) -> bool:
+        """Make the lock and hold it before a change; False where it has been held all along."""
+        if self._locked:
+            return False
+        self._lock(create=True)
+        return True
+
+    def _lock(self, create: bool) -> None:
+        holder = LocalStorage().lock_holder(self.path)
+        if holder is not None:
+            raise StoreInUse(f"{self.path}: {holder_text(holder)} holds its lock; stop the broker")
+        if not self.dry_run and (create or self.files.exists(LOCK)):
+            self._release.callback(self.files.lock(LOCK))
+            self._locked = True
+
+    def restore_time(self) -> None:
+        """Give the store's folder its former times, which staging in it has changed.
+
+        Nothing is done where the store itself was changed, or only looked at.
+        """
+        if not self.changed and not self.dry_run:
+            os.utime(self.path, ns=self._times)
+
+
+@contextmanager
+def held_store(path: str, dry_run: bool) -> Iterator[HeldStore]:
+    """Hold a store's lock; for a dry run only ask for it. Raises StoreInUse, OSError."""
+    with ExitStack() as release:
+        held = HeldStore(path, dry_run, release)
+        try:
+            yield held
+        finally:
+            held.restore_time()
+
+
+@contextmanager
+def held_local_store(path: str, dry_run: bool, instead: str = "") -> Iterator[HeldStore]:
+    """As `held_store`, of a folder that a user names: it must be there, and be a store.
+
+    instead: what is said after "no such folder". Raises StoreError.
+    """
+    store = LocalStorage().resolve(path)
+    if not os.path.isdir(store):
+        raise StoreError(f"{store}: no such folder{instead}")
+    refuse_what_is_no_store(store)
+    with held_store(store, dry_run) as held:
+        yield held
+
+
+def complete_last(held: HeldStore, settings: Settings, confirm: Callable[[str], None]) -> None:
+    """Give the last segment its full length, where a crash came while it was being made.
+
+    confirm: asked first. Raises StoreError for a dry run, OSError.
+    """
+    segment_bytes = settings.mapped_file_size_commit_log
+    for name in held.files.names(COMMIT_LOG)[-1:]:
+        path = f"{COMMIT_LOG}/{name}"
+        if held.files.is_folder(path):
+            continue
+        file = held.files.open_read(path)
+        length = file.length()
+        file.close()
+        if not 0 < length < segment_bytes:
+            continue
+        if held.dry_run:
+            raise StoreError(
+                f"{held.path}/{path}: has {length} bytes: a crash left it unfinished; "
+                f"recover gives it its length first"
+            )
+        confirm(f"extend {held.path}/{path}, which a crash left unfinished, with zeros")
+        held.changed = True
+        file = held.files.open(path)
+        file.set_length(segment_bytes)
+        file.sync()
+        file.close()
+
+
+class _Ours(LocalStorage):
+    """The store's lock is held by this process: nobody else writes."""
+
+    def lock_holder(self, store: str) -> int | None:
+        return None

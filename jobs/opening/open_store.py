@@ -1,0 +1,344 @@
+"""`open_store`: a store opened for questions, from its files alone: no broker and no Spark."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from reput.jobs.opening.answers import KeyMessages, Messages, Rows
+from reput.jobs.opening.progress import Done, Progress
+from reput.store_format.faults import StoreError
+from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, newest
+from reput.store_format.query.notes import Told
+from reput.store_format.query.opened import NEWEST, OpenedStore
+from reput.store_format.query.stored import StoredMessage
+from reput.store_format.storage import storage_for
+
+if TYPE_CHECKING:
+    from reput.store_format.fate.answers import DelayedRow, TransactionRow
+    from reput.store_format.fate.trace import Event
+    from reput.store_format.filter.filters import Filter
+    from reput.store_format.query.counts import Count
+    from reput.store_format.query.listing import GroupRow, QueueRow, RateRow, TopicRow
+    from reput.store_format.storage.protocol import Storage
+
+_BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
+BODY_MOST = 64 << 20  # bytes of one decompressed body; RocketMQ takes messages of 4 MiB
+
+
+class Store:
+    """A store opened for questions. `open_store` makes it; `with` closes it.
+
+    Its files are listed once: what a broker appends later is seen by opening it again.
+    """
+
+    def __init__(self, opened: OpenedStore, notes: list[str], new_told: Callable[[], Told]) -> None:
+        self._opened, self.notes, self._new_told = opened, notes, new_told
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def close(self) -> None:
+        self._opened.log.close()
+
+    def query(
+        self,
+        topic: str,
+        key: str,
+        *,
+        begin: int | None = None,
+        end: int | None = None,
+        most: int | None = None,
+        where: "Filter | None" = None,
+        as_rocketmq: bool = False,
+        scan: bool = False,
+    ) -> Messages:
+        """The messages of a topic with a key, one of KEYS or the UNIQ_KEY.
+
+        begin, end: storeTimestamps in milliseconds, both within. most: so many at most, the newest
+        ones; where: only those that it wants (`filter`). as_rocketmq: what a broker answers: 64 at
+        most, by the key's hash alone, with its misses. scan: read the log, not the index.
+        """
+        told = self._new_told()
+        if as_rocketmq:
+            limit = _BROKER_MOST if most is None else most
+            return Messages(as_broker(self._opened, topic, key, begin, end, limit, told), told)
+        found = by_key(
+            self._opened, [topic], key,
+            lambda each: each.topic == topic and each.has_key(key) and (
+                where is None or each.wanted_by(where)
+            ),
+            begin, end, scan, told,
+        )  # fmt: skip
+        return Messages(found if most is None else newest(found, most, told), told)
+
+    def query_keys(
+        self,
+        topic: str,
+        keys: Iterable[str],
+        *,
+        begin: int | None = None,
+        end: int | None = None,
+        where: "Filter | None" = None,
+        scan: bool = False,
+    ) -> KeyMessages:
+        """The messages of a topic that have one of these keys, in the log's order, once each.
+
+        It finds what `query` finds key after key, but reads each part of index and log once.
+        """
+        from reput.store_format.query.by_keys import by_keys
+        from reput.store_format.query.wanted_keys import WantedKeys
+
+        told, wanted = self._new_told(), WantedKeys(topic, keys)
+        found = by_keys(self._opened, wanted, begin, end, scan, told)
+        chosen = (each for each in found if where is None or each.wanted_by(where))
+        return KeyMessages(chosen, told, lambda: wanted.missing)
+
+    def by_unique_key(
+        self,
+        key: str,
+        topic: str | None = None,
+        *,
+        as_rocketmq: bool = False,
+        scan: bool = False,
+    ) -> Messages:
+        """The messages with a UNIQ_KEY, of one topic or of all, retries and half messages too."""
+        told = self._new_told()
+        topics = self.topic_names() if topic is None else [topic]
+        if as_rocketmq:
+            if topic is None:
+                raise StoreError("a broker looks for a unique key in one topic: name the topic")
+            found = as_broker(self._opened, topic, key, None, None, UNIQUE_KEY_MOST, told)
+            return Messages(found, told)
+        return Messages(
+            by_key(
+                self._opened, topics, key,
+                lambda each: each.unique_key == key and topic in (None, each.topic),
+                None, None, scan, told,
+            ),
+            told,
+        )  # fmt: skip
+
+    def by_message_id(
+        self, message_id: str, topic: str | None = None, *, scan: bool = False
+    ) -> Messages:
+        """The message with a broker's id, or else those with a client's, told apart by what is
+        found; the notes have the id's parts. Raises BadMessageId (a StoreError).
+        """
+        from reput.store_format.query.by_id import by_message_id
+
+        told = self._new_told()
+        names = self.topic_names() if topic is None else [topic]
+        found = by_message_id(self._opened, message_id, topic, names, scan, told)
+        return Messages(found, told)
+
+    def messages(
+        self,
+        topic: str | None = None,
+        queue: int | None = None,
+        offset: int | None = None,
+        count: int | None = None,
+        *,
+        begin: int | None = None,
+        end: int | None = None,
+        where: "Filter | None" = None,
+        as_rocketmq: bool = False,
+        scan: bool = False,
+    ) -> Messages:
+        """Messages by position or by time.
+
+        topic, queue and offset: from that position in the queue on, `count` of them. topic, and a
+        queue: those stored in [begin, end]. Without a topic: all of the log. where: only those that
+        it wants (`filter`). as_rocketmq: between the offsets that a broker gives for both times.
+        """
+        from reput.store_format.query.by_queue import as_client, by_offset, by_time, in_log
+
+        told, store = self._new_told(), self._opened
+        if topic is None:
+            return Messages(in_log(store, begin, end, told, where), told)
+        if offset is not None:
+            if queue is None:
+                raise StoreError("a position is one of a queue: name the queue")
+            stop = None if count is None else offset + count
+            found = by_offset(store, topic, queue, offset, stop, scan, told)
+        elif as_rocketmq:
+            found = as_client(store, topic, queue, begin, end, told)
+        else:
+            return Messages(by_time(store, topic, queue, begin, end, scan, told, where), told)
+        wanted = (each for each in found if where is None or each.wanted_by(where))
+        return Messages(wanted, told)
+
+    def filter(
+        self, tags: str | None = None, sql: str | None = None, grep: str | None = None
+    ) -> "Filter":
+        """A filter for `where`: by tags (`A || B`), by RocketMQ's SQL92, by a regular expression
+        over bodies and properties, or by several of them.
+
+        Raises WrongTags, WrongExpression, WrongPattern (WrongFilters, which are ValueErrors).
+        """
+        from reput.store_format.filter.filters import AllOf, Filter, tag_filter
+        from reput.store_format.filter.sql import sql_filter
+
+        chosen: list[Filter] = [] if tags is None else [tag_filter(tags)]
+        if sql is not None:
+            selected = sql_filter(sql, self._opened.profile)
+            chosen.append(selected)
+            if selected.rest is not None:
+                line, column = selected.rest
+                self._new_told().note(
+                    f"SQL92 expression: RocketMQ ignores it from line {line}, column {column} on"
+                )
+        if grep is not None:
+            from reput.store_format.filter.grep import grep_filter
+
+            chosen.append(grep_filter(grep, BODY_MOST, self._new_told().note))
+        return chosen[0] if len(chosen) == 1 else AllOf(*chosen)
+
+    def message_at(self, physical_offset: int) -> StoredMessage:
+        """The message at a physical offset. Raises NoRecord, NotInLog (StoreErrors)."""
+        return self._opened.message(self._opened.log.record_at(physical_offset))
+
+    def topics(self, *, scan: bool = False, everything: bool = False) -> "Rows[TopicRow]":
+        """All topics that have a queue, with how much the log still has of each.
+
+        scan: count in the log itself; everything: topics that are only configured as well.
+        """
+        from reput.store_format.query.listing import topics
+
+        told = self._new_told()
+        return Rows(topics(self._opened, scan, everything, told), told)
+
+    def queues(self, *, scan: bool = False) -> "Rows[QueueRow]":
+        """All queues, by topic and id."""
+        from reput.store_format.query.listing import queues
+
+        told = self._new_told()
+        return Rows(queues(self._opened, scan, told), told)
+
+    def rates(self, buckets: int) -> "Rows[RateRow]":
+        """Messages of each topic in equal spans of time, from the oldest to the newest."""
+        from reput.store_format.query.listing import rates
+
+        told = self._new_told()
+        return Rows(rates(self._opened, buckets, told), told)
+
+    def groups(self, *, scan: bool = False) -> "Rows[GroupRow]":
+        """How far each consumer group has come in each queue, and its lag."""
+        from reput.store_format.query.listing import groups
+
+        told = self._new_told()
+        return Rows(groups(self._opened, scan, told), told)
+
+    def transactions(self, *, everything: bool = False) -> "Rows[TransactionRow]":
+        """Transactions that are pending, discarded or abandoned; everything: all of them.
+
+        The log is read once.
+        """
+        from reput.store_format.fate.answers import transaction_rows
+
+        told = self._new_told()
+        return Rows(transaction_rows(self._opened, everything, told), told)
+
+    def delayed(self, *, everything: bool = False) -> "Rows[DelayedRow]":
+        """Delayed messages that are not delivered, or will be again; everything: all of them.
+
+        The log is read once.
+        """
+        from reput.store_format.fate.answers import delayed_rows
+
+        told = self._new_told()
+        return Rows(delayed_rows(self._opened, everything, told), told)
+
+    def stats(self, by: Sequence[str]) -> "Rows[Count]":
+        """What was put into the log: records, messages, bytes, by topic, hour, group or size, or
+        by several of these. The log is read once.
+        """
+        from reput.store_format.query.config import batch_topics
+        from reput.store_format.query.counts import count
+
+        told, opened = self._new_told(), self._opened
+        batch = batch_topics(opened.storage, opened.path, told)
+        start = opened.log.start
+        told.to_scan = opened.log.end - start
+
+        def watch(at: int) -> None:
+            told.scanned = at - start
+
+        with told.watching():
+            rows = count(opened.log, by, opened.profile.split_properties, batch, watch, told.note)
+        return Rows(rows, told)
+
+    def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":
+        """The steps of one message's life, by the client's id or the broker's.
+
+        scan: read the log, not the index.
+        """
+        from reput.store_format.fate.answers import message_events
+        from reput.store_format.query.by_id import who_is
+
+        told = self._new_told()
+        key, origin = who_is(self._opened, message_id)
+        topics = self.topic_names()
+        places = None
+        if key and topics and not scan:
+            found = by_key(
+                self._opened, topics, key, lambda each: each.unique_key == key,
+                None, None, False, told,
+            )  # fmt: skip
+            places = [each.physical_offset for each in found]
+        return Rows(message_events(self._opened, key, origin, places, told), told)
+
+    def topic_names(self) -> list[str]:
+        """The topics that have a queue or are configured."""
+        from reput.store_format.query.config import configured_topics
+
+        told = Told()
+        configured = configured_topics(self._opened.storage, self._opened.path, told) or {}
+        return sorted({*self._opened.topics(), *configured})
+
+
+def open_store(
+    path: str,
+    *,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    storage: "Storage | None" = None,
+    progress: Progress | None = None,
+    tell: Callable[[str], Any] | None = None,
+) -> Store:
+    """Open a store, by path or URL, for questions. It is only read, and may be in use.
+
+    rocketmq: the release whose rules hold where releases differ, by default the newest, which
+    reads older logs; settings: by RocketMQ's names, as text; sizes are told by the files. progress:
+    of reading the log, where queues and index do not answer; tell: is called with each note as it
+    comes. Raises StoreError, SettingError, UnknownRelease, OSError.
+    """
+    storage = storage or storage_for(path)
+
+    def new_told() -> Told:
+        return told_with(progress, tell)
+
+    told = new_told()
+    opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, told)
+    return Store(opened, told.notes, new_told)
+
+
+def told_with(progress: Progress | None, tell: Callable[[str], Any] | None) -> Told:
+    """What is told of one question: progress of reading the log, and notes as they come."""
+    shown = progress or Progress()
+
+    def watch(told: Told) -> AbstractContextManager[None]:
+        return shown.stage("log", lambda: _done(told))
+
+    return Told(tell or (lambda _: None), watch)
+
+
+def _done(told: Told) -> Done:
+    share = told.scanned / told.to_scan if told.to_scan else None
+    return Done(share, f"{told.scanned:,} of {told.to_scan:,} bytes read")

@@ -1,0 +1,94 @@
+"""A writer on a store, opened as a broker opens it: settings, topics, the machine's clock."""
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from reput.broker.writer.writer import CommitLogWriter
+from reput.store_format.derived.store_sizes import SIZES
+from reput.store_format.discover.broker_conf import found_conf
+from reput.store_format.discover.store import Told, tell
+from reput.store_format.faults import StoreError
+from reput.store_format.query.config import batch_topics
+from reput.store_format.query.notes import Told as Notes
+from reput.store_format.release.profiles import profile
+from reput.store_format.release.setting_table import BY_NAME
+from reput.store_format.release.setting_warnings import setting_warnings
+from reput.store_format.release.writer_settings import writer_settings_from
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.local import LocalStorage
+
+
+def local_store(path: str) -> str:
+    """The path of a store that can be appended to. Raises StoreError where it is not local."""
+    storage = storage_for(path)
+    if not isinstance(storage, LocalStorage):
+        raise StoreError(f"{path}: only a local store can be written to")
+    return storage.resolve(path)
+
+
+def open_writer(
+    store: str,
+    *,
+    rocketmq: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    dispatches: bool = True,
+    prepare_ahead: bool = False,
+    warnings: list[str] | None = None,
+    told: dict[str, dict[str, Any]] | None = None,
+) -> CommitLogWriter:
+    """Open a local store for appending; `with` closes it as a clean stop does.
+
+    rocketmq: None where the store's files are to tell it. settings: by RocketMQ's names, as text;
+    what they do not say is told by the store's files, or by a broker's configuration with them.
+    dispatches: also write ConsumeQueue and Index; prepare_ahead: make each segment while the one
+    before it is filled; warnings: gets what a broker would do and the writer does not; told: gets
+    what the store told of its release. Recovers the store first where it was not closed. Raises
+    SettingError, UnknownRelease, StoreError (StoreInUse where a broker has it), OSError.
+    """
+    said = [] if warnings is None else warnings
+    path = local_store(store)
+    of_store = told_by(path, rocketmq, settings or {})
+    if told is not None:
+        told |= of_store.of_release()
+    rules = profile(of_store.release)
+    given = {**_found(path, said), **(settings or {})} if os.path.isdir(path) else settings or {}
+    parsed = writer_settings_from(given, release=rules.release)
+    said += setting_warnings(given, rules.release, "append")
+    return CommitLogWriter.open(
+        path,
+        parsed,
+        clock=lambda: time.time_ns() // 1_000_000,
+        release=rules.release,
+        host=parsed.store_host,
+        batch_topics=_batch_topics(path, said),
+        dispatches=dispatches,
+        prepare_ahead=prepare_ahead,
+    )
+
+
+def told_by(store: str, rocketmq: str | None, settings: Mapping[str, str]) -> Told:
+    """What a store tells that is to be written to, its release before all.
+
+    Raises UnknownRelease where it does not tell that, SettingError where it tells another.
+    """
+    told = tell(LocalStorage(), store, rocketmq, settings, writes=True)
+    told.refuse_contradicted()
+    return told
+
+
+def _found(store: str, warnings: list[str]) -> dict[str, str]:
+    """What a configuration that lies with the store sets; sizes are told by the store's files."""
+    conf = found_conf(LocalStorage(), store)
+    if conf is None:
+        return {}
+    warnings += conf.warnings
+    return {name: text for name, text in conf.settings.items() if BY_NAME[name].name not in SIZES}
+
+
+def _batch_topics(store: str, warnings: list[str]) -> Iterable[str]:
+    told = Notes()
+    topics = batch_topics(LocalStorage(), store, told)
+    warnings += told.notes
+    return topics

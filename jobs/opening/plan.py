@@ -1,0 +1,168 @@
+"""The plan: what a store is, which rules its files follow, and how its log is cut."""
+
+from dataclasses import dataclass, field
+
+from reput.jobs.opening.live_end import log_end_now, may_grow, states_now
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.discover.store import Told
+from reput.store_format.disk.locks import holder_text
+from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
+from reput.store_format.log.proven_names import proven_names
+from reput.store_format.log.segments import (
+    Finding,
+    Segment,
+    Splits,
+    commit_log_folders,
+    find_segments,
+    list_segments,
+)
+from reput.store_format.names import CONSUME_QUEUE, INDEX
+from reput.store_format.query.config import topic_attributes
+from reput.store_format.query.in_rocksdb import not_derived
+from reput.store_format.query.notes import Told as Notes
+from reput.store_format.release.eras import Era
+from reput.store_format.release.foreign import refuse_foreign
+from reput.store_format.release.profiles import Profile, profile
+from reput.store_format.release.setting_warnings import setting_warnings
+from reput.store_format.release.settings import (
+    SettingError,
+    Settings,
+    refuse_unsupported,
+    settings_from,
+)
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import Storage
+
+SPLIT_BYTES = 256 << 20
+_SPLIT_BYTES_LEAST = 16 << 20
+_SPLITS_A_CORE = 2  # a store of many queues has a row for each queue of each split
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A store as found, before any of its log is read."""
+
+    store: str
+    storage: Storage  # that the store is on
+    told: Told
+    profile: Profile  # of the release that wrote last
+    settings: Settings
+    segments: list[Segment]
+    splits: Splits
+    batch_topics: tuple[str, ...]
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what a rebuild leaves out, and is no fault
+    in_use: bool = False  # a broker holds the store's lock
+    odd: frozenset[int] = frozenset()  # segments of a wrong size, where those are taken at all
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def eras(self) -> tuple[Era, ...]:
+        """The releases that the store's broker has had; the last one is that of the profile."""
+        return self.told.eras or (Era(0, self.profile.release, (self.profile.release,)),)
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether the store has queue files, which no broker writes to at the moment."""
+        return not self.in_use and bool(listed(self.storage, f"{self.store}/{CONSUME_QUEUE}"))
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the store has index files, which no broker writes to at the moment."""
+        return not self.in_use and bool(listed(self.storage, f"{self.store}/{INDEX}"))
+
+    @property
+    def log_bytes(self) -> int:
+        return self.segments[-1].end - self.segments[0].start
+
+
+def make_plan(
+    storage: Storage,
+    store: str,
+    told: Told,
+    cores: int,
+    split_bytes: int | None,
+    tolerant: bool = False,
+    assume_names: bool = False,
+) -> Plan:
+    """List and check a store. Raises StoreError, SettingError.
+
+    told: its release and settings. tolerant: what is wrong with the segments is in the plan's
+    `findings`, and not refused. assume_names: then segments count as what their records say.
+    """
+    rules = profile(told.release)
+    parsed = settings_from(told.settings, release=rules.release)
+    refuse_unsupported(parsed)
+    segment_bytes = parsed.mapped_file_size_commit_log
+    folders = commit_log_folders(store, parsed)
+    holder = storage.lock_holder(store)
+    if tolerant:
+        segments, odd, findings = list_segments(storage, folders, segment_bytes)
+        if holder is not None:
+            segments = may_grow(segments, -1)  # until it is known where the log ends
+        wrong = {segments[n].path for n in odd}
+        segments, misnamed = proven_names(storage, segments, segment_bytes, assume_names)
+        odd = frozenset(n for n, each in enumerate(segments) if each.path in wrong)
+        findings = findings + misnamed
+    else:
+        segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
+    refuse_foreign_store(storage, store)
+    warnings = [*told.warnings, *setting_warnings(told.settings, rules.release, "derive")]
+    of_config = Notes()
+    topics = topic_attributes(storage, store, of_config)
+    warnings += of_config.notes
+    notes = [
+        f"topic {name!r} is compacted; its compacted files are not derived"
+        for name, about in topics.items()
+        if about.get("cleanup.policy") == "COMPACTION"
+    ]
+    notes += not_derived(storage, store)
+    batch_topics = tuple(
+        name for name, about in topics.items() if about.get("queue.type") == "BatchCQ"
+    )
+    if batch_topics and parsed.mapper_file_size_batch_consume_queue % BATCH_QUEUE_ENTRY_BYTES:
+        raise SettingError(
+            f"mapperFileSizeBatchConsumeQueue={parsed.mapper_file_size_batch_consume_queue} is no "
+            f"multiple of {BATCH_QUEUE_ENTRY_BYTES}: RocketMQ does not round it, and its batch "
+            f"queues fail at the end of their first file"
+        )
+    if split_bytes is None:
+        split_bytes = _split_bytes(segments, cores)
+    limit = None
+    if holder is not None and len(odd) < len(segments):
+        whole = [each for n, each in enumerate(segments) if n not in odd]
+        end = log_end_now(storage, whole, scan_rules(rules, parsed, batch_topics))
+        segments = may_grow(states_now(storage, segments), end.at)
+        limit = end.at if end.sure else None
+        notes.insert(
+            0,
+            f"{store}: is in use, {holder_text(holder)} holds its lock; its log is read up to "
+            f"{end.at}, where it ended when this began",
+        )
+    return Plan(
+        store=store,
+        storage=storage,
+        told=told,
+        profile=rules,
+        settings=parsed,
+        segments=segments,
+        splits=Splits(segments, min(split_bytes, segment_bytes), segment_bytes, limit),
+        batch_topics=batch_topics,
+        warnings=warnings,
+        notes=notes,
+        in_use=holder is not None,
+        odd=odd,
+        findings=findings,
+    )
+
+
+def refuse_foreign_store(storage: Storage, store: str) -> None:
+    """Raise StoreError where a store's queues are of a kind that reput does not build."""
+    refuse_foreign(store, lambda name: [n for n, _ in listed(storage, f"{store}/{name}")])
+
+
+def _split_bytes(segments: list[Segment], cores: int) -> int:
+    """Large splits cost least; a small log is still cut so that every core has work."""
+    total = segments[-1].end - segments[0].start
+    wanted = total // (cores * _SPLITS_A_CORE)
+    return max(_SPLIT_BYTES_LEAST, min(SPLIT_BYTES, wanted))

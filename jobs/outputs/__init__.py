@@ -1,0 +1,1 @@
+"""What a job writes: where it may, staging, publishing, the manifest of a set."""

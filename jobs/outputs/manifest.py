@@ -1,0 +1,45 @@
+"""What the manifest beside derived files says of them."""
+
+import json
+from typing import Any
+
+from reput.store_format.faults import StoreError
+from reput.store_format.names import MANIFEST, UNFINISHED
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import Storage
+
+
+def read_manifest(storage: Storage, folder: str) -> dict[str, Any]:
+    """The manifest of a rebuilt set; empty where there is none."""
+    try:
+        manifest = json.loads(storage.read_bytes(f"{folder}/{MANIFEST}"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except ValueError as error:
+        raise StoreError(f"{folder}/{MANIFEST}: cannot be read: {error}") from None
+    return manifest if isinstance(manifest, dict) else {}
+
+
+def manifest_text(manifest: dict[str, Any]) -> bytes:
+    """A manifest as JSON, a line for each name in it and for each file that it lists.
+
+    json's own indentation is Python, item by item: seconds in a set of 200,000 files.
+    """
+    text_of = json.JSONEncoder(sort_keys=True).encode
+    whole = []
+    for name in sorted(manifest):
+        value = manifest[name]
+        if value and isinstance(value, list):
+            items = ",\n  ".join(map(text_of, value))
+            text = f"[\n  {items}\n ]"
+        else:
+            text = text_of(value)
+        whole.append(f" {text_of(name)}: {text}")
+    return ("{\n" + ",\n".join(whole) + "\n}\n").encode()
+
+
+def refuse_unfinished(storage: Storage, against: str) -> None:
+    """Raise StoreError where a killed rebuild left files without their manifest."""
+    names = dict(listed(storage, against))
+    if UNFINISHED in names and MANIFEST not in names:
+        raise StoreError(f"{against}: holds no whole set: a rebuild began to publish it, no more")

@@ -1,0 +1,126 @@
+"""Publish: put the accepted files under their names, and the whole set in its place at once."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from reput.jobs.outputs.manifest import manifest_text
+from reput.jobs.outputs.output import Output
+from reput.jobs.outputs.summary import OutputFile, Summary
+from reput.store_format.names import (
+    CHECKPOINT,
+    INDEX,
+    LAST_INDEX_TIME,
+    MANIFEST,
+    index_name,
+    next_index_time,
+    parse_index_name,
+    segment_name,
+)
+from reput.store_format.storage.manifest_last import ManifestLast
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.staging import PLACED_TREE, Staging
+
+Built = dict[str, Any]  # one BUILT row, see reput.udfs.schemas
+
+_SET = "set"
+_UNNAMED_SHOWN = 20
+
+
+def name_files(built: Iterable[Built], queue_bytes: Any, start_name: str | None) -> list[Built]:
+    """The BUILT rows in the order of their paths, each with its `path` below the output.
+
+    queue_bytes: folder -> bytes a file of that queue. Index files are named by their first
+    message's store time, or upward from `start_name`; names are unique and ascend. Files that
+    cannot be named (see `unnamed`) are none.
+    """
+    whole = (row for row in built if row["name"])
+    rows = sorted(whole, key=lambda row: (row["folder"], row["number"]))
+    begins = [row["begin"] for row in rows if row["folder"] == INDEX]
+    index_names = iter(_index_names(begins, start_name))
+    named = []
+    for row in rows:
+        if row["folder"] == INDEX:
+            name = next(index_names)
+        else:
+            name = segment_name(row["number"] * queue_bytes(row["folder"]))
+        named.append({**row, "path": f"{row['folder']}/{name}"})
+    return named
+
+
+def unnamed(built: Iterable[Built], queue_bytes: Any) -> list[str]:
+    """A line for each queue file that RocketMQ gives a negative name: it is not written."""
+    rows = sorted(
+        (row for row in built if not row["name"]), key=lambda row: (row["folder"], row["number"])
+    )
+    lines = [
+        f"{row['folder']}: {row['entries']:,} entries of a file at "
+        f"{row['number'] * queue_bytes(row['folder'])}, which no file's name can say: the "
+        "queue's first queueOffset is negative, or too large"
+        for row in rows[:_UNNAMED_SHOWN]
+    ]
+    return lines + (
+        [f"... and {len(rows) - len(lines):,} more such files"] if len(rows) > len(lines) else []
+    )
+
+
+def _index_names(begins: Sequence[int], start_name: str | None) -> list[str]:
+    """Names for index files with these begin times, which may be any numbers: clocks go wrong."""
+    times: list[int] = []
+    for begin in begins:
+        if start_name is not None:
+            begin = times[-1] + 1 if times else parse_index_name(start_name)
+        times.append(next_index_time(begin, times[-1] if times else None))
+    # A time near the last one that a name can say must leave times for the files after it.
+    for after, place in enumerate(reversed(range(len(times)))):
+        times[place] = min(times[place], LAST_INDEX_TIME - after)
+    return [index_name(time) for time in times]
+
+
+def publish(
+    staging: Staging, built: list[Built], checkpoint: bytes, summary: Summary, output: Output
+) -> None:
+    """Move the accepted files into one folder, add the checkpoint, and publish it."""
+    target = begin_set(staging, [(row["name"], row["path"]) for row in built], output)
+    summary.files = [
+        OutputFile(row["path"], row["length"], row["sha256"], row["entries"]) for row in built
+    ]
+    summary.files.append(_write(staging.storage, target, CHECKPOINT, checkpoint))
+    end_set(staging, summary.manifest(), output)
+
+
+def begin_set(staging: Staging, files: list[tuple[str, str]], output: Output) -> str:
+    """Move files (name in staging, path below the output) into a folder, and return that.
+
+    Those that were made at their paths (`Storage.place`) move with the folders that they are in.
+    Where two attempts at a task made one, the other attempt's file takes its place.
+    """
+    storage = staging.storage
+    target = storage.begin_set(staging.path(_SET), output.path, output.may_go)
+    tree = staging.path(PLACED_TREE)
+    placed = {name for name, path in files if name == f"{PLACED_TREE}/{path}"}
+    tops = dict.fromkeys(name.split("/")[1] for name in placed)
+    storage.move_all((f"{tree}/{top}", f"{target}/{top}") for top in tops)
+    moved = [(name, path) for name, path in files if name not in placed]
+    for below in dict.fromkeys(path.rpartition("/")[0] for _, path in moved):
+        if below:
+            storage.make_folders(f"{target}/{below}")
+    storage.move_all((staging.path(name), f"{target}/{path}") for name, path in moved)
+    # What is left in staging is removed first; else it would be made durable with the set.
+    if not isinstance(storage, ManifestLast):
+        for listed in storage.list(staging.folder):
+            if listed.state is not None:
+                storage.remove(staging.path(listed.name))
+    return target
+
+
+def end_set(staging: Staging, manifest: dict[str, Any], output: Output) -> None:
+    """Add the manifest, and put the folder in its place at once."""
+    text = manifest_text(manifest)
+    staging.storage.publish(staging.path(_SET), output.path, output.may_go, (MANIFEST, text))
+
+
+def _write(storage: Storage, folder: str, name: str, content: bytes) -> OutputFile:
+    output = storage.create(f"{folder}/{name}", digest=True)
+    output.write(content)
+    written = output.finish(len(content))
+    return OutputFile(name, written.length, written.sha256)

@@ -1,0 +1,128 @@
+"""A job's staging folder, and what runs that ended early left of theirs.
+
+It is held (`Storage.claim`) as long as its job lives, however the job ends. One that nobody holds
+any more is a leftover, and the next job for the same output removes it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from reput.jobs.outputs.output import Input, refuse_overlap
+from reput.store_format.disk.exchange import NotDurable
+from reput.store_format.storage.manifest_last import ManifestLast
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.staging import Staging, attempt_name
+
+_ATTEMPT = r"-[0-9a-f]{32}(\.gone)?"
+
+
+@contextmanager
+def staging_folder(storage: Storage, parent: str, prefix: str) -> Iterator[Staging]:
+    """Yield a new folder of our own, which is removed afterwards.
+
+    Not after NotDurable: it may hold the old set then, and the new one may not last.
+    """
+    while True:
+        folder = f"{parent}/{attempt_name(prefix)}"
+        release = storage.claim(folder)
+        if release is not None:
+            break
+    try:
+        yield Staging(storage, folder)
+    except NotDurable:
+        raise
+    except BaseException:
+        storage.remove_tree(folder)
+        raise
+    else:
+        storage.remove_tree(folder)
+    finally:
+        release()
+
+
+def beside(storage: Storage, output: str) -> tuple[str, str]:
+    """(folder, prefix of names in it) for staging beside an output, on the same file system.
+
+    Beside the first folder that is missing on the way to the output: those are made when there
+    is something to publish.
+    """
+    parent, _, name = output.rpartition("/")
+    while parent and not storage.has_folder(parent):
+        parent, _, name = parent.rpartition("/")
+    return parent, _prefix(name)
+
+
+def places(storage: Storage, output: str) -> list[tuple[str, str]]:
+    """(folder, prefix of names in it) of all places where jobs for this output may have staged.
+
+    The first one is where a job would stage now. The others are beside the folders above: jobs
+    staged there while those folders were missing (see `beside`).
+    """
+    found = [beside(storage, output)]
+    if isinstance(storage, ManifestLast):
+        return found  # elsewhere it could not be told whose they are
+    folder, _, name = output.rpartition("/")
+    while name:
+        if (folder, _prefix(name)) != found[0]:
+            found.append((folder, _prefix(name)))
+        folder, _, name = folder.rpartition("/")
+    return found
+
+
+def leftovers(storage: Storage, output: str) -> list[str]:
+    """Staging folders for this output whose jobs are gone."""
+    found = []
+    for number, (folder, prefix) in enumerate(places(storage, output)):
+        told = (True,) if number else (True, None)
+        found += [path for path, gone in staged(storage, folder, prefix) if gone in told]
+    return found
+
+
+def remove_leftovers(storage: Storage, output: str, inputs: Iterable[Input] = ()) -> list[str]:
+    """Remove the leftovers; returns their paths. Raises OverlapsInput where one holds an input."""
+    removed = leftovers(storage, output)
+    for folder in removed:
+        refuse_overlap(storage, folder, inputs)
+    for folder in removed:
+        storage.remove_tree(folder)
+    return removed
+
+
+@contextmanager
+def temporary_folder(
+    storage: Storage, base: str, prefix: str, inputs: Iterable[Input]
+) -> Iterator[Staging]:
+    """`staging_folder` in a folder that is for such things: killed ones of before are removed.
+
+    Raises OverlapsInput where it would lie inside an input.
+    """
+    base = storage.resolve(base)
+    refuse_overlap(storage, f"{base}/{prefix}", inputs)
+    remove_abandoned(storage, base, prefix)
+    with staging_folder(storage, base, prefix) as staging:
+        yield staging
+
+
+def remove_abandoned(storage: Storage, folder: str, prefix: str) -> None:
+    """Remove staging folders of that prefix in a folder whose jobs are known to be gone."""
+    for path, gone in staged(storage, folder, prefix):
+        if gone:
+            storage.remove_tree(path)
+
+
+def _prefix(name: str) -> str:
+    return f".{name}.reput"
+
+
+def staged(storage: Storage, parent: str, prefix: str) -> list[tuple[str, bool | None]]:
+    """Each staging folder of that prefix in a folder, and whether its job is gone: None where
+    nobody can tell.
+    """
+    pattern = re.compile(re.escape(prefix) + _ATTEMPT)
+    try:
+        names = [listed.name for listed in storage.list(parent or "/")]
+    except OSError:
+        return []
+    folders = [f"{parent}/{name}" for name in names if pattern.fullmatch(name)]
+    return [(folder, storage.is_abandoned(folder)) for folder in folders]

@@ -1,0 +1,142 @@
+"""What a rebuild did: the summary that is printed, returned, and kept in manifest.json."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from reput.store_format.discover.store import told_lines
+from reput.store_format.names import INDEX
+
+if TYPE_CHECKING:
+    from reput.jobs.opening.plan import Plan
+
+MANIFEST_FORMAT = "reput-manifest-1"
+
+
+@dataclass
+class OutputFile:
+    """One published file: its path below the output, length in bytes, SHA-256 in hex."""
+
+    path: str
+    length: int
+    sha256: str
+    entries: int = 0
+
+
+@dataclass
+class InputFile:
+    """One segment as it was read: its path, length in bytes, and time of last change."""
+
+    path: str
+    length: int
+    mtime_ns: int
+
+
+@dataclass
+class Summary:
+    """The result of a rebuild. Sizes in bytes, times in seconds."""
+
+    store: str
+    output: str
+    rocketmq: str
+    profile: dict[str, Any]
+    settings: dict[str, Any]
+    log_start: int
+    log_end: int
+    end_reason: str
+    messages: int = 0
+    index_keys: int = 0
+    queues: int = 0
+    queue_files: int = 0
+    index_files: int = 0
+    bytes_scanned: int = 0
+    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)  # seconds of scan, build and publish
+    on_damage: str = "refuse"
+    damage: dict[str, Any] | None = None  # what was passed over: jobs/salvaging
+    warnings: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    cleaned: list[str] = field(default_factory=list)  # leftovers of other runs, removed
+    inputs: list[InputFile] = field(default_factory=list)
+    files: list[OutputFile] = field(default_factory=list)
+
+    def count_files(self, folders: Iterable[str]) -> None:
+        """Count what is published. folders: of each queue and index file, below the output."""
+        files = list(folders)
+        self.index_files = files.count(INDEX)
+        self.queue_files = len(files) - self.index_files
+        self.queues = len(set(files) - {INDEX})
+
+    def manifest(self) -> dict[str, Any]:
+        """All of it, as manifest.json holds it; without what differs from run to run.
+
+        What it holds is this summary's own, not a copy: a set may have 200,000 files.
+        """
+        whole = {"format": MANIFEST_FORMAT, **vars(self)}
+        del whole["seconds"], whole["stages"], whole["output"], whole["cleaned"]
+        whole["inputs"] = [vars(each) for each in self.inputs]
+        whole["files"] = [vars(each) for each in self.files]
+        return whole
+
+    def as_json(self) -> dict[str, Any]:
+        """What --json prints: the counts and warnings, without the list of every file."""
+        whole = dict(vars(self))
+        whole["input_files"] = len(whole.pop("inputs"))
+        whole["output_files"] = len(whole.pop("files"))
+        return whole
+
+    def text(self) -> str:
+        """What a person reads at the end."""
+        rate = self.bytes_scanned / self.seconds / 1e6 if self.seconds else 0.0
+        lines = [
+            f"rebuilt {self.store} -> {self.output} as RocketMQ {self.rocketmq} would",
+            f"  log       {self.log_start:,} to {self.log_end:,} ({self.end_reason})",
+            f"  messages  {self.messages:,}",
+            f"  queues    {self.queues:,} in {self.queue_files:,} files",
+            f"  index     {self.index_keys:,} keys in {self.index_files:,} files",
+            f"  time      {self.seconds:.1f} s, {rate:,.1f} MB/s",
+        ]
+        if self.damage and self.damage["range_count"]:
+            lines.append(f"  damage    {damage_line(self.damage)}")
+            lines += [f"  cause     {cause_line(each)}" for each in self.damage["causes"]]
+        lines += [f"  told      {line}" for line in told_lines(self.told)]
+        lines += [f"  warning   {warning}" for warning in self.warnings]
+        lines += [f"  left out  {queue}" for queue in self.left_out]
+        lines += [
+            f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
+        ]
+        return "\n".join(lines)
+
+
+def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summary:
+    """What is known of a set before its files are counted. log_end: a physical offset."""
+    return Summary(
+        store=plan.store,
+        output=output,
+        rocketmq=plan.profile.release,
+        profile=asdict(plan.profile),
+        settings=plan.settings.by_name(),
+        told=plan.told.as_json(),
+        log_start=plan.segments[0].start,
+        log_end=log_end,
+        end_reason=end_reason,
+        warnings=[*plan.notes, *plan.warnings],
+        inputs=[InputFile(s.path, s.state.size, s.state.mtime) for s in plan.segments],
+    )
+
+
+def damage_line(damage: dict[str, Any]) -> str:
+    """How much was passed over, in one line."""
+    return (
+        f"{damage['range_count']:,} ranges, {damage['bytes_lost']:,} bytes lost; "
+        f"{damage['messages_missing']:,} messages known to be missing"
+    )
+
+
+def cause_line(cause: dict[str, Any]) -> str:
+    """What one cause took, in one line."""
+    return (
+        f"{cause['ranges']:,} {cause['kind']}, {cause['bytes']:,} bytes: "
+        f"{cause['field']} {cause['reason']}"
+    )

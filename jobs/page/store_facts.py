@@ -1,0 +1,295 @@
+"""What a report shows of a store: each part asked of the function that a command of its own has.
+
+A part that cannot be told (a queue file is damaged, the release is not known) says why, and the
+others go on: a store in any state has a report, as long as it has a log.
+"""
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from reput.jobs.engines.engine import Engine
+from reput.jobs.in_place.expire_store import Expired, disk_used, expire_store, plan_expiry
+from reput.jobs.in_place.still_needed import Even
+from reput.jobs.judging.check_report import CheckReport
+from reput.jobs.judging.check_store import check_store_of
+from reput.jobs.opening.held_store import held_local_store
+from reput.jobs.opening.open_store import told_with
+from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.outputs.output import inputs_of
+from reput.jobs.pipeline.job import FoundStore
+from reput.jobs.pipeline.pipeline import Cut
+from reput.jobs.sources.opened_log import parts_log
+from reput.jobs.sources.source_options import SourceOptions
+from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.derived.index_stats import IndexFileStats, index_stats
+from reput.store_format.discover.store import Told as StoreTold
+from reput.store_format.discover.store import tell
+from reput.store_format.fate.sums import FateSums, fate_sums
+from reput.store_format.faults import SALVAGE, StoreChanged, StoreError
+from reput.store_format.log.walk import Step
+from reput.store_format.query.config import batch_topics
+from reput.store_format.query.listing import (
+    GroupRow,
+    QueueRow,
+    TopicRow,
+    groups_of,
+    queues,
+    topics_of,
+)
+from reput.store_format.query.notes import Told
+from reput.store_format.query.opened import NEWEST, OpenedStore
+from reput.store_format.query.put_times import PutTimes, put_times
+from reput.store_format.release.profiles import UnknownRelease
+from reput.store_format.release.settings import SettingError
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.table.log_parts import Part
+
+FATES_MOST = 2000  # messages that have not arrived are listed up to so many
+_NOTES_MOST = 50
+_WALKS = 5
+_NO_SPARK = "no check of the log was asked for"
+_IN_USE = (
+    "A broker was writing to the store. The log, and what queues have of it, is told as it was "
+    "when it ended at {end:,}; consumers' offsets and the disk were read a moment later."
+)
+
+
+class DiskPart(NamedTuple):
+    """What one folder of a store has, or the files that lie beside its folders."""
+
+    name: str
+    files: int
+    bytes: int
+
+
+@dataclass
+class Facts:
+    """What was found. None: not known, and `unknown` says by the part's name why."""
+
+    store: str
+    now: int  # when it was asked, milliseconds
+    log_start: int  # physical offsets
+    log_end: int
+    segments: int
+    put: PutTimes | None = None
+    queues: list[QueueRow] | None = None
+    topics: list[TopicRow] = field(default_factory=list)
+    groups: list[GroupRow] = field(default_factory=list)
+    index: list[IndexFileStats] | None = None
+    fates: FateSums | None = None
+    check: CheckReport | None = None
+    expired: Expired | None = None
+    disk: list[DiskPart] | None = None
+    unknown: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """A part of the report: what goes wrong in the block is why it is not known."""
+        try:
+            yield
+        except (StoreError, StoreChanged, SettingError, UnknownRelease, OSError) as error:
+            self.unknown[name] = str(error)
+
+    def not_known(self, name: str) -> str:
+        """Why a part is not known."""
+        return f"not known: {self.unknown[name]}"
+
+    def note(self, name: str, lines: list[str]) -> None:
+        """What a part tells besides, the first of very many."""
+        more = len(lines) - _NOTES_MOST
+        told = lines[:_NOTES_MOST] + ([f"... and {more:,} more"] if more > 0 else [])
+        self.notes[name] += [each for each in told if each not in self.notes[name]]
+
+
+def look_at(
+    store: str,
+    *,
+    engine: Engine | None,
+    rocketmq: str | None,
+    settings: Mapping[str, str],
+    staging_folder: str | None,
+    now: int,
+    progress: Progress,
+) -> Facts:
+    """Ask a store, by path or URL, for all that a report shows.
+
+    engine: what the log is checked with; None: it is not. staging_folder: as for a check. now:
+    milliseconds. Raises StoreError where there is no log, SettingError, UnknownRelease, OSError.
+    """
+    found = _find(store, rocketmq, settings, 1 if engine is None else engine.cores)
+    storage, path, plan = found.storage, found.path, found.plan
+    told = Told()
+    opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, told, end=found.end)
+    with opened:
+        log = opened.log
+        facts = Facts(path, now, log.start, log.end, len(log.segments))
+        _ask(facts, opened, plan, progress)
+    facts.note("store", told.notes)
+    if found.end is not None:
+        facts.note("store", [_IN_USE.format(end=found.end)])
+    with facts.part("disk"):
+        facts.disk = _disk(storage, path)
+    with facts.part("expired"):
+        facts.expired = _expired(found, rocketmq, settings, now, progress)
+    with facts.part("check"):
+        if engine is None:
+            raise StoreError(_NO_SPARK)
+        if plan is None:
+            raise found.why
+        facts.check = _check(engine, found, plan, settings, staging_folder, progress)
+    return facts
+
+
+class _Found(NamedTuple):
+    """A store that was looked at once, for all parts of a report.
+
+    plan: None where there can be none, and `why`. end: of a store that a broker is writing to,
+    where its log ended then; all parts tell of the log up to there.
+    """
+
+    storage: Storage
+    path: str
+    told: StoreTold | None
+    plan: Plan | None
+    why: Exception
+
+    @property
+    def end(self) -> int | None:
+        return None if self.plan is None else self.plan.splits.limit
+
+
+def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: int) -> _Found:
+    storage = storage_for(store)
+    path, told = storage.resolve(store), None
+    try:
+        told = tell(storage, path, rocketmq, settings, compares=True)
+        plan = make_plan(storage, path, told, cores, None, tolerant=True)
+    except (StoreError, SettingError, UnknownRelease) as error:
+        return _Found(storage, path, told, None, error)
+    return _Found(storage, path, told, plan, StoreError(""))
+
+
+def _ask(facts: Facts, opened: OpenedStore, plan: Plan | None, progress: Progress) -> None:
+    """What the store's files answer by themselves: the log is walked twice."""
+
+    def telling() -> Told:
+        return told_with(progress, None)
+
+    with facts.part("put"):
+        told = telling()
+        facts.put = _put(opened, plan, told)
+        facts.note("put", told.notes)
+    with facts.part("queues"):
+        told = telling()
+        rows = queues(opened, False, told)
+        facts.topics = topics_of(opened, rows, True, told)
+        facts.groups = groups_of(opened, rows, told)
+        facts.queues = rows
+        facts.note("queues", told.notes)
+    with facts.part("index"):
+        facts.index = _index(facts, opened, progress)
+    with facts.part("fates"):
+        told = telling()
+        facts.fates = fate_sums(opened, FATES_MOST, told)
+        facts.note("fates", told.notes)
+
+
+def _put(opened: OpenedStore, plan: Plan | None, told: Told) -> PutTimes:
+    start = opened.log.start
+    told.to_scan = opened.log.end - start
+
+    def watch(at: int) -> None:
+        told.scanned = at - start
+
+    with told.watching():
+        return put_times(
+            opened.log, opened.profile.split_properties,
+            batch_topics(opened.storage, opened.path, told), watch, told.note,
+            None if plan is None else _live_behind(plan),
+        )  # fmt: skip
+
+
+def _live_behind(plan: Plan) -> Callable[[int], Iterator[Step]]:
+    """What gives the live records of a segment from an offset on, past its damage, as the check
+    counts them.
+    """
+    log = parts_log(plan, SourceOptions(plan.store, on_damage=SALVAGE), False, grows=True)
+
+    def behind(place: int) -> Iterator[Step]:
+        number = next(n for n, s in enumerate(log.segments) if s.start <= place < s.end)
+        segment, limit = log.segments[number], plan.splits.limit
+        stop = segment.end if limit is None else min(segment.end, limit)
+        return log.steps(Part(number, segment.start, place, stop), lambda _: None)
+
+    return behind
+
+
+def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexFileStats]:
+    """Of each index file, oldest first; one that cannot be read is a note."""
+    reader, found = opened.index(), []
+    many = len(reader.files)
+    read = 0
+
+    def done() -> Done:
+        return Done(read / many, f"{read:,} of {many:,} files read")
+
+    with progress.stage("index", done):
+        for number in reversed(range(many)):
+            try:
+                with reader.open(number) as file:
+                    found.append(index_stats(file))
+            except (BadIndex, StoreChanged) as error:
+                facts.note("index", [str(error)])
+            read += 1
+    return found
+
+
+def _disk(storage: Storage, path: str) -> list[DiskPart]:
+    for _ in range(_WALKS):
+        with suppress(FileNotFoundError):  # a broker has removed what was just listed
+            return _disk_now(storage, path)
+    return _disk_now(storage, path)
+
+
+def _disk_now(storage: Storage, path: str) -> list[DiskPart]:
+    parts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for each in storage.walk(path):
+        if each.state is not None:
+            name, below, _ = each.name.partition("/")
+            counted = parts[f"{name}/" if below else "other files"]
+            counted[0] += 1
+            counted[1] += each.state.size
+    rows = [DiskPart(name, files, size) for name, (files, size) in parts.items()]
+    return sorted(rows, key=lambda row: (-row.bytes, row.name))
+
+
+def _expired(
+    found: _Found, rocketmq: str | None, settings: Mapping[str, str], now: int, progress: Progress
+) -> Expired:
+    """What `reput expire --any-hour --dry-run` says."""
+    if not isinstance(found.storage, LocalStorage) or not os.path.isdir(found.path):
+        raise StoreError("only of a local store it is told what cleaning would free")
+    nothing: Callable[[str], None] = lambda _: None  # noqa: E731 (it is never asked)
+    with held_local_store(found.path, True) as held:
+        return expire_store(
+            held, *plan_expiry(held, rocketmq, settings, found.told), Even(), None, manual=True,
+            now=now, used=disk_used, progress=progress, confirm=nothing,
+        )  # fmt: skip
+
+
+def _check(
+    engine: Engine, found: _Found, plan: Plan, settings: Mapping[str, str],
+    staging_folder: str | None, progress: Progress,
+) -> CheckReport:  # fmt: skip
+    inputs = tuple(inputs_of(found.storage, found.path, settings))
+    whole = FoundStore(engine, plan, inputs, Cut(), progress, time.monotonic())
+    return check_store_of(whole, staging_folder, None, None)

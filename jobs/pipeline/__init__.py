@@ -1,0 +1,1 @@
+"""The pipeline of a rebuild on an engine: scan, link, number, chain, build."""

@@ -1,0 +1,111 @@
+"""Open a job: what each command finds in a store, and the staging folder that it works in."""
+
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from reput.jobs.engines.engine import Engine
+from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.opening.progress import Progress
+from reput.jobs.outputs.output import Input, Output, inputs_of
+from reput.jobs.outputs.sets import SetKind
+from reput.jobs.outputs.staging_folder import (
+    beside,
+    remove_leftovers,
+    staging_folder,
+    temporary_folder,
+)
+from reput.jobs.pipeline.pipeline import Cut, Pipeline
+from reput.store_format.discover.store import Told, tell
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.staging import Staging
+
+
+@dataclass(frozen=True)
+class FoundStore:
+    """A store before any of its log is read, and what the work on it is done with."""
+
+    engine: Engine
+    plan: Plan
+    inputs: tuple[Input, ...]  # nothing is written there
+    cut: Cut
+    progress: Progress
+    started: float  # of time.monotonic
+
+    def seconds(self) -> float:
+        """How long the job has been running."""
+        return time.monotonic() - self.started
+
+    def job(self, staging: Staging) -> Pipeline:
+        """The job on this store in a staging folder."""
+        return Pipeline(self.engine, self.plan, staging, self.cut, self.progress)
+
+    def output(self, path: str, kind: SetKind, replace: bool, storage: Storage | None) -> Output:
+        """Where a set is to be published. storage: None: as the path or URL says."""
+        storage = storage or storage_for(path, not self.engine.one_machine)
+        return Output(storage, storage.resolve(path), kind, replace, self.inputs)
+
+    @contextmanager
+    def publishing(self, target: Output) -> Iterator[tuple[Pipeline, list[str]]]:
+        """Yield the job, staged beside where it publishes, and the leftovers that were removed.
+
+        Raises StoreError or OSError where nothing may be published there.
+        """
+        target.check()
+        cleaned = remove_leftovers(target.storage, target.path, self.inputs)
+        with staging_folder(target.storage, *beside(target.storage, target.path)) as staging:
+            yield self.job(staging), cleaned
+
+    @contextmanager
+    def temporarily(
+        self,
+        prefix: str,
+        folder: str | None = None,
+        storage: Storage | None = None,
+        also: Iterable[Input] = (),
+    ) -> Iterator[Pipeline]:
+        """Yield the job, staged in `folder`, by default that of temporary files.
+
+        also: inputs besides the store. Raises OverlapsInput.
+        """
+        folder = folder or tempfile.gettempdir()
+        storage = storage or storage_for(folder)
+        with temporary_folder(storage, folder, prefix, (*self.inputs, *also)) as staging:
+            yield self.job(staging)
+
+
+def find_store(
+    engine: Engine,
+    store: str,
+    *,
+    rocketmq: str | None,
+    settings: Mapping[str, str] | None,
+    cut: Cut | None,
+    storage: Storage | None,
+    progress: Progress | None,
+    tolerant: bool = False,
+    told: Told | None = None,
+    assume_names: bool = False,
+    compares: bool = False,
+    one_release: bool = False,
+) -> FoundStore:
+    """List and check a store. None stands for what is usual, `storage` for what the URL says, and
+    for `rocketmq` and what `settings` do not say, what the store tells.
+
+    tolerant, assume_names: as for make_plan. told: what it told, where that is known already.
+    compares: as for `tell`. one_release: all is to be derived by the rules of one release.
+    Raises StoreError, SettingError, UnknownRelease.
+    """
+    started = time.monotonic()
+    storage = storage or storage_for(store)
+    store, settings = storage.resolve(store), settings or {}
+    cut = cut or Cut()
+    told = told or tell(storage, store, rocketmq, settings, compares=compares)
+    if one_release:
+        told = told.of_one_release()
+    plan = make_plan(storage, store, told, engine.cores, cut.split_bytes, tolerant, assume_names)
+    inputs = tuple(inputs_of(storage, store, settings))
+    return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

@@ -1,0 +1,134 @@
+"""Link the scanned splits into one log: prove the parallel walk, and find where it ends.
+
+A split that did not start at a known record found one by itself. Where the split before says
+that its next record is exactly that one, both walked as one reader would have. Anything else is
+scanned again from the known record.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from reput.store_format.faults import REFUSE, Fault
+from reput.store_format.log.segments import Splits
+from reput.udfs.lost import Lost
+
+Scanned = dict[str, Any]  # one SCANNED row, see reput.udfs.schemas
+
+
+class Break(NamedTuple):
+    """Where the log ends before its last byte: a place, what stands there, and why it is refused.
+
+    size: what totalSize says there; rest_is_zero: nothing but zeros follow in the whole log.
+    """
+
+    split: int
+    offset: int
+    fault: Fault
+    size: int
+    rest_is_zero: bool
+
+
+@dataclass
+class Linked:
+    """The splits that make up the log, in order, and its end (a physical offset)."""
+
+    accepted: list[Scanned] = field(default_factory=list)
+    end: int = 0
+    broke: Break | None = None
+    lost: Lost | None = None  # what damage took, if it was passed over
+    # What to do where a queue's first queueOffset is impossible (udfs/rebuild/queues.py).
+    firsts: str = REFUSE
+    strays: frozenset[int] = frozenset()  # records that are in no queue, by their offsets
+    twice: frozenset[int] = frozenset()  # of these, those whose queueOffset another record has too
+    no_room: frozenset[tuple[str, int, int]] = frozenset()  # see udfs.staged_runs.QueueFiles
+    repaired: bool = False  # a copy of a damaged log, with fillers for what was lost
+
+    @property
+    def runs(self) -> dict[int, str]:
+        """What the run files of each split are named; one without records has none."""
+        return runs_of(self.accepted)
+
+
+class Rescan(NamedTuple):
+    """A split that must be scanned again, from its known first record."""
+
+    split: int
+    first: int
+
+
+def link(splits: Splits, scanned: Mapping[int, Scanned]) -> Linked | Rescan:
+    """Follow the log through its splits; `scanned` has a row for each split number."""
+    linked = Linked()
+    for number, segment in enumerate(splits.segments):
+        walk = link_segment(splits, scanned, number)
+        if isinstance(walk, Rescan):
+            return walk
+        linked.accepted += walk.accepted
+        linked.end = walk.end
+        if walk.fault not in (Fault.NONE, Fault.BLANK):
+            linked.broke = _break(splits, scanned, walk.accepted[-1])
+            return linked
+        if splits.limit is not None and splits.limit < segment.end:
+            linked.end = max(splits.limit, segment.start)
+            assert walk.end == linked.end, f"{segment.path}: no record ends at {splits.limit}"
+            return linked
+        if walk.end < segment.end:
+            raise AssertionError(f"split walk of {segment.path} stopped at {walk.end}")
+    return linked
+
+
+class SegmentWalk(NamedTuple):
+    """The sequential walk of one segment: its splits, where it stopped and why.
+
+    NONE or BLANK: at the segment's end.
+    """
+
+    accepted: list[Scanned]
+    end: int
+    fault: Fault
+
+
+def link_segment(
+    splits: Splits, scanned: Mapping[int, Scanned], number: int
+) -> SegmentWalk | Rescan:
+    """Follow segment `number` through its splits, from its start to its end or first fault."""
+    segment = splits.segments[number]
+    accepted: list[Scanned] = []
+    expected = segment.start
+    after = min((number + 1) * splits.in_segment, splits.total)
+    for split in range(number * splits.in_segment, after):
+        # A record or a BLANK that began before this split ends after it: nothing starts in it.
+        if expected >= splits.stretch(split).end:
+            continue
+        row = scanned[split]
+        if row["first"] != expected:
+            return Rescan(split, expected)
+        accepted.append(row)
+        expected = row["next"]
+        fault = Fault(row["fault"])
+        if fault not in (Fault.NONE, Fault.BLANK):
+            return SegmentWalk(accepted, expected, fault)
+    return SegmentWalk(accepted, expected, Fault.BLANK)
+
+
+def runs_of(rows: Iterable[Scanned]) -> dict[int, str]:
+    """By split, what its run files are named, of those that have any."""
+    return {row["split"]: row["run"] for row in rows if row["records"]}
+
+
+def _break(splits: Splits, scanned: Mapping[int, Scanned], row: Scanned) -> Break:
+    rest_is_zero = row["rest_is_zero"] and all(
+        _is_zero(scanned[split]) for split in range(row["split"] + 1, splits.total)
+    )
+    return Break(row["split"], row["next"], Fault(row["fault"]), row["size"], rest_is_zero)
+
+
+def _is_zero(row: Scanned) -> bool:
+    """Whether a split has nothing but zeros.
+
+    The walk of a segment's first split begins at the segment's start, whatever stands there, and
+    stops at the zeros. The walk of any other split looks for a first record and finds none.
+    """
+    begun = row["first"] >= 0 and (row["records"] > 0 or Fault(row["fault"]) != Fault.ZEROS)
+    return bool(row["rest_is_zero"] and not begun)

@@ -1,0 +1,343 @@
+"""The two steps of a rebuild: scan the log; then number, chain and build from what that wrote.
+
+Rows say where bytes are; the bytes themselves are in staging.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import NamedTuple
+
+from reput.jobs.engines.engine import Engine, Row, Rows
+from reput.jobs.opening.plan import Plan
+from reput.jobs.opening.progress import Progress
+from reput.jobs.outputs.publish import Built
+from reput.jobs.pipeline.link import Linked, Rescan, Scanned, SegmentWalk, link, link_segment
+from reput.jobs.pipeline.stages import Stages
+from reput.jobs.pipeline.task_sizes import guided
+from reput.store_format.derive.rules import place_rules, scan_rules
+from reput.store_format.derived.consume_queue import segment_bytes
+from reput.store_format.derived.index_file import capacity
+from reput.store_format.derived.index_shape import file_bytes
+from reput.store_format.derived.queue_entries import is_batch
+from reput.store_format.release.eras import every_put_counts_up_to
+from reput.udfs.damage.gaps import GAP, FindGaps, queue_gaps
+from reput.udfs.damage.kept_out import KEPT_OUT, FindKeptOut
+from reput.udfs.damage.old_queue import OldQueues
+from reput.udfs.damage.segments import MAPPED, MapSegments
+from reput.udfs.lost import NOTHING_LOST
+from reput.udfs.rebuild.in_turn import InTurn
+from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
+from reput.udfs.rebuild.queue_shares import BuildShares
+from reput.udfs.rebuild.queues import BuildQueueFiles, NumberRuns
+from reput.udfs.rebuild.scan import ScanSplits
+from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED, Task
+from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, QueueFiles
+from reput.udfs.staging import RUNS, Staging
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the work is cut; the bytes do not depend on it. None: chosen from the cores."""
+
+    split_bytes: int | None = None
+    index_ranges: int | None = None
+    partitions: int | None = None
+
+
+# Up to so many lists of runs, so many bytes of them, and so many entries, which could all be those
+# of one queue and fall to one task, queues are built in shares (queue_shares.py). Where there
+# are few cores each task may read more, all together no more than _LIST_BYTES_OF_ALL.
+_LISTS_READ_BY_ALL, _LIST_BYTES_READ_BY_ALL = 256, 16 << 20
+_MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL = 64 << 20, 256 << 20
+_ENTRIES_OF_A_TASK = 1 << 25
+# So many are built in a seventh of a second: of more, shares are smaller than one for each core.
+_ENTRIES_OF_A_SHARE = 1 << 22
+# So many puts of an index file are chained in 0.2 s: as much as a query with more stages takes.
+_PUTS_OF_A_TASK = 1 << 23
+
+
+class PutsBefore(NamedTuple):
+    """Index puts that come before those of the log: the name of their run in staging, how many."""
+
+    run: str
+    puts: int
+
+
+NO_PUTS = PutsBefore("", 0)
+
+
+class Pipeline:
+    """The steps of a rebuild on an engine, of one store and in one staging folder."""
+
+    def __init__(
+        self, engine: Engine, plan: Plan, staging: Staging, cut: Cut, progress: Progress
+    ) -> None:
+        self.engine, self.plan, self.staging = engine, plan, staging
+        self.cores, self.cut = engine.cores, cut
+        self.stages = Stages(engine, plan, staging, progress)
+        self.rules = scan_rules(
+            plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.told.again
+        )
+
+    def check_every_crc(self) -> None:
+        """Check body CRCs and `__CRC32#` properties, whatever the settings say."""
+        self.rules = replace(
+            self.rules, check_body_crc=True, check_property_crc=self.plan.profile.property_crc
+        )
+
+    def check_property_crc(self) -> None:
+        """Check a `__CRC32#` where a record has one: nothing else tells of its header and text."""
+        self.rules = replace(self.rules, check_property_crc=self.plan.profile.property_crc)
+
+    def scan(self) -> Linked:
+        """Scan all splits, and again those whose first record turns out to be another."""
+        numbers: range | tuple[int, ...] = range(self.plan.splits.total)
+        scanned: dict[int, Scanned] = {}
+        firsts: dict[int, int] = {}
+        while True:
+            self._scan(scanned, numbers, firsts)
+            linked = link(self.plan.splits, scanned)
+            if isinstance(linked, Linked):
+                return linked
+            firsts, numbers = {linked.split: linked.first}, (linked.split,)
+
+    def scan_segments(self) -> tuple[dict[int, SegmentWalk], dict[int, Scanned]]:
+        """Each segment's own walk by its number, those of a wrong size left out; and all rows."""
+        splits = self.plan.splits
+        limit = splits.segments[-1].end if splits.limit is None else splits.limit
+        segments = [
+            n
+            for n, segment in enumerate(splits.segments)
+            if n not in self.plan.odd and (n == 0 or segment.start < limit)
+        ]
+        walks: dict[int, SegmentWalk] = {}
+        scanned: dict[int, Scanned] = {}
+        firsts: dict[int, int] = {}
+        numbers = tuple(
+            split
+            for n in segments
+            for split in range(
+                n * splits.in_segment, min((n + 1) * splits.in_segment, splits.total)
+            )
+        )
+        while numbers:
+            self._scan(scanned, numbers, firsts)
+            firsts = {}
+            for n in segments:
+                if n not in walks:
+                    walk = link_segment(splits, scanned, n)
+                    if isinstance(walk, Rescan):
+                        firsts[walk.split] = walk.first
+                    else:
+                        walks[n] = walk
+            numbers = tuple(firsts)
+        return walks, scanned
+
+    def _scan(
+        self, scanned: dict[int, Scanned], numbers: range | tuple[int, ...], firsts: dict[int, int]
+    ) -> None:
+        groups = guided(len(numbers), self.engine.most_cores)
+        task = ScanSplits(
+            self.plan.storage, self.staging, self.plan.splits, self.rules, numbers, groups, firsts
+        )
+        rows = self.ids(len(groups)).run(task, SCANNED)
+        with self.stages.scanned():
+            scanned.update((row["split"], row) for row in rows.collect())
+
+    def map_segments(self, task: MapSegments) -> list[Scanned]:
+        """Scan damaged segments past their damage; one MAPPED row each."""
+        rows = self.ids(len(task.segments)).run(task, MAPPED)
+        with self.stages.past_damage(len(task.segments)):
+            return rows.collect()
+
+    def find_gaps(
+        self, linked: Linked, most: int, lines: bool, ask_queues: bool = False
+    ) -> list[Row]:
+        """GAP rows, at most so many a task: lost positions of queues, and how queues begin.
+
+        ask_queues: also what the store's own queue files say.
+        """
+        old = OldQueues(self.plan.storage, self.plan.store) if ask_queues else None
+        files, lost = self._queue_files(linked), linked.lost or NOTHING_LOST
+        task = FindGaps(files, lost, most, lines, old)
+        with self.stages.by_tasks("asked what is missing", _messages(linked), "messages"):
+            return self._runs_by_queue(linked).run(task, GAP).collect()
+
+    def find_kept_out(self, task: FindKeptOut) -> list[Row]:
+        """KEPT_OUT rows: records that no queue takes though one misses them."""
+        rows = self.ids(len(task.segments)).run(task, KEPT_OUT)
+        with self.stages.by_tasks("asked what is missing", len(task.segments), "segments"):
+            return rows.collect()
+
+    def build(self, linked: Linked, before: PutsBefore = NO_PUTS) -> list[Built]:
+        """Build all queue and index files in staging; one BUILT row each.
+
+        before: puts of expired messages with which the first index file begins.
+        """
+        settings, few = self.plan.settings, self._has_few_runs(linked)
+        index, files = self.index(linked, before)
+        alone = self.alone(linked, few, index, files)
+        built: list[Rows] = []
+        if alone.total:
+            built.append(self.ids(alone.total).run(alone, BUILT))
+        if files and index.ranges > 1:
+            built.append(self._index_rows(index, files))
+        if not few:
+            built.append(self.queue_rows(linked))
+        rows = reduce(lambda one, other: one.also(other), built)
+        index_bytes = files * file_bytes(settings.max_hash_slot_num, settings.max_index_num)
+        with self.stages.built(linked, index_bytes):
+            return rows.collect()
+
+    def alone(self, linked: Linked, few: bool, index: IndexFiles, files: int) -> InTurn:
+        """The tasks that build files from nothing but a number: of so many index files if they are
+        built whole, and of queues if these have few runs.
+        """
+        tasks: list[tuple[int, Task]] = []
+        if files and index.ranges == 1:
+            tasks.append((files, BuildWhole(index)))
+        if few:
+            shares = self._shares(linked)
+            tasks.append((shares, BuildShares(self._numbered(linked), shares)))
+        return InTurn(tuple(tasks))
+
+    def index(self, linked: Linked, before: PutsBefore = NO_PUTS) -> tuple[IndexFiles, int]:
+        """What index files are made of, and how many of them are."""
+        wanted = self.plan.settings.builds_index
+        files = index_file_count(self.plan, linked, before.puts) if wanted else 0
+        return index_files(self.plan, self.staging, linked, self._ranges(linked), before), files
+
+    def _shares(self, linked: Linked) -> int:
+        """In how many shares queues are built: one a core, or up to two where these are large, so
+        that no core waits long for the last one.
+        """
+        wanted = _messages(linked) // _ENTRIES_OF_A_SHARE
+        return min(max(self.cores, wanted), 2 * self.cores)
+
+    def _has_few_runs(self, linked: Linked) -> bool:
+        """Whether every task may as well read the lists of all runs."""
+        if self.cut.partitions or len(linked.runs) > _LISTS_READ_BY_ALL:
+            return False
+        if _messages(linked) > _ENTRIES_OF_A_TASK:
+            return False
+        lists = {run + RUNS for run in linked.runs.values()}
+        listed = self.staging.storage.list(self.staging.folder)
+        sizes = (state.size for name, state in listed if name in lists and state)
+        shared = min(_MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL // self._shares(linked))
+        return sum(sizes) <= max(_LIST_BYTES_READ_BY_ALL, shared)
+
+    def runs_rows(self, linked: Linked) -> Rows:
+        """The RUN rows of the accepted splits."""
+        ids = self.ids(self.plan.splits.total, self.cores)
+        return ids.run(ListRuns(self.staging, linked.runs), RUN)
+
+    def _queue_files(self, linked: Linked) -> QueueFiles:
+        settings = self.plan.settings
+        return QueueFiles(
+            self.staging,
+            linked.runs,
+            place_rules(self.plan.profile),
+            settings.mapped_file_size_consume_queue,
+            settings.mapper_file_size_batch_consume_queue,
+            linked.firsts,
+            linked.strays,
+            linked.twice,
+            linked.no_room,
+            linked.repaired,
+        )
+
+    def _runs_by_queue(self, linked: Linked) -> Rows:
+        """Whole queues, each in the log's order."""
+        parts = self.cut.partitions or self.cores
+        return self.runs_rows(linked).by_key(parts, QUEUE_KEY, LOG_ORDER)
+
+    def _numbered(self, linked: Linked) -> NumberRuns:
+        files = self._queue_files(linked)
+        lost = linked.lost or NOTHING_LOST
+        gaps = partial(queue_gaps, files, lost) if lost.any or linked.no_room else None
+        return NumberRuns(files, gaps, lost)
+
+    def queue_rows(self, linked: Linked) -> Rows:
+        """BUILT rows of the queues' segments."""
+        number = self._numbered(linked)
+        placed = self._runs_by_queue(linked).run(number, PLACED)
+        parts = (self.cut.partitions or self.cores) * 2
+        placed = placed.by_key(parts, SEGMENT_KEY, (*LOG_ORDER, "entries_at"))
+        return placed.run(BuildQueueFiles(number.files), BUILT)
+
+    def queue_bytes(self, folder: str) -> int:
+        """Bytes of a file in this queue's folder."""
+        batch = is_batch(folder)
+        settings = self.plan.settings
+        configured = (
+            settings.mapper_file_size_batch_consume_queue
+            if batch
+            else settings.mapped_file_size_consume_queue
+        )
+        return segment_bytes(configured, batch)
+
+    def _index_rows(self, index: IndexFiles, files: int) -> Rows:
+        """BUILT rows of the index files, each of several ranges."""
+        chained = self.ids(files * index.ranges).run(ChainRanges(index), CHAINED)
+        chained = chained.by_key(min(files, self.cores * 4), ("file",), ("range",))
+        return chained.run(MergeRanges(index), BUILT)
+
+    def _ranges(self, linked: Linked) -> int:
+        """In how many slot ranges each index file is built: in one if every core has a file, or
+        there are so few puts that more tasks would cost more than they are worth.
+        """
+        if self.cut.index_ranges:
+            return self.cut.index_ranges
+        files = index_file_count(self.plan, linked)
+        if sum(row["index_puts"] for row in linked.accepted) <= files * _PUTS_OF_A_TASK:
+            return 1
+        return max(1, -(-self.cores // max(files, 1)))
+
+    def ids_from(self, first: int) -> Rows:
+        """The splits from number `first` on, in the column `id`."""
+        return self.engine.numbers(range(first, self.plan.splits.total))
+
+    def ids(self, count: int, parts: int | None = None) -> Rows:
+        """Rows 0 .. count - 1 in the column `id`, each in a partition of its own if it can be."""
+        return self.engine.numbers(range(count), parts)
+
+
+def index_files(
+    plan: Plan, staging: Staging, linked: Linked, ranges: int, before: PutsBefore = NO_PUTS
+) -> IndexFiles:
+    """Where the puts of the accepted splits are: a running total over them."""
+    ends, total = [before.puts], before.puts
+    for row in linked.accepted:
+        total += row["index_puts"]
+        ends.append(total)
+    return IndexFiles(
+        staging=staging,
+        runs=(before.run, *(row["run"] for row in linked.accepted)),
+        ends=tuple(ends),
+        slots=plan.settings.max_hash_slot_num,
+        index_num=plan.settings.max_index_num,
+        ranges=ranges,
+        every_put_up_to=every_put_counts_up_to(plan.eras),
+        empty_index_count=plan.profile.empty_index_count,
+    )
+
+
+def index_file_count(plan: Plan, linked: Linked, before: int = 0) -> int:
+    """How many index files the log makes.
+
+    RocketMQ makes the next file when a message comes and the last file is full, before it looks
+    whether the message has keys (IndexService.retryGetAndCreateIndexFile).
+    """
+    puts: int = before + sum(row["index_puts"] for row in linked.accepted)
+    last_record = max((row["last_record"] for row in linked.accepted), default=-1)
+    last_put = max((row["last_put"] for row in linked.accepted), default=-1)
+    a_file = capacity(plan.settings.max_index_num)
+    files = -(-puts // a_file)
+    if last_record < 0:
+        return files
+    last_is_full = puts % a_file == 0
+    return files + 1 if last_is_full and last_record > last_put else files
+
+
+def _messages(linked: Linked) -> int:
+    return sum(row["records"] for row in linked.accepted)

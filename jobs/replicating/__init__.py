@@ -1,0 +1,1 @@
+"""Replicas: from a folder, from a master, and as a master for slaves."""

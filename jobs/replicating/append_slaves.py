@@ -1,0 +1,91 @@
+"""`reput append --ha-listen`: real slaves copy what is appended meanwhile, and a SYNC_MASTER waits
+for them (CommitLog.handleHA).
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from reput.broker.replication.waits import PUT_OK
+from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.replicating.ha_log import WriterLog
+from reput.jobs.replicating.ha_master import HaMaster
+from reput.store_format.faults import StoreError
+from reput.store_format.release.profiles import release_key
+from reput.store_format.release.setting_table import BY_NAME
+from reput.store_format.release.settings import Settings, parse_settings, setting
+
+SYNC_MASTER = "SYNC_MASTER"
+_LOOK_SECONDS = 0.2
+_OWN_TIMEOUT = (4, 9, 3)  # slaveTimeout; before, syncFlushTimeout was that of slaves too
+
+
+class NotReplicated(StoreError):
+    """A message is in the log, and not enough slaves have told in time that they have it."""
+
+
+@dataclass(frozen=True)
+class MasterSettings(Settings):
+    """How a master waits; times in milliseconds, defaults are RocketMQ's."""
+
+    broker_role: str = setting("brokerRole")
+    slave_timeout: int = setting("slaveTimeout", least=0)
+    sync_flush_timeout: int = setting("syncFlushTimeout", least=1)
+    in_sync_replicas: int = setting("inSyncReplicas", least=0)
+    ha_max_gap_not_in_sync: int = setting("haMaxGapNotInSync", least=0)
+
+
+@contextmanager
+def slaves_of(
+    writer: CommitLogWriter, store: str, listen: tuple[str, int], given: Mapping[str, str],
+    said: Callable[[str], None], check: Callable[[], None],
+) -> Iterator[Callable[[], None]]:  # fmt: skip
+    """Take slaves; gives what waits until enough of them have all that was appended.
+
+    A SYNC_MASTER begins when enough slaves have what is there already, however long that takes:
+    without them its first message would be refused its PUT_OK. said: is given a line for each slave
+    that comes or goes. check: is called while it waits, and may raise. What is given raises
+    NotReplicated. Raises SettingError, OSError.
+    """
+    release = writer.profile.release
+    settings = parse_settings(MasterSettings, given, release=release)
+    with HaMaster(WriterLog(writer, store), listen, said=said) as master:
+        said(f"slaves get the log at {master.address[0]}:{master.address[1]}")
+        if settings.broker_role != SYNC_MASTER:
+            yield lambda: None
+            return
+        own = release_key(release) >= _OWN_TIMEOUT
+        timeout = settings.slave_timeout if own else settings.sync_flush_timeout
+        replicated = master.as_sync_master(
+            release, timeout=timeout / 1000, replicas=settings.in_sync_replicas,
+            gap=settings.ha_max_gap_not_in_sync,
+        )  # fmt: skip
+        if release_key(release) >= (5, 0, 0) and settings.in_sync_replicas <= 1:
+            said("inSyncReplicas=1 counts the master itself: RocketMQ 5 waits for no slave then")
+
+        def wait() -> None:
+            end = writer.log.end
+            status = replicated(end)
+            if status != PUT_OK:
+                raise NotReplicated(
+                    f"{store}: {status}: the log's end {end} is in this store, and not on enough "
+                    f"slaves (inSyncReplicas={settings.in_sync_replicas}, {timeout} ms)"
+                )
+
+        while replicated(writer.log.end) != PUT_OK:
+            check()
+            time.sleep(_LOOK_SECONDS)
+        yield wait
+
+
+def for_the_writer(given: Mapping[str, str]) -> dict[str, str]:
+    """Settings without those that `slaves_of` obeys: the writer warns of these, as it has no slaves
+    by itself.
+    """
+    return {
+        name: text
+        for name, text in given.items()
+        if BY_NAME[name].name != "inSyncReplicas"
+        and (BY_NAME[name].name, text.strip()) != ("brokerRole", SYNC_MASTER)
+    }

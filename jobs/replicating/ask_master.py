@@ -1,0 +1,86 @@
+"""Asks a live master what its replication port does not tell: where its log begins, its sizes."""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from reput.broker.remoting.codes import RequestCode
+from reput.broker.remoting.frames import FRAME_MOST, Frames
+from reput.broker.replication.asked import (
+    CONFIG_FILES,
+    decode_answer,
+    encode_question,
+    runtime_info,
+)
+from reput.store_format.faults import StoreError
+from reput.store_format.release.profiles import UnknownRelease, release_named
+from reput.store_format.release.settings import parse_properties
+
+_RECEIVE_BYTES = 1 << 16
+_SECONDS = 10.0
+# The settings by which a log is cut and derived; a broker's others are its own affair.
+_WANTED = (
+    "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "mapperFileSizeBatchConsumeQueue",
+    "maxHashSlotNum", "maxIndexNum", "messageIndexEnable", "messageDelayLevel",
+    "enableMultiDispatch", "enableLmq",
+)  # fmt: skip
+
+
+@dataclass
+class MasterSays:
+    """What a broker answered; offsets are physical, -1 where it did not say."""
+
+    start: int = -1
+    end: int = -1
+    release: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+class Asking:
+    """Questions to one broker's own port, a connection each: they are few."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address = address
+
+    def ask(self, code: int) -> bytes:
+        """The answer's body. Raises OSError, ProtocolError; StoreError where it is refused."""
+        frames = Frames(FRAME_MOST)
+        with socket.create_connection(self.address, _SECONDS) as peer:
+            peer.sendall(encode_question(code, code))
+            while (answer := decode_answer(frames)) is None:
+                data = peer.recv(_RECEIVE_BYTES)
+                if not data:
+                    raise ConnectionError("the broker closed the connection before its answer")
+                frames.feed(data)
+        if answer.code:
+            host, port = self.address
+            raise StoreError(
+                f"{host}:{port}: refuses request {code}: {answer.code} {answer.remark}"
+            )
+        return answer.body
+
+    def says(self) -> MasterSays:
+        """Where the master's log begins and ends, its release and sizes. Raises as `ask`."""
+        said = MasterSays()
+        info = runtime_info(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO))
+        said.start, said.end = (
+            _number(info, "commitLogMinOffset"),
+            _number(info, "commitLogMaxOffset"),
+        )
+        try:
+            version = info.get("brokerVersionDesc", "").removeprefix("V").replace("_", ".")
+            said.release = release_named(version)
+        except UnknownRelease:
+            said.release = None
+        found = parse_properties(self.ask(RequestCode.GET_BROKER_CONFIG).decode("utf-8", "replace"))
+        said.settings = {name: found[name] for name in _WANTED if name in found}
+        return said
+
+    def config(self, name: str) -> bytes:
+        """A file of config/ as SlaveSynchronize asks for it; `name` is one of CONFIG_FILES."""
+        return self.ask(next(code for code, file in CONFIG_FILES.items() if file == name))
+
+
+def _number(info: Mapping[str, str], name: str) -> int:
+    text = info.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() else -1

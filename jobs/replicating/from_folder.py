@@ -1,0 +1,228 @@
+"""Replication from a folder or URL: round after round, the log's new bytes and the files beside."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+
+from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.replicating.config_files import copy_config
+from reput.jobs.replicating.replica_report import Replicated, behind_text
+from reput.jobs.replicating.source import (
+    ALL_WANTED,
+    Piece,
+    SourceLog,
+    Wanted,
+    pieces,
+    read_ahead,
+)
+from reput.jobs.replicating.target import ReplicaTarget
+from reput.store_format.faults import REASONS, DamageFound, Fault
+from reput.store_format.log.checks import Checks
+from reput.store_format.storage.protocol import FileState, Storage
+
+_SYNC_BYTES = 4 << 30  # a sync stops the copy; after a kill so much is read again, in seconds
+_SETTLED_SECONDS = 0.5
+
+
+class Pace:
+    """Lets no more than so many bytes a second through; None: as many as come."""
+
+    def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._clock = rate, clock
+        self._since, self._bytes = clock(), 0
+
+    def wait_for(self, size: int) -> float:
+        """How many seconds to wait after `size` bytes more."""
+        if self._rate is None:
+            return 0.0
+        self._bytes += size
+        ahead = self._bytes / self._rate - (self._clock() - self._since)
+        if ahead < -1.0:  # what was not used long ago is not made up for
+            self._since, self._bytes = self._clock(), 0
+        return max(ahead, 0.0)
+
+
+@dataclass(frozen=True)
+class How:
+    """How a replication goes on."""
+
+    wanted: Wanted = ALL_WANTED
+    follow: bool = False
+    every: float = 1.0  # seconds between rounds
+    idle: float | None = None  # end when nothing new has come for so many seconds
+    derive: bool = True
+    derive_every: float = 30.0
+    rate: float | None = None  # bytes a second
+    check_crc: bool = True
+    verify: bool = False  # compare all that is there with the source, not its ends alone
+
+
+class Replication:
+    """Copies one source's log to one target."""
+
+    def __init__(
+        self, source: SourceLog, store: tuple[Storage, str], target: ReplicaTarget, how: How,
+        live: Callable[[], bool], about: Replicated, progress: Progress,
+    ) -> None:  # fmt: skip
+        """store: where config/ is. live: whether somebody writes to the source now."""
+        self.source, self.store, self.target = source, store, target
+        self.how, self.live, self.about, self.progress = how, live, about, progress
+        self._pace = Pace(how.rate)
+        self._seen: dict[str, FileState] = {}  # files of config/, as they were copied
+        self._fault = Fault.NONE  # with which the source's log ended in the last round
+        self._reached = 0  # up to where its records went then
+        self._held = 0  # records of the last round that wait, and come again in the next one
+        self._last = self._next_last = -1  # where the last record begins that is in, and was read
+
+    def run(self) -> None:
+        """Copy until the source's end, or with `follow` until nothing comes any more.
+
+        Raises DamageFound, SourceCleaned, ReplicaDiffers, StoreError, OSError; what was copied
+        before stays, whole and noted.
+        """
+        target, how, about = self.target, self.how, self.about
+        target.take_up(self.source.read, self.source.start, self.source.stop, how.verify)
+        about.resumed_at = about.end = target.log.end
+        about.start = min([*target.segments, target.log.end])
+        with self.progress.stage("copied", self._done):
+            self._rounds()
+        if how.derive:
+            with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
+                about.entries += target.derive(Progress())
+        about.behind = max(self._reached - about.end, 0)
+        self._judge_end()
+
+    def _rounds(self) -> None:
+        how, target = self.how, self.target
+        grown = derived = time.monotonic()
+        seen = (-1, -1)  # end and what was read behind it: the same twice means settled
+        while True:
+            settled = seen == (target.log.end, self._reached)
+            live = how.follow or self.live()
+            before = target.log.end
+            ended = self._round(hold=live and not settled)
+            seen = target.log.end, self._reached
+            now = time.monotonic()
+            grown = now if target.log.end > before else grown
+            waiting = live and target.log.end < self._reached
+            if ended or not (how.follow or waiting):
+                return
+            if how.idle is not None and now - grown >= how.idle and not waiting:
+                return
+            if how.derive and how.follow and now - derived >= how.derive_every:
+                self.about.entries += target.derive(Progress())
+                derived = time.monotonic()
+            time.sleep(how.every)
+            self.source.refresh()
+
+    def _round(self, hold: bool) -> bool:
+        """Copy what is there now; whether that is all that is wanted.
+
+        hold: somebody writes to the source. Then the last record waits until something follows it,
+        or it is still the last one in the next round: no CRC tells that its properties are not all
+        there yet.
+        """
+        target, log, how = self.target, self.target.log, self.how
+        all_wanted = how.wanted == ALL_WANTED
+        config, warnings = copy_config(
+            *self.store, target.files, target.config, all_wanted, self._seen
+        )
+        changed, target.config = config != target.config, config
+        self.about.config = sorted(config)
+        self.about.warnings += [each for each in warnings if each not in self.about.warnings]
+        log.rewind()
+        self.about.records -= self._held
+        self._held = 0
+        began = durable = self._reached = log.end
+        self._fault = Fault.NONE
+        checks = Checks(body=how.check_crc)
+        records = target.rules.scan.records
+        found = read_ahead(pieces(self.source, log.end, how.wanted, records, checks))
+        try:
+            for piece in found:
+                if len(piece.data) and log.written == began:
+                    target.begin()
+                self._write(piece, hold)
+                if log.end - durable >= _SYNC_BYTES:
+                    target.note(self._last)
+                    durable = log.end
+            ended = log.end >= how.wanted.offset or (
+                self._fault == Fault.NONE and self._reached < self.source.stop
+            )
+            if ended and self._reached > log.end:  # something that is not wanted follows it
+                self._commit(self._reached, self._next_last)
+                self._held = 0
+        finally:
+            found.close()
+            if log.end > durable or changed:
+                target.note(self._last)
+        self.about.end = log.end
+        return ended
+
+    def _write(self, piece: Piece, hold: bool) -> None:
+        log, self._fault = self.target.log, piece.fault
+        if len(piece.data):
+            log.write(piece.data)
+        self._reached = max(piece.whole, self._reached)
+        if hold and piece.records and piece.whole % self.source.segment_bytes:
+            self._commit(piece.last, piece.at if piece.records > 1 else self._next_last)
+            self._held = 1
+        elif piece.whole > log.end:
+            self._commit(piece.whole, piece.last if piece.records else self._next_last)
+            self._held = 0
+        if piece.records:
+            self._next_last = piece.last
+        self.about.records += piece.records
+        self.about.last_timestamp = piece.timestamp or self.about.last_timestamp
+        wait = self._pace.wait_for(len(piece.data))
+        if wait:
+            time.sleep(wait)
+
+    def _commit(self, to: int, last: int) -> None:
+        """Let the replica end at `to`, with the record that begins at `last` as its last one."""
+        log = self.target.log
+        if to > log.end:
+            log.commit(to)
+            self._last = last if last >= 0 else self._last
+            self.about.end = to
+
+    def _done(self) -> Done:
+        end, stop = self.about.end, min(self.source.stop, self.how.wanted.offset)
+        start = self.about.resumed_at
+        share = (end - start) / (stop - start) if stop > start else None
+        now = time.time_ns() // 1_000_000
+        behind = behind_text(max(self._reached - end, 0), self.about.last_timestamp, now)
+        return Done(None if self.how.follow else share, f"up to {end:,}, {behind}")
+
+    def _judge_end(self) -> None:
+        """Say why the source's log ends where it does. Raises DamageFound where it should not."""
+        source, at, fault = self.source, self._reached, self._fault
+        if at >= self.how.wanted.offset or (fault == Fault.NONE and at < source.stop):
+            self.about.end_reason = "as far as was wanted"
+            return
+        self.about.end_reason = REASONS[fault][1] if fault in REASONS else "the last segment's end"
+        behind = [start for start in source.written() if start > at]
+        behind += [segment.start for segment in source.behind]
+        if fault in (Fault.NONE, Fault.ZEROS) and not behind:
+            return
+        if self._goes_on(at):
+            self.about.end_reason = "where the log ended, which is in use"
+            return
+        field, reason = REASONS.get(fault, REASONS[Fault.MISSING])
+        said = f"{source.path(at)}: at offset {at % source.segment_bytes}: {field}: {reason}"
+        if fault not in (Fault.NONE, Fault.ZEROS) and not behind and self.live():
+            self.about.warnings.append(f"{said}; it may be about to be written")
+            return
+        follows = f"; segment {min(behind)} follows" if behind else ""
+        raise DamageFound(
+            f"{said}{follows}. The replica has all before, up to physical offset {at}; "
+            f"`reput repair` makes a copy past damage"
+        )
+
+    def _goes_on(self, at: int) -> bool:
+        """Whether a record stands now where none did in the last round: somebody writes there."""
+        self.source.refresh()
+        checks = Checks(body=self.how.check_crc)
+        found = pieces(self.source, at, ALL_WANTED, self.target.rules.scan.records, checks)
+        return any(piece.whole > at for piece in islice(found, 1))

@@ -1,0 +1,330 @@
+"""Replication from a live master over the wire, as a slave: connected again until all is there."""
+
+import random
+import select
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+
+from reput.broker.replication.asked import CONFIG_FILES
+from reput.broker.replication.frames import Part, ProtocolError
+from reput.broker.replication.slave import (
+    HEARTBEAT_SECONDS,
+    DefaultSlave,
+    Slave,
+    SwitchSlave,
+    WrongOffset,
+)
+from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.replicating.ask_master import Asking
+from reput.jobs.replicating.config_files import KINDS, POSITIONS, put_config
+from reput.jobs.replicating.from_folder import How, Pace
+from reput.jobs.replicating.replica_report import Replicated, behind_text
+from reput.jobs.replicating.source import ALL_WANTED, Wanted
+from reput.jobs.replicating.target import ReplicaDiffers, ReplicaTarget
+from reput.store_format.faults import REASONS, Fault, PeerFailed, StoreError
+from reput.store_format.log.checks import Checks
+from reput.store_format.log.records import RECORD_ROW
+from reput.store_format.log.walk import Walk, most_rows
+
+_RECEIVE_BYTES = 1 << 20
+_CHECK_BYTES = 1 << 20  # so much comes before it is looked at, unless nothing comes at the moment
+_WINDOW_BYTES = 1 << 20
+_SYNC_BYTES = 256 << 20
+_CONNECT_SECONDS = 5.0
+_LOOK_SECONDS = 0.5
+_CONFIG_SECONDS = 10.0  # SlaveSynchronize's interval
+_QUIET_SECONDS = 2 * HEARTBEAT_SECONDS  # so long nothing comes where nobody tells the end
+_TRIES = 10  # connections one after the other that bring nothing
+_GARBAGE_TRIES = 3  # such ones that bring what no RocketMQ sends, also with `follow`
+_BACKOFF = 0.5, 30.0  # seconds: the first wait before connecting again, and the longest
+
+
+class WireReplication:
+    """Copies a master's log to one target."""
+
+    def __init__(
+        self, address: tuple[str, int], asking: Asking | None, target: ReplicaTarget, how: How,
+        about: Replicated, progress: Progress, *, start: int, end: int, controller: bool,
+        clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
+        """start: where the master's log begins; end: where it ended, -1 where nobody knows."""
+        self.address, self.asking, self.target, self.how = address, asking, target, how
+        self.about, self.progress = about, progress
+        self.start, self.end, self.controller = start, end, controller
+        self._clock, self._sleep = clock, sleep
+        self._pace = Pace(how.rate, clock)
+        self._at = 0  # the next byte that comes
+        self._begun = False  # whether the target is one that grows, since it was last left
+        self._durable = self._checked = 0
+        self._last, self._ended = -1, False
+        self._compared = False  # whether the last record that was there is the master's too
+        self._grown = self._derived = self._configured = clock()
+        window = min(_WINDOW_BYTES, target.segment_bytes)
+        self._window = np.empty(window, np.uint8)
+        self._rows = np.zeros(most_rows(window), RECORD_ROW)
+
+    def run(self) -> None:
+        """Copy until where the master's log ended as this began, or with `follow` until nothing
+        comes any more.
+
+        Raises ReplicaDiffers, PeerFailed, StoreError, OSError; what was copied before stays.
+        """
+        target, about = self.target, self.about
+        target.stand(self.start)
+        about.resumed_at = about.end = self._durable = self._checked = target.log.end
+        about.start = min([*target.segments, target.log.end])
+        self._compared = target.last < 0
+        if target.last >= 0 and 0 <= self.end < target.log.end:
+            raise ReplicaDiffers(
+                f"{target.name}: goes up to {target.log.end}, and the master's log ends at "
+                f"{self.end}: what is behind was lost there, or it is another log; give another "
+                "folder"
+            )
+        self._config()
+        with self.progress.stage("copied", self._done):
+            try:
+                self._connections()
+            finally:
+                if target.log.end > self._durable:
+                    target.note(self._last)
+        if self.how.derive:
+            with self.progress.stage("derived", lambda: Done(None, f"up to {about.end:,}")):
+                about.entries += target.derive(Progress())
+        about.behind = max(self.end - about.end, 0)
+        about.end_reason = "as far as was wanted" if self._ended else "where the master's log ended"
+
+    def _connections(self) -> None:
+        wait, tries, garbage = _BACKOFF[0], 0, 0
+        name = "{}:{}".format(*self.address)
+        while not self._over():
+            before = self.target.log.end
+            try:
+                self._one()
+                continue
+            except WrongOffset as error:  # the next connection would bring the same
+                raise PeerFailed(f"{name}: {error}") from None
+            except (OSError, ProtocolError) as error:
+                why = error
+            if self.target.log.end > before:
+                wait, tries, garbage = _BACKOFF[0], 0, 0
+            else:
+                wait, tries = min(wait * 2, _BACKOFF[1]), tries + 1
+                garbage += isinstance(why, ProtocolError)
+            down = not self.how.follow and tries >= _TRIES
+            if down or garbage >= _GARBAGE_TRIES:
+                raise PeerFailed(f"{name}: {why}; given up after {tries} times")
+            self.about.reconnects += 1
+            self._sleep(wait * random.uniform(0.5, 1.0))
+
+    def _over(self) -> bool:
+        how, end = self.how, self.target.log.end
+        if self._ended or end >= how.wanted.offset:
+            self._ended = True
+            return True
+        if not how.follow and self.end >= 0:
+            return end >= self.end and self._compared
+        idle = how.idle if how.follow else _QUIET_SECONDS
+        return idle is not None and self._clock() - self._grown >= idle
+
+    def _one(self) -> None:
+        """One connection, until all is there. Raises OSError, ProtocolError, ReplicaDiffers."""
+        log = self.target.log
+        log.rewind()
+        self._checked, self._begun = log.end, False
+        # the last record comes once more, and is compared
+        self._at = self.target.last if self.target.last >= 0 else log.end
+        slave: Slave = SwitchSlave(self._at) if self.controller else DefaultSlave(self._at)
+        with socket.create_connection(self.address, _CONNECT_SECONDS) as peer:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            peer.settimeout(_CONNECT_SECONDS)
+            peer.sendall(slave.hello(self._clock()))
+            while not self._over():
+                ready = select.select(
+                    [peer], [], [], 0 if log.written > self._checked else _LOOK_SECONDS
+                )
+                now = self._clock()
+                if ready[0]:
+                    data = self._received(peer)
+                    for part in slave.receive(data, now):
+                        self._take(part)
+                if log.written > self._checked and (
+                    not ready[0] or log.written - log.end >= _CHECK_BYTES
+                ):
+                    self._advance()
+                    self._checked = log.written
+                # No further than this connection came: a master begins at the last report that it
+                # finds when it looks first (HAConnection.processReadEvent).
+                report = slave.report(min(log.end, self._at), now)
+                if report:
+                    peer.sendall(report)
+                if slave.silent(now):
+                    raise ConnectionError("the master was silent for too long")
+                self._now_and_then(now)
+
+    def _received(self, peer: socket.socket) -> bytes:
+        """What came; where that ends the connection, what came before is made use of first."""
+        try:
+            data = peer.recv(_RECEIVE_BYTES)
+            if data:
+                return data
+        except OSError:
+            self._advance()
+            raise
+        self._advance()
+        raise ConnectionError("the master closed the connection")
+
+    def _take(self, part: Part) -> None:
+        """Bytes of the log: those that are there already must be the same."""
+        log, data = self.target.log, part.data
+        if part.offset != self._at:
+            raise WrongOffset(f"the log comes from {part.offset} on, not from {self._at}")
+        self._at += len(data)
+        known = min(max(log.end - part.offset, 0), len(data))
+        if known:
+            self._compare(part.offset, data[:known])
+            self._compared = self._compared or self._at >= log.end
+        data = data[known:]
+        wait = self._pace.wait_for(len(data))
+        if wait:
+            self._sleep(wait)
+        size = self.target.segment_bytes
+        while data:
+            if not self._begun:
+                self.target.begin()
+                self._begun = True
+            now = data[: size - log.written % size]
+            log.write(now)
+            data = data[len(now) :]
+            if log.written % size == 0:  # a segment is whole before the next one begins
+                self._advance()
+
+    def _compare(self, at: int, data: bytes) -> None:
+        size = self.target.segment_bytes
+        while data:
+            length = min(len(data), size - at % size)
+            ours = np.empty(length, np.uint8)
+            self.target.read(at, ours)
+            if ours.tobytes() != data[:length]:
+                raise ReplicaDiffers(
+                    f"{self.target.name}: its last record, from {at} on, is not the master's: it "
+                    f"is no beginning of that log; give another folder"
+                )
+            at, data = at + length, data[length:]
+
+    def _advance(self) -> None:
+        """Let the replica end behind the last record that is whole by now.
+
+        Raises ProtocolError where what has come is no log.
+        """
+        log, size, wanted = self.target.log, self.target.segment_bytes, self.how.wanted
+        before = log.end
+        while log.end < log.written and not self._ended:
+            at = log.end
+            segment_end = at - at % size + size
+            stop = min(segment_end, log.written)
+            walk = Walk(
+                log.read, stop, self.target.rules.scan.records, Checks(body=self.how.check_crc),
+                self._window, self._rows,
+            )  # fmt: skip
+            fault, done = Fault.NONE, False
+            for step in walk.steps(at, stop):
+                done = self._whole(step.rows, wanted)
+                fault, at = step.fault, step.next
+                if done:
+                    break
+            if done:
+                self._ended = True
+                break
+            if fault not in (Fault.NONE, Fault.BLANK) and self._is_wrong(at, fault, segment_end):
+                field, reason = REASONS[fault]
+                raise ProtocolError(
+                    f"the master's log at {at}: {field}: {reason}; nothing behind it is taken"
+                )
+            if log.written < segment_end:
+                break
+            if segment_end > wanted.offset:
+                self._ended = True
+                break
+            if segment_end > log.end:
+                log.commit(segment_end)  # behind a BLANK
+        self.about.end = log.end
+        if log.end > before:
+            self._grown = self._clock()
+        if log.end - self._durable >= _SYNC_BYTES:
+            self.target.note(self._last)
+            self._durable = log.end
+
+    def _whole(self, rows: np.ndarray, wanted: Wanted) -> bool:
+        """Take records that are whole, as far as they are wanted; whether one was not."""
+        good = wanted.of(rows)
+        if good:
+            last = rows[good - 1]
+            self._last = self.target.last = int(last["physicalOffset"])
+            self.target.log.commit(self._last + int(last["size"]))
+            self.about.records += good
+            self.about.last_timestamp = int(last["storeTimestamp"])
+        return good < len(rows)
+
+    def _head(self, at: int) -> tuple[int, int]:
+        """Size and magic number of what stands at an offset; (0, 0) where they are not there."""
+        log = self.target.log
+        if log.written - at < 8:
+            return 0, 0
+        head = np.empty(8, np.uint8)
+        log.read(at, head)
+        raw = head.tobytes()
+        return int.from_bytes(raw[:4], "big", signed=True), int.from_bytes(raw[4:], "big")
+
+    def _is_wrong(self, at: int, fault: Fault, segment_end: int) -> bool:
+        """Whether a fault stays one when more has come."""
+        log = self.target.log
+        if log.written - at < 8 and log.written < segment_end:
+            return False
+        if fault in (Fault.SIZE_PAST_END, Fault.SHORT_TAIL) and log.written < segment_end:
+            return at + self._head(at)[0] > segment_end
+        return True
+
+    # --- now and then ------------------------------------------------------------------------
+
+    def _now_and_then(self, now: float) -> None:
+        if now - self._configured >= _CONFIG_SECONDS:
+            self._configured = now
+            self._config()
+        if self.how.follow and self.how.derive and now - self._derived >= self.how.derive_every:
+            log = self.target.log
+            if log.written == log.end and log.end > self._durable:
+                self.target.note(self._last)
+                self._durable = log.end
+                self.about.entries += self.target.derive(Progress())
+                self._derived, self._begun = self._clock(), False
+
+    def _config(self) -> None:
+        """Ask for the files of config/ as SlaveSynchronize does; a master that refuses is noted."""
+        if self.asking is None:
+            return
+        target = self.target
+        names = (*KINDS, *(POSITIONS if self.how.wanted == ALL_WANTED else ()))
+        for name in CONFIG_FILES.values():
+            if name not in names:
+                continue
+            try:
+                content = self.asking.config(name)
+            except (OSError, ProtocolError, StoreError) as error:
+                said = f"config/{name}: {error}"
+                if said not in self.about.warnings:
+                    self.about.warnings.append(said)
+                continue
+            with suppress(FileNotFoundError):
+                put_config(target.files, name, content, target.config, self.about.warnings)
+        self.about.config = sorted(target.config)
+
+    def _done(self) -> Done:
+        end, start = self.about.end, self.about.resumed_at
+        share = (end - start) / (self.end - start) if self.end > start else None
+        now = time.time_ns() // 1_000_000
+        said = behind_text(max(self.end - end, 0), self.about.last_timestamp, now)
+        return Done(None if self.how.follow else share, f"up to {end:,}, {said}")

@@ -1,0 +1,107 @@
+"""The log that a replication master sends: a store's, or that of a writer which appends to it."""
+
+import os
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+
+from reput.broker.replication.master import Log
+from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.in_place.catch_up_store import rules_of
+from reput.jobs.opening.plan import make_plan
+from reput.jobs.replicating.source import SourceLog, Wanted, pieces
+from reput.store_format.discover.store import tell
+from reput.store_format.log.checks import Checks
+from reput.store_format.log.segments import commit_log_folders
+from reput.store_format.names import COMMIT_LOG, segment_name
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import Storage
+
+
+class SentLog(Protocol):
+    """What slaves get. Its methods are called by many threads."""
+
+    def now(self) -> Log:
+        """Where it begins and ends now."""
+
+    def descriptor(self, segment: int) -> int | None:
+        """The segment's file, open for reading, the caller's to close; None: ask `read`."""
+
+    def read(self, at: int, size: int) -> bytes:
+        """So many bytes from an offset on, all in one segment."""
+
+
+class StoreLog:
+    """The log of a store that is only read; whole records up to where it ends by itself."""
+
+    def __init__(
+        self, storage: Storage, store: str, rocketmq: str | None, settings: Mapping[str, str]
+    ) -> None:
+        """Raises StoreError, SettingError, UnknownRelease, OSError."""
+        told = tell(storage, store, rocketmq, settings)
+        plan = make_plan(storage, store, told, 1, None, tolerant=True)
+        size = plan.settings.mapped_file_size_commit_log
+        folders = commit_log_folders(store, plan.settings)
+        self._place = storage, folders, size
+        self._local = isinstance(storage, LocalStorage)
+        self._rules = rules_of(plan).scan.records
+        self._source = self._new()
+        used = self._source.written()
+        self._end = used[-1] if used else self._source.start
+        self.refresh()
+
+    def _new(self) -> SourceLog:
+        return SourceLog(*self._place)
+
+    def refresh(self) -> None:
+        """Look where the log ends now. Raises StoreError, OSError."""
+        source, end = self._new(), self._end
+        try:
+            for piece in pieces(source, end, Wanted(), self._rules, Checks(body=True)):
+                end = max(end, piece.whole)
+        finally:
+            source.close()
+        self._source.close()
+        self._source, self._end = source, end
+
+    def now(self) -> Log:
+        source = self._source
+        return Log(source.start, self._end, source.segment_bytes)
+
+    def descriptor(self, segment: int) -> int | None:
+        if not self._local:
+            return None
+        return _opened(self._source.segments[segment].path)
+
+    def read(self, at: int, size: int) -> bytes:
+        source = self._new()
+        data = np.empty(size, np.uint8)
+        try:
+            source.read(at, data)
+        finally:
+            source.close()
+        return data.tobytes()
+
+
+class WriterLog:
+    """The log that a writer of this process appends to; slaves get what is in its files."""
+
+    def __init__(self, writer: CommitLogWriter, store: str) -> None:
+        self._log, self._folder = writer.store.log, f"{store}/{COMMIT_LOG}"
+
+    def now(self) -> Log:
+        log = self._log
+        return Log(log.start, log.committed, log.segment_bytes)
+
+    def descriptor(self, segment: int) -> int | None:
+        return _opened(f"{self._folder}/{segment_name(segment)}")
+
+    def read(self, at: int, size: int) -> bytes:
+        data = np.empty(size, np.uint8)
+        self._log.read(at, data)
+        return data.tobytes()
+
+
+def _opened(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

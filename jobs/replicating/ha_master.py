@@ -1,0 +1,271 @@
+"""A replication master (HAService): real brokers as SLAVE copy a log from it.
+
+A thread for each slave, a few at most. What is sent and when is decided by
+`broker/replication/master.py`; here are sockets, files and the clock.
+"""
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from reput.broker.replication.frames import ProtocolError
+from reput.broker.replication.master import (
+    TRANSFER_BYTES,
+    Connection,
+    DefaultConnection,
+    Send,
+    SwitchConnection,
+)
+from reput.broker.replication.waits import (
+    FLUSH_SLAVE_TIMEOUT,
+    PUT_OK,
+    SLAVE_NOT_AVAILABLE,
+    is_replicated,
+    is_slave_ok,
+)
+from reput.jobs.replicating.ha_log import SentLog
+from reput.store_format.faults import StoreError
+from reput.store_format.release.profiles import release_key, release_named
+
+_SLAVES_MOST = 16
+_RECEIVE_BYTES = 64 << 10
+_WAIT_SECONDS = 0.1  # HAService waits so long for more of the log (allWaitForRunning)
+_STUCK_SECONDS = 60.0  # a slave that takes nothing for so long is given up
+
+
+class HaMaster:
+    """Listens for slaves and sends them a log. Use it as a context, or `start` and `stop` it."""
+
+    def __init__(
+        self, log: SentLog, listen: tuple[str, int], *, controller: bool = False,
+        batch: int = TRANSFER_BYTES, said: Callable[[str], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        """controller: slaves are in controller mode (AutoSwitchHAClient). batch: bytes of a
+        transfer. said: is given a line for each slave that comes or goes. Raises OSError.
+        """
+        self._log, self._controller, self._batch, self._said = log, controller, batch, said
+        family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
+        self._listener = socket.create_server(listen, family=family, backlog=_SLAVES_MOST)
+        self.address: tuple[str, int] = self._listener.getsockname()[:2]
+        # each slave's connection, and what wakes the thread that serves it
+        self._slaves: dict[Connection, socket.socket] = {}
+        self._changed = threading.Condition()
+        self._pushed = 0  # the greatest offset that any slave ever reported (push2SlaveMaxOffset)
+        self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Take slaves from now on."""
+        self._run(self._accept)
+
+    def __enter__(self) -> "HaMaster":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _run(self, work: Callable[..., None], *about: object) -> None:
+        thread = threading.Thread(target=work, args=about, name="ha-master", daemon=True)
+        self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+        thread.start()
+
+    def stop(self) -> None:
+        """Let go of all slaves, and of the port."""
+        self._ended.set()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in list(self._threads):
+            thread.join()
+
+    def acked(self) -> list[int]:
+        """Of each slave how far it has the log; -1 where it has not said so yet."""
+        with self._changed:
+            return [each.acked for each in self._slaves]
+
+    def wait_for(
+        self, put_end: int, timeout: float, *, replicas: int = 1, gap: int | None = None
+    ) -> str:
+        """Return when a put is on enough replicas: PUT_OK, or why it does not count as such.
+
+        put_end: where the put ends in the log. replicas: how many must have it, the master
+        counted. gap: SLAVE_NOT_AVAILABLE at once where no slave is nearer (up to 4.9); None: waits
+        in any case (5.x). timeout: seconds (slaveTimeout).
+        """
+        until = time.monotonic() + timeout
+        self.wake()
+        with self._changed:
+            if gap is not None and not is_slave_ok(put_end, bool(self._slaves), self._pushed, gap):
+                return SLAVE_NOT_AVAILABLE
+            while not is_replicated(
+                put_end, [each.acked for each in self._slaves], self._pushed, replicas
+            ):
+                left = until - time.monotonic()
+                if left <= 0 or self._ended.is_set():
+                    return FLUSH_SLAVE_TIMEOUT
+                self._changed.wait(min(left, _WAIT_SECONDS))
+        return PUT_OK
+
+    def wake(self) -> None:
+        """The log has grown: send it at once (HAService's WaitNotifyObject)."""
+        with self._changed:
+            wakers = list(self._slaves.values())
+        for each in wakers:
+            with suppress(OSError):  # it is full of such bytes, or its thread has just ended
+                each.send(b"\0", socket.MSG_DONTWAIT)
+
+    def as_sync_master(
+        self, release: str, *, timeout: float = 3.0, replicas: int = 1, gap: int = 256 << 20
+    ) -> Callable[[int], str]:
+        """What `CommitLogWriter.replicated` asks: waits as a SYNC_MASTER of a release does.
+
+        timeout: seconds (slaveTimeout). replicas: inSyncReplicas, of 5.x: with up to 1 nobody is
+        waited for, with all of its defaults too (CommitLog.handleHA). gap: haSlaveFallbehindMax,
+        of 4.x, which waits for any one slave that is nearer (submitReplicaRequest).
+        """
+        if release_key(release_named(release)) < release_key("5.0.0"):
+            return lambda end: self.wait_for(end, timeout, gap=gap)
+        if replicas <= 1:
+            return lambda _: PUT_OK
+        return lambda end: self.wait_for(end, timeout, replicas=replicas)
+
+    # --- slaves ------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while not self._ended.is_set():
+            try:
+                peer, address = self._listener.accept()
+            except OSError:  # this master ends; or there are no more files for a while
+                self._ended.wait(_WAIT_SECONDS)
+                continue
+            name, now = f"{address[0]}:{address[1]}", time.monotonic()
+            connection: Connection = (
+                SwitchConnection(now, self._batch) if self._controller
+                else DefaultConnection(now, self._batch)
+            )  # fmt: skip
+            woken, waker = socket.socketpair()
+            with self._changed:
+                full = len(self._slaves) >= _SLAVES_MOST
+                if not full:
+                    self._slaves[connection] = waker
+            if full:
+                self._said(f"slave {name}: refused, {_SLAVES_MOST} are served")
+                for each in (peer, woken, waker):
+                    each.close()
+                continue
+            self._run(self._serve, peer, name, connection, woken)
+
+    def _serve(
+        self, peer: socket.socket, name: str, connection: Connection, woken: socket.socket
+    ) -> None:
+        self._said(f"slave {name}: connected")
+        why = "gone"
+        try:
+            why = self._talk(peer, connection, woken)
+        except (ProtocolError, StoreError, OSError) as error:
+            why = str(error)
+        finally:
+            with self._changed:
+                waker = self._slaves.pop(connection)
+                self._changed.notify_all()
+            for each in (peer, woken, waker):
+                each.close()
+            self._said(f"slave {name}: {why}")
+
+    def _talk(self, peer: socket.socket, connection: Connection, woken: socket.socket) -> str:
+        """Send and receive until the slave goes, or is given up; why.
+
+        woken: has something to read where the log has grown.
+        """
+        peer.setblocking(False)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        out = _Out(peer, self._log)
+        moved = time.monotonic()
+        try:
+            while not self._ended.is_set():
+                now = time.monotonic()
+                if out.idle:
+                    send = connection.next(self._log.now(), now)
+                    if send is not None:
+                        out.begin(send)
+                        moved = now
+                if not out.idle and out.go_on():
+                    moved = now
+                wait = 0.0 if out.idle and send is not None else _WAIT_SECONDS
+                ready, _, _ = select.select([peer, woken], [] if out.idle else [peer], [], wait)
+                if woken in ready:
+                    woken.recv(_RECEIVE_BYTES)
+                if peer in ready:
+                    data = peer.recv(_RECEIVE_BYTES)
+                    if not data:
+                        return "gone"
+                    self._take(connection, data, now)
+                if connection.silent(now):
+                    return "silent for too long"
+                if not out.idle and now - moved > _STUCK_SECONDS:
+                    return "takes nothing"
+            return "this master ends"
+        finally:
+            out.close()
+
+    def _take(self, connection: Connection, data: bytes, now: float) -> None:
+        with self._changed:
+            connection.receive(data, self._log.now(), now)
+            self._pushed = max(self._pushed, connection.acked)
+            self._changed.notify_all()
+
+
+class _Out:
+    """What is being sent to one slave: a header, then bytes straight from the segment's file."""
+
+    def __init__(self, peer: socket.socket, log: SentLog) -> None:
+        self._peer, self._log = peer, log
+        self._head = b""
+        self._at = self._left = 0
+        self._segment, self._file = -1, -1
+
+    @property
+    def idle(self) -> bool:
+        return not self._head and not self._left
+
+    def begin(self, send: Send) -> None:
+        """Raises OSError where the segment is gone."""
+        self._head, self._at, self._left = send.header, send.at, send.size
+        if not self._left:
+            return
+        size = self._log.now().segment_bytes
+        segment = send.at - send.at % size
+        if segment != self._segment:
+            self.close()
+            file = self._log.descriptor(segment)
+            self._segment, self._file = segment, -1 if file is None else file
+        if self._file < 0:  # no local file: the bytes go with the header
+            self._head += self._log.read(self._at, self._left)
+            self._left = 0
+
+    def go_on(self) -> bool:
+        """Send what the socket takes; whether it took anything. Raises OSError."""
+        moved = False
+        with suppress(BlockingIOError):
+            while self._head:
+                more = socket.MSG_MORE if self._left else 0
+                sent = self._peer.send(self._head, more)
+                self._head, moved = self._head[sent:], True
+            while self._left:
+                sent = os.sendfile(
+                    self._peer.fileno(), self._file, self._at - self._segment, self._left
+                )
+                if not sent:
+                    raise StoreError(f"the segment at {self._segment} ends before {self._at}")
+                self._at, self._left, moved = self._at + sent, self._left - sent, True
+        return moved
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._segment, self._file = -1, -1

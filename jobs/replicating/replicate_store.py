@@ -1,0 +1,148 @@
+"""A replication from its beginning: the source opened, the target held, what is told."""
+
+import os
+from collections.abc import Callable, Mapping
+
+from reput.broker.change.new_messages import Rules
+from reput.broker.change.replica import NOTE
+from reput.broker.replication.frames import ProtocolError
+from reput.jobs.in_place.catch_up_store import rules_of
+from reput.jobs.opening.held_store import held_store
+from reput.jobs.opening.plan import make_plan
+from reput.jobs.opening.progress import Progress
+from reput.jobs.outputs.output import inputs_of
+from reput.jobs.replicating.ask_master import Asking, MasterSays
+from reput.jobs.replicating.from_folder import How, Replication
+from reput.jobs.replicating.from_master import WireReplication
+from reput.jobs.replicating.replica_report import Replicated
+from reput.jobs.replicating.source import ALL_WANTED, SourceLog, Wanted, pieces
+from reput.jobs.replicating.target import ReplicaTarget, check_target, held_target
+from reput.store_format.derive.rules import place_rules, scan_rules
+from reput.store_format.discover.store import tell
+from reput.store_format.faults import PeerFailed, StoreError
+from reput.store_format.log.checks import NO_CHECKS
+from reput.store_format.log.record_rules import RecordRules
+from reput.store_format.log.segments import commit_log_folders
+from reput.store_format.names import COMMIT_LOG
+from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.release.settings import SettingError, settings_from
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import Storage
+
+
+def from_store(
+    source: tuple[Storage, str], target: str, rocketmq: str | None, settings: Mapping[str, str],
+    how: How, dry_run: bool, progress: Progress, confirm: Callable[[str], None],
+) -> Replicated:  # fmt: skip
+    """Replicate a store that is a folder or URL to a local folder. Raises as `replicate` does."""
+    storage, store = source
+    told = tell(storage, store, rocketmq, settings)
+    plan = make_plan(storage, store, told, 1, None, tolerant=True)
+    folders = commit_log_folders(store, plan.settings)
+    log = SourceLog(storage, folders, plan.settings.mapped_file_size_commit_log)
+    inputs = tuple(inputs_of(storage, store, told.settings))
+    about = Replicated(store, target, dry_run=dry_run, warnings=[*plan.warnings])
+    rules = rules_of(plan)
+
+    def live() -> bool:
+        return storage.lock_holder(store) is not None
+
+    try:
+        if dry_run:
+            check_target(target, inputs)
+            if os.path.isdir(target):
+                with held_store(target, True) as held:
+                    there = ReplicaTarget(held, rules, told.settings, store)
+                    there.take_up(log.read, log.start, log.stop)
+                    about.resumed_at = there.log.end
+            else:
+                about.resumed_at = log.start
+            about.start, about.end = log.start, _end_of(log, rules.scan.records, how.wanted)
+            about.end = max(about.end, about.resumed_at)
+            about.end_reason = "as far as is wanted and there now"
+            return about
+        _agree(target, confirm)
+        like = os.stat(store) if isinstance(storage, LocalStorage) else None
+        with held_target(target, inputs, like) as held:
+            there = ReplicaTarget(held, rules, told.settings, store)
+            Replication(log, source, there, how, live, about, progress).run()
+            return about
+    finally:
+        log.close()
+
+
+def from_master(
+    address: tuple[str, int], asked: tuple[str, int] | None, target: str, rocketmq: str | None,
+    settings: Mapping[str, str], how: How, progress: Progress, confirm: Callable[[str], None],
+    *, start: int | None, controller: bool,
+) -> Replicated:  # fmt: skip
+    """Replicate a live master's log to a local folder, as a slave. Raises as `replicate_from` does.
+
+    asked: the broker's own port, where it is asked what its replication port does not tell; None:
+    not at all. start: where its log begins, if the broker is not to tell.
+    """
+    name = f"{address[0]}:{address[1]}"
+    about = Replicated(name, target)
+    asking, says = None, MasterSays()
+    if asked is not None:
+        asking = Asking(asked)
+        try:
+            says = asking.says()
+        except (OSError, ProtocolError, StoreError) as error:
+            about.warnings.append(f"{asked[0]}:{asked[1]} does not tell: {error}")
+    begin = says.start if start is None else start
+    if begin < 0:
+        raise StoreError(
+            f"{name}: nobody tells where the master's log begins: --from-offset, or --broker "
+            f"with the broker's own address" + "".join(f"; {each}" for each in about.warnings)
+        )
+    rules = profile(rocketmq or says.release or RELEASES[-1])
+    told = {**says.settings, **settings}
+    if asked is not None:
+        own = {name: value for name, value in says.settings.items() if name not in settings}
+        _check_settings(asked, own, rules.release)
+    parsed = settings_from(told, release=rules.release)
+    scanned = scan_rules(rules, parsed, ())
+    _agree(target, confirm)
+    with held_target(target, (), None) as held:
+        there = ReplicaTarget(held, Rules(rules, parsed, scanned, place_rules(rules)), told, name)
+        WireReplication(
+            address,
+            asking,
+            there,
+            how,
+            about,
+            progress,
+            start=begin,
+            end=says.end,
+            controller=controller,
+        ).run()
+    return about
+
+
+def _check_settings(broker: tuple[str, int], says: Mapping[str, str], release: str) -> None:
+    """Raise PeerFailed where a broker's settings have values that no broker takes."""
+    try:
+        settings_from(says, release=release)
+    except SettingError as error:
+        raise PeerFailed(f"{broker[0]}:{broker[1]}: says {error}") from None
+
+
+def _agree(target: str, confirm: Callable[[str], None]) -> None:
+    """Ask before a store is gone on with that no replication has made."""
+    log = f"{target}/{COMMIT_LOG}"
+    if os.path.isdir(log) and os.listdir(log) and not os.path.lexists(f"{target}/{NOTE}"):
+        confirm(f"go on with {target}, which has a log already, as a replica")
+
+
+def _end_of(log: SourceLog, rules: RecordRules, wanted: Wanted) -> int:
+    """Where the source's log ends now: its last segment that is written to is read, unchecked."""
+    used = log.written()
+    if not used:
+        return log.start
+    if wanted.offset < used[-1] or wanted.time < ALL_WANTED.time:
+        used = used[:1]  # the place is found by reading all before
+    end = used[-1]
+    for piece in pieces(log, used[-1], wanted, rules, NO_CHECKS):
+        end = max(end, piece.whole)
+    return end

@@ -1,0 +1,360 @@
+"""The store that is a replica, or becomes one: whether it may, where it ends, its notes."""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import cast
+
+import numpy as np
+
+from reput.broker.change.catch_up import NOTE as CATCH_UP_NOTE
+from reput.broker.change.catch_up import CatchUp, is_noted, read_note
+from reput.broker.change.new_messages import New, Rules
+from reput.broker.change.position import Ahead, Log, Position, find_position
+from reput.broker.change.replica import (
+    NOTE,
+    ReplicaLog,
+    Standing,
+    first_difference,
+    read_standing,
+    write_standing,
+)
+from reput.broker.writer.log_recovery import LogRecovery
+from reput.jobs.in_place.catch_up_store import catch_up_in_place, clock
+from reput.jobs.in_place.follow import consented, growing_plan
+from reput.jobs.opening.changeable import refuse_shared_segments, refuse_what_is_no_store
+from reput.jobs.opening.held_store import HeldStore, held_store
+from reput.jobs.opening.log_files import LogBytes, LogFiles
+from reput.jobs.opening.progress import Progress
+from reput.jobs.outputs.output import Input, refuse_overlap
+from reput.store_format.derived.checkpoint import read_checkpoint
+from reput.store_format.disk.files import Files
+from reput.store_format.faults import Fault, StoreError
+from reput.store_format.log.checks import Checks
+from reput.store_format.log.records import RECORD_ROW
+from reput.store_format.log.walk import Read, Walk, most_rows
+from reput.store_format.names import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    COMMIT_LOG,
+    CONFIG,
+    CONSUME_QUEUE,
+    INDEX,
+    parse_segment_name,
+    segment_name,
+)
+from reput.store_format.storage.local import LocalStorage
+
+_DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
+_NOTES = {NOTE, CATCH_UP_NOTE}
+_WINDOW_BYTES = 1 << 20
+_HEAD_BYTES = 4096  # so much of the log's start is compared
+_BODIES = Checks(body=True)
+
+
+class ReplicaDiffers(StoreError):
+    """The target's log is no beginning of the source's."""
+
+
+@contextmanager
+def held_target(
+    path: str, inputs: tuple[Input, ...], like: os.stat_result | None
+) -> Iterator[HeldStore]:
+    """Make the folder, or take up a replica that is there, and hold its lock.
+
+    inputs: what is read; like: whose mode and owner a new folder gets. Raises OverlapsInput,
+    StoreInUse, StoreError for a folder that is neither empty nor a store, OSError.
+    """
+    check_target(path, inputs)
+    if not os.path.isdir(path):
+        os.makedirs(path)
+        if like is not None:
+            os.chmod(path, stat.S_IMODE(like.st_mode))
+            if os.geteuid() == 0:
+                os.chown(path, like.st_uid, like.st_gid)
+    with held_store(path, False) as held:
+        held.lock_at_last()
+        held.changed = True
+        held.files.make_folder(COMMIT_LOG)  # first: by it the next run knows a replica again
+        yield held
+
+
+def check_target(path: str, inputs: tuple[Input, ...]) -> None:
+    """Raise StoreError where no replica may be made or gone on with at a local path."""
+    refuse_overlap(LocalStorage(), path, inputs)
+    if not os.path.lexists(path):
+        return
+    if os.path.islink(path) or not os.path.isdir(path):
+        raise StoreError(f"{path}: is there, and is no folder; a replica is a folder of its own")
+    names = set(os.listdir(path))
+    if names - {"lock", "lost+found"} and not names & {COMMIT_LOG, NOTE}:
+        raise StoreError(f"{path}: is not empty and holds no {COMMIT_LOG}; give another folder")
+    for name in (COMMIT_LOG, CONFIG, *_DERIVED):
+        _refuse_links(f"{path}/{name}")
+    known = (COMMIT_LOG in names and os.listdir(f"{path}/{COMMIT_LOG}")) or names & _NOTES
+    if not known and any(os.listdir(f"{path}/{name}") for name in names & {*_DERIVED}):
+        raise StoreError(
+            f"{path}: has queues or an index, and no log that they are of; they would go: give "
+            f"another folder"
+        )
+    refuse_what_is_no_store(path)
+    refuse_shared_segments(path)
+
+
+def _refuse_links(folder: str) -> None:
+    """Raise StoreError where a folder of the store, or one in it, is a link or no folder: what is
+    cut off there would be another store's.
+    """
+    if not os.path.lexists(folder):
+        return
+    found = [folder, *(f"{at}/{name}" for at, names, _ in os.walk(folder) for name in names)]
+    for each in found:
+        if os.path.islink(each) or not os.path.isdir(each):
+            raise StoreError(f"{each}: is a link or no folder; a replica has its files in its own")
+
+
+class ReplicaTarget:
+    """A held store whose log grows by `log`; made for one run of `reput replicate`."""
+
+    def __init__(
+        self, held: HeldStore, rules: Rules, settings: Mapping[str, str], source: str
+    ) -> None:
+        """rules: the source's, and as text its settings. source: its name, for the note. Raises
+        StoreError.
+        """
+        self.held, self.files, self.rules, self.source = held, held.files, rules, source
+        # its paths are not the target's
+        self.settings = {n: v for n, v in settings.items() if "storepath" not in n.lower()}
+        self.segment_bytes = rules.settings.mapped_file_size_commit_log
+        self.standing = read_standing(self.files)
+        self.config = dict(self.standing.config) if self.standing else {}
+        self.segments = self._segments()
+        self.last = -1
+        self.log: ReplicaLog  # once its end is known
+        self._refuse_another_crash()
+
+    def _segments(self) -> list[int]:
+        """The segments' starts. Raises StoreError for other names, sizes, holes."""
+        found: list[int] = []
+        for name in self.files.names(COMMIT_LOG):
+            path = f"{COMMIT_LOG}/{name}"
+            try:
+                start = parse_segment_name(name)
+            except ValueError as error:
+                raise StoreError(f"{self.held.path}/{path}: {error}") from None
+            file = self.files.open_read(path)
+            length = file.length()
+            file.close()
+            if start % self.segment_bytes or length > self.segment_bytes:
+                raise ReplicaDiffers(
+                    f"{self.held.path}/{path}: has {length} bytes; the source's segments have "
+                    f"{self.segment_bytes}, and begin at multiples of that"
+                )
+            if found and start != found[-1] + self.segment_bytes:
+                raise StoreError(f"{self.held.path}/{path}: a hole before it; segments are missing")
+            found.append(start)
+        return found
+
+    def _refuse_another_crash(self) -> None:
+        """`abort` must be that of a replication or catch-up of this user, which was killed."""
+        if not self.held.crashed:
+            return
+        note = read_note(self.files)
+        if note is None or not is_noted(read_checkpoint(self.files), note):
+            raise StoreError(
+                f"{self.held.path}/{ABORT}: the target was not stopped cleanly; use "
+                f"`reput recover` first"
+            )
+
+    @property
+    def name(self) -> str:
+        return self.held.path
+
+    # --- where it ends -----------------------------------------------------------------------
+
+    def find_end(self) -> tuple[int, int, int] | None:
+        """(from where on records were read, where they end, where the last one begins or -1).
+
+        None where there is no record yet. Records before are those that a note says are durable.
+        """
+        written = [start for start in self.segments if any(self._head(start))]
+        if not written:
+            return None
+        begin, last = written[-1], -1
+        known = self.standing
+        if known is not None and self.segments[0] <= known.end <= written[-1] + self.segment_bytes:
+            begin, last = known.end, known.last
+        at = begin
+        while at - at % self.segment_bytes in self.segments:
+            at, last, fault = self._walk(at, last)
+            if fault != Fault.BLANK:
+                break
+        return begin, at, last
+
+    def _walk(self, at: int, last: int, stop: int = 1 << 62) -> tuple[int, int, Fault]:
+        """From a record on to its segment's end, the first fault, or the record that holds `stop`:
+        (where that is, where the last record before it begins, what is there).
+        """
+        end = at - at % self.segment_bytes + self.segment_bytes
+        buffer = np.empty(min(_WINDOW_BYTES, self.segment_bytes), np.uint8)
+        rows = np.zeros(most_rows(len(buffer)), RECORD_ROW)
+        walk = Walk(self.read, end, self.rules.scan.records, _BODIES, buffer, rows)
+        fault = Fault.BLANK
+        for step in walk.steps(at, end):
+            ends = step.rows["physicalOffset"] + step.rows["size"]
+            good = int(np.searchsorted(ends, stop, "right"))
+            if good:
+                last = int(step.rows["physicalOffset"][good - 1])
+            if good < len(step.rows):
+                return int(step.rows["physicalOffset"][good]), last, Fault.NONE
+            at, fault = step.next, step.fault
+        if fault in (Fault.NONE, Fault.BLANK):
+            return end, last, Fault.BLANK
+        return at, last, fault
+
+    def _head(self, start: int) -> bytes:
+        head = np.zeros(8, np.uint8)
+        self.read(start, head)
+        return head.tobytes()
+
+    def read(self, at: int, buffer: np.ndarray) -> None:
+        """Fill a buffer that lies within one segment; what is not there reads as zeros."""
+        start = at - at % self.segment_bytes
+        file = self.files.open_read(f"{COMMIT_LOG}/{segment_name(start)}")
+        try:
+            there = max(min(file.length() - (at - start), len(buffer)), 0)
+            if there:
+                file.read_at(at - start, buffer[:there])
+            buffer[there:] = 0
+        finally:
+            file.close()
+
+    def take_up(self, source: Read, start: int, stop: int, verify: bool = False) -> None:
+        """Find the log's end, and compare its first bytes and its last records with the source's.
+
+        start, stop: of the source. A new replica begins at `start`. verify: compare all between.
+        Raises ReplicaDiffers where the target is no beginning of the source.
+        """
+        found = self.find_end()
+        if found is None:
+            self.log = ReplicaLog(self.files, self.segment_bytes, start)
+            return
+        begin, end, last = found
+        first = self.segments[0]
+        if end < start:
+            raise ReplicaDiffers(self._deleted(end, start))
+        self._refuse_longer(end, stop)
+        low = max(last if last >= 0 and last < begin else begin, start, first)
+        if verify:
+            self._compare(source, max(start, first), low)
+        elif start <= first:
+            self._compare(source, first, min(first + _HEAD_BYTES, low))
+        differs = first_difference(self.read, source, low, end, self.segment_bytes)
+        if differs < end and differs >= begin and self.held.crashed:
+            end, last, _ = self._walk(begin, last, differs)  # what a power cut has torn
+        elif differs < end:
+            self._refuse(differs)
+        self.last = last
+        self.log = ReplicaLog(self.files, self.segment_bytes, end)
+
+    def stand(self, start: int) -> None:
+        """As `take_up` of a source that can only be asked for what follows: `last` is compared
+        later. Raises ReplicaDiffers.
+        """
+        found = self.find_end()
+        if found is None:
+            self.log = ReplicaLog(self.files, self.segment_bytes, start)
+            return
+        _, end, self.last = found
+        if end < start:
+            raise ReplicaDiffers(self._deleted(end, start))
+        if self.last < start:  # the master has not got it any more
+            self.last = -1
+        self.log = ReplicaLog(self.files, self.segment_bytes, end)
+
+    def _deleted(self, end: int, start: int) -> str:
+        return (
+            f"{self.name}: ends at {end}, but the source's log now begins at {start}: what is "
+            f"between was deleted there; make a new replica"
+        )
+
+    def _refuse_longer(self, end: int, stop: int) -> None:
+        if end > stop:
+            raise ReplicaDiffers(
+                f"{self.name}: its log goes on to {end}, the source's only to {stop}: it is no "
+                f"replica of that"
+            )
+
+    def _compare(self, source: Read, low: int, end: int) -> None:
+        differs = first_difference(self.read, source, low, end, self.segment_bytes)
+        if differs < end:
+            self._refuse(differs)
+
+    def _refuse(self, at: int) -> None:
+        start = at - at % self.segment_bytes
+        raise ReplicaDiffers(
+            f"{self.name}/{COMMIT_LOG}/{segment_name(start)}: at offset {at - start} it has not "
+            f"the source's bytes (physical offset {at}): it is no beginning of that log; give "
+            f"another folder"
+        )
+
+    # --- abort, notes, derived files ---------------------------------------------------------
+
+    def begin(self) -> None:
+        """Before the log grows: a broker that starts from now on recovers as after a crash.
+
+        A new replica has its note from now on, by which a run that follows a killed one knows it
+        again, and reads all of it: nothing is durable yet.
+        """
+        if self.standing is None and not self._has_log():
+            self.note(self.last)
+        self.log.clear_end()
+        if self.held.crashed:
+            return
+        size = self.segment_bytes
+        start = self.segments[0] if self.segments else self.log.end
+        if self._has_log():
+            plan = growing_plan(self.held, self.rules.profile.release, self.settings)
+            log_files = LogFiles(self.held.storage, plan.segments, size, self.files)
+            source, end = LogBytes(log_files, size), plan.segments[-1].end
+            log = Log(source.read, start, end, size, end)
+            recovery = LogRecovery(cast(Files, log_files), size, self.rules.scan, None)
+            position = find_position(
+                self.held.storage, self.name, log, self.rules.settings, self.rules.scan
+            )
+        else:
+            log = Log(self.read, start, start, size)
+            recovery = LogRecovery(self.files, size, self.rules.scan, None)
+            position = Position({}, start, start, False, True, 0)
+            source = None
+        catching = CatchUp(self.files, log, recovery, self.rules, clock)
+        try:
+            catching.guard(New(position, Ahead(position.first, position.first)))
+        finally:
+            catching.close()
+            if source is not None:
+                source.close()
+        self.held.crashed = True
+
+    def _has_log(self) -> bool:
+        return any(any(self._head(start)) for start in self.segments[:1])
+
+    def note(self, last: int) -> None:
+        """Make the log durable, and say so in the note. Raises OSError."""
+        self.last = last if last >= 0 else self.last
+        self.log.sync()
+        self.standing = Standing(self.source, self.log.end, self.last, self.config)
+        write_standing(self.files, self.standing)
+
+    def derive(self, progress: Progress) -> int:
+        """Bring queues and index up to the log's end; how many queue entries were new."""
+        if not self._segments_there() or not self.files.exists(CATCH_UP_NOTE):
+            return 0
+        plan = growing_plan(self.held, self.rules.profile.release, self.settings)
+        about = catch_up_in_place(self.held, plan, progress, consented, growing=True)
+        return about.entries
+
+    def _segments_there(self) -> bool:
+        self.segments = self._segments()
+        return self._has_log()

@@ -1,0 +1,1 @@
+"""Damage: searched, mapped, judged, and a log repaired."""

@@ -1,0 +1,213 @@
+"""What is damaged in a log, and how it is told: each range with its place, cause and witnesses."""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from typing import Any, BinaryIO
+
+from reput.jobs.pipeline.link import Linked, Scanned
+from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.damage.restore import Told
+from reput.store_format.damage.witnesses import heard
+from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
+from reput.store_format.log.segments import Finding, Segment
+from reput.store_format.log.walk import Read
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.damage.segments import padded
+from reput.udfs.ranges import read_ranges
+from reput.udfs.staging import Staging, pieces_of
+
+RANGES_LISTED = 1000  # the report names so many, and sums up the rest by cause
+RANGES_SHOWN = 20
+MISSING_SHOWN = 20  # gaps named at each range that they may belong to
+
+
+@dataclass
+class DamageMap:
+    """What was found. Offsets are physical, lengths in bytes.
+
+    linked: the live log, in pieces, and its end; mapped: the MAPPED rows of damaged segments.
+    """
+
+    linked: Linked
+    mapped: dict[int, Scanned]
+    segments: list[Segment]
+    segment_bytes: int
+    findings: list[Finding]
+    in_use: int  # segments before those of zeros only, with which a log may end
+    ranges: list[Damage] = field(default_factory=list)  # the first RANGES_LISTED
+    more: list[Damage] = field(default_factory=list)  # those in no file: holes, zeros, torn ones
+    strays: list[Damage] = field(default_factory=list)  # records that have no place in their queue
+    told: list[Told] = field(default_factory=list)  # what queues tell of single records
+    count: int = 0
+    bytes_lost: int = 0
+    causes: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # -> ranges, bytes
+    gaps: list[dict[str, Any]] = field(default_factory=list)
+    gaps_unlisted: int = 0
+    gap_lines: list[str] = field(default_factory=list)  # files of staging that have all of them
+    messages_missing: int = 0
+    openings: int = 0  # places where queueOffsets are outvoted, see damage/openings and chain
+    warnings: list[str] = field(default_factory=list)
+
+    def all_warnings(self) -> list[str]:
+        """What a person must read of it: findings, and the first ranges in a line each."""
+        lines = [f"{each.path}: {each.reason}" for each in self.findings]
+        lines += [range_text(describe(damage, self)) for damage in self.ranges[:RANGES_SHOWN]]
+        if self.count > RANGES_SHOWN:
+            lines.append(f"... and {self.count - RANGES_SHOWN:,} more ranges")
+        return lines + self.warnings
+
+    def as_json(self) -> dict[str, Any]:
+        """What a manifest and --json have of it: ranges and gaps listed up to a bound."""
+        return {
+            "ranges": [describe(damage, self) for damage in self.ranges],
+            "range_count": self.count,
+            "bytes_lost": self.bytes_lost,
+            "causes": [
+                {
+                    "kind": kind,
+                    "field": field_of(kind, fault)[0],
+                    "reason": field_of(kind, fault)[1],
+                    "ranges": count,
+                    "bytes": length,
+                }
+                for (kind, fault), (count, length) in sorted(self.causes.items())
+            ],
+            "missing": self.gaps,
+            "missing_unlisted": self.gaps_unlisted,
+            "messages_missing": self.messages_missing,
+        }
+
+
+def count_ranges(found: DamageMap, kind: DamageKind, fault: int, count: int, length: int) -> None:
+    """Count ranges of one cause, and their bytes."""
+    counted = found.causes.setdefault((str(kind), fault), [0, 0])
+    counted[0] += count
+    counted[1] += length
+    found.count += count
+
+
+def add_range(found: DamageMap, damage: Damage) -> None:
+    """Add a range that no segment's scan has found, and that loses nothing."""
+    count_ranges(found, damage.kind, int(damage.fault), 1, damage.length)
+    found.more.append(damage)
+    found.ranges = sorted([*found.ranges, damage])[:RANGES_LISTED]
+
+
+def all_ranges(staging: Staging, found: DamageMap) -> Iterator[Damage]:
+    """Every range, in the log's order; read from staging bit by bit."""
+    more = sorted(found.more)
+    for n in range(found.in_use):
+        run = found.mapped[n]["run"] if n in found.mapped else None
+        for damage in read_ranges(staging, run) if run else ():
+            while more and more[0].offset < damage.offset:
+                yield more.pop(0)
+            yield damage
+    yield from more
+
+
+def write_ranges(staging: Staging, found: DamageMap, output: BinaryIO) -> None:
+    """Every range and every gap as JSON lines, for `--ranges`: a bounded part of them at a time."""
+    for damage in all_ranges(staging, found):
+        output.write(json.dumps({"type": "range", **_describe(damage, found)}).encode() + b"\n")
+    for name in found.gap_lines:
+        output.writelines(pieces_of(staging, name))
+
+
+def field_of(kind: str, fault: int) -> tuple[str, str]:
+    """The field at fault, and what is wrong with it."""
+    if kind == DamageKind.STALE and fault == Fault.NONE:
+        return "storeTimestamp/queueOffset", "is of an earlier time: stale"
+    return REASONS.get(Fault(fault), ("", ""))
+
+
+def describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
+    """A range with the names that reports use: where it is, what is wrong, what follows."""
+    missing = (g for g in found.gaps if g["after"] < damage.offset < g["before"])
+    return {**_describe(damage, found), "missing": list(islice(missing, MISSING_SHOWN))}
+
+
+def _describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
+    segment = segment_of(found.segments, found.segment_bytes, damage.offset)
+    field_name, reason = field_of(damage.kind, damage.fault)
+    said = heard(damage)
+    is_stale = damage.kind == DamageKind.STALE and damage.fault == Fault.NONE
+    return {
+        "file": segment.path if segment else None,
+        "offset": damage.offset - segment.start if segment else 0,
+        "physical_offset": damage.offset,
+        "length": damage.length,
+        "kind": str(damage.kind),
+        "field": field_name,
+        "value": None if is_stale else damage.value,
+        "reason": reason,
+        "witnesses": list(said.witnesses),
+        "against": list(said.against),
+        "sureness": str(said.sureness),
+        "follows": "nothing live" if is_tail(damage, found) else damage.follows,
+    }
+
+
+def harms(told: dict[str, Any]) -> bool:
+    """Whether a range would stop a broker, or cost other messages.
+
+    A record whose queue cannot place it is whole: derived as salvage does, it harms no other. Nor
+    does one of which a field is doubted that neither a CRC nor a queue depends on.
+    """
+    if told["kind"] == DamageKind.CONTENT:
+        return told["field"] in {REASONS[fault][0] for fault in CRC_FAULTS}
+    return told["field"] not in {REASONS[each][0] for each in (Fault.STRAY, Fault.KEPT_OUT)}
+
+
+def range_text(told: dict[str, Any]) -> str:
+    """One line about a range: file, offset, length, field, reason, and what comes after."""
+    where = f"{told['file']}: offset {told['offset']}, " if told["file"] else ""
+    value = f" (it says {told['value']})" if told["value"] is not None else ""
+    missing = ", ".join(
+        f"{gap['topic']}/{gap['queue_id']}: {_positions(gap)}" for gap in told["missing"]
+    )
+    return (
+        f"{where}physical {told['physical_offset']}, {told['length']:,} bytes {told['kind']}: "
+        f"{told['field']} {told['reason']}{value}; {told['sureness']}, by "
+        f"{' and '.join(told['witnesses']) or 'nobody'}"
+        + (f", against {' and '.join(told['against'])}" if told["against"] else "")
+        + f"; then {told['follows']}"
+        + (f"; missing {missing}" if missing else "")
+    )
+
+
+def _positions(gap: dict[str, Any]) -> str:
+    last = gap["first"] + gap["count"] - 1
+    return str(last) if gap["count"] == 1 else f"{gap['first']}..{last}"
+
+
+def segment_of(segments: list[Segment], segment_bytes: int, offset: int) -> Segment | None:
+    """The segment that holds a physical offset, None in a hole."""
+    at = bisect_right([segment.start for segment in segments], offset) - 1
+    return segments[at] if offset < segments[at].start + segment_bytes else None
+
+
+def read_places(
+    storage: Storage, found: DamageMap, places: Iterable[int]
+) -> Iterator[tuple[int, Segment, Read]]:
+    """Each place that is in a segment, with what reads that segment; its bytes are padded. Places
+    ascend; one segment is open at a time. Raises StoreChanged.
+    """
+    held = groupby(places, lambda at: segment_of(found.segments, found.segment_bytes, at))
+    for segment, there in held:
+        if segment is None:
+            continue
+        reader = storage.open(segment.path, segment.state)
+        try:
+            read = padded(reader, segment)
+            for place in there:
+                yield place, segment, read
+        finally:
+            reader.close()
+
+
+def is_tail(damage: Damage, found: DamageMap) -> bool:
+    """Whether nothing live follows: the log ends before it."""
+    return damage.offset >= found.linked.end

@@ -1,0 +1,52 @@
+"""Records of a damaged log of which the store's own index files say something else."""
+
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reput.jobs.pipeline.link import Linked
+from reput.jobs.pipeline.pipeline import index_files
+from reput.jobs.salvaging.damage_map import DamageMap, all_ranges, read_places
+from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.derived.index_reader import BadIndex, IndexReader
+from reput.store_format.faults import Fault
+from reput.udfs.damage.old_index import UNLIKE, AskIndex
+
+if TYPE_CHECKING:
+    from reput.jobs.pipeline.pipeline import Pipeline
+
+
+def unlike_index(job: "Pipeline", found: DamageMap) -> list[Damage]:
+    """A range of kind content for each record, in the log's order."""
+    if not job.plan.settings.builds_index or not job.plan.has_index:
+        return []
+    try:
+        rows = _ask(job, found.linked)
+    except BadIndex:
+        return []  # a foreign file among them: whoever compares index files tells of it
+    unlike = {row["place"]: row["fault"] for row in rows}
+    for damage in all_ranges(job.staging, found) if unlike else ():
+        unlike.pop(damage.offset, None)  # it is named already
+    return list(_ranges(job, found, unlike))
+
+
+def _ask(job: "Pipeline", linked: Linked) -> list[dict[str, Any]]:
+    """UNLIKE rows: records of which the store's own index files say something else."""
+    plan = job.plan
+    files = len(IndexReader(plan.storage, plan.store, plan.settings).files)
+    puts = index_files(plan, job.staging, linked, 1)
+    # A run without records begins where the one before does.
+    firsts = accumulate((row["first"] for row in linked.accepted), max, initial=-1)
+    task = AskIndex(plan.storage, plan.store, plan.settings, puts, tuple(firsts))
+    with job.stages.by_tasks("asked what is missing", files, "index files"):
+        return job.ids(files).run(task, UNLIKE).collect()
+
+
+def _ranges(job: "Pipeline", found: DamageMap, unlike: dict[int, int]) -> Iterator[Damage]:
+    raw = np.empty(4, np.uint8)
+    for place, _, read in read_places(job.plan.storage, found, sorted(unlike)):
+        read(place, raw)
+        size, fault = int.from_bytes(raw.tobytes(), "big"), Fault(unlike[place])
+        yield Damage(place, place + size, DamageKind.CONTENT, fault, size, None, "record")

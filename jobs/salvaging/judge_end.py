@@ -1,0 +1,116 @@
+"""Why a log ends where it does, and whether live records follow: then that is refused."""
+
+from typing import NamedTuple
+
+from reput.jobs.opening.broker_start import stored_at
+from reput.jobs.opening.plan import Plan
+from reput.jobs.pipeline.link import Break, Linked
+from reput.jobs.pipeline.pipeline import Pipeline
+from reput.jobs.salvaging.live_records import first_live_record
+from reput.store_format.derived.after_crash import was_durable
+from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.faults import REASONS, REFUSE, DamageFound, Fault
+from reput.store_format.log.record_rules import record_rules
+
+
+class Crash(NamedTuple):
+    """The store was not stopped cleanly. checkpoint: None where there is none."""
+
+    checkpoint: Checkpoint | None
+
+
+def judge_end(
+    job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None = None,
+    salvages: bool = True,
+) -> tuple[str, list[str]]:  # fmt: skip
+    """(why the log ends where it does, warnings). Raises DamageFound where live records follow.
+
+    crash: given by a recovery only. Records behind a fault that were not durable before the crash
+    are then no live ones, but what the crash left. salvages: whether the command can salvage.
+    """
+    linked.firsts = on_damage
+    blanks = _judge_blanks(job, linked, on_damage, crash, salvages)
+    reason, warnings = _judge_break(job, linked, on_damage, crash, salvages)
+    return reason, blanks + warnings
+
+
+def _lost_by_crash(job: Pipeline, live: int, crash: Crash | None) -> bool:
+    """Whether the record at offset `live`, behind a fault, was not durable before the crash."""
+    if crash is None:
+        return False
+    plan = job.plan
+    segment = next(s for s in plan.segments if s.start <= live < s.end)
+    stored = stored_at(plan.storage, segment, live, record_rules(plan.profile))
+    return not was_durable(stored, crash.checkpoint)
+
+
+def _choices(salvages: bool, truncate: str) -> str:
+    """What --on-damage can do about damage before live records."""
+    goes_on = "salvage goes on there, " if salvages else ""
+    return f"--on-damage {goes_on}truncate {truncate}"
+
+
+def _judge_blanks(
+    job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None, salvages: bool
+) -> list[str]:
+    """Warnings of BLANKs that are not as long as what is left of their segments.
+
+    RocketMQ goes on with the next segment at each, whatever it jumps over.
+    """
+    warnings = []
+    for number, row in enumerate(linked.accepted):
+        if row["wrong_blank"] < 0:
+            continue
+        broke = Break(row["split"], row["wrong_blank"], Fault.BLANK_SIZE, row["size"], False)
+        before = Linked(linked.accepted[: number + 1], broke.offset, broke)
+        where = describe_break(job.plan, before)
+        live = first_live_record(job, before)
+        if live is not None and on_damage == REFUSE and not _lost_by_crash(job, live, crash):
+            raise DamageFound(
+                f"{where}; live records follow, the first at offset {live}: "
+                + _choices(salvages, "with the next segment as RocketMQ does")
+            )
+        warnings.append(f"{where}; what is left of its segment is passed over, as RocketMQ does")
+    return warnings
+
+
+def _judge_break(
+    job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None, salvages: bool
+) -> tuple[str, list[str]]:
+    broke = linked.broke
+    if broke is None and job.plan.splits.limit is not None:
+        return "where a log in use ended when this began", []
+    if broke is None:
+        return "the last segment's end", []
+    _, reason = REASONS[broke.fault]
+    if broke.rest_is_zero:
+        return reason, []
+    where = describe_break(job.plan, linked)
+    ends_so = "ends the log here as RocketMQ does"
+    if broke.fault == Fault.PLACE:
+        where += " (RocketMQ does not look at that: it dispatches such a record, and goes on)"
+        ends_so = "ends the log here, where RocketMQ does not"
+    live = first_live_record(job, linked)
+    if live is not None and _lost_by_crash(job, live, crash):
+        return reason, [f"{where}; what follows was not durable before the crash"]
+    if live is None:
+        return reason, [f"{where}; nothing live follows: the log ends there"]
+    if on_damage == REFUSE:
+        raise DamageFound(
+            f"{where}; live records follow, the first at offset {live}: "
+            + _choices(salvages, ends_so)
+        )
+    return reason, [f"{where}; cut there, live records follow from {live} on"]
+
+
+def describe_break(plan: Plan, linked: Linked) -> str:
+    """File, offset, field, value and reason of a break."""
+    broke = linked.broke
+    assert broke is not None
+    segment = plan.splits.segment(broke.split)
+    name, reason = REASONS[broke.fault]
+    value = f" (totalSize {broke.size})" if broke.fault != Fault.ZEROS else ""
+    return (
+        f"{segment.path}: offset {broke.offset - segment.start} "
+        f"(physical {broke.offset}): {name} {reason}{value}"
+    )

@@ -1,0 +1,75 @@
+"""What a repair did, as the console shows it, --json prints it and the copy's manifest holds it."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from reput.jobs.outputs.sets import REPAIR_FORMAT
+from reput.jobs.outputs.summary import OutputFile, damage_line
+from reput.jobs.salvaging.damage_map import range_text
+from reput.store_format.discover.store import told_lines
+from reput.store_format.faults import REFUSE
+
+DAMAGED = "damaged"  # the folder for the damaged bytes
+_SHOWN = 20
+
+
+@dataclass
+class RepairSummary:
+    """What a repair did. Sizes in bytes, times in seconds, offsets physical."""
+
+    store: str
+    output: str
+    rocketmq: str
+    log_start: int
+    log_end: int
+    damage: dict[str, Any]  # see reput.jobs.salvaging.damage_search.DamageMap.as_json
+    messages: int = 0  # in the repaired log, fillers that a queue takes included
+    fillers: int = 0
+    corrected: int = 0  # records that only failed a CRC and keep their place
+    restored: list[dict[str, Any]] = field(default_factory=list)  # see restore.Patch.as_json
+    filled: list[dict[str, Any]] = field(default_factory=list)  # lost positions that fillers keep
+    not_filled: list[dict[str, Any]] = field(default_factory=list)  # for which there was no room
+    segments: list[OutputFile] = field(default_factory=list)
+    saved: list[OutputFile] = field(default_factory=list)  # damaged bytes, and where they are
+    derived: list[OutputFile] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)  # the broker's configuration
+    on_damage: str = REFUSE  # what the derived files need; `verify` of the copy reads it
+    warnings: list[str] = field(default_factory=list)
+    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    seconds: float = 0.0
+
+    def manifest(self) -> dict[str, Any]:
+        """All of it, as manifest.json holds it; without the time it took."""
+        whole = {"format": REPAIR_FORMAT, **asdict(self)}
+        del whole["seconds"], whole["output"]
+        whole["repaired"] = whole.pop("damage")  # of the store that was read, not of this one
+        return whole
+
+    def as_json(self) -> dict[str, Any]:
+        """What --json prints: counts instead of the lists of files."""
+        whole = asdict(self)
+        for name in ("segments", "saved", "derived"):
+            whole[name] = len(whole[name])
+        return whole
+
+    def text(self) -> str:
+        """What a person reads at the end."""
+        kept = sum(each["many"] for each in self.filled)
+        lines = [
+            f"repaired {self.store} -> {self.output} (RocketMQ {self.rocketmq})",
+            f"  log       {self.log_start:,} to {self.log_end:,}, {self.messages:,} messages",
+            f"  damage    {damage_line(self.damage)}",
+            f"  fillers   {self.fillers:,} records; {kept:,} keep a lost message's position",
+            f"  kept      {self.corrected:,} records that only failed a CRC",
+            f"  saved     {sum(file.length for file in self.saved):,} bytes in {DAMAGED}/",
+            f"  derived   {len(self.derived):,} files",
+        ]
+        lines += [f"  range     {range_text(told)}" for told in self.damage["ranges"][:_SHOWN]]
+        lines += [
+            f"  restored  {told['field']} of the record at {told['record']}: "
+            f"{', '.join(told['bits'])}; by {told['by']}"
+            for told in self.restored[:_SHOWN]
+        ]
+        lines += [f"  warning   {warning}" for warning in self.warnings]
+        lines += [f"  told      {line}" for line in told_lines(self.told)]
+        return "\n".join(lines)

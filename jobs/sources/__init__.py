@@ -1,0 +1,1 @@
+"""The log and its derived files as sources of Spark."""

@@ -1,0 +1,249 @@
+"""`spark.read.format("consumequeue")` and `"indexfile"`: entries of these files as rows."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from reput.jobs.sources.derived_streams import DerivedStream, Ends
+from reput.jobs.sources.source_options import (
+    COLUMNS,
+    DATA_LOSS,
+    MOST,
+    PARTS,
+    PATH,
+    PATTERN,
+    ROCKETMQ,
+    START,
+    TOPICS,
+    OptionError,
+    SourceOptions,
+    given_options,
+    source_options,
+)
+from reput.jobs.sources.source_schema import arrow_schema, spark_schema
+from reput.store_format.derived.index_reader import BadIndex, IndexReader
+from reput.store_format.derived.queue_files import QueueFiles, queue_folder
+from reput.store_format.faults import StoreError
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
+from reput.store_format.query.opened import NEWEST, Growing, is_queue_id
+from reput.store_format.query.sizes import told_settings
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import ANY_TIME
+from reput.udfs.table.derived_batches import (
+    INDEX,
+    QUEUES,
+    IndexPart,
+    Queue,
+    index_batches,
+    queue_batches,
+)
+from reput.udfs.table.settled import settle
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from reput.udfs.table.message_columns import Column
+
+_PARTS_A_CORE = 3
+_OF_STREAMS = (START, MOST, DATA_LOSS)
+_ENTRIES_A_PART = 1 << 21
+
+
+class _Reader(DataSourceReader):
+    """Reads files of one kind: the partitions' values say what, `_read` how."""
+
+    def __init__(self, options: SourceOptions, schema: pa.Schema, cores: int) -> None:
+        self.options, self.columns, self.cores = options, schema, cores
+        self.storage: Any = Growing(storage_for(options.path))
+        self.store = self.storage.storage.resolve(options.path)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition."""
+        if partition.value is not None:  # Spark makes one of nothing where there are none
+            yield from self._read(partition.value)
+            settle()
+
+    def _read(self, value: Any) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+
+class QueueBatch(_Reader):
+    """Reads ConsumeQueues and BatchConsumeQueues."""
+
+    def partitions(self) -> list[InputPartition]:
+        """Raises StoreError, UnsafeName, OSError."""
+        return self._parts(list(self._queues().values()))
+
+    def _parts(self, queues: list[Queue]) -> list[InputPartition]:
+        count = self.options.parts or self.cores * _PARTS_A_CORE
+        size = max(-(-len(queues) // count), 1)
+        return [InputPartition(tuple(queues[at : at + size])) for at in range(0, len(queues), size)]
+
+    def there(self, start: Ends) -> dict[str, tuple[int, int]]:
+        """See derived_streams.Files."""
+        return {name: self._there(name, queue, start) for name, queue in self._queues().items()}
+
+    def between(self, start: Ends, end: Ends) -> list[InputPartition]:
+        """See derived_streams.Files."""
+        wanted = []
+        for name, queue in self._queues().items():
+            if name in end and end[name] > start.get(name, -1):
+                self._there(name, queue, start)
+                wanted.append(queue._replace(first=start.get(name, 0), stop=end[name]))
+        return self._parts(wanted)
+
+    def _there(self, name: str, queue: Queue, start: Ends) -> tuple[int, int]:
+        """The queue's first position and the one behind its last entry. Raises StoreError where a
+        stream that was at `start` cannot go on, and may miss nothing.
+        """
+        files = QueueFiles(self.storage, queue.folder, queue.batch)
+        first = end = files.position(files.all[0], 0) if files.all else 0
+        for file in files.used()[-1:]:
+            with files.open(file) as entries:
+                end = files.position(file, entries.used())
+        begun = start.get(name, first)
+        if not first <= begun <= end and not self.options.may_miss:
+            raise StoreError(
+                f"{queue.folder}: reading was to go on at position {begun}, but the queue has "
+                f"{first} to {end}: its files were deleted before they were read, or it was cut; "
+                f"option {DATA_LOSS}=false goes on with what is there"
+            )
+        return first, end
+
+    def _queues(self) -> dict[str, Queue]:
+        """The chosen queues, by their folders below the store."""
+        found = {}
+        for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
+            batch = kind == BATCH_CONSUME_QUEUE
+            for topic in self.options.choice.of_topics(self._folders(kind)):
+                for name in filter(is_queue_id, self._folders(f"{kind}/{topic}")):
+                    folder = queue_folder(self.store, topic, int(name), batch)
+                    found[f"{kind}/{topic}/{int(name)}"] = Queue(folder, topic, int(name), batch)
+        return found
+
+    def _folders(self, below: str) -> list[str]:
+        there = listed(self.storage, f"{self.store}/{below}")
+        return [name for name, state in there if state is None]
+
+    def _read(self, value: tuple[Queue, ...]) -> Iterator[pa.RecordBatch]:
+        return queue_batches(self.storage, value, self.columns)
+
+
+class IndexBatch(_Reader):
+    """Reads IndexFiles."""
+
+    def partitions(self) -> list[InputPartition]:
+        """Raises BadIndex, SettingError, OSError."""
+        reader = self._reader()
+        ends = {name: end for name, (_, end) in self._there(reader, {}).items()}
+        return _parts(reader, {}, ends)
+
+    def there(self, start: Ends) -> dict[str, tuple[int, int]]:
+        """See derived_streams.Files. A file that is not there any more has nothing to be read."""
+        return self._there(self._reader(), start)
+
+    def between(self, start: Ends, end: Ends) -> list[InputPartition]:
+        """See derived_streams.Files."""
+        return _parts(self._reader(), start, end)
+
+    def _there(self, reader: IndexReader, start: Ends) -> dict[str, tuple[int, int]]:
+        found = {}
+        for number in reversed(range(len(reader.files))):
+            path = reader.files[number][0]
+            name = path.rpartition("/")[2]
+            with reader.open(number) as file:
+                last = min(file.header.entries, file.most - 1)
+            if last < start.get(name, 0) and not self.options.may_miss:
+                raise StoreError(
+                    f"{path}: reading was to go on behind entry {start[name]}, but the file has "
+                    f"{last}; option {DATA_LOSS}=false goes on behind that"
+                )
+            found[name] = (0, last)
+        return found
+
+    def _reader(self) -> IndexReader:
+        release = self.options.rocketmq or NEWEST
+        settings, unknown = told_settings(
+            self.storage, self.store, dict(self.options.settings), release
+        )
+        if unknown is not None:
+            raise BadIndex(f"{self.store}/index", 0, "length", 0, unknown)
+        return IndexReader(self.storage, self.store, settings)
+
+    def _read(self, value: IndexPart) -> Iterator[pa.RecordBatch]:
+        return index_batches(self.storage, value, self.columns)
+
+
+def _parts(reader: IndexReader, start: Ends, end: Ends) -> list[InputPartition]:
+    """The entries of index files behind those of `start`, up to those of `end`."""
+    parts = []
+    for path, state in reversed(reader.files):
+        name = path.rpartition("/")[2]
+        stop = end.get(name, 0) + 1
+        for first in range(start.get(name, 0) + 1, stop, _ENTRIES_A_PART):
+            part = IndexPart(
+                path, state._replace(mtime=ANY_TIME), reader.slots, reader.most, first,
+                min(first + _ENTRIES_A_PART, stop),
+            )  # fmt: skip
+            parts.append(InputPartition(part))
+    return parts
+
+
+class _Source(DataSource):
+    """One of the two; `register` sets what it knows of the session."""
+
+    cores = 2
+    pushes = False
+    known: ClassVar[Mapping[str, "Column"]]
+    takes: ClassVar[tuple[str, ...]]  # options, besides settings
+    makes: ClassVar[type[_Reader]]
+
+    def _options(self) -> SourceOptions:
+        """Raises OptionError."""
+        for name in given_options(self.options):
+            if name not in self.takes:
+                raise OptionError(
+                    f"option {name}: is not for {self.name()}, which takes {', '.join(self.takes)}"
+                )
+        return source_options(self.options, tuple(self.known))
+
+    def schema(self) -> "StructType":
+        return spark_schema(self.known, self._options().columns)
+
+    def reader(self, schema: "StructType") -> _Reader:
+        for name in given_options(self.options):
+            if name in _OF_STREAMS:
+                raise OptionError(f"option {name}: is for a stream of {self.name()}")
+        files: _Reader = self._files(schema)
+        return files
+
+    def streamReader(self, schema: "StructType") -> DerivedStream:  # noqa: N802 (Spark's name)
+        return DerivedStream(self._files(schema))
+
+    def _files(self, schema: "StructType") -> Any:
+        return self.makes(self._options(), arrow_schema(schema, self.known), self.cores)
+
+
+class ConsumeQueueSource(_Source):
+    """An entry of a queue a row."""
+
+    known, makes = QUEUES, QueueBatch
+    takes = (PATH, COLUMNS, TOPICS, PATTERN, PARTS, *_OF_STREAMS)
+
+    @classmethod
+    def name(cls) -> str:
+        return "consumequeue"
+
+
+class IndexFileSource(_Source):
+    """An entry of an index file a row."""
+
+    known, makes = INDEX, IndexBatch
+    takes = (PATH, COLUMNS, ROCKETMQ, *_OF_STREAMS)
+
+    @classmethod
+    def name(cls) -> str:
+        return "indexfile"

@@ -1,0 +1,192 @@
+"""A log as the Spark source and an export read it: opened, cut into parts; where it ends now."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from reput.jobs.opening.live_end import may_grow
+from reput.jobs.opening.plan import Plan, make_plan
+from reput.jobs.sources.source_options import EARLIEST, LATEST, SourceOptions
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.discover.store import Told, tell
+from reput.store_format.faults import SALVAGE, StoreError
+from reput.store_format.log.segments import commit_log_folders, find_segments, list_segments
+from reput.store_format.release.profiles import RELEASES, UnknownRelease
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.table.log_parts import LogParts, Part, PartReader
+
+_PART_LEAST = 16 << 20  # bytes
+_PARTS_A_CORE = 2  # each part of a segment passes all records before it
+_CUTS_MOST = 4  # of a segment: a task walks from the segment's start, without making rows
+_BLOCK = 1 << 12
+
+
+def told_of(
+    storage: Storage, store: str, rocketmq: str | None, settings: Mapping[str, str]
+) -> Told:
+    """Release and settings. Where several releases may have written the log, the newest one's rules
+    hold, which read every older log.
+    """
+    try:
+        return tell(storage, store, rocketmq, settings)
+    except UnknownRelease:
+        if rocketmq:
+            raise
+        return tell(storage, store, RELEASES[-1], settings)
+
+
+def plan_of(options: SourceOptions) -> Plan:
+    """The store as it is found. Raises StoreError, SettingError, UnknownRelease, OSError."""
+    storage = storage_for(options.path)
+    store = storage.resolve(options.path)
+    told = told_of(storage, store, options.rocketmq, options.settings)
+    return make_plan(storage, store, told, 1, None, tolerant=options.on_damage == SALVAGE)
+
+
+def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool) -> LogParts:
+    """The log of a plan, for tasks. grows: somebody may write to it while it is read."""
+    rules = scan_rules(plan.profile, plan.settings, plan.batch_topics)
+    if options.on_damage == SALVAGE:
+        rules = replace(rules, check_property_crc=plan.profile.property_crc)
+    segments = may_grow(plan.segments, -1) if grows else plan.segments
+    return LogParts(
+        plan.storage, tuple(segments), rules, options.on_damage, check_body, options.may_miss
+    )
+
+
+def log_now(plan: Plan, log: LogParts) -> LogParts:
+    """The log with the segments that it has now. What else the store tells is not asked again.
+
+    Raises StoreError, OSError.
+    """
+    size = plan.settings.mapped_file_size_commit_log
+    folders = commit_log_folders(plan.store, plan.settings)
+    if log.on_damage == SALVAGE:
+        segments = list_segments(plan.storage, folders, size).segments
+    else:
+        segments = find_segments(plan.storage, folders, size)
+    return replace(log, segments=tuple(may_grow(segments, -1)))
+
+
+def cut(
+    log: LogParts, start: int, stop: int, cores: int, wanted: int | None, known: bool = False
+) -> list[Part]:
+    """Parts of [start, stop). known: a record begins at `start`.
+
+    wanted: at least so many parts, where the log is long enough; by default it goes by `cores`.
+    """
+    numbers = [
+        n for n, segment in enumerate(log.segments) if segment.start < stop and segment.end > start
+    ]
+    while numbers and numbers[-1] == len(log.segments) - 1 and not log.is_written_from(numbers[-1]):
+        numbers.pop()
+    total = sum(min(log.segments[n].end, stop) - max(log.segments[n].start, start) for n in numbers)
+    size = max(total // (wanted or cores * _PARTS_A_CORE), _PART_LEAST if wanted is None else 1)
+    most = _CUTS_MOST if isinstance(log.storage, LocalStorage) else 1
+    parts = []
+    for n in numbers:
+        segment = log.segments[n]
+        begin, end = max(segment.start, start), min(segment.end, stop)
+        first = begin if known and begin == start else segment.start
+        written = _written_end(log, n, begin, end)
+        count = max(-(-(written - begin) // size), 1)
+        count = count if wanted else min(count, most)
+        edges = [begin + (written - begin) * i // count for i in range(count)] + [end]
+        for a, b in pairwise(edges):
+            if a < b:
+                parts.append(Part(n, first, a, b))
+    return parts
+
+
+def _written_end(log: LogParts, number: int, begin: int, end: int) -> int:
+    """About where zeros begin in [begin, end): good enough to give each task a like share."""
+    segment = log.segments[number]
+    reader = log.storage.open(segment.path, segment.state)
+    block = np.empty(_BLOCK, np.uint8)
+    low, high = begin, end
+    try:
+        while high - low > _PART_LEAST // 4:
+            middle = (low + high) // 2
+            there = block[: max(min(segment.end - middle, _BLOCK), 0)]
+            if len(there):
+                reader.read_into(middle - segment.start, there)
+            low, high = (middle, high) if there.any() else (low, middle)
+    finally:
+        reader.close()
+    return high
+
+
+def end_of_log(log: LogParts, start: int) -> int:
+    """Where the last whole record of a log ends that may be growing. start: a record begins there.
+
+    A record is whole if nothing at its end is missing as far as that can be told; what is being
+    written is left for the next time. Raises DamageFound where live records follow damage.
+    """
+    number = len(log.segments) - 1
+    while number and not log.is_written_from(number):
+        number -= 1
+    segment = log.segments[number]
+    at = start if segment.start <= start < segment.end else segment.start
+    part = Part(number, at, at, segment.end)
+    reader = log.storage.open(segment.path, segment.state)
+    try:
+        return PartReader(log, part, reader).live_end()
+    finally:
+        reader.close()
+
+
+def offset_after(log: LogParts, start: int, rows: int, end: int) -> int:
+    """Where the record begins that is `rows` records behind the one at `start`; `end` at most."""
+    for n, segment in enumerate(log.segments):
+        if segment.end <= start or segment.start >= end:
+            continue
+        at = max(start, segment.start)
+        part = Part(n, at, at, min(segment.end, end))
+        for step in log.steps(part):
+            if len(step.rows) > rows:
+                return int(step.rows["physicalOffset"][rows])
+            rows -= len(step.rows)
+            if rows == 0:
+                return min(step.next, end)
+    return end
+
+
+def place_of(log: LogParts, said: int) -> int:
+    """The physical offset that `startingOffsets` means: that of the first record from there on."""
+    first = log.segments[0].start
+    if said == EARLIEST:
+        return first
+    if said == LATEST:
+        return end_of_log(log, first)
+    if said < first:
+        return checked_start(log, said)
+    for n, segment in enumerate(log.segments):
+        if segment.start <= said < segment.end:
+            for step in log.steps(Part(n, segment.start, said, segment.end)):
+                return int(step.rows["physicalOffset"][0])
+            return segment.end
+    return log.segments[-1].end
+
+
+def checked_start(log: LogParts, start: int) -> int:
+    """Where to go on that was at `start`. Raises StoreError where the log does not have that."""
+    first, last = log.segments[0], log.segments[-1]
+    if first.start <= start <= last.end:
+        return start
+    if start > last.end:
+        why = f"the log ends before, at {last.end} or earlier: it is another log, or was cut"
+        there = first.start
+    else:
+        lost = first.start - start
+        why = f"the log begins at {first.start}: {lost:,} bytes were deleted before they were read"
+        there = first.start
+    if not log.may_miss:
+        raise StoreError(
+            f"{first.path}: reading was to go on at physical offset {start}, but {why}; option "
+            f"failOnDataLoss=false goes on at {there}"
+        )
+    return there

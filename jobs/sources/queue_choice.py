@@ -1,0 +1,68 @@
+"""Whether the queues of one topic may say where its records are (`udfs/queue_parts`), and how far.
+
+They must belong to this log: the last entry of each points to a record of that queue and position.
+And they must have everything up to the least of their ends: no file is missing or cut, none was
+deleted that the log still has records of. From that end on the log is walked.
+"""
+
+from typing import cast
+
+from reput.jobs.opening.plan import Plan
+from reput.store_format.derived.queue_entries import is_pre_blank
+from reput.store_format.derived.queue_files import BadQueue, QueueFiles, queue_folder
+from reput.store_format.log.reader import LogReader
+from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName
+from reput.store_format.query.config import queues_of
+from reput.store_format.query.notes import Told as Notes
+from reput.store_format.query.opened import Growing, is_queue_id
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.table.log_parts import FAIL, LogParts
+from reput.udfs.table.queue_parts import Doubt, Queue, QueuedParts
+
+
+def by_queues(plan: Plan, log: LogParts, topic: str) -> tuple[QueuedParts, int]:
+    """The log of one topic as its queues have it, and the physical offset up to which they have it
+    whole. Raises StoreError, which says why they are not used.
+    """
+    if log.on_damage != FAIL:
+        raise Doubt("only with onDamage=fail")
+    storage = cast(Storage, Growing(log.storage))
+    try:
+        above = queue_folder(plan.store, topic, 0).rpartition("/")[0]
+        batch = queue_folder(plan.store, topic, 0, True).rpartition("/")[0]
+    except UnsafeName as error:
+        raise Doubt(str(error)) from None
+    ids = sorted(int(name) for name, state in listed(storage, above)
+                 if state is None and is_queue_id(name))  # fmt: skip
+    if listed(storage, batch) or topic in plan.batch_topics:
+        raise Doubt(f"its queues are in {BATCH_CONSUME_QUEUE}/")
+    configured = queues_of(log.storage, plan.store, topic, Notes())
+    if not ids or ids != list(range(max(configured, len(ids)))):
+        raise Doubt(f"{above}: not all of its queues are there")
+    queues = tuple(Queue(number, f"{above}/{number}") for number in ids)
+    parts = QueuedParts(**vars(log), topic=topic, queues=queues)
+    with LogReader(storage, list(log.segments), log.rules.records) as reader:
+        return parts, min(_end(parts, reader, queue) for queue in queues)
+
+
+def _end(parts: QueuedParts, log: LogReader, queue: Queue) -> int:
+    """Up to where in the log a queue has all of its records. Raises StoreError."""
+    files, last = QueueFiles(log.storage, queue.folder), None
+    for number, file in enumerate(files.all):
+        if file.state.size != files.all[0].state.size or file.state.size % files.entry_bytes:
+            raise BadQueue(file.path, 0, "length", file.state.size, "is not that of the others")
+        with files.open(file) as entries:
+            used = entries.used()
+            if number == 0 and used and file.start:
+                _refuse_later(int(entries[0]["physicalOffset"]), log.start, file.path)
+            if used < file.state.size // files.entry_bytes and number < len(files.all) - 1:
+                raise Doubt(f"{file.path}: has no entry {used}, and files follow")
+            if used and not is_pre_blank(entries[used - 1]):
+                last = entries[used - 1], files.position(file, used - 1)
+    return log.start if last is None else max(parts.check(log, queue, *last), log.start)
+
+
+def _refuse_later(first: int, log_start: int, path: str) -> None:
+    if first >= log_start:
+        raise Doubt(f"{path}: files before it are missing, of which the log may have records")

@@ -1,0 +1,148 @@
+"""The options of the Spark sources, named as Kafka's source names them where it has the like."""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from reput.store_format.release.setting_table import BY_NAME, SettingError
+from reput.udfs.table.log_choice import EVERYTHING, Choice, whole_matches
+from reput.udfs.table.log_parts import FAIL, ON_DAMAGE
+
+EARLIEST, LATEST = -2, -1  # as Kafka writes them in JSON
+_PLACES = {"earliest": EARLIEST, "latest": LATEST}
+_YES_NO = {"true": True, "false": False}
+
+PATH, ROCKETMQ, COLUMNS = "path", "rocketmq", "columns"
+TOPICS, PATTERN = "subscribe", "subscribePattern"
+START, END, SINCE = "startingOffsets", "endingOffsets", "startingTimestamp"
+MOST, DATA_LOSS, PARTS = "maxOffsetsPerTrigger", "failOnDataLoss", "minPartitions"
+DAMAGE, CHECK = "onDamage", "checkBodyCRC"
+QUEUES = "useConsumeQueue"
+NAMES = (
+    PATH, ROCKETMQ, COLUMNS, TOPICS, PATTERN, START, END, SINCE, MOST, DATA_LOSS, PARTS, DAMAGE,
+    CHECK, QUEUES,
+)  # fmt: skip
+_BY_LOWER = {name.lower(): name for name in (*NAMES, *BY_NAME)}  # Spark writes names in lower case
+
+T = TypeVar("T")
+
+
+class OptionError(SettingError):
+    """An option of a source is unknown or malformed; the message says what is possible."""
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What somebody asked a source for. Offsets are physical; None: not said."""
+
+    path: str
+    rocketmq: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = None
+    choice: Choice = EVERYTHING
+    start: int = EARLIEST
+    end: int = LATEST
+    on_damage: str = FAIL
+    check_body: bool | None = None
+    most_rows: int | None = None
+    may_miss: bool = False
+    parts: int | None = None
+    by_queues: bool = False
+
+
+def given_options(given: Mapping[str, str]) -> list[str]:
+    """The options among these, by their names; those that are settings, or none, left out."""
+    names = (_BY_LOWER.get(lower.lower(), "") for lower in given)
+    return [name for name in names if name in NAMES]
+
+
+def source_options(given: Mapping[str, str], known_columns: tuple[str, ...]) -> SourceOptions:
+    """Options as they were given, by names of any case. Raises OptionError."""
+    named: dict[str, str] = {}
+    settings: dict[str, str] = {}
+    for lower, value in given.items():
+        name = _BY_LOWER.get(lower.lower())
+        if name is None:
+            near = difflib.get_close_matches(lower.lower(), _BY_LOWER, 1, 0.6)
+            hint = f"did you mean {_BY_LOWER[near[0]]}?" if near else f"known: {', '.join(NAMES)}"
+            raise OptionError(f"option {lower}={value!r}: no such option; {hint}")
+        (named if name in NAMES else settings)[name] = value
+    if not named.get(PATH):
+        raise OptionError(f"option {PATH}: give the store's root, as load(PATH) does")
+    if TOPICS in named and PATTERN in named:
+        raise OptionError(f"options {TOPICS} and {PATTERN}: give one of them")
+
+    def said(name: str, read: Callable[[str], T], wanted: str, default: Any = None) -> T | Any:
+        if name not in named:
+            return default
+        try:
+            return read(named[name].strip())
+        except (ValueError, KeyError, pa.ArrowInvalid):
+            raise OptionError(f"option {name}={named[name]!r}: {wanted} is wanted") from None
+
+    columns = said(
+        COLUMNS, lambda text: _columns(text, known_columns),
+        f"names of columns with commas between, of {', '.join(known_columns)},",
+    )  # fmt: skip
+    place = "earliest, latest or a physical offset of 0 or more"
+    choice = Choice(
+        said(TOPICS, _words, "topics with commas between"),
+        said(PATTERN, _pattern, "a regular expression as RE2 has them"),
+        said(SINCE, int, "milliseconds since 1970"),
+    )
+    return SourceOptions(
+        path=named[PATH],
+        rocketmq=named.get(ROCKETMQ),
+        settings=settings,
+        columns=columns,
+        choice=choice,
+        start=said(START, _place, place, EARLIEST),
+        end=said(END, _place, place, LATEST),
+        on_damage=said(DAMAGE, _one_of(ON_DAMAGE), f"one of {', '.join(ON_DAMAGE)}", FAIL),
+        check_body=said(CHECK, _yes_no, "true or false"),
+        most_rows=said(MOST, _positive, "a number of 1 or more"),
+        may_miss=not said(DATA_LOSS, _yes_no, "true or false", True),
+        parts=said(PARTS, _positive, "a number of 1 or more"),
+        by_queues=said(QUEUES, _yes_no, "true or false", False),
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not words:
+        raise ValueError
+    return words
+
+
+def _columns(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    words = _words(text)
+    if len(set(words)) < len(words) or not set(words) <= set(known):
+        raise ValueError
+    return words
+
+
+def _pattern(text: str) -> str:
+    whole_matches(pa.array([""]), text)  # raises where it is none
+    return text
+
+
+def _place(text: str) -> int:
+    return _PLACES[text.lower()] if text.lower() in _PLACES else _positive(text, 0)
+
+
+def _yes_no(text: str) -> bool:
+    return _YES_NO[text.lower()]
+
+
+def _positive(text: str, least: int = 1) -> int:
+    number = int(text)
+    if number < least:
+        raise ValueError
+    return number
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
+    return lambda text: words[words.index(text.lower())]

@@ -1,1 +1,0 @@
-"""What a group of consumers makes of a store."""

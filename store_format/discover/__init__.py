@@ -1,0 +1,1 @@
+"""What a store says of itself: sizes, release, settings."""

@@ -1,0 +1,123 @@
+"""Clues of the releases that wrote a store, in the store's own files.
+
+Each is a rule that only some releases follow. The index says most (told_eras). Nothing here reads
+more than a few records.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
+
+from reput.store_format.derived.checkpoint import Checkpoint, decode
+from reput.store_format.discover.index_eras import of_the_index
+from reput.store_format.faults import StoreError
+from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
+from reput.store_format.layouts import MAGIC_V2
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.segments import Segment
+from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG
+from reput.store_format.query.config import configured_topics
+from reput.store_format.query.notes import Told as Notes
+from reput.store_format.query.opened import Growing
+from reput.store_format.release.candidates import Clue, left_by
+from reput.store_format.release.eras import Period, merged
+from reput.store_format.release.profiles import RELEASES, profile, release_key
+from reput.store_format.release.settings import Settings
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import Storage
+
+_TOPICS = f"{CONFIG}/topics.json"
+_FOLDERS = (  # in a store's root, and the first release that makes them
+    ("timerwheel", "5.0.0"),
+    ("timerlog", "5.0.0"),
+    (BATCH_CONSUME_QUEUE, "5.0.0"),
+    ("compaction", "5.1.0"),
+)
+
+
+class Clues(NamedTuple):
+    """What a store shows of its releases.
+
+    hard: what leaves out releases of the broker that wrote last; hints: what only hints at one;
+    periods: what the index shows, of the broker that wrote last too; has_keys: whether an index
+    file has entries; text_ends: whether an 02 stands after the last property of its last message.
+    """
+
+    hard: list[Clue]
+    hints: list[Clue]
+    periods: list[Period]
+    has_keys: bool
+    text_ends: bool | None
+    again: tuple[tuple[int, int], ...]  # messages indexed twice, see ScanRules
+
+
+def clues_of(
+    storage: Storage, store: str, segments: Sequence[Segment], settings: Settings,
+    derived: tuple[Storage, str],
+) -> Clues:  # fmt: skip
+    """The clues in a store, and where its derived files are."""
+    hard = list(_of_the_root(storage, store))
+    of_checkpoint, hints = _of_the_checkpoint(*derived)
+    hard += of_checkpoint
+    # a broker may be writing to them
+    growing = cast(Storage, Growing(storage))
+    with LogReader(growing, list(segments), record_rules(profile(RELEASES[-1]))) as log:
+        index = of_the_index(*derived, log, settings)
+    if any(record.magic == MAGIC_V2 for record in index.last_records):
+        hard.append(Clue("a record with a long topic (since 5.1.0)", "5.1.0"))
+    periods = merged([Period(0, ())], index.counts, index.tags)
+    if not any(clue.since and release_key(clue.since) >= (5,) for clue in hard):
+        hints.append(Clue("no file of a broker of 5.0.0 or later", "", "4.9.8"))
+    newest = periods[-1].clues
+    if left_by(newest) and left_by(hard) and not left_by([*hard, *newest]):
+        # a newer broker was there, which has put no key yet that would show it
+        periods.append(Period(index.end, ()))
+    if not all(left_by(period.clues) for period in periods):
+        periods = [Period(0, ())]  # no broker makes such files
+    hard += [clue for clue in periods[-1].clues if clue not in hard]
+    texts = [record.properties for record in index.last_records if record.properties]
+    return Clues(
+        hard, hints, periods, index.end >= 0, texts[-1][-1] == 2 if texts else None, index.again
+    )
+
+
+def _of_the_root(storage: Storage, store: str) -> Iterator[Clue]:
+    names = dict(listed(storage, store))
+    for name, since in _FOLDERS:
+        if name in names and names[name] is None:
+            yield Clue(f"{name}/ (since {since})", since)
+    abort = names.get(ABORT)
+    if abort is not None and abort.size:
+        yield Clue("abort has a process id (since 5.0.0)", "5.0.0")
+    try:
+        topics = configured_topics(storage, store, Notes()) or {}
+    except (OSError, StoreError):
+        return  # others say what is wrong with it
+    if any(isinstance(about, dict) and "attributes" in about for about in topics.values()):
+        yield Clue(f"{_TOPICS} has attributes (since 5.0.0)", "5.0.0")
+
+
+def _of_the_checkpoint(storage: Storage, folder: str) -> tuple[list[Clue], list[Clue]]:
+    """(clues, hints) of a checkpoint: a field that is 0 may still be written later.
+
+    A broker without a slave keeps masterFlushedOffset at 0, and one that never had another state
+    than its own confirmPhyOffset too: that they are 0 hints at nothing.
+    """
+    try:
+        raw = storage.read_bytes(f"{folder}/{CHECKPOINT}")
+    except (OSError, StoreError):
+        return [], []
+    if len(raw) < CHECKPOINT_LAYOUT.itemsize:
+        return [], []
+    there: Checkpoint = decode(raw)
+    hard, hints = [], []
+    for name, value, since in (
+        ("masterFlushedOffset", there.master_flushed_offset, "5.0.0"),
+        ("confirmPhyOffset", there.confirm_phy_offset, "5.1.1"),
+        ("logicsPhysicalOffset", there.logics_physical_offset, "5.5.0"),
+    ):
+        if value:
+            hard.append(Clue(f"{CHECKPOINT} has {name} (since {since})", since))
+    if not there.logics_physical_offset:
+        hints.append(Clue(f"{CHECKPOINT} has no logicsPhysicalOffset", "", "5.4.0"))
+    return hard, hints

@@ -1,0 +1,322 @@
+"""Which releases put the entries of a store's index, in the order of the log (decision 0024).
+
+Two rules show where a broker was upgraded: up to 4.7.0 hashSlotCount grows with every key, and from
+5.4.0 on tags have a key of their own. A new broker goes on with the newest file, so one file may
+begin by the old rule and end by the new one. Headers, and a few entries and records are read.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.derived.index_reader import IndexFileReader, key_hash
+from reput.store_format.faults import StoreError
+from reput.store_format.layouts import INDEX_SLOT, INDEX_SLOT_BYTES, SYS_TRANSACTION_ROLLBACK
+from reput.store_format.log.reader import LogReader, Record
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.names import INDEX
+from reput.store_format.release.candidates import Clue
+from reput.store_format.release.eras import NEVER, Period
+from reput.store_format.release.settings import Settings
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import Storage
+
+_EVERY_KEY = Clue("hashSlotCount of the index counts all keys (up to 4.7.0)", "", "4.7.0")
+_SLOTS_IN_USE = Clue("hashSlotCount of the index counts slots in use (since 4.7.1)", "4.7.1")
+_TAGS = Clue("the index has keys of tags (since 5.4.0)", "5.4.0")
+_NO_TAGS = Clue("the index has no keys of tags (up to 5.3.4)", "", "5.3.4")
+# So many entries are read at a time, and so often, until a message shows whether tags have keys.
+_ENTRIES, _TIMES = 256, 16
+_READ = 1 << 16
+
+
+class OfIndex(NamedTuple):
+    """What a store's index shows; end: behind its last message, -1 where no file has an entry."""
+
+    counts: list[Period]
+    tags: list[Period]
+    end: int
+    last_records: list[Record]  # some of its last messages
+    again: tuple[tuple[int, int], ...]  # messages that were indexed twice, see ScanRules
+
+
+def dispatched_again(
+    storage: Storage, folder: str, settings: Settings, checkpoint: Checkpoint | None
+) -> int:
+    """From which physical offset on a broker's recovery indexes again; NEVER: from nowhere.
+
+    On loading after a crash it deletes each file with a later endTimestamp than the checkpoint's
+    indexMsgTimestamp (IndexService.load).
+    """
+    known = checkpoint.index_msg_timestamp if checkpoint else 0
+    start = NEVER
+    for file in _files(storage, folder, settings):
+        with file:
+            if file.header.end_timestamp > known:
+                start = min(start, file.header.begin_offset)
+    return start
+
+
+class _Shown(NamedTuple):
+    """A message that shows whether tags have keys."""
+
+    place: int
+    entry: int  # the number of its first entry
+    tags: bool
+
+
+def of_the_index(storage: Storage, folder: str, log: LogReader, settings: Settings) -> OfIndex:
+    """What the index files below a folder show. What cannot be read shows nothing here."""
+    files = list(_files(storage, folder, settings))
+    try:
+        last = [_record(log, each.place) for file in files[-1:]
+                for each in _groups(file, *_last_numbers(file))]  # fmt: skip
+        end = max((file.header.end_offset + 1 for file in files), default=-1)
+        return OfIndex(
+            list(_counts(files)), list(_tags(log, files)), end,
+            [record for record in last if record is not None], tuple(_again(log, files)),
+        )  # fmt: skip
+    except StoreError:
+        return OfIndex([], [], -1, [], ())
+    finally:
+        for file in files:
+            file.close()
+
+
+def _files(storage: Storage, folder: str, settings: Settings) -> Iterator[IndexFileReader]:
+    """The index files that have entries, oldest first."""
+    slots, most = settings.max_hash_slot_num, settings.max_index_num
+    for name, state in listed(storage, f"{folder}/{INDEX}"):
+        if state is None:
+            continue
+        try:
+            file = IndexFileReader(storage, f"{folder}/{INDEX}/{name}", slots, most)
+        except StoreError:
+            continue
+        if 0 < file.header.entries < most:
+            yield file
+        else:
+            file.close()
+
+
+# --- hashSlotCount -----------------------------------------------------------------------------
+
+
+def _counts(files: Sequence[IndexFileReader]) -> Iterator[Period]:
+    """Up to 4.7.0 hashSlotCount counts all keys, then the slots in use (IndexFile.putKey)."""
+    old = [n for n, file in enumerate(files) if _counts_every_key(file)]
+    after = [n for n in range(old[-1] + 1 if old else 0, len(files)) if _counts_slots(files[n])]
+    if old and not after:
+        yield Period(0, (_EVERY_KEY,))
+    if not after:
+        return
+    file = files[after[0]]
+    start = _first_slot_counted(file, known=bool(old))
+    if not start and old:
+        straddles = files[old[-1]].header.end_offset == file.header.begin_offset
+        start = file.header.begin_offset + int(straddles)
+    if start:
+        yield Period(0, (_EVERY_KEY,))
+    yield Period(start, (_SLOTS_IN_USE,))
+
+
+def _counts_slots(file: IndexFileReader) -> bool:
+    return file.header.slots_used < file.header.entries
+
+
+def _counts_every_key(file: IndexFileReader) -> bool:
+    """Whether a slot that was in use was counted again."""
+    if file.header.slots_used != file.header.entries:
+        return False
+    return bool((file.entries_at(*_last_numbers(file))["previous"] != 0).any())
+
+
+def _first_slot_counted(file: IndexFileReader, known: bool) -> int:
+    """The place of the first message of which a broker counted slots in use, where one before had
+    counted every key; 0 where the file is of one of them.
+
+    The old one counted a key even where its slot was in use, so that `previous` of its entry is
+    not 0: so many more there are than slots in use. known: a file before it counts every key; else
+    a count that one flipped bit may have made is not believed.
+    """
+    in_use = _slots_in_use(file)
+    besides = file.header.slots_used - in_use
+    one_bit = (file.header.slots_used ^ in_use).bit_count() == 1
+    if besides <= 0 or (one_bit and not known):
+        return 0
+    if sum(int(np.count_nonzero(some["previous"] == 0)) for some in _pieces(file)) != in_use:
+        return 0  # it is damaged
+    for some in _pieces(file):
+        shared = np.cumsum(some["previous"] != 0)
+        if besides < int(shared[-1]):
+            return int(some["physicalOffset"][np.searchsorted(shared, besides, side="right")])
+        besides -= int(shared[-1])
+    return 0
+
+
+def _slots_in_use(file: IndexFileReader) -> int:
+    found = 0
+    for at in range(0, file.slots, _READ):
+        raw = np.empty(min(_READ, file.slots - at) * INDEX_SLOT_BYTES, np.uint8)
+        file.read_slots(at, raw)
+        slots = raw.view(INDEX_SLOT)
+        found += int(np.count_nonzero((slots > 0) & (slots <= file.header.entries)))
+    return found
+
+
+def _pieces(file: IndexFileReader) -> Iterator[Any]:
+    for first in range(1, file.header.next_entry, _READ):
+        yield file.entries_at(first, min(_READ, file.header.next_entry - first))
+
+
+def _last_numbers(file: IndexFileReader) -> tuple[int, int]:
+    """(first, how many) of the last entries."""
+    count = min(_ENTRIES, file.header.entries)
+    return file.header.next_entry - count, count
+
+
+# --- keys of tags ------------------------------------------------------------------------------
+
+
+def _tags(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[Period]:
+    """Where tags began, or ceased, to have keys (IndexService.buildIndex)."""
+    shown: list[tuple[int, _Shown]] = []
+    for number, file in enumerate(files):
+        first = next(_shown_from(log, file, 1, file.header.next_entry, _TIMES), None)
+        shown += [(number, each) for each in (first, _last_shown(log, file)) if each is not None]
+    if shown:
+        yield Period(0, (_TAGS if shown[0][1].tags else _NO_TAGS,))
+    for (number, before), (other, after) in pairwise(shown):
+        if before.tags != after.tags:
+            same = number == other
+            place = _between(log, files[number], before, after) if same else after.place
+            yield Period(place, (_TAGS if after.tags else _NO_TAGS,))
+
+
+def _between(log: LogReader, file: IndexFileReader, low: _Shown, high: _Shown) -> int:
+    """The place of the first message that shows the rule of `high`; low: shows the other one."""
+    stop = file.header.next_entry
+    while high.entry - low.entry > _ENTRIES:
+        middle = (low.entry + high.entry) // 2
+        found = next(_shown_from(log, file, middle, high.entry), None)
+        if found is None:
+            high = high._replace(entry=middle)
+        elif found.tags == high.tags:
+            high = found
+        else:
+            low = found
+    shown = (each for each in _shown_from(log, file, low.entry, stop) if each.tags == high.tags)
+    return next(shown, high).place
+
+
+def _shown_from(
+    log: LogReader, file: IndexFileReader, first: int, stop: int, times: int | None = None
+) -> Iterator[_Shown]:
+    """The messages that show it, with their first entry in [first, stop). times: read so often."""
+    while first < stop and times != 0:
+        groups = _groups(file, first, min(_ENTRIES, file.header.next_entry - first))
+        yield from (each for each in _shown(log, groups) if each.entry < stop)
+        # the last group may go on
+        first = groups[-1].entry if len(groups) > 1 else first + _ENTRIES
+        if groups[-1].last:
+            return
+        times = None if times is None else times - 1
+
+
+def _last_shown(log: LogReader, file: IndexFileReader) -> _Shown | None:
+    end = file.header.next_entry
+    for _ in range(_TIMES):
+        first = max(end - _ENTRIES, 1)
+        found = next(_shown(log, reversed(_groups(file, first, end - first))), None)
+        if found is not None or first == 1:
+            return found
+        end = first
+    return None
+
+
+class _Group(NamedTuple):
+    """Neighbouring entries of one message; whole: it has no other ones, as far as can be seen."""
+
+    place: int
+    entry: int
+    hashes: list[int]
+    whole: bool
+    last: bool  # of the file
+
+
+def _groups(file: IndexFileReader, first: int, count: int) -> list[_Group]:
+    """The messages of `count` entries. A file's last message may go on in the next file."""
+    entries = file.entries_at(first, count)
+    places, hashes = entries["physicalOffset"].tolist(), entries["keyHash"].tolist()
+    found: list[_Group] = []
+    for place, group in groupby(range(count), places.__getitem__):
+        numbers = list(group)
+        whole = (numbers[0] > 0 or first == 1) and numbers[-1] + 1 < count
+        last = first + numbers[-1] + 1 == file.header.next_entry
+        found.append(_Group(place, first + numbers[0], [hashes[n] for n in numbers], whole, last))
+    if len(found) == 1 and first == 1 and found[0].last:
+        return [found[0]._replace(whole=True)]  # the store's only one
+    return found
+
+
+def _shown(log: LogReader, groups: Iterable[_Group]) -> Iterator[_Shown]:
+    for group in groups:
+        record = _record(log, group.place) if group.whole else None
+        tags = None if record is None else _has_tags(record, group.hashes)
+        if tags is not None:
+            yield _Shown(group.place, group.entry, tags)
+
+
+def _record(log: LogReader, place: int) -> Record | None:
+    try:
+        return log.record_at(place)
+    except StoreError:
+        return None
+
+
+def _has_tags(record: Record, hashes: list[int]) -> bool | None:
+    """Whether the last of a message's key hashes is that of its tags; None if that is unclear."""
+    keys, tags = _keys(record)
+    if not tags or record.transaction == SYS_TRANSACTION_ROLLBACK:
+        return None
+    return False if hashes == keys else True if hashes == keys + tags else None
+
+
+def _keys(record: Record) -> tuple[list[int], list[int]]:
+    """The hashes of a message's keys, and of that of its tags, if it has any."""
+    properties = parse_properties(record.properties)
+    keys = [properties["UNIQ_KEY"]] if "UNIQ_KEY" in properties else []
+    keys += [key for key in properties.get("KEYS", "").split(" ") if key]
+    tags = [f"T#{properties['TAGS']}"] if properties.get("TAGS") else []
+    first, second = ([key_hash(record.topic, key) for key in each] for each in (keys, tags))
+    return first, second
+
+
+# --- after a crash -----------------------------------------------------------------------------
+
+
+def _again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[tuple[int, int]]:
+    """The messages that a broker's recovery indexed again.
+
+    After a crash it deletes the newest files and dispatches again, and skips what lies before the
+    last file's endPhyOffset, but not the message that begins there (IndexService.buildIndex).
+    """
+    for before, file in pairwise(files):
+        place = file.header.begin_offset
+        if place != before.header.end_offset:
+            continue
+        last = _groups(before, *_last_numbers(before))[-1]
+        first = _groups(file, 1, min(_ENTRIES, file.header.entries))[0]
+        record = _record(log, place) if last.place == first.place == place else None
+        if record is None:
+            continue
+        keys, tags = _keys(record)
+        for every in (keys + tags, keys):
+            if last.hashes + first.hashes == every:
+                break  # they go on in the next file
+            if first.hashes == every and last.hashes == every[: len(last.hashes)]:
+                yield place, len(last.hashes)
+                break

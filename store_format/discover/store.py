@@ -1,0 +1,416 @@
+"""What a store tells by itself, so that nobody is asked for it: sizes, release, kinds of queues.
+
+One way for all commands. What the user gives stands over what is told, and must not contradict it:
+a size that no file of the store has is an error. Files stand over a configuration that was found.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from reput.store_format.derived.file_sizes import (
+    NamedFile,
+    index_shown,
+    queue_size,
+    queues_in,
+    segment_size,
+    segments_in,
+)
+from reput.store_format.derived.index_shape import file_bytes
+from reput.store_format.derived.index_sizes import ENTRIES, SLOTS, SizeDisagrees
+from reput.store_format.derived.store_sizes import BATCH_QUEUE, QUEUE, SEGMENT, SIZES, rounded
+from reput.store_format.discover.broker_conf import FoundConf, found_conf
+from reput.store_format.discover.clues import Clues, clues_of
+from reput.store_format.discover.plain_log import looked_at, open_all
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    COMMIT_LOG,
+    CONFIG,
+    CONSUME_QUEUE,
+    INDEX,
+    LMQ_PREFIX,
+    MANIFEST,
+)
+from reput.store_format.release.candidates import Clue, Has, left_by, span, told_release
+from reput.store_format.release.eras import Era, eras_of, eras_text
+from reput.store_format.release.profiles import RELEASES, UnknownRelease, release_named
+from reput.store_format.release.setting_table import BY_NAME, SettingError
+from reput.store_format.release.settings import Settings, merge_layers, settings_from
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import Storage
+
+RELEASE, ERAS = "rocketmq", "eras"
+_DEFAULTS = Settings().by_name()
+_TIMES_DEFAULT = 16  # a larger size is taken from nobody but the user
+_LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
+_BY_SIZE = "by their size"
+_NOBODY = "RocketMQ's default, as no file of the store tells another"
+_NEW_STORE = "the newest, as the store is new; --rocketmq names another"
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_PHRASES = {
+    SEGMENT: "segments of {}",
+    QUEUE: "queue files of {}",
+    BATCH_QUEUE: "batch queue files of {}",
+    SLOTS: "index files of {} slots",
+    ENTRIES: "{} entries",  # said behind the slots
+    RELEASE: "RocketMQ {}",
+    ERAS: "releases {}",
+}
+
+
+class Said(NamedTuple):
+    """One thing that a store told: its value, and by what it is known."""
+
+    value: Any
+    by: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a command works with: its release, its settings as text, and what of it was told."""
+
+    release: str
+    settings: dict[str, str]
+    said: dict[str, Said] = field(default_factory=dict)  # by RocketMQ's names, and "rocketmq"
+    warnings: list[str] = field(default_factory=list)
+    torn: str = ""  # why the log's only segment seems to be a part of a larger one
+    eras: tuple[Era, ...] = ()  # the releases that the store's broker had, where it had several
+    again: tuple[tuple[int, int], ...] = ()  # messages indexed twice, see ScanRules
+    others: tuple[str, ...] = ()  # releases that may be meant instead, where it is assumed
+    left: tuple[str, ...] = ()  # the releases that may have written last, where nobody said which
+    contradicted: str = ""  # why the release that was given cannot be the one that wrote last
+
+    def refuse_contradicted(self) -> None:
+        """Raise SettingError where the store's files are of another release than was given: what
+        is added to them would not fit.
+        """
+        if self.contradicted:
+            raise SettingError(self.contradicted)
+
+    def dispatched_from(self, start: int) -> "Told":
+        """As it is once the last release has dispatched again what is from an offset on."""
+        if len(self.eras) < 2 or self.eras[-1].start <= start:
+            return self
+        older = tuple(era for era in self.eras[:-1] if era.start < start)
+        eras = (*older, self.eras[-1]._replace(start=start))
+        again = tuple(each for each in self.again if each[0] < start)
+        said = {**self.said, ERAS: self.said[ERAS]._replace(value=eras_text(eras))}
+        return replace(self, eras=eras, again=again, said=said)
+
+    def of_one_release(self) -> "Told":
+        """For files that are all derived anew, by one release."""
+        if len(self.eras) < 2:
+            return replace(self, again=())
+        text = (
+            f"the store's own files are of several releases ({eras_text(self.eras)}); all is "
+            f"derived as RocketMQ {self.release} would, which wrote last"
+        )
+        return replace(self, eras=(), again=(), warnings=[*self.warnings, text])
+
+    def as_json(self) -> dict[str, dict[str, Any]]:
+        """What --json and the manifest have under `told`."""
+        return {name: said._asdict() for name, said in self.said.items()}
+
+    def of_release(self) -> dict[str, dict[str, Any]]:
+        """Of that, what it told of its release."""
+        return {name: said for name, said in self.as_json().items() if name in (RELEASE, ERAS)}
+
+
+def told_lines(told: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """For people, a line for each thing that told something."""
+    by: dict[str, list[str]] = {}
+    for name, said in told.items():
+        by.setdefault(said["by"], []).append(_phrase(name, said["value"]))
+    return [f"{', '.join(what)}: {how}" for how, what in by.items()]
+
+
+def _phrase(name: str, value: Any) -> str:
+    form = _PHRASES.get(name)
+    if form is None:
+        return f"{name}={_text(value)}"
+    if name in (SEGMENT, QUEUE, BATCH_QUEUE):
+        return form.format(size_text(value))
+    return form.format(f"{value:,}" if isinstance(value, int) else value)
+
+
+def size_text(size: int) -> str:
+    """16 MiB, or where it is no whole number of any unit, 6,000,000 bytes."""
+    for unit, name in _UNITS:
+        if not size % unit:
+            return f"{size // unit:,} {name}"
+    return f"{size:,} bytes"
+
+
+def tell(
+    storage: Storage,
+    store: str,
+    rocketmq: str | None,
+    settings: Mapping[str, str],
+    derived: tuple[Storage, str] | None = None,
+    manifest: Mapping[str, Any] | None = None,
+    writes: bool = False,
+    compares: bool = False,
+) -> Told:
+    """What the store tells besides what is given. Nothing is written, no Spark is wanted.
+
+    rocketmq: None where the store is to tell it. settings: by any of RocketMQ's spellings. derived:
+    where its derived files are, by default the store; manifest: that of a rebuilt set there.
+    writes: records are to be written too, in which more releases differ. compares: files are only
+    compared, so that nobody is asked: the newest release that may be is assumed.
+
+    Raises UnknownRelease, which lists the candidates, SettingError (of which SizeDisagrees is one),
+    StoreError, OSError.
+    """
+    release = release_named(rocketmq) if rocketmq else None
+    telling = _Telling(storage, store, release, dict(settings), derived or (storage, store))
+    telling.of_the_manifest(manifest or {})
+    telling.writes, telling.compares = writes, compares
+    return telling.told()
+
+
+class _Telling:
+    def __init__(
+        self, storage: Storage, store: str, release: str | None, settings: dict[str, str],
+        derived: tuple[Storage, str],
+    ) -> None:  # fmt: skip
+        self.storage, self.store, self.release = storage, store, release
+        self.there, self.derived = derived
+        self.conf: FoundConf | None = found_conf(storage, store)
+        self.user = merge_layers(settings)
+        parsed = settings_from(self.user).by_name()
+        self.given: dict[str, Any] = {
+            BY_NAME[name].name: parsed.get(BY_NAME[name].name) for name in self.user
+        }
+        self.conf_layers = [self.conf.settings] if self.conf else []
+        self.of_conf = settings_from(*self.conf_layers).by_name()
+        self.said: dict[str, Said] = {}
+        self.warnings = list(self.conf.warnings) if self.conf else []
+        self.torn, self.writes, self.compares, self.contradicted = "", False, False, ""
+        self.eras: tuple[Era, ...] = ()
+        self.others: tuple[str, ...] = ()
+        self.again: tuple[tuple[int, int], ...] = ()
+        self.left: tuple[str, ...] = ()
+        self.by_manifest = False
+
+    def told(self) -> Told:
+        self._of_the_conf()
+        self._segments()
+        for name, kind in ((QUEUE, CONSUME_QUEUE), (BATCH_QUEUE, BATCH_CONSUME_QUEUE)):
+            self._queues(name, kind)
+        self._index()
+        self._multi_dispatch()
+        texts = {n: _text(said.value) for n, said in self.said.items() if n not in (RELEASE, ERAS)}
+        whole = merge_layers(*self.conf_layers, texts, self.user)
+        release = self._release(whole)
+        return Told(
+            release, whole, self.said, self.warnings, self.torn, self.eras, self.again,
+            self.others, self.left, self.contradicted,
+        )  # fmt: skip
+
+    def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """What a set that was rebuilt says of how it was made; it may have been tampered with."""
+        release, settings = manifest.get(RELEASE), manifest.get("settings")
+        by = f"by {self.derived}/{MANIFEST}"
+        if self.release is None and isinstance(release, str):
+            self.release, self.by_manifest = release_named(release), True
+            self._say(RELEASE, self.release, by)
+        for name, value in settings.items() if isinstance(settings, dict) else ():
+            told = name in _DEFAULTS and "storepath" not in name.lower() and name not in SIZES
+            if told and name not in self.given and value != _DEFAULTS[name]:
+                BY_NAME[name].value(_text(value))
+                self._say(name, value, by)
+
+    def _say(self, name: str, value: Any, by: str) -> None:
+        self.said[name] = Said(value, by)
+
+    def _of_the_conf(self) -> None:
+        if self.conf is None:
+            return
+        for name, text in self.conf.settings.items():
+            known = BY_NAME[name]
+            if known.name in SIZES or known.name in self.given or known.name not in self.of_conf:
+                continue
+            if known.differs(text, name):
+                self._say(known.name, self.of_conf[known.name], f"by {self.conf.path}")
+
+    # --- sizes -------------------------------------------------------------------------------
+
+    def _folders(self) -> list[str]:
+        own = f"{self.store}/{COMMIT_LOG}"
+        places = [self.user.get(name, "") for name in
+                  ("storePathCommitLog", "readOnlyCommitLogStorePaths")]  # fmt: skip
+        folders = [each.strip().rstrip("/") for each in ",".join(places).split(",")]
+        named = [each for each in dict.fromkeys(folders) if each]
+        return named if places[0].strip() else [own, *named]
+
+    def _segments(self) -> None:
+        self.segments = segments_in(self.storage, self._folders())
+        shown = segment_size([NamedFile(each.start, each.state.size) for each in self.segments])
+        if shown is None:
+            self._nobody(SEGMENT)
+            return
+        wanted = self.given.get(SEGMENT)
+        short = shown.files < 2 and wanted is not None and shown.value < wanted
+        if wanted is not None and wanted not in shown.lengths and not short:
+            self._disagrees(SEGMENT, wanted, shown.value, "segments", shown.files)
+        self._size(SEGMENT, shown.value)
+
+    def _queues(self, name: str, kind: str) -> None:
+        batch = name == BATCH_QUEUE
+        shown = queue_size(queues_in(self.there, self.derived, kind), batch)
+        if shown is None:
+            if not batch:
+                self._nobody(name)
+            return
+        wanted = self.given.get(name)
+        if wanted is not None:
+            wanted = rounded(name, wanted)
+            if wanted not in shown.lengths and (shown.files > 1 or shown.value > wanted):
+                self._disagrees(name, wanted, shown.value, f"files in {kind}/", shown.files)
+        self._size(name, shown.value)
+
+    def _index(self) -> None:
+        given = {name: self.given[name] for name in (SLOTS, ENTRIES) if name in self.given}
+        usual = {name: self.of_conf[name] for name in (SLOTS, ENTRIES)}
+        shown = index_shown(self.there, self.derived, usual, given)
+        if shown is None:
+            self._nobody(SLOTS, ENTRIES)
+            return
+        self._doubt(shown.end)
+        if shown.pair is None:
+            self._index_without_entries(shown.length, usual | given)
+            return
+        found = dict(zip((SLOTS, ENTRIES), shown.pair, strict=True))
+        for name, value in found.items():
+            wanted = given.get(name)
+            if wanted is not None and wanted != value:
+                pair = f"--set {SLOTS}={found[SLOTS]} --set {ENTRIES}={found[ENTRIES]}"
+                raise SizeDisagrees(
+                    f"{self.derived}/{INDEX}: its files have {shown.length} bytes and were made "
+                    f"with {name}={value}, and {name} is {wanted}; give {pair}"
+                )
+        for name, value in found.items():
+            self._size(name, value, "by their length and first entry")
+
+    def _doubt(self, index_end: int) -> None:
+        """Warn if the log's only segment is a part of one: the index has messages after its end."""
+        if len(self.segments) == 1 and SEGMENT in self.said and index_end >= self.segments[0].end:
+            only = self.segments[0]
+            self.torn = (
+                f"{only.path}: ends at {only.end}, but the index has messages up to {index_end}: "
+                f"it is a part of a larger segment; --set {SEGMENT}=... says how large it was"
+            )
+            self.warnings.append(self.torn)
+
+    def _index_without_entries(self, length: int, pair: dict[str, int]) -> None:
+        """Take the given or default sizes for index files without any entry, if they fit."""
+        if SLOTS in self.given and ENTRIES in self.given:
+            return
+        if file_bytes(pair[SLOTS], pair[ENTRIES]) == length:
+            for name in (SLOTS, ENTRIES):
+                self._size(name, pair[name], "by their length")
+            return
+        self.warnings.append(
+            f"{self.derived}/{INDEX}: files of {length} bytes and no entry that would tell "
+            f"{SLOTS} and {ENTRIES}: RocketMQ's defaults are taken; --set gives others"
+        )
+
+    def _size(self, name: str, value: int, by: str = _BY_SIZE) -> None:
+        if name in self.given:
+            return
+        if name != SEGMENT and value > _TIMES_DEFAULT * _DEFAULTS[name]:
+            raise SettingError(
+                f"{self.store}: its files say {name}={value}, more than {_TIMES_DEFAULT} times "
+                f"RocketMQ's default {_DEFAULTS[name]}; if that is so, give --set {name}={value}"
+            )
+        if self.conf and any(BY_NAME[n].name == name for n in self.conf.settings):
+            wanted = self.of_conf[name]
+            if rounded(name, wanted) != value:
+                self.warnings.append(
+                    f"{self.conf.path}: {name}={wanted}, but the store's files say {value}, "
+                    f"which is obeyed"
+                )
+        self._say(name, value, by)
+
+    def _nobody(self, *names: str) -> None:
+        for name in names:
+            if name in self.given:
+                continue
+            value = self.of_conf[name]
+            by = _NOBODY
+            if self.conf and any(BY_NAME[n].name == name for n in self.conf.settings):
+                by = f"by {self.conf.path}"
+            self._say(name, value, by)
+
+    def _disagrees(self, name: str, wanted: int, value: int, what: str, files: int) -> None:
+        raise SizeDisagrees(
+            f"{self.store}: {files:,} {what} have {value} bytes, and {name} is {wanted}; "
+            f"give --set {name}={value}, or leave it out"
+        )
+
+    # --- queues ------------------------------------------------------------------------------
+
+    def _multi_dispatch(self) -> None:
+        """Queues of %LMQ% topics are only made by multi-dispatch."""
+        names = ("enableMultiDispatch", "enableLmq")
+        if all(name in self.given or name in self.said for name in names):
+            return
+        by = ""
+        topics = (name for name, state in listed(self.there, f"{self.derived}/{CONSUME_QUEUE}")
+                  if state is None)  # fmt: skip
+        if any(name.startswith(LMQ_PREFIX) for name in topics):
+            by = f"by queues of {LMQ_PREFIX} topics"
+        elif any(n == _LMQ_OFFSETS for n, _ in listed(self.storage, f"{self.store}/{CONFIG}")):
+            by = f"by {CONFIG}/{_LMQ_OFFSETS}"
+        for name in names if by else ():
+            if name not in self.given and name not in self.said:
+                self._say(name, True, by)
+
+    # --- the release -------------------------------------------------------------------------
+
+    def _release(self, settings: Mapping[str, str]) -> str:
+        if self.release is not None and (self.by_manifest or not self.segments):
+            return self.release
+        if not self.segments:  # what is missing is said by those who read the log
+            if self.writes:
+                self._say(RELEASE, RELEASES[-1], _NEW_STORE)
+            return RELEASES[-1]
+        parsed = settings_from(settings)
+        clues = clues_of(
+            self.storage, self.store, self.segments, parsed, (self.there, self.derived)
+        )
+        release, self.again = self.release or self._told(clues, parsed), clues.again
+        left = left_by(clues.hard)
+        if left and release not in left:
+            shown = next(clue.seen for clue in clues.hard if release not in left_by([clue]))
+            self.contradicted = (
+                f"--rocketmq {release}: the store's files are of {span(left)}: {shown}"
+            )
+            self.warnings.append(self.contradicted)
+        elif len(clues.periods) > 1:
+            self.eras = eras_of(clues.periods, release, left)
+            if len(self.eras) > 1:
+                self._say(ERAS, eras_text(self.eras), "by what the index shows")
+        return release
+
+    def _told(self, clues: Clues, settings: Settings) -> str:
+        hints = list(clues.hints)
+        if self.writes and clues.text_ends is not None:
+            hints.append(Clue("", "5.2.0") if clues.text_ends else Clue("", "", "5.1.4"))
+        has = Has(settings.enable_multi_dispatch, not clues.has_keys, self.writes)
+
+        def look(has: Has) -> Has:
+            return looked_at(self.storage, self.segments, self.left, has, settings)
+
+        self.left = tuple(left_by(clues.hard))
+        try:
+            release, by, self.others = told_release(clues.hard, hints, has, look, self.compares)
+        except UnknownRelease:
+            open_all(self.storage, self.segments)  # one that is unreadable is called that
+            raise
+        self._say(RELEASE, release, by)
+        return release
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,8 +1,0 @@
-"""DataVersion: by which brokers tell each other that a table has changed."""
-
-from reput.store_format.serving.broker import Broker
-
-
-def data_version(broker: Broker) -> dict[str, int]:
-    """That of tables that do not change while a store is served."""
-    return {"counter": 0, "stateVersion": 0, "timestamp": broker.started}

@@ -1,0 +1,483 @@
+"""What expires, by RocketMQ's rules, and what is kept because somebody needs it."""
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.broker.change.expire import AgedSegment, Occasion, expired_segments, occasion
+from reput.broker.writer.transactions import Transactions
+from reput.jobs.deliver_delayed import deliver_delayed
+from reput.jobs.expire import expire
+from reput.jobs.in_place.expire_store import Expired
+from reput.jobs.resolve_transactions import resolve_transactions
+from reput.store_format.disk.files import StoreInUse
+from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.faults import StoreError
+from reput.store_format.message.message import Message
+from reput.store_format.release.expiry_settings import ExpirySettings
+from reput.store_format.release.settings import SettingError
+from tests import golden_stores
+from tests.broker.services.stores import T0, disk, writing
+from tests.broker.services.test_resolve import half
+from tests.broker.writer.stores import Clock
+from tests.in_process import as_text
+from tests.store_format.fate.stores import IN_ROCKSDB, unpack
+
+HOUR = 3_600_000
+NOW = 1_800_000_000_000
+TEN = [AgedSegment(f"commitlog/{n}", n * 100, 100, NOW - (100 - n) * HOUR) for n in range(30)]
+
+
+def names(going: Any) -> list[str]:
+    return [each.path.rpartition("/")[2] for each in going]
+
+
+@pytest.mark.parametrize(
+    ("hour", "log", "queues", "manual", "why", "any_age"),
+    [
+        (4, 0.1, 0.1, False, "it is 04h", False),
+        (5, 0.75, 0.75, False, "", False),
+        (5, 0.76, 0.1, False, "76% of the disk is used, more than 75%", False),
+        (5, 0.1, 0.76, False, "76% of the disk is used, more than 75%", False),
+        (5, 0.85, 0.1, False, "more than 75%", False),
+        (5, 0.86, 0.1, False, "more than 85%", True),
+        (5, 0.1, 0.91, False, "more than 85%", True),
+        (5, 0.1, 0.1, True, "asked for at any hour", False),
+    ],
+)  # fmt: skip
+def test_when_a_broker_deletes(
+    hour: int, log: float, queues: float, manual: bool, why: str, any_age: bool
+) -> None:
+    at = occasion(ExpirySettings(), hour, log, queues, manual)
+    assert why in at.why
+    assert bool(at.why) == bool(why)
+    assert at.of_any_age == any_age
+
+
+def test_ten_segments_a_run_and_never_one_behind_one_that_stays() -> None:
+    at = Occasion("now", False)
+    settings = ExpirySettings(file_reserved_time=72)
+    assert names(expired_segments(TEN, settings, NOW, at)) == [str(n) for n in range(10)]
+    settings = ExpirySettings(file_reserved_time=95)
+    assert names(expired_segments(TEN, settings, NOW, at)) == [str(n) for n in range(6)]
+    assert names(expired_segments(TEN, settings, NOW - 1, at)) == [str(n) for n in range(5)]
+    touched = [TEN[0], TEN[1]._replace(modified=NOW), *TEN[2:]]
+    assert names(expired_segments(touched, settings, NOW, at)) == ["0"]
+    assert expired_segments(TEN, settings, NOW, Occasion("", False)) == []
+    assert names(expired_segments(TEN[:3], settings, NOW, at)) == ["0", "1"]
+    fresh = [each._replace(modified=NOW) for each in TEN]
+    assert len(expired_segments(fresh, settings, NOW, Occasion("full", True))) == 10
+
+
+def a_store(to: Path) -> Path:
+    """A store of nine segments with its queues and index, all of it a week old."""
+    golden = golden_stores.unpack("mixed_5.3.3")
+    store = golden_stores.copy_input(golden, to)
+    for name in ("consumequeue", "index"):
+        shutil.copytree(golden.expect / name, store / name)
+    for path in (store / "commitlog").iterdir():
+        os.utime(path, ns=((NOW - 200 * HOUR) * 1_000_000,) * 2)
+    return store
+
+
+def run(store: Path, **options: Any) -> Expired:
+    golden = golden_stores.unpack("mixed_5.3.3")
+    given = {"any_hour": True, "now": NOW, "used": lambda path: 0.1, "even_pending": True,
+             "even_delayed": True, "rocketmq": "5.3.3"} | options  # fmt: skip
+    return expire(str(store), settings=as_text(golden.settings), **given)
+
+
+def tree(store: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(store)): path.read_bytes()
+        for path in sorted(store.rglob("*")) if path.is_file() and path.name != "lock"
+    }  # fmt: skip
+
+
+def test_a_dry_run_says_all_and_changes_nothing(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    told = run(store, dry_run=True)
+    assert tree(store) == before
+    assert told.segments
+    assert told.files
+    done = run(store)
+    assert done.done
+    gone = {each.path: each.length for each in (*told.segments, *told.files)}
+    assert before.keys() - tree(store).keys() == gone.keys()
+    assert done.bytes == told.bytes == sum(gone.values())
+    assert not run(store).needed
+    segments = sorted((store / "commitlog").iterdir())
+    assert int(segments[0].name) == done.log_start
+
+
+def test_a_queue_file_goes_with_its_last_message_and_not_before(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    few = as_text(golden_stores.unpack("mixed_5.3.3").settings) | {"deleteFileBatchMax": "3"}
+    done = expire(
+        str(store), rocketmq="5.3.3", settings=few, any_hour=True, now=NOW, used=lambda path: 0.1,
+        even_pending=True, even_delayed=True,
+    )  # fmt: skip
+    gone = [each.path for each in done.files if each.path.startswith("consumequeue/")]
+    assert len(done.segments) == 3
+    assert gone
+    assert all(int.from_bytes(before[path][-20:-12]) < done.log_start for path in gone)
+    stays = [
+        path
+        for queue in (store / "consumequeue").glob("*/*")
+        for path in sorted(queue.iterdir())[:-1]
+    ]
+    assert stays
+    assert all(int.from_bytes(p.read_bytes()[-20:-12]) >= done.log_start for p in stays)
+
+
+@pytest.mark.parametrize("name", ["zz-notes.txt", "00000000000000000000.mine", "0", "folder"])
+def test_what_is_no_queue_file_stays_and_is_named(name: str, tmp_path: Path) -> None:
+    """Else somebody's file is read as entries; and behind it the queue's last file is none."""
+    store = a_store(tmp_path / "store")
+    queue = max((store / "consumequeue").glob("*/*"), key=lambda at: len(list(at.iterdir())))
+    if name == "folder":
+        (queue / f"{2000:020}.d").mkdir()
+    else:
+        (queue / name).write_bytes(bytes(100))
+    before = tree(store)
+    for dry_run in (True, False):
+        with pytest.raises(StoreError, match=f"{queue.parent.name}/{queue.name}.*not a segment"):
+            run(store, dry_run=dry_run)
+    assert tree(store) == before
+
+
+def test_a_queue_file_of_another_length_stays_and_is_named(tmp_path: Path) -> None:
+    """What stands at its end is no last entry."""
+    store = a_store(tmp_path / "store")
+    queue = max((store / "consumequeue").glob("*/*"), key=lambda at: len(list(at.iterdir())))
+    os.truncate(min(queue.iterdir()), 1967)
+    before = tree(store)
+    with pytest.raises(StoreError, match="has 1967 bytes, but mappedFileSizeConsumeQueue"):
+        run(store)
+    assert tree(store) == before
+
+
+def offsets(store: Path, topic: str, queue: int, offset: int) -> None:
+    (store / "config").mkdir(exist_ok=True)
+    table = {"offsetTable": {f"{topic}@readers": {str(queue): offset}}}
+    (store / "config" / "consumerOffset.json").write_text(json.dumps(table))
+
+
+def test_what_a_group_has_not_read_stays(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    whole = run(store, dry_run=True)
+    queue = next(path for path in sorted((store / "consumequeue").glob("*/*/*")))
+    topic, queue_id = queue.parts[-3], int(queue.parts[-2])
+    first = int.from_bytes(queue.read_bytes()[:8])
+    offsets(store, topic, queue_id, int(queue.name) // 20)
+    kept = run(store, dry_run=True)
+    assert kept.kept[0].offset == first
+    assert "group 'readers' has read" in kept.kept[0].who
+    assert len(kept.segments) == first // 262144 < len(whole.segments)
+    assert kept.kept_segments == len(whole.segments) - len(kept.segments)
+    for way in ({"even_unread": True}, {"ignored_groups": ["readers"]}):
+        assert run(store, dry_run=True, **way).segments == whole.segments
+    offsets(store, topic, queue_id, 1 << 40)
+    assert run(store, dry_run=True).segments == whole.segments
+    (store / "config" / "consumerOffset.json").write_text("{")
+    with pytest.raises(StoreError, match="what is unread is not known"):
+        run(store, dry_run=True)
+
+
+def a_queue(store: Path) -> tuple[str, int, list[Path]]:
+    """Topic, id and files of a queue of several files."""
+    folder = max((store / "consumequeue").glob("*/*"), key=lambda at: len(list(at.iterdir())))
+    return folder.parent.name, int(folder.name), sorted(folder.iterdir())
+
+
+def test_what_no_offset_or_no_queue_tells_was_not_read(tmp_path: Path) -> None:
+    """A group's topic may have a queue of which it never said an offset; and where the queues
+    are behind the log, nobody has read the rest.
+    """
+    store = a_store(tmp_path / "store")
+    whole = run(store, dry_run=True)
+    topic, queue_id, files = a_queue(store)
+    first = int.from_bytes(files[0].read_bytes()[:8])
+    for other in (store / "consumequeue" / topic).iterdir():
+        if other.name != str(queue_id):
+            shutil.rmtree(other)
+    offsets(store, topic, 9, 0)
+    assert [each.offset for each in run(store, dry_run=True).kept] == [first]
+    for wrong in ("5", None, 1.5):
+        offsets(store, topic, queue_id, wrong)  # type: ignore[arg-type]
+        assert [each.offset for each in run(store, dry_run=True).kept] == [first]
+    offsets(store, topic, queue_id, 10**30)
+    assert run(store, dry_run=True).segments == whole.segments
+    for each in (store / "consumequeue").iterdir():
+        shutil.rmtree(each)
+    kept = run(store, dry_run=True).kept[0]
+    assert (kept.offset, "the queues end before the log" in kept.who) == (0, True)
+
+
+def test_an_unread_message_behind_expired_ones_stays(tmp_path: Path) -> None:
+    """A queue's first file may have nothing but expired entries: a kill came before it went."""
+    store = a_store(tmp_path / "store")
+    topic, queue_id, files = a_queue(store)
+    entries = files[0].read_bytes()
+    files[0].write_bytes(
+        b"".join(bytes(8) + entries[at + 8 : at + 20] for at in range(0, 2000, 20))
+    )
+    offsets(store, topic, queue_id, 0)
+    for other in (store / "consumequeue" / topic).iterdir():
+        if other.name != str(queue_id):
+            shutil.rmtree(other)
+    (store / "commitlog" / "0".zfill(20)).unlink()
+    live = int.from_bytes(files[1].read_bytes()[:8])
+    for release in ("4.9.7", "5.3.3"):
+        assert run(store, dry_run=True, rocketmq=release).kept[0].offset == live
+
+
+def what_needs(root: Path, **options: Any) -> list[tuple[int, str]]:
+    """Who needs what of a store that the writer made: segments that stay, and why."""
+    options = {"dry_run": True, "now": 1 << 41, "any_hour": True} | options
+    told = expire(str(root), rocketmq="5.3.3", **({"used": lambda path: 0.1} | options))
+    return [(each.offset, each.who) for each in told.kept]
+
+
+def test_what_waits_stays_wherever_its_end_would_stand(tmp_path: Path) -> None:
+    """A pending half message; one that is ended in another segment is not needed."""
+    root, clock = tmp_path / "s", Clock(T0)
+    body = "x" * 1500
+    with writing(disk(root), clock) as writer:
+        ends = Transactions(writer)
+        ended = half(writer, "ended" + body)
+        for _ in range(6):
+            writer.append(Message("Orders", body.encode(), 0))
+        ends.rollback(ended)
+        for _ in range(6):
+            writer.append(Message("Orders", body.encode(), 0))
+    assert len(list((root / "commitlog").iterdir())) > 3
+    assert what_needs(root) == []
+    with writing(disk(root), clock) as writer:
+        pending = half(writer, "pending")
+        due = writer.append(Message("Orders", b"late", 0, delay_level=2)).physical_offset
+        timed = {"TIMER_DELAY_MS": "86400000"}
+        timer = writer.append(Message("Orders", b"t", 0, properties=timed)).physical_offset
+        for _ in range(6):
+            writer.append(Message("Orders", body.encode(), 0))
+    waits = "2 delayed messages are not delivered yet"
+    halves = "1 half messages are not decided yet"
+    assert what_needs(root) == [(pending, halves), (due, waits)]
+    assert what_needs(root, even_pending=True) == [(due, waits)]
+    assert what_needs(root, even_delayed=True) == [(pending, halves)]
+    assert what_needs(root, even_delayed=True, even_pending=True) == []
+    deliver_delayed(str(root), until=due_at(clock), rocketmq="5.3.3")
+    assert what_needs(root, even_pending=True) == [(timer, waits.replace("2", "1"))]
+    resolve_transactions(str(root), decide="rollback", rocketmq="5.3.3")
+    assert what_needs(root, even_delayed=True) == []
+
+
+def test_half_messages_that_rocksdb_tells_of_stay(tmp_path: Path) -> None:
+    """Of a real broker's store: the first is pending, and many segments behind it have expired."""
+    store, _ = unpack(IN_ROCKSDB, tmp_path)
+    given = {"rocketmq": "5.5.0", "even_unread": True, "settings": {"maxHashSlotNum": "50"}}
+    assert len(list((store / "commitlog").iterdir())) == 4
+    told = expire(str(store), used=lambda path: 0.1, now=1 << 41, any_hour=True, **given)
+    assert [(each.offset, each.who) for each in told.kept] == [
+        (0, "5 half messages are not decided yet")
+    ]
+    assert len(list((store / "commitlog").iterdir())) == 4
+
+
+def due_at(clock: Clock) -> int:
+    """When what waits by level is due, and the timer is not."""
+    return clock.now + 3_600_000
+
+
+def test_what_a_group_was_to_get_again_stays(tmp_path: Path) -> None:
+    """Its retry topic, of which it has said no offset yet."""
+    root = tmp_path / "s"
+    with writing(disk(root), Clock(T0)) as writer:
+        again = writer.append(Message("%RETRY%readers", b"again", 0)).physical_offset
+        for _ in range(6):
+            writer.append(Message("Orders", b"x" * 1500, 0))
+    offsets(root, "Orders", 0, 6)
+    assert [place for place, _ in what_needs(root)] == [again]
+    assert "'%RETRY%readers'" in what_needs(root)[0][1]
+
+
+@pytest.mark.parametrize("text", ['{"offsetTable":null}', '{"offsetTable":{"topic@group":[1]}}'])
+def test_offsets_that_are_none_are_no_offsets(text: str, tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    (store / "config").mkdir(exist_ok=True)
+    (store / "config" / "consumerOffset.json").write_text(text)
+    with pytest.raises(StoreError, match="what is unread is not known"):
+        run(store, dry_run=True)
+    (store / "config" / "consumerOffset.json").unlink()
+    (store / "config" / "consumerOffsets").mkdir()
+    (store / "config" / "consumerOffsets" / "CURRENT").write_text("MANIFEST-1")
+    with pytest.raises(StoreError, match="are in RocksDB"):
+        run(store, dry_run=True)
+
+
+def test_delayed_and_half_messages_stay(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    whole = run(store, dry_run=True)
+    delayed = run(store, dry_run=True, even_delayed=False)
+    assert len(delayed.segments) < len(whole.segments)
+    assert "delayed messages are not delivered yet" in delayed.kept[0].who
+
+
+def test_an_archive_has_all_that_went(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    done = run(store, archive=str(tmp_path / "old"))
+    kept = tree(tmp_path / "old")
+    assert kept == {each.path: before[each.path] for each in (*done.segments, *done.files)}
+    assert tree(store) == {name: raw for name, raw in before.items() if name not in kept}
+
+
+def test_an_archive_without_a_name_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a shell gives it for a variable that is not set."""
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(SettingError, match="a folder or URL is wanted"):
+        run(store, archive="")
+    assert tree(store) == before
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_a_wrong_copy_is_found_before_anything_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    there = tmp_path / "old" / "commitlog" / "00000000000000000000"
+    there.parent.mkdir(parents=True)
+    there.write_bytes(b"of another store")
+    with pytest.raises(StoreError, match="is there already, and is no copy"):
+        run(store, archive=str(tmp_path / "old"))
+    assert tree(store) == before
+    there.unlink()
+
+    from reput.jobs.in_place.archive import Archive
+
+    copy = Archive._copy
+
+    def torn(self: Archive, files: Any, path: str, target: str, done: Any) -> None:
+        copy(self, files, path, target, done)
+        os.truncate(target, 100)
+
+    monkeypatch.setattr(Archive, "_copy", torn)
+    with pytest.raises(StoreError, match="reads otherwise than"):
+        run(store, archive=str(tmp_path / "old"))
+    assert tree(store) == before
+
+
+@pytest.mark.parametrize("folder", ["commitlog", "consumequeue", "consumequeue/Topic3"])
+def test_an_archive_with_a_link_into_the_store_is_refused(folder: str, tmp_path: Path) -> None:
+    """Else a file is taken for the copy of itself, and is gone."""
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    link = tmp_path / "old" / folder
+    link.parent.mkdir(parents=True)
+    link.symlink_to(store / folder)
+    for dry_run in (True, False):
+        with pytest.raises(StoreError, match="which is read: nothing is written there"):
+            run(store, archive=str(tmp_path / "old"), dry_run=dry_run)
+    assert tree(store) == before
+
+
+def test_nothing_goes_without_consent_or_from_a_store_in_use(tmp_path: Path) -> None:
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+
+    def no(what: str) -> None:
+        raise StoreError(f"no: {what}")
+
+    with pytest.raises(StoreError, match="no: delete"):
+        run(store, confirm=no)
+    from reput.jobs.opening.held_store import held_store
+
+    with held_store(str(store), False) as held:
+        held.lock_at_last()
+        with pytest.raises(StoreInUse):
+            run(store)
+    (store / "abort").write_bytes(b"")
+    with pytest.raises(StoreError, match="not stopped cleanly"):
+        run(store)
+    (store / "abort").unlink()
+    with pytest.raises(StoreError, match=r"lies in|is what"):
+        run(store, archive=str(store / "commitlog" / "old"))
+    assert tree(store) == before
+
+
+@pytest.mark.parametrize("after", [0, 3, 20])
+def test_a_deletion_that_stops_anywhere_is_gone_on_with(
+    after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files go the oldest first; what is left is a store, and the next run ends with the same."""
+    whole = a_store(tmp_path / "whole")
+    run(whole)
+    store = a_store(tmp_path / "store")
+    remove, done = DiskFiles.remove, []
+
+    def stops(self: DiskFiles, path: str) -> None:
+        if len(done) == after:
+            raise OSError(errno.EIO, "killed")
+        done.append(path)
+        remove(self, path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(DiskFiles, "remove", stops)
+        with pytest.raises(OSError, match="killed"):
+            run(store)
+    starts = sorted(int(path.name) for path in (store / "commitlog").iterdir())
+    assert starts == list(range(starts[0], starts[-1] + 1, 262144))
+    run(store)
+    assert tree(store) == tree(whole)
+
+
+@pytest.mark.parametrize("now", [-(10**12), 0, NOW - 300 * HOUR])
+def test_a_clock_that_was_set_back_expires_nothing(now: int, tmp_path: Path) -> None:
+    """Before the segments were written, before 1970: of any hour, by any length of time."""
+    store = a_store(tmp_path / "store")
+    before = tree(store)
+    assert not run(store, now=now).needed
+    assert not run(store, now=now, any_hour=False).needed
+    assert tree(store) == before
+
+
+def test_a_segment_that_was_written_before_a_clock_was_set_back_keeps_those_behind_it(
+    tmp_path: Path,
+) -> None:
+    """Its time lies ahead: a broker too ends there, however old those behind it look."""
+    store = a_store(tmp_path / "store")
+    path = sorted((store / "commitlog").iterdir())[3]
+    os.utime(path, ns=((NOW + HOUR) * 1_000_000,) * 2)
+    assert [each.path[-20:] for each in run(store).segments] == [
+        f"{number * 262144:020d}" for number in range(3)
+    ]
+    assert sorted((store / "commitlog").iterdir())[0] == path
+
+
+def test_what_waits_stays_by_any_clock(tmp_path: Path) -> None:
+    """Neither the machine's clock nor a broker's that jumped makes a message old or delivered."""
+    root, clock = tmp_path / "s", Clock(T0)
+    with writing(disk(root), clock) as writer:
+        pending = half(writer, "pending")
+        clock.now -= 400 * 24 * HOUR
+        due = writer.append(Message("Orders", b"late", 0, delay_level=2)).physical_offset
+        clock.now += 4000 * 24 * HOUR
+        for _ in range(6):
+            writer.append(Message("Orders", b"x" * 1500, 0))
+    for now in (1, T0, 1 << 41, 1 << 45):
+        for path in (root / "commitlog").iterdir():
+            os.utime(path, ns=(0, 0))
+        assert [place for place, _ in what_needs(root, now=now, used=lambda path: 0.9)] == [
+            pending, due,
+        ]  # fmt: skip

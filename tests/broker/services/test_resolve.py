@@ -1,0 +1,402 @@
+"""Pending transactions are ended as a broker ends them, once, and the broker's file says so."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.broker.services.decisions import Decision, Decisions, read_decisions
+from reput.broker.services.resolve import Resolved, plan_resolution, resolve_planned
+from reput.broker.writer.transactions import Transactions
+from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.cli import main
+from reput.store_format.disk.files import Files
+from reput.store_format.disk.local_files import DiskFiles
+from reput.store_format.fate import transactions
+from reput.store_format.fate.answers import gathered_transactions
+from reput.store_format.fate.transactions import State, Transaction
+from reput.store_format.faults import StoreError
+from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
+from reput.store_format.message.message import (
+    CHECK_MAX_TOPIC,
+    HALF_TOPIC,
+    OP_TOPIC,
+    ROCKSDB_HALF_TOPIC,
+    Message,
+)
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.query.notes import Told
+from tests.broker.services.stores import (
+    T0,
+    Clock,
+    bodies,
+    disk,
+    duplicate,
+    opened,
+    properties_in,
+    writing,
+)
+from tests.broker.writer.stores import stored_records
+from tests.faults.memory_files import MemoryFiles, crash_states
+
+ALL_COMMIT = Decisions(Decision.COMMIT, {})
+ALL_BACK = Decisions(Decision.ROLLBACK, {})
+
+
+def half(
+    writer: CommitLogWriter, key: str, checks: int = 0, topic: str = HALF_TOPIC, **more: str
+) -> int:
+    """A half message, or with checks a copy as a broker appends it."""
+    pairs = {
+        "UNIQ_KEY": key, "REAL_TOPIC": "Orders", "REAL_QID": "1", "PGROUP": "g",
+        "TRAN_MSG": "true",
+    } | more  # fmt: skip
+    if checks:
+        pairs["TRANSACTION_CHECK_TIMES"] = str(checks)
+    raw = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items()).encode()
+    message = Message(topic, key.encode(), 0, properties=raw)
+    return writer.put(writer.encoder.draft(message)).physical_offset
+
+
+def fill(files: Files, **named: Any) -> None:
+    """a: pending; b: checked back once; c: 15 times; d: discarded; e: committed; f: rolled back."""
+    clock = Clock(T0)
+    with writing(files, clock, **named) as writer:
+        ends = Transactions(writer)
+        half(writer, "a")
+        half(writer, "b")
+        half(writer, "b", checks=1)
+        half(writer, "c", checks=15)
+        half(writer, "d", checks=15)
+        pairs = b"UNIQ_KEY\x01d\x02REAL_TOPIC\x01Orders\x02REAL_QID\x011\x02"
+        given_up = Message(CHECK_MAX_TOPIC, b"d", 0, properties=pairs)
+        writer.put(writer.encoder.draft(given_up))
+        ends.commit(half(writer, "e"))
+        ends.rollback(half(writer, "f"))
+
+
+def states(files: Files) -> dict[str, State]:
+    found = {}
+    with opened(files) as store:
+        gathered, position = gathered_transactions(store, Told())
+        for each in transactions.resolve(gathered, position):
+            record = store.log.record_at(each.first)
+            found[parse_properties(record.properties)["UNIQ_KEY"]] = each.state
+    return found
+
+
+def run(
+    files: Files, decisions: Decisions = ALL_COMMIT, discarded: bool = False, stop_after: int = 0,
+    **named: Any,
+) -> Resolved:  # fmt: skip
+    clock = Clock(T0 + 10_000)
+    left = [stop_after]
+
+    def go_on() -> bool:
+        left[0] -= 1
+        return left[0] != 0
+
+    with writing(files, clock, **named) as writer, opened(files) as store:
+        gathered, position = gathered_transactions(store, Told())
+        found = transactions.resolve(gathered, position)
+        plan = plan_resolution(store.log, found, decisions, discarded, 15, position, False)
+        if not plan.needed:
+            return Resolved(0, 0, 0, 0, [])
+        return resolve_planned(writer, store, plan, go_on)
+
+
+def position(files: DiskFiles) -> Any:
+    text = Path(files.root, "config/consumerOffset.json").read_text()
+    return json.loads(text.replace("{0:", '{"0":'))["offsetTable"][
+        f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"
+    ]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> DiskFiles:
+    made = disk(tmp_path / "store")
+    fill(made)
+    return made
+
+
+def test_pending_ones_are_committed_and_discarded(files: DiskFiles) -> None:
+    assert run(files)[:4] == (2, 0, 1, 0)
+    assert bodies(files) == ["e", "a", "b"]
+    assert bodies(files, CHECK_MAX_TOPIC, 0) == ["d", "c"]
+    assert states(files) == {
+        "a": "committed", "b": "committed", "c": "discarded", "d": "discarded", "e": "committed",
+        "f": "rolled back",
+    }  # fmt: skip
+    assert bodies(files, OP_TOPIC, 0)[-1] == "0,1,2,"  # both of b
+    assert position(files) == {"0": 7}
+    assert run(files)[:4] == (0, 0, 0, 0)
+    assert bodies(files) == ["e", "a", "b"]
+
+
+def test_a_commit_names_the_newest_copy(files: DiskFiles) -> None:
+    run(files)
+    records = list(stored_records(Path(files.root, "commitlog")))
+    copies = {r.body: r.physical_offset for r in records if r.topic.decode() == HALF_TOPIC}
+    made = {r.body: r for r in records if r.topic == b"Orders"}
+    for body in (b"a", b"b"):
+        assert made[body].prepared_offset == copies[body]
+        assert made[body].transaction == SYS_TRANSACTION_COMMIT
+
+
+def test_pending_ones_are_rolled_back(files: DiskFiles) -> None:
+    assert run(files, ALL_BACK)[:4] == (0, 2, 1, 0)
+    assert bodies(files) == ["e"]
+    assert Counter(states(files).values()) == {"rolled back": 3, "discarded": 2, "committed": 1}
+
+
+@pytest.mark.parametrize(
+    ("decisions", "what"), [(ALL_COMMIT, "committed"), (ALL_BACK, "rolled back")]
+)
+def test_what_was_given_up_is_brought_back(
+    files: DiskFiles, decisions: Decisions, what: str
+) -> None:
+    run(files, decisions, discarded=True)
+    told = states(files)
+    assert {told[key] for key in "abcd"} == {what}
+    assert bodies(files) == (["e", *"abcd"] if what == "committed" else ["e"])
+    assert run(files, decisions, discarded=True)[:4] == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("release", "ops"),
+    [("4.9.7", ["0", "1", "2"]), ("5.0.0", ["0", "1", "2"]), ("5.1.0", ["0,1,2,"])],
+)
+def test_an_op_has_the_releases_format(tmp_path: Path, release: str, ops: list[str]) -> None:
+    files = disk(tmp_path)
+    fill(files, release=release)
+    run(files, release=release)
+    assert bodies(files, OP_TOPIC, 0)[2:] == ops
+
+
+@pytest.mark.parametrize(("release", "kept"), [("5.3.4", True), ("5.4.0", False)])
+def test_what_is_committed_keeps_its_place_up_to_5_3_4(
+    tmp_path: Path, release: str, kept: bool
+) -> None:
+    files = disk(tmp_path)
+    fill(files, release=release)
+    run(files, release=release)
+    found = properties_in(files)
+    assert len(found) == 3  # e, and then a and b
+    assert {("REAL_TOPIC" in each, "REAL_QID" in each) for each in found} == {(kept, kept)}
+    assert {each["TRAN_MSG"] for each in found} == {"true"}
+
+
+def test_an_op_has_no_more_than_a_brokers(tmp_path: Path) -> None:
+    files = disk(tmp_path)
+    with writing(files, Clock(T0)) as writer:
+        for number in range(30):
+            half(writer, f"k{number}")
+    run(files, ALL_BACK, transactionOpMsgMaxSize=20)
+    assert [len(body) for body in bodies(files, OP_TOPIC, 0)] == [20, 21, 21, 18]
+
+
+def test_only_what_is_named_is_ended(files: DiskFiles) -> None:
+    place = next(
+        r.physical_offset
+        for r in stored_records(Path(files.root, "commitlog"))
+        if r.topic.decode() == HALF_TOPIC
+    )
+    assert run(files, Decisions(None, {place: Decision.ROLLBACK}))[:4] == (0, 1, 0, 0)
+    assert {key: state for key, state in states(files).items() if key in "abc"} == {
+        "a": "rolled back", "b": "pending", "c": "pending",
+    }  # fmt: skip
+    assert position(files) == {"0": 1}
+    assert run(files, Decisions(None, {"c": Decision.COMMIT}))[:4] == (1, 0, 0, 0)
+    assert position(files) == {"0": 1}  # b is before it
+    assert bodies(files, CHECK_MAX_TOPIC, 0) == ["d"]
+
+
+def test_a_name_must_be_that_of_one(files: DiskFiles) -> None:
+    with pytest.raises(StoreError, match="'nobody' names no half message in the log"):
+        run(files, Decisions(None, {"nobody": Decision.COMMIT, "a": Decision.COMMIT}))
+    assert states(files)["a"] == "pending"
+    with writing(files, Clock(T0)) as writer:
+        half(writer, "a")
+    with pytest.raises(StoreError, match="'a' names two transactions, at physical 0 and"):
+        run(files, Decisions(None, {"a": Decision.COMMIT}))
+
+
+def test_a_key_and_an_offset_of_one_must_agree(files: DiskFiles) -> None:
+    """a is at physical 0."""
+    both: dict[str | int, Decision] = {"a": Decision.COMMIT, 0: Decision.ROLLBACK}
+    with pytest.raises(StoreError, match="0 and 'a' name one transaction, and decide it otherwise"):
+        run(files, Decisions(None, both))
+    assert states(files)["a"] == "pending"
+    assert run(files, Decisions(None, both | {0: Decision.COMMIT}))[:4] == (1, 0, 0, 0)
+
+
+def test_what_has_ended_otherwise_is_told(files: DiskFiles) -> None:
+    decisions = Decisions(None, {"e": Decision.ROLLBACK, "f": Decision.ROLLBACK})
+    with opened(files) as store:
+        gathered, at = gathered_transactions(store, Told())
+        found = transactions.resolve(gathered, at)
+        plan = plan_resolution(store.log, found, decisions, False, 15, at, False)
+    assert len(plan.told) == 1
+    assert "is committed: it stays so" in plan.told[0]
+    assert (plan.commits, plan.rollbacks) == ([], [])
+
+
+def test_what_has_no_place_to_go_is_refused_and_stays(tmp_path: Path) -> None:
+    files = disk(tmp_path)
+    with writing(files, Clock(T0)) as writer:
+        half(writer, "a", REAL_QID="x")
+        half(writer, "b")
+    made = run(files)
+    assert made[:4] == (1, 0, 0, 0)
+    assert "NotPrepared" in made.refused[0]
+    assert states(files) == {"a": "pending", "b": "committed"}
+    assert run(files, ALL_BACK)[:4] == (0, 1, 0, 0)
+
+
+def test_a_committed_message_that_is_delayed_waits(tmp_path: Path) -> None:
+    files = disk(tmp_path)
+    with writing(files, Clock(T0)) as writer:
+        half(writer, "a", DELAY="2")
+        half(writer, "b", TIMER_DELAY_SEC="100")
+    run(files)
+    assert bodies(files, "SCHEDULE_TOPIC_XXXX", 1) == ["a"]
+    assert bodies(files, "rmq_sys_wheel_timer", 0) == ["b"]
+    properties = [
+        parse_properties(r.properties)
+        for r in stored_records(tmp_path / "commitlog")
+        if r.transaction
+    ]
+    assert len(properties) == 2
+    for each in properties:
+        assert not {"WAIT", "TRAN_MSG"} & set(each)
+        assert (each["REAL_TOPIC"], each["REAL_QID"]) == ("Orders", "1")
+
+
+def test_a_commit_without_its_op_gets_it(tmp_path: Path) -> None:
+    files = disk(tmp_path)
+    with writing(files, Clock(T0)) as writer:
+        ends = Transactions(writer)
+        ends.put_committed(*ends._half(half(writer, "a")))
+    assert run(files)[:4] == (0, 0, 0, 1)
+    assert bodies(files) == ["a"]
+    assert bodies(files, OP_TOPIC, 0) == ["0,"]
+    assert run(files)[:4] == (0, 0, 0, 0)
+
+
+def test_a_stop_leaves_the_rest_for_the_next_run(tmp_path: Path) -> None:
+    for many in (1, 2):
+        files = disk(tmp_path / str(many))
+        fill(files)
+        assert sum(run(files, stop_after=many)[:3]) == many
+        assert sum(run(files)[:3]) == 3 - many
+        assert sorted(bodies(files)) == ["a", "b", "e"]
+        assert bodies(files, CHECK_MAX_TOPIC, 0) == ["d", "c"]
+
+
+def check(files: MemoryFiles, decisions: Decisions, **named: Any) -> None:
+    run(files, decisions, **named)
+    told = states(files)
+    commit = decisions == ALL_COMMIT
+    wanted = {
+        "a": "committed" if commit else "rolled back", "c": "discarded", "d": "discarded",
+        "e": "committed", "f": "rolled back",
+    }  # fmt: skip
+    assert told == wanted | {"b": wanted["a"]}
+    assert sorted(bodies(files)) == (["a", "b", "e"] if commit else ["e"])
+    assert bodies(files, CHECK_MAX_TOPIC, 0) == ["d", "c"]
+    assert run(files, decisions, **named)[:4] == (0, 0, 0, 0)
+
+
+def check_all(decisions: Decisions, every: int, mixtures: int, **named: Any) -> int:
+    start = MemoryFiles()
+    fill(start, **named)
+    files = duplicate(start)
+    run(files, decisions, **named)
+    seen = set()
+    for crash in crash_states(start, files.ops, 1, mixtures, every):
+        state = hash(tuple(sorted(crash.files.tree().items())))
+        if state not in seen:
+            seen.add(state)
+            try:
+                check(crash.files, decisions, **named)
+            except Exception as error:
+                raise AssertionError(f"after {crash.after}, {crash.how}: {error!r}") from error
+    return len(seen)
+
+
+def test_crash_states_of_a_resolution() -> None:
+    assert check_all(ALL_COMMIT, 40, 1) > 3
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("decisions", [ALL_COMMIT, ALL_BACK], ids=["commit", "rollback"])
+@pytest.mark.parametrize("release", ["4.9.7", "5.3.3"])
+def test_all_crash_states_of_a_resolution(decisions: Decisions, release: str) -> None:
+    assert check_all(decisions, 1, 3, release=release) > 80
+
+
+# --- the file of decisions, and the command ----------------------------------------------------
+
+
+def test_a_file_of_decisions() -> None:
+    found = read_decisions(
+        "f", "# said on Monday\nKEY commit\n\n  123  ROLLBACK\n" + "9" * 32 + " commit"
+    )
+    assert found == Decisions(
+        None, {"KEY": Decision.COMMIT, 123: Decision.ROLLBACK, "9" * 32: Decision.COMMIT}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("KEY", "f: line 1: 1 words"), ("a commit\nKEY maybe", "f: line 2: decision 'maybe'"),
+        ("a commit\na rollback", "f: line 2: 'a' was decided otherwise before"),
+    ],
+)  # fmt: skip
+def test_a_wrong_line_is_named(text: str, told: str) -> None:
+    with pytest.raises(StoreError, match=told):
+        read_decisions("f", text)
+
+
+def test_the_command(files: DiskFiles, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["resolve-transactions", files.root, "--rocketmq", "5.3.3", "--json", "--decide"]
+    before = {p: p.read_bytes() for p in Path(files.root).rglob("*") if p.is_file()}
+    assert main([*words, "commit", "--dry-run"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["to_commit"], told["to_discard"], told["done"]) == (2, 1, False)
+    assert main([*words, "commit"]) == 2  # nobody says yes
+    assert main([*words, str(tmp_path / "none")]) == 2
+    assert main([*words, "commit", "--rocketmq", "4.2.0", "--yes"]) == 2
+    assert "--rocketmq 4.2.0: the store's files are of 5.1.1 to 5.5.1" in capsys.readouterr().err
+    assert {p: p.read_bytes() for p in Path(files.root).rglob("*") if p.is_file()} == before
+    (tmp_path / "said").write_text("a commit\nb rollback\n")
+    assert main([*words, str(tmp_path / "said"), "--yes"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["committed"], told["rolled_back"], told["pending"]) == (1, 1, 1)
+    assert main([*words, str(tmp_path / "said")]) == 0  # all of it has been done
+    assert json.loads(capsys.readouterr().out)["needed"] is False
+    with writing(files, Clock(T0)):
+        assert main([*words, "commit", "--yes"]) == 2
+    assert "holds its lock" in capsys.readouterr().err
+    assert bodies(files) == ["e", "a"]
+
+
+__all__ = ["Transaction"]
+
+
+def test_what_rocksdb_tells_a_broker_of_is_refused_by_name(files: DiskFiles) -> None:
+    """And stays pending where others are decided; the broker's file is not told of its queue."""
+    with writing(files, Clock(T0 + 5000)) as writer:
+        at = half(writer, "r", topic=ROCKSDB_HALF_TOPIC)
+    for decisions in (ALL_COMMIT, ALL_BACK, Decisions(None, {"r": Decision.COMMIT})):
+        with pytest.raises(StoreError, match=f"physical {at}: .*transRocksDBEnable"):
+            run(files, decisions)
+    named = dict.fromkeys("abc", Decision.ROLLBACK)
+    assert run(files, Decisions(None, named))[:4] == (0, 3, 0, 0)
+    assert states(files)["r"] == "pending"
+    assert position(files) == {"0": 7}

@@ -1,0 +1,177 @@
+"""`reput append` says exactly how many messages are in the log, however it ends, and goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reput.jobs import append as command
+from reput.jobs import cli
+from tests.broker.writer.stores import stored_records
+from tests.broker.writer.test_bulk import run_append
+from tests.planting import ROOT
+
+SIZES = [f"--set={n}={v}" for n, v in {
+    "mappedFileSizeCommitLog": 1 << 20, "maxHashSlotNum": 16, "maxIndexNum": 20_000,
+}.items()]  # fmt: skip
+
+
+def rows(many: int, **more: Any) -> list[dict[str, Any]]:
+    return [{"topic": "T", "body": b"%d" % n, "queue_id": n % 3, **more} for n in range(many)]
+
+
+def bodies(store: Path) -> list[int]:
+    return [int(record.body) for record in stored_records(store / "commitlog")]
+
+
+@pytest.mark.parametrize(
+    ("more", "column", "value", "appended"),
+    [
+        ({}, "queue_id", -1, 80),  # in bulk: the batch of the row is refused whole
+        ({"flag": 1}, "topic", "a/b", 80),
+        ({"delay_level": 0, "reconsume_times": 1}, "queue_id", -1, 97),  # row by row
+        ({"store_host": "1.2.3.4:5"}, "topic", None, 97),
+        ({"properties": {"a": "b"}}, "properties", {"a": "\x01"}, 80),
+        ({"properties": {"a": "b", "DELAY": "0"}}, "properties", {"DELAY": "x"}, 97),
+        ({"properties": {"a": "b", "TIMER_DELAY_MS": None}}, "properties",
+         {"TIMER_DELAY_MS": "x"}, 97),
+        ({"keys": ["a", "b"]}, "keys", [None], 80),
+        ({"born_timestamp": 5}, "born_timestamp", -5, 200),  # nothing is wrong with it
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_refused_row_is_named_with_how_many_were_appended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    suffix: str, more: dict[str, Any], column: str, value: object, appended: int,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("reput.jobs.exporting.append_sources._BATCH_ROWS", 40)
+    bad = rows(200, **more)
+    bad[97] = {**bad[97], column: value}
+    table = pa.Table.from_pylist(bad)
+    source, store = tmp_path / f"m.{suffix}", tmp_path / "store"
+    if suffix == "parquet":
+        pq.write_table(table, source)
+    else:
+        with pa.OSFile(str(source), "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
+            out.write_table(table, max_chunksize=40)
+    code = run_append([str(store), "--from", str(source), *SIZES])
+    error = capsys.readouterr().err
+    assert bodies(store) == list(range(appended))
+    if appended == 200:
+        assert code == 0
+        return
+    assert code == 2
+    assert "row 98: " in error
+    assert f"; {appended} messages were appended: --skip {appended} goes on" in error
+    # mended, and gone on with
+    bad[97] = rows(200, **more)[97]
+    pq.write_table(pa.Table.from_pylist(bad, table.schema), tmp_path / "mended.parquet")
+    words = [str(store), "--from", str(tmp_path / "mended.parquet"), "--json", *SIZES]
+    assert run_append([*words, "--skip", str(appended)]) == 0
+    assert bodies(store) == list(range(200))
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["messages"], answer["next_skip"]) == (200 - appended, 200)
+
+
+def test_skip_counts_messages_and_not_blank_lines(tmp_path: Path) -> None:
+    source = tmp_path / "m.jsonl"
+    line = '{"topic":"T","body":"%d"}\n'
+    source.write_text("\n\n" + line % 0 + "\n" + line % 1 + line % 2)
+    store = tmp_path / "store"
+    assert run_append([str(store), "--from", str(source), "--skip", "1", *SIZES]) == 0
+    assert bodies(store) == [1, 2]
+    assert run_append([str(store), "--from", str(source), "--skip", "9", *SIZES]) == 0
+    other = tmp_path / "other"
+    assert run_append([str(other), "--from-store", str(store), "--skip", "1", *SIZES]) == 0
+    assert bodies(other) == [2]
+
+
+@pytest.mark.parametrize("more", [{}, {"reconsume_times": 1}])
+def test_a_signal_within_a_batch_ends_it_between_two_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    more: dict[str, Any],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("reput.broker.writer.bulk.CHUNK_BYTES", 4096)
+    pq.write_table(pa.Table.from_pylist(rows(500, **more)), tmp_path / "m.parquet")
+    appended = command.append_arrow
+
+    def signalled(*given: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return appended(*given)
+
+    monkeypatch.setattr(command, "append_arrow", signalled)
+    store = tmp_path / "store"
+    assert run_append([str(store), "--from", str(tmp_path / "m.parquet"), *SIZES]) == 143
+    found = bodies(store)
+    assert 0 < len(found) < 100
+    said = capsys.readouterr()
+    assert f"stopped by SIGTERM; {len(found)} messages were appended: --skip" in said.err
+    assert not (store / "abort").exists()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_waits_for_input_is_answered_at_once(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    store = tmp_path / "store"
+    words = [
+        sys.executable,
+        "-m",
+        "reput",
+        "append",
+        str(store),
+        "--from",
+        "-",
+        "--rocketmq",
+        "5.3.3",
+    ]
+    words += SIZES
+    with subprocess.Popen(
+        words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as running:  # fmt: skip
+        assert running.stdin
+        running.stdin.write("".join(f'{{"topic":"T","body":"{n}"}}\n' for n in range(50)))
+        running.stdin.flush()
+        end = time.monotonic() + 120
+        while not (store / "commitlog").exists() or len(bodies(store)) < 50:
+            assert time.monotonic() < end
+            assert running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(number)
+        out, error = running.communicate(timeout=60)
+    assert running.returncode == 128 + number
+    assert error.splitlines()[-1] == (
+        f"reput: error: stopped by {number.name}; 50 messages were appended: "
+        "--skip 50 goes on after them"
+    )
+    assert "50 messages appended" in out
+    assert not (store / "abort").exists()
+
+
+@pytest.mark.parametrize("step", ["flush", "close"])
+def test_a_disk_that_fails_at_the_end_is_told_with_how_far_it_came(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All is in the log by then: whoever begins again without --skip has it twice."""
+    (tmp_path / "m.jsonl").write_text('{"topic": "T", "body": "b"}\n' * 7)
+    with monkeypatch.context() as patch:
+        done = getattr(command.CommitLogWriter, step)
+
+        def full(self: Any) -> None:
+            done(self)
+            raise OSError(28, "No space left on device", str(tmp_path))
+
+        patch.setattr(command.CommitLogWriter, step, full)
+        words = ["append", str(tmp_path / "s"), "--from", str(tmp_path / "m.jsonl"), *SIZES]
+        assert cli.main([*words, "--rocketmq", "5.3.3"]) == 3
+    assert "7 messages were appended: --skip 7 goes on after them" in capsys.readouterr().err

@@ -1,0 +1,228 @@
+"""Bulk appends make what single ones make; copies keep what a message is."""
+
+import argparse
+import base64
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reput.broker.writer.writer import DEFAULT_RELEASE
+from reput.jobs import append
+from reput.store_format.faults import StoreError
+from reput.store_format.layouts import SYS_TRANSACTION_MASK
+from reput.store_format.message import refusals as errors
+from reput.store_format.message.message import Message
+from reput.store_format.release.settings import SettingError
+from reput.udfs.append import BadRow, append_arrow, message_from
+from tests import golden_stores
+from tests.broker.writer.stores import open_writer, stored_records
+
+
+def run_append(words: list[str]) -> int:
+    """`reput append`, with the command line's exit codes for errors."""
+    parser = argparse.ArgumentParser()
+    append.add_arguments(parser)
+    try:
+        return append.run(parser.parse_args(["--rocketmq", DEFAULT_RELEASE, *words]))
+    except (StoreError, OSError):
+        return 3
+
+
+ROWS = [
+    {
+        "topic": ["A", "B", "%RETRY%" + "g" * 200][number % 3],
+        "queue_id": number % 4,
+        "body": bytes([number % 256]) * (number * 7 % 400),
+        "tags": [None, "t", "ünï"][number % 3],
+        "keys": [None, "k1 k2", f"k{number}", ""][number % 4],
+        "properties": None if number % 5 else [("p", "v"), ("q", f"{number}")],
+        "flag": number,
+    }
+    for number in range(200)
+]
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()), ("queue_id", pa.int64()), ("body", pa.binary()),
+        ("tags", pa.string()), ("keys", pa.string()),
+        ("properties", pa.map_(pa.string(), pa.string())), ("flag", pa.int32()),
+    ]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("crc", "release"), [("true", "5.3.3"), ("false", "5.3.3"),
+                                              ("false", "5.1.4")])  # fmt: skip
+@pytest.mark.parametrize("host", ["127.0.0.1:10911", "[::1]:10911"])
+def test_a_table_makes_the_records_that_single_appends_make(
+    tmp_path: Path, crc: str, release: str, host: str
+) -> None:
+    named = {"enabledAppendPropCRC": crc, "host": host, "mappedFileSizeCommitLog": 16384}
+    named["release"] = release
+    roots = tmp_path / "bulk", tmp_path / "single"
+    table = pa.Table.from_pylist(ROWS, SCHEMA)
+    with open_writer(roots[0], **named) as writer:
+        result = append_arrow(writer, table)
+        assert result.messages == len(ROWS)
+        fixed = writer.encoder.unique_ids.fixed
+    with open_writer(roots[1], **named) as writer:
+        writer.encoder.unique_ids._prefix = fixed.hex().upper()
+        for row in table.to_pylist():
+            writer.append(message_from(row))
+    one, other = (list(stored_records(root / "commitlog")) for root in roots)
+    # the last four digits of a UNIQ_KEY count the ids made; bulk takes one for every row
+    blank = [[r._replace(properties=_no_counter(r.properties)) for r in rs] for rs in (one, other)]
+    assert blank[0] == blank[1]
+
+
+def _no_counter(raw: bytes) -> bytes:
+    at = raw.find(b"UNIQ_KEY\x01")
+    end = (raw + b"\x02").index(b"\x02", at)
+    kept = raw[: end - 4] + b"...." + raw[end:]
+    crc = kept.find(b"__CRC32#")
+    return kept if crc < 0 else kept[:crc]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "error"),
+    [
+        ("topic", "a/b", errors.TopicCharacters),
+        ("body", bytes(5000), errors.BodyTooLarge),
+        ("tags", "a\x01", errors.SeparatorInProperty),
+        ("keys", "a\x02", errors.SeparatorInProperty),
+        ("keys", "k" * 32768, errors.PropertiesTooLarge),
+        ("properties", [("p", "\x01")], errors.SeparatorInProperty),
+        ("topic", None, BadRow),
+        ("queue_id", 1 << 40, BadRow),
+        ("queue_id", -1, errors.FieldRange),
+    ],
+)
+def test_a_bad_row_is_refused_before_anything_is_written(
+    tmp_path: Path, column: str, value: object, error: type[Exception]
+) -> None:
+    rows = [dict(row) for row in ROWS]
+    rows[150][column] = value
+    with open_writer(tmp_path, maxMessageSize=4000, mappedFileSizeCommitLog=1 << 17) as writer:
+        with pytest.raises(error, match=r"^row 151: ") as raised:
+            append_arrow(writer, pa.Table.from_pylist(rows, SCHEMA), first_row=1)
+        assert raised.value.row == 150
+        assert writer.log.end == 0
+
+
+def test_a_deleted_topic_comes_back_into_a_new_store(tmp_path: Path) -> None:
+    source = golden_stores.unpack("broker_clean_5.3.3").input
+    before = [r for r in stored_records(source / "commitlog") if r.topic == b"Live1"]
+    middle = before[len(before) // 2].store_timestamp
+    sizes = ["--set", "mappedFileSizeCommitLog=1048576", "--set", "maxHashSlotNum=100"]
+    sizes += ["--set", "maxIndexNum=400"]
+    words = ["--from-store", str(source), "--topic", "Live1", "--since", str(middle)]
+    assert run_append([str(tmp_path / "new"), *words, *sizes]) == 0
+    wanted = [r for r in before if r.store_timestamp >= middle]
+    found = list(stored_records(tmp_path / "new" / "commitlog"))
+    assert [kept(r) for r in found] == [kept(r) for r in wanted]
+
+
+def kept(record: object) -> object:
+    return record._replace(  # type: ignore[attr-defined]
+        queue_offset=0, physical_offset=0, store_timestamp=0
+    )
+
+
+def test_crc_properties_are_made_anew_in_a_copy(tmp_path: Path) -> None:
+    with open_writer(tmp_path / "a", enabledAppendPropCRC="true") as writer:
+        for number in range(20):
+            writer.append(Message("T", b"x" * number, tags="t"))
+    sizes = [f"--set={n}={v}" for n, v in {
+        "mappedFileSizeCommitLog": 8192, "enabledAppendPropCRC": "true",
+        "forceVerifyPropCRC": "true", "maxHashSlotNum": 16, "maxIndexNum": 20,
+    }.items()]  # fmt: skip
+    target = str(tmp_path / "b")
+    assert run_append([target, "--from-store", str(tmp_path / "a"), *sizes]) == 0
+    found = list(stored_records(tmp_path / "b" / "commitlog"))
+    assert [r.body for r in found] == [b"x" * number for number in range(20)]
+    assert all(r.properties.count(b"__CRC32#") == 1 for r in found)
+
+
+def test_the_command_takes_json_lines_parquet_and_arrow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pa.Table.from_pylist([r for r in ROWS if r["topic"] != "B"], SCHEMA)
+    pq.write_table(table, tmp_path / "m.parquet")
+    with pa.OSFile(str(tmp_path / "m.arrow"), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as out:
+        out.write_table(table)
+    with (tmp_path / "m.jsonl").open("w") as lines:
+        for row in table.to_pylist():
+            body = base64.b64encode(row.pop("body")).decode()
+            properties = dict(row.pop("properties") or {})
+            lines.write(json.dumps({**row, "body_base64": body, "properties": properties}) + "\n")
+    conf = tmp_path / "broker.conf"
+    conf.write_text("mappedFileSizeCommitLog=65536\nmaxHashSlotNum=16\nmaxIndexNum=400\n")
+    logs = []
+    for suffix in ("parquet", "arrow", "jsonl"):
+        store, source = str(tmp_path / suffix), str(tmp_path / f"m.{suffix}")
+        words = [store, "--from", source, "--broker-conf", str(conf), "--json"]
+        assert run_append(words) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["messages"] == len(table)
+        assert not (tmp_path / suffix / "abort").exists()
+        logs.append(
+            [
+                (r.topic, r.queue_id, r.queue_offset, r.body, r.flag)
+                for r in stored_records(tmp_path / suffix / "commitlog")
+            ]
+        )
+    assert logs[0] == logs[1] == logs[2]
+    assert all(
+        r.sys_flag & SYS_TRANSACTION_MASK == 0
+        for r in stored_records(tmp_path / "jsonl" / "commitlog")
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"topic":"T"}', "one of body and body_base64"),
+        ('{"topic":"T","body":"","body_base64":""}', "one of body and body_base64"),
+        ('{"topic":"T","body_base64":"*"}', "body_base64"),
+        ('{"body":""}', "topic is wanted"),
+        ('{"topic":"T","body":"","queue":1}', "unknown field 'queue'"),
+        ('{"topic":"T","body":"","queue_id":"1"}', "queue_id is of a wrong type: a whole number"),
+        ('{"topic":"T","body":"","queue_id":true}', "queue_id is of a wrong type: a whole number"),
+        ('{"topic":"T","body":"","properties":{"a":1}}', "names and values are text"),
+        ('{"topic":"T","body":"","properties":[1]}', "properties is of a wrong type"),
+        ('{"topic":"T","body":"","properties":[["a","b"]]}', "properties is of a wrong type"),
+        ('{"topic":"T","body":"","keys":[1]}', "keys: text or a list of texts is wanted"),
+        ('{"topic":"T","body":"","keys":{"a":1}}', "keys is of a wrong type"),
+        ('{"topic":"T","body":"","tags":["secret"]}', "tags is of a wrong type: text"),
+        ('{"topic":"T","body":"","queue_id":-1}', "queue_id=-1"),
+        ('{"topic":"T","body":"","queue_id":1e400}', "queue_id is of a wrong type"),
+        ('{"topic":"T","body":"","properties":{"DELAY":"soon"}}', "DELAY is no number"),
+        ('{"topic":"T","body":"","properties":{"TIMER_DELAY_SEC":"x"}}', "TIMER_DELAY_SEC"),
+        ('{"topic":"T","body":5}', "body is text"),
+        ("[" * 100_000, "recursion"),
+        ("\ufffe", "line 2"),
+        ("[]", "a JSON object is wanted"),
+        ("{", "line 2"),
+        ('{"topic":"a/b","body":""}', "TopicCharacters, MESSAGE_ILLEGAL"),
+    ],
+)
+def test_a_bad_line_is_named_and_those_before_it_are_appended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, reason: str
+) -> None:
+    source = tmp_path / "m.jsonl"
+    source.write_text('{"topic":"T","body":"x"}\n' + line + "\n")
+    sizes = ["--set", "maxHashSlotNum=16", "--set", "maxIndexNum=20"]
+    store = str(tmp_path / "store")
+    assert run_append([store, "--from", str(source), *sizes]) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert "line 2: " in error
+    assert "1 messages were appended: --skip 1 goes on" in error
+
+
+def test_a_missing_source_makes_no_store(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    with pytest.raises(SettingError, match=r"no\.jsonl: No such file"):
+        run_append([store, "--from", str(tmp_path / "no.jsonl")])
+    assert not (tmp_path / "store").exists()

@@ -1,0 +1,105 @@
+"""Who dispatches when, and in what pieces: what is derived is the same."""
+
+from pathlib import Path
+
+import pytest
+
+from reput.broker.writer import pace, reput, writer
+from reput.broker.writer.writer import CommitLogWriter
+from reput.store_format.disk.files import Bytes
+from reput.store_format.message.message import Message
+from reput.store_format.message.refusals import WriterFailed
+from tests.broker.writer.stores import Clock, open_writer, settings
+from tests.faults.memory_files import MemoryFiles, Op
+
+_BEHIND = 1000
+_NEVER = 3600.0
+
+
+@pytest.fixture
+def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread never looks by itself, and little is much."""
+    monkeypatch.setattr(writer, "LOOK_SECONDS", _NEVER)
+    monkeypatch.setattr(pace, "BEHIND_BYTES", _BEHIND)
+    monkeypatch.setattr(pace, "_SLOW_BYTES", _BEHIND // 10)
+
+
+def opened(root: Path | None = None, files: MemoryFiles | None = None) -> CommitLogWriter:
+    given = settings(mappedFileSizeCommitLog=1 << 20)
+    return CommitLogWriter.open(str(root), given, clock=Clock(), files=files)
+
+
+def test_one_who_appends_dispatches_what_is_behind(tmp_path: Path, no_looks: None) -> None:
+    with opened(tmp_path) as w:
+        for n in range(40):
+            w.append(Message("T", bytes(100), n % 3, keys=f"k{n}"))
+            assert w.log.end - w.reput.at < _BEHIND
+        assert w.reput.at > 0
+
+
+def test_the_thread_leaves_it_to_those_who_append(tmp_path: Path, no_looks: None) -> None:
+    with opened(tmp_path) as w:
+        assert w._pace is not None
+        w.append(Message("T", bytes(300)))
+        w._pace.look()
+        assert w.reput.at == 0
+        w._pace.look()  # nothing came since the last look
+        assert w.reput.at == w.log.end
+
+
+def test_the_thread_dispatches_where_those_who_append_come_too_late(
+    tmp_path: Path, no_looks: None
+) -> None:
+    with opened(tmp_path) as w:
+        assert w._pace is not None
+        with w.store._lock:  # another is at work on the queues: nobody who appends waits for it
+            w.append(Message("T", bytes(3 * _BEHIND)))
+        assert w.reput.at == 0
+        w._pace.look()
+        assert w.reput.at == w.log.end
+
+
+def test_an_append_is_done_where_its_dispatch_fails(no_looks: None) -> None:
+    def fail(op: Op) -> bool:
+        return op.kind == "create" and op.path.startswith("consumequeue/")
+
+    w = opened(files=MemoryFiles(fail=fail))
+    w.append(Message("T", b"first"))
+    assert w.append(Message("T", bytes(_BEHIND))).status == "PUT_OK"
+    with pytest.raises(WriterFailed):
+        w.append(Message("T", b"more"))
+    w.abandon()
+
+
+def test_nothing_is_read_past_the_logs_end(tmp_path: Path) -> None:
+    with open_writer(tmp_path, mappedFileSizeCommitLog=1 << 20) as w:
+        real, beyond = w.reput.read, []
+
+        def read(at: int, buffer: Bytes) -> None:
+            beyond.append(at + len(buffer) - w.log.end)
+            real(at, buffer)
+
+        w.reput.read = read
+        for n in range(20):
+            w.append(Message("T", bytes(n), keys="k"))
+        w.dispatch()
+        assert max(beyond) == 0
+
+
+def test_what_is_derived_does_not_depend_on_the_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    derived = []
+    for stretch, beyond in ((1 << 20, 1 << 16), (700, 1 << 16), (700, 50), (90, 0)):
+        monkeypatch.setattr(reput, "_STRETCH_BYTES", stretch)
+        monkeypatch.setattr(reput, "_BEYOND_BYTES", beyond)
+        root = tmp_path / f"{stretch}-{beyond}"
+        with open_writer(root, Clock(), maxHashSlotNum=50, maxIndexNum=70) as w:
+            for n in range(200):
+                body, keys = bytes(n * 37 % 900), f"k{n} j{n}"
+                w.append(Message(f"T{n % 2}", body, n % 3, "t", keys, unique_key=f"u{n}"))
+        paths = [p for name in ("consumequeue", "index") for p in (root / name).rglob("*")]
+        derived.append({p.relative_to(root): p.read_bytes() for p in paths if p.is_file()})
+    assert len(derived[0]) > 8
+    for other in derived[1:]:
+        assert other == derived[0]

@@ -1,0 +1,190 @@
+"""check at the end of a log: a segment that is gone, and records torn where nothing covers them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from reput.jobs.console.check_text import text
+from reput.jobs.judging.check_report import CheckReport
+from reput.store_format.derived.checkpoint import Checkpoint, encode
+from reput.store_format.faults import REASONS, Fault
+from reput.store_format.names import index_name
+from reput.udfs.damage.segments import torn
+from tests.damaged import SEGMENT, START, Damaged, damaged, messages
+from tests.in_process import STORE, rebuild_log, storage_of
+from tests.jobs.test_check import checked
+from tests.logs.encoder import properties
+from tests.memory_storage import MemoryStorage
+
+LOST = "segments, or the end of the last one, may be missing"
+
+
+def without_its_last_segment(log: Damaged) -> MemoryStorage:
+    """Only the log; what is left of it ends in a BLANK."""
+    storage = storage_of(log.log)
+    del storage.files[f"{STORE}/commitlog/{max(log.segments):020d}"]
+    del log.segments[max(log.segments)]
+    return storage
+
+
+def lost(report: CheckReport) -> dict[str, str]:
+    """What says that the log was longer, by the file that says so."""
+    return {f.path.removeprefix(f"{STORE}/"): f.reason for f in report.findings if LOST in f.reason}
+
+
+def derived(log: Damaged, *kinds: str) -> dict[str, bytes]:
+    """The derived files of these kinds, under names that a store may have."""
+    files = rebuild_log(log.log).files.items()
+    names = {f"index/{n}": f"index/{index_name(START + n)}" for n in range(99)}
+    return {f"{STORE}/{names.get(path, path)}": content
+            for path, content in files if path.startswith(kinds)}  # fmt: skip
+
+
+def test_nothing_shows_it_where_only_the_log_is_left() -> None:
+    report = checked(log := damaged(), storage=without_its_last_segment(log))
+    assert report.sound, text(report)
+
+
+@pytest.mark.parametrize("file_bytes", [200, 20_000])
+def test_queues_that_go_on(file_bytes: int) -> None:
+    """In the same file, or in files of their own."""
+    log = damaged()
+    log.settings["mappedFileSizeConsumeQueue"] = file_bytes
+    files = derived(log, "consumequeue", "index")
+    storage = without_its_last_segment(log)
+    storage.files |= {p: c for p, c in files.items() if "consumequeue" in p}
+    storage.files |= derived(log, "index")
+    report = checked(log, storage=storage)
+    ((path, reason),) = lost(report).items()
+    assert path.startswith("consumequeue/T/")
+    assert f"the log ends at {max(log.segments) + SEGMENT:,}" in reason
+    assert not report.sound
+    assert reason in text(report)
+
+
+def test_an_index_file_that_goes_on() -> None:
+    log = damaged()
+    files = derived(log, "index")
+    storage = without_its_last_segment(log)
+    storage.files |= files | derived(log, "consumequeue")
+    assert list(lost(checked(log, storage=storage))) == [max(files).removeprefix(f"{STORE}/")]
+
+
+@pytest.mark.parametrize(
+    ("known", "says"),
+    [
+        (Checkpoint(physic_msg_timestamp=START + 59), "a message of 2023-11-14 22:13:20.059"),
+        (Checkpoint(START, confirm_phy_offset=1 << 20), "a message at 1,048,576"),
+        (Checkpoint(START, logics_physical_offset=1 << 20), "a message at 1,048,576"),
+        (Checkpoint(START, START), ""),
+    ],
+)
+def test_a_checkpoint_that_knows_more(known: Checkpoint, says: str) -> None:
+    log = damaged()
+    storage = without_its_last_segment(log)
+    storage.files[f"{STORE}/checkpoint"] = encode(known)
+    found = lost(checked(log, storage=storage))
+    assert says in found["checkpoint"] if says else not found
+
+
+def test_groups_that_have_read_more() -> None:
+    log = damaged()
+    whole = storage_of(log.log)
+    storage = without_its_last_segment(log)
+    saved = {"offsetTable": {"T@group": {"0": 20, "1": 3, "77": 5}, "gone@group": {"0": 9}}}
+    for each in (whole, storage):
+        each.files[f"{STORE}/config/consumerOffset.json"] = json.dumps(saved).encode()
+    ((path, reason),) = lost(checked(log, storage=storage)).items()
+    assert path == "config/consumerOffset.json"
+    assert "topic 'T', queue 0 was read up to 20, the log has it up to 1" in reason
+    assert not lost(checked(damaged(), storage=whole))
+    for wrong in (b"", b"{}", b'{"offsetTable": [1]}', b'{"offsetTable": {"T@g": {"x": 1}}}'):
+        storage.files[f"{STORE}/config/consumerOffset.json"] = wrong
+        assert not lost(checked(log, storage=storage))
+
+
+# --- torn records ---------------------------------------------------------------------------
+
+
+def ending_in(*last: dict[str, Any]) -> Damaged:
+    """A log of one segment, whose last records are these; properties over two sectors."""
+    long = properties(("KEYS", "k"), ("p", "v" * 1100), ("q", "w"))
+    more = messages(10 + len(last), 1, properties=properties(("KEYS", "k")))
+    made = [*more[:10]]
+    for message, over in zip(more[10:], last, strict=True):
+        made.append(type(message)(**{**vars(message), "properties": long, **over}))
+    log = damaged(made)
+    assert len(log.segments) == 1
+    return log
+
+
+def tear(log: Damaged, number: int, cut: bool) -> int:
+    """Lose a sector of a record's properties, or all that follows one; returns its place."""
+    place, end = log.places[number], log.places[number] + log.size(number)
+    sector = (end - 600) // 512 * 512
+    assert sector > place + 150
+    log.put(sector, bytes((end if cut else sector + 512) - sector))
+    return place
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_torn_last_record_is_told_though_a_rebuild_takes_it(cut: bool) -> None:
+    log = ending_in({})
+    place = tear(log, 10, cut)
+    assert rebuild_log(log.log).summary.messages == 11  # as RocketMQ does
+    reports = [checked(log, splits) for splits in (1, 3)]
+    for report in reports:
+        (told,) = report.damage["ranges"]
+        assert (told["offset"], told["length"], told["kind"]) == (place, log.size(10), "content")
+        assert told["reason"] == REASONS[Fault.TORN][1]
+        assert report.messages == 11
+        assert not report.sound
+        assert report.damage["bytes_lost"] == 0
+
+
+def test_each_record_that_was_not_durable_may_be_torn() -> None:
+    log = ending_in({}, {})
+    places = [tear(log, 10, False), tear(log, 11, False)]
+    storage = storage_of(log.log)
+    assert [r["offset"] for r in checked(log, storage=storage).damage["ranges"]] == places
+    for durable, left in ((START + 10, places), (START + 11, places[1:]), (START + 12, [])):
+        storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(durable))
+        report = checked(log, storage=storage)
+        assert [each["offset"] for each in report.damage["ranges"]] == left
+
+
+def test_behind_damage_in_the_same_segment() -> None:
+    log = ending_in({})
+    log.flip(3, 5)
+    place = tear(log, 10, True)
+    assert [each["offset"] for each in checked(log).damage["ranges"]] == [log.places[3], place]
+
+
+def test_a_nul_elsewhere_in_the_last_record_is_only_a_warning() -> None:
+    log = ending_in({"properties": properties(("KEYS", "k"), ("p", "a\0b"))})
+    report = checked(log)
+    assert report.sound
+    assert "has a NUL in its topic or properties" in " ".join(report.warnings)
+    log = ending_in({"properties": properties(("KEYS", "k"), ("p", "a\0b"))}, {})
+    assert not any("NUL" in warning for warning in checked(log).warnings)
+
+
+@pytest.mark.parametrize("window", [1000, 8 << 20])
+def test_a_record_longer_than_a_window_does_not_end_the_look(
+    window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torn, "_WINDOW_BYTES", window)
+    log = ending_in({"body": bytes([1]) * 400}, {})
+    place = tear(log, 11, True)
+    assert [each["offset"] for each in checked(log).damage["ranges"]] == [place]
+
+
+def test_a_clock_that_was_set_back_is_no_lost_end() -> None:
+    """The newest message that the checkpoint knows of is there, and is not the last."""
+    log = ending_in({"store_timestamp": START + 9000}, {"store_timestamp": START})
+    storage = storage_of(log.log)
+    storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(START + 9000, START + 9000))
+    assert not lost(checked(log, storage=storage))
+    storage.files[f"{STORE}/checkpoint"] = encode(Checkpoint(START + 9001, START + 9001))
+    assert lost(checked(log, storage=storage))

@@ -1,0 +1,22 @@
+"""The manifest beside derived files, as text."""
+
+import json
+
+from reput.jobs.outputs.manifest import manifest_text
+from reput.jobs.outputs.summary import OutputFile, Summary
+
+
+def test_a_line_for_each_name_and_each_file() -> None:
+    summary = Summary("s", "o", "5.3.3", {"release": "5.3.3"}, {}, 0, 1, "ends")
+    summary.files = [OutputFile("consumequeue/ü\n/0", 20, "00", 1), OutputFile("index/1", 40, "01")]
+    text = manifest_text(summary.manifest())
+    whole = json.loads(text)
+    assert [each["path"] for each in whole["files"]] == ["consumequeue/ü\n/0", "index/1"]
+    assert (whole["rocketmq"], whole["warnings"], whole["damage"]) == ("5.3.3", [], None)
+    assert "seconds" not in whole
+    lines = text.decode().splitlines()
+    assert len(lines) == 2 + len(whole) + 3  # braces, names, and two files in brackets
+    assert [line for line in lines if "index/1" in line] == [
+        '  {"entries": 0, "length": 40, "path": "index/1", "sha256": "01"}'
+    ]
+    assert summary.as_json()["output_files"] == 2

@@ -1,0 +1,209 @@
+"""Pages in a real Chromium: drawn, without an error, by keyboard, narrow, dark, with 10,000 topics.
+
+Wants a Chromium of the system and `requirements/browser.lock`: `make browser` brings both.
+PAGE_PICTURES names a folder for screenshots.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reput
+from tests.jobs.page import stores
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright here: make browser")
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: make browser")
+# A browser asks the network for this and that as it starts, which a closed one answers late.
+_QUIET = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+)  # fmt: skip
+_NOW = 1_800_000_000_000
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with (
+        sync_api.sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=CHROMIUM, args=_QUIET) as opened,
+    ):
+        yield opened
+
+
+@pytest.fixture
+def shown(browser: Any, request: pytest.FixtureRequest) -> Iterator[Open]:
+    """Opens a page and waits until it is drawn; no error may have been told by then or later."""
+    errors: list[str] = []
+    contexts = []
+
+    def show(path: Path, **options: Any) -> Any:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: errors.append(said.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", lambda dialog: (errors.append(dialog.message), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda asked: None if asked.url.startswith(("file:", "data:")) else errors.append(
+                asked.url
+            ),
+        )  # fmt: skip
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-drawn=yes]", timeout=60_000)
+        folder = os.environ.get("PAGE_PICTURES")
+        if folder:
+            name = f"{request.node.name}-{len(contexts)}.png".replace("/", "-")
+            page.screenshot(path=f"{folder}/{name}", full_page=True)
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page about a healthy store that was checked."""
+    from unittest import mock
+
+    import pyspark.sql
+
+    from tests.in_process import Session, functions
+
+    folder = tmp_path_factory.mktemp("healthy")
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        reput.report(
+            Session(), str(stores.healthy(folder)), str(folder / "report.html"),
+            rocketmq="5.3.3", now=_NOW,
+        )  # fmt: skip
+    return folder / "report.html"
+
+
+def marks(page: Any) -> list[int]:
+    """How many marks with a colour each picture has."""
+    found: list[int] = page.eval_on_selector_all(
+        ".picture",
+        "all => all.map(each => each.querySelectorAll('.mark-rect path, .mark-rule line').length)",
+    )
+    return found
+
+
+def test_every_picture_is_drawn(shown: Open, healthy: Path) -> None:
+    page = shown(healthy)
+    assert len(marks(page)) >= 10
+    assert min(marks(page)) > 0
+    assert page.locator(".verdict.sound").count() == 1
+    assert page.locator(".alarm, .verdict.bad").count() == 0
+    assert page.locator("nav a").count() == page.locator("main > section").count() == 10
+
+
+@pytest.mark.long
+def test_a_screen_reader_finds_pictures_by_name_and_tables_below(
+    shown: Open, healthy: Path
+) -> None:
+    page = shown(healthy)
+    pictures = page.locator(".picture")
+    names = [pictures.nth(n).get_attribute("aria-label") for n in range(pictures.count())]
+    assert all(names)
+    assert page.get_by_role("img").count() == len(names)
+    page.locator("summary").evaluate_all("all => all.forEach(each => each.click())")
+    page.wait_for_selector("#topics table tbody tr")
+    tables = page.get_by_role("table")
+    assert tables.count() == page.locator("details").count() >= 9
+    assert all(tables.nth(n).locator("caption").inner_text() for n in range(tables.count()))
+    assert page.locator("th:not([scope=col])").count() == 0
+    assert page.get_by_role("heading", level=1).count() == 1
+
+
+@pytest.mark.long
+def test_it_is_used_by_keyboard_alone(shown: Open, healthy: Path) -> None:
+    page = shown(healthy)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#time table tbody tr")
+    for _ in range(9):  # past the table's own scrolling, to the button of its third column
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "messages":
+            break
+    page.keyboard.press("Enter")
+    head = page.locator("#time th", has_text="messages")
+    assert head.get_attribute("aria-sort") == "descending"
+    cells = [int(t) for t in page.locator("#time tbody td:nth-child(3)").all_inner_texts()]
+    assert cells == sorted(cells, reverse=True)
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone_in_light_and_dark(shown: Open, healthy: Path, scheme: str) -> None:
+    page = shown(healthy, viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    page.locator("#topics summary").click()
+    page.wait_for_selector("#topics table tbody tr")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 28)")
+    bar = page.locator("#topics .mark-rect path").first
+    fill = bar.evaluate("each => getComputedStyle(each).fill")
+    assert fill == ("rgb(31, 95, 168)" if scheme == "light" else "rgb(108, 178, 255)")
+    widths = page.eval_on_selector_all(
+        ".picture svg", "all => all.map(each => each.getBoundingClientRect().right)"
+    )
+    assert max(widths) <= 390
+
+
+def test_hostile_names_are_shown_and_do_nothing(shown: Open, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    reput.report(str(stores.hostile(tmp_path)), str(path), now=_NOW)
+    page = shown(path)
+    page.locator("summary").evaluate_all("all => all.forEach(each => each.click())")
+    page.wait_for_selector("#topics table tbody tr")
+    assert page.title().startswith("RocketMQ store ")
+    assert (
+        page.locator("img, iframe, object, embed, script[src], link[rel=stylesheet]").count() == 0
+    )
+    assert page.locator("script").count() == 5
+    names = page.locator("#topics tbody td:first-child").all_inner_texts()
+    assert "</script><script>document.title='broken'</script>" in names
+    assert "__proto__" in names
+    drawn = page.locator("#topics .picture text").all_text_contents()
+    assert any("<script>" in text for text in drawn)
+    assert min(marks(page)) > 0
+
+
+@pytest.mark.long
+def test_ten_thousand_topics_do_not_freeze_it(shown: Open, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    reput.report(str(stores.many_topics(tmp_path)), str(path), now=_NOW)
+    began = time.monotonic()
+    page = shown(path)
+    assert time.monotonic() - began < 30
+    assert page.evaluate("document.querySelectorAll('*').length") < 20_000
+    page.locator("#topics summary").click()
+    page.wait_for_selector("#topics table tbody tr")
+    assert page.locator("#topics tbody tr").count() == 50
+    began = time.monotonic()
+    page.locator("#topics input").fill("topic-09999")
+    rows = page.locator("#topics tbody tr")
+    sync_api.expect(rows).to_have_count(1)
+    page.locator("#topics input").fill("")
+    sync_api.expect(rows).to_have_count(50)
+    page.locator("#topics button", has_text="Next").click()
+    assert page.locator("#topics [role=status]").inner_text() == "Rows 51 to 100 of 10,000"
+    assert time.monotonic() - began < 10

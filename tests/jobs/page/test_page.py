@@ -1,0 +1,353 @@
+"""The page of `reput report`: what it says of stores in any state, and that names are data."""
+
+import json
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reput
+from reput.jobs.cli import main
+from reput.jobs.page import log_sections
+from reput.jobs.page.html import BEGINS, as_data
+from reput.jobs.page.model import ROWS_MOST, Column, labels, table
+from tests import golden_stores
+from tests.jobs.page import stores
+
+NOW = 1_800_000_000_000
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and the text of its scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.links += [str(value) for name, value in attrs if name in ("src", "href")]
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.lasttag == "script" and self.scripts:
+            about, before = self.scripts[-1]
+            self.scripts[-1] = about, before + data
+
+
+def read(path: Path) -> tuple[Elements, dict[str, Any]]:
+    """A page's elements, and what it shows."""
+    elements = Elements()
+    elements.feed(path.read_text("utf-8"))
+    whole: dict[str, Any] = json.loads(elements.scripts[0][1])
+    return elements, whole
+
+
+def section(whole: dict[str, Any], name: str) -> dict[str, Any]:
+    (found,) = [each for each in whole["sections"] if each["id"] == name]
+    return dict(found)
+
+
+def written(store: Path, to: Path, *words: str) -> dict[str, Any]:
+    """What the page of a store shows; the command is run in this process."""
+    assert main(["report", str(store), "--output", str(to), *words]) in (0, 1)
+    return read(to)[1]
+
+
+@pytest.mark.usefixtures("commands_in_process")
+def test_a_healthy_store_has_every_section_and_no_alarm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, page = stores.healthy(tmp_path), tmp_path / "report.html"
+    before = {path: path.stat().st_mtime_ns for path in store.rglob("*")}
+    assert main(["report", str(store), "--output", str(page), "--rocketmq", "5.3.3"]) == 0
+    assert "verdict   Sound" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before
+    elements, whole = read(page)
+    assert whole["verdict"]["kind"] == "sound"
+    assert [each["id"] for each in whole["sections"]] == [
+        "time", "topics", "sizes", "queues", "groups", "index", "damage", "derived", "fates",
+        "disk",
+    ]  # fmt: skip
+    assert [each["alarms"] for each in whole["sections"]] == [[]] * 10
+    drawn = [each["id"] for each in whole["sections"] if each["pictures"]]
+    assert set(drawn) >= {"time", "topics", "sizes", "queues", "index", "damage", "derived", "disk"}
+    for each in whole["sections"]:
+        assert each["tables"] or not each["pictures"], each["id"]
+    listed = {row[0]: row for row in section(whole, "topics")["tables"][0]["rows"]}
+    with reput.open_store(str(store)) as asked:
+        counted = {row.topic: row.messages for row in asked.stats(("topic",))}
+        depths = {(row.topic, row.queue_id): row.messages for row in asked.queues()}
+    assert {name: row[3] for name, row in listed.items() if row[3]} == counted
+    shown = section(whole, "queues")["tables"][0]["rows"]
+    assert {(row[0], row[1]): row[2] for row in shown} == depths
+    assert all(link.startswith(("#", "data:")) for link in elements.links)
+
+
+@pytest.mark.usefixtures("commands_in_process")
+def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
+    store, page = stores.damaged(tmp_path), tmp_path / "report.html"
+    words = ["report", str(store), "--output", str(page), "--rocketmq", "5.3.3"]
+    assert main(words) == 1
+    whole = read(page)[1]
+    assert whole["verdict"]["kind"] == "bad"
+    damage = section(whole, "damage")
+    assert (
+        "1 range of the log is damaged: 521 bytes lost, 1 message known to be missing."
+        in damage["alarms"]
+    )
+    ranges = next(each for each in damage["tables"] if each["name"] == "Damaged ranges")
+    assert ranges["rows"][0][0] == 270_392
+    kinds = {cell["kind"] for cell in damage["pictures"][0]["spec"]["data"]["values"]}
+    assert kinds >= {"sound", "damaged"}
+    assert "There are none" in section(whole, "derived")["words"][0]
+
+
+@pytest.mark.usefixtures("commands_in_process")
+@pytest.mark.parametrize("kind", ["size", "magic", "length", "crc", "properties"])
+def test_the_charts_and_the_check_count_the_same_messages(kind: str, tmp_path: Path) -> None:
+    """Damage does not end what is counted: what is live behind it is told everywhere."""
+    golden = golden_stores.unpack(f"middle_{kind}_5.3.3")
+    store = golden_stores.copy_input(golden, tmp_path / "store")
+    whole = written(store, tmp_path / "report.html", "--rocketmq", "5.3.3")
+    checked = re.search("([0-9,]+) messages in", " ".join(section(whole, "damage")["words"]))
+    assert checked
+    assert section(whole, "time")["words"][0].startswith(f"{checked[1]} messages of ")
+
+
+def test_without_a_check_and_without_a_release_the_page_says_so(tmp_path: Path) -> None:
+    store, page = stores.damaged(tmp_path), tmp_path / "report.html"
+    whole = written(store, page, "--no-check")
+    assert whole["verdict"] == {
+        "kind": "unknown", "text": "Not checked: no check of the log was asked for"
+    }  # fmt: skip
+    assert section(whole, "time")["pictures"]
+    assert section(whole, "damage")["notes"][0].startswith("not known: ")
+
+
+@pytest.mark.usefixtures("commands_in_process")
+def test_a_release_that_is_not_told_hinders_no_check(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    whole = written(stores.damaged(tmp_path), page)
+    assert whole["verdict"]["kind"] == "bad"
+
+
+@pytest.mark.parametrize("messages", [[], [stores.Message(topic="T")]])
+def test_an_empty_log_and_one_message(messages: list[stores.Message], tmp_path: Path) -> None:
+    store = stores.of_messages(messages, tmp_path)
+    if not messages:
+        (store / "commitlog" / ("0" * 20)).write_bytes(bytes(1 << 20))
+    whole = written(store, tmp_path / "report.html", "--no-check")
+    assert bool(section(whole, "time")["pictures"]) == bool(messages)
+
+
+@pytest.mark.parametrize("spoilt", ["a queue", "an index file", "config", "all queues"])
+def test_a_part_that_cannot_be_told_leaves_the_others(spoilt: str, tmp_path: Path) -> None:
+    store = stores.healthy(tmp_path)
+    if spoilt == "a queue":
+        next((store / "consumequeue").glob("*/*/*")).write_bytes(b"short")
+    elif spoilt == "an index file":
+        next((store / "index").iterdir()).write_bytes(b"short")
+    elif spoilt == "config":
+        (store / "config").mkdir(exist_ok=True)
+        (store / "config" / "consumerOffset.json").write_text("[" * 50_000)
+        (store / "config" / "topics.json").write_text('{"topicConfigTable": {"T": 7}}')
+    else:
+        for path in (store / "consumequeue").glob("*/*/*"):
+            path.unlink()
+    whole = written(store, tmp_path / "report.html", "--no-check")
+    assert section(whole, "time")["pictures"]
+    assert section(whole, "disk")["pictures"]
+
+
+def test_no_log_is_one_clear_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "store").mkdir()
+    page = tmp_path / "report.html"
+    assert main(["report", str(tmp_path / "store"), "--output", str(page), "--no-check"]) == 2
+    assert capsys.readouterr().err.endswith("commitlog: no such folder\n")
+    assert not page.exists()
+
+
+def test_hostile_names_are_data(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    whole = written(stores.hostile(tmp_path), page, "--no-check", "--json")
+    plain = tmp_path / "plain.html"
+    written(stores.healthy(tmp_path / "other"), plain, "--no-check")
+    elements = read(page)[0]
+    assert elements.names == read(plain)[0].names
+    assert [about for about, _ in elements.scripts] == [
+        {"type": "application/json", "id": "report"}, {}, {}, {}, {}
+    ]  # fmt: skip
+    data = elements.scripts[0][1]
+    assert not set("<>&") & set(data)
+    text = json.dumps(whole)
+    assert "\\u202e" not in text.replace("\\\\u202e", "")  # shown as an escape, or not at all
+    assert "\\u0000" not in text
+    names = {row[0] for row in section(whole, "topics")["tables"][0]["rows"]}
+    assert {"<script>document.title='broken'</script>", "\\u202egnp.exe", "__proto__"} <= names
+    fates = section(whole, "fates")["tables"]
+    assert len(fates[1]["rows"]) == len(stores.HOSTILE)
+
+
+def test_names_of_files_in_sentences_are_printable(tmp_path: Path) -> None:
+    store = stores.healthy(tmp_path)
+    (store / "index" / "\u202egnp").write_bytes(b"x")
+    whole = written(store, tmp_path / "report.html", "--no-check")
+    (note,) = [each for each in section(whole, "index")["notes"] if "not known" in each]
+    assert "\\u202egnp" in note
+    assert note.isprintable()
+
+
+def test_a_clock_gone_wrong_does_not_hide_the_others(tmp_path: Path) -> None:
+    messages = [
+        stores.Message(topic="T", store_timestamp=stores.AT + n * 60_000) for n in range(300)
+    ]
+    messages += [stores.Message(topic="T", store_timestamp=t) for t in (0, 1 << 50, -5)]
+    whole = written(stores.of_messages(messages, tmp_path), tmp_path / "report.html", "--no-check")
+    time = section(whole, "time")
+    drawn = time["pictures"][0]["spec"]["data"]["values"]
+    assert sum(row["value"] for row in drawn) == 300
+    assert "3 of " in time["notes"][0]
+    assert sum(row[2] for row in time["tables"][0]["rows"]) == 303
+
+
+def test_ten_thousand_topics_are_cut_for_the_eye_only(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    whole = written(stores.many_topics(tmp_path), page, "--no-check")
+    topics = section(whole, "topics")
+    assert len(topics["pictures"][0]["spec"]["data"]["values"]) == 30
+    assert "9,970 more are in the table only" in topics["words"][0]
+    assert len(topics["tables"][0]["rows"]) == 10_000
+    time = section(whole, "time")
+    assert len({row["part"] for row in time["pictures"][0]["spec"]["data"]["values"]}) == 9
+    assert page.stat().st_size < 8 << 20
+
+
+def test_rows_beyond_the_most_are_told() -> None:
+    made = table("T", (Column("n", lambda n: n, True),), list(range(ROWS_MOST + 5)))
+    assert (len(made.rows), made.cut) == (ROWS_MOST, "20,000 of 20,005 rows are in this file")
+
+
+def test_labels_are_short_printable_and_each_another() -> None:
+    long = "x" * 60
+    assert labels([long, long + "y", "a\u202eb", "x"]) == [
+        "x" * 48 + "...", "x" * 48 + "... (2)", "a\\u202eb", "x"
+    ]  # fmt: skip
+    assert len(set(labels(["a", "a", "a (2)", "a"]))) == 4
+
+
+def test_data_cannot_end_its_element() -> None:
+    text = as_data({"a": "</script><!--<script>&\u2028\ud800"})
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text)["a"].startswith("</script>")
+
+
+def test_what_is_allowed_to_run_is_told_by_hash(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    written(stores.of_messages([stores.Message()], tmp_path), page, "--no-check")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page.read_text())
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; script-src 'sha256-")
+    assert policy[1].count("'sha256-") == 4
+    assert "unsafe-eval" not in policy[1]
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+def test_only_a_page_is_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, page = stores.of_messages([stores.Message()], tmp_path), tmp_path / "report.html"
+    words = ["report", str(store), "--output", str(page), "--no-check"]
+    assert main(words) == 0
+    assert page.read_bytes().startswith(BEGINS)
+    assert main(words) == 2
+    assert "is there already, and stays" in capsys.readouterr().err
+    page.chmod(0o644)
+    first = page.stat().st_ino
+    assert main([*words, "--replace"]) == 0
+    assert page.stat().st_ino != first
+    mine = tmp_path / "thesis.html"
+    mine.write_text("<!doctype html>years of work")
+    (tmp_path / "link.html").symlink_to(page)
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("thesis.html", "link.html", "fifo", "store"):
+        assert main([*words[:3], str(tmp_path / name), "--no-check", "--replace"]) == 2, name
+    assert mine.read_text() == "<!doctype html>years of work"
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_half_a_page_is_never_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replace: bool
+) -> None:
+    store, page = stores.of_messages([stores.Message()], tmp_path), tmp_path / "report.html"
+    reput.report(str(store), str(page), now=NOW)
+    before = page.read_bytes() if replace else None
+    if not replace:
+        page.unlink()
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        reput.report(str(store), str(page), replace=replace, now=NOW)
+    assert (page.read_bytes() if page.exists() else None) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == (
+        ["report.html", "store"] if replace else ["store"]
+    )
+
+
+@pytest.mark.parametrize("step", ["fsync", "link"])
+def test_a_file_that_came_meanwhile_stays(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, page = stores.of_messages([stores.Message()], tmp_path), tmp_path / "report.html"
+    real = getattr(os, step)
+
+    def late(*words: Any) -> None:
+        page.write_text("mine")
+        real(*words)
+
+    monkeypatch.setattr(os, step, late)
+    with pytest.raises(reput.StoreError, match="is there already, and stays"):
+        reput.report(str(store), str(page), now=NOW)
+    assert page.read_text() == "mine"
+
+
+def test_where_nothing_is_renamed_a_page_is_written_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a Databricks volume, where a file appears when it is closed."""
+    store, page = stores.of_messages([stores.Message()], tmp_path), tmp_path / "report.html"
+
+    def none(*_: Any) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("reput.jobs.outputs.output.VolumeStorage.is_for", lambda _: True)
+    for name in ("link", "rename", "replace"):
+        monkeypatch.setattr(os, name, none)
+    for replace in (False, True):
+        reput.report(str(store), str(page), replace=replace, now=NOW)
+        assert page.read_bytes().startswith(BEGINS)
+
+
+def test_the_same_store_gives_the_same_page(tmp_path: Path) -> None:
+    store = stores.of_messages([stores.Message()], tmp_path)
+    for name in ("a.html", "b.html"):
+        reput.report(str(store), str(tmp_path / name), now=NOW)
+    a, b = (re.sub(r'"age",.*', "", (tmp_path / name).read_text()) for name in ("a.html", "b.html"))
+    assert a == b
+
+
+def test_the_densest_stretch_is_drawn() -> None:
+    spans = [log_sections.Span(n * 10, n * 10 + 10, 1, "T") for n in range(5)]
+    far = log_sections.Span(10**9, 10**9 + 10, 3, "T")
+    assert log_sections._densest([*spans, far], 10) == (spans, 1)
+    assert log_sections._densest(spans, 10) == (spans, 0)

@@ -1,0 +1,294 @@
+# ruff: noqa: E501 - a line of source is quoted whole
+"""One planted bug for each rule of replication (tests/mutants.py plants them)."""
+
+from functools import partial
+
+from tests.planting import Bug, only
+
+_LOG, _TARGET = "broker/change/replica.py", "jobs/replicating/target.py"
+_RUN, _SOURCE = "jobs/replicating/from_folder.py", "jobs/replicating/source.py"
+_WIRE, _CONFIG = "jobs/replicating/from_master.py", "jobs/replicating/config_files.py"
+_MASTER, _SLAVE = "broker/replication/master.py", "broker/replication/slave.py"
+_HA = "jobs/replicating/ha_master.py"
+
+
+def copy(part: str) -> tuple[str, ...]:
+    return ("tests/jobs/replicating/test_replicate.py", "-m", "not long", "-k", part)
+
+
+def wire(part: str) -> tuple[str, ...]:
+    return ("tests/jobs/replicating/test_wire.py", "-m", "not long", "-k", part)
+
+
+frames = partial(only, "tests/jobs/replicating/test_frames.py")
+
+
+BUGS = (
+    Bug(
+        "a record counts when all of it is there",
+        _LOG,
+        "            kept = max(min(self._head_end(self.end) - at, len(part)), 0)",
+        "            kept = 0",
+        ("tests/jobs/replicating/test_replica_log.py",),
+    ),
+    Bug(
+        "a segment is whole before the next begins",
+        _WIRE,
+        "            now = data[: size - log.written % size]",
+        "            now = data",
+        wire("over_the_ends"),
+    ),
+    Bug(
+        "the next record's first bytes are kept back",
+        _LOG,
+        "            file.write_at(to - segment, _ZEROS[: len(head)])",
+        "            pass",
+        ("tests/jobs/replicating/test_replica_log.py",),
+    ),
+    Bug(
+        "a broker that comes while a log grows recovers",
+        _TARGET,
+        "            catching.guard(New(position, Ahead(position.first, position.first)))",
+        "            pass",
+        copy("same_bytes or killed_at_some"),
+    ),
+    Bug(
+        "a replica has a note before it has a log",
+        _TARGET,
+        "            self.note(self.last)\n        self.log.clear_end()",
+        "            pass\n        self.log.clear_end()",
+        copy("killed_at_some or before_the_first_note"),
+    ),
+    Bug(
+        "the last record is compared when going on",
+        _TARGET,
+        "        differs = first_difference(self.read, source, low, end, self.segment_bytes)\n        if differs < end and differs >= begin and",
+        "        differs = end\n        if differs < end and differs >= begin and",
+        copy("another_log"),
+    ),
+    Bug(
+        "the first record is compared when going on",
+        _TARGET,
+        "            self._compare(source, first, min(first + _HEAD_BYTES, low))",
+        "            pass",
+        copy("another_first"),
+    ),
+    Bug(
+        "all of a replica is compared where that is asked",
+        _TARGET,
+        "        if verify:\n            self._compare(source, max(start, first), low)\n        elif start",
+        "        if start",
+        copy("in_the_midst"),
+    ),
+    Bug(
+        "what the source has deleted is told",
+        _TARGET,
+        "        if end < start:\n            raise ReplicaDiffers(self._deleted(end, start))\n        self._refuse_longer",
+        "        self._refuse_longer",
+        copy("cleaned_source"),
+    ),
+    Bug(
+        "the last record of a growing log waits",
+        _RUN,
+        "        if hold and piece.records and piece.whole % self.source.segment_bytes:",
+        "        if False:",
+        copy("last_record_of_a_growing"),
+    ),
+    Bug(
+        "a CRC is compared before a record is copied",
+        _RUN,
+        "        checks = Checks(body=how.check_crc)",
+        "        checks = Checks(body=False)",
+        copy("damage_ends"),
+    ),
+    Bug(
+        "a record that is stored too late is not wanted",
+        _SOURCE,
+        'rows["storeTimestamp"][:good] > self.time)',
+        'rows["storeTimestamp"][:good] >= self.time)',
+        copy("as_far_as"),
+    ),
+    Bug(
+        "offsets of consumers are not ahead of the log",
+        _RUN,
+        "        all_wanted = how.wanted == ALL_WANTED",
+        "        all_wanted = True",
+        copy("as_far_as"),
+    ),
+    Bug(
+        "a file of config that somebody changed stays",
+        _CONFIG,
+        "        if now not in (copied.get(name), digest):",
+        "        if False:",
+        copy("config_that_somebody"),
+    ),
+    Bug(
+        "a crash of a broker in the target is none of ours",
+        _TARGET,
+        "        if note is None or not is_noted(read_checkpoint(self.files), note):",
+        "        if False:",
+        copy("crashed_broker"),
+    ),
+    Bug(
+        "a folder with something else stays",
+        _TARGET,
+        '    if names - {"lock", "lost+found"} and not names & {COMMIT_LOG, NOTE}:',
+        "    if False:",
+        copy("what_is_no_replica"),
+    ),
+    # over the wire
+    Bug(
+        "a new slave reports no 0",
+        _SLAVE,
+        "        super().__init__(max(start, 1))",
+        "        super().__init__(start)",
+        frames("never_reports_0"),
+    ),
+    Bug(
+        "the byte that no master sends is put before",
+        _SLAVE,
+        '            parts.insert(0, Part(0, b"\\0", False))',
+        "            pass",
+        wire("same_bytes"),
+    ),
+    Bug(
+        "another place of the log is no next one",
+        _SLAVE,
+        "        if part.offset != self._next and (part.data or part.offset >= 0):",
+        "        if False:",
+        frames("another_place"),
+    ),
+    Bug(
+        "the last record comes again and is compared",
+        _WIRE,
+        "            self._compare(part.offset, data[:known])",
+        "            pass",
+        wire("another_log"),
+    ),
+    Bug(
+        "a master that sends garbage is given up soon",
+        _WIRE,
+        "            if down or garbage >= _GARBAGE_TRIES:",
+        "            if down:",
+        wire("garbage_is_given_up"),
+    ),
+    Bug(
+        "a replica that is longer than its master's log is told",
+        _WIRE,
+        "        if target.last >= 0 and 0 <= self.end < target.log.end:",
+        "        if False:",
+        wire("what_its_new_master_has_not"),
+    ),
+    Bug(
+        "the last record is compared also where nothing is new",
+        _WIRE,
+        "            return end >= self.end and self._compared",
+        "            return end >= self.end",
+        wire("what_its_new_master_has_not"),
+    ),
+    Bug(
+        "a silent master is given up",
+        _WIRE,
+        "                if slave.silent(now):",
+        "                if False:",
+        wire("silent"),
+    ),
+    Bug(
+        "no frame is longer than a slave can take",
+        "broker/replication/frames.py",
+        "            if not 0 <= self._left <= FRAME_MOST:",
+        "            if self._left < 0:",
+        frames("no_slave_could_take"),
+    ),
+    Bug(
+        "a slave that has more than its master goes",
+        _MASTER,
+        "        if offset > log.end:",
+        "        if False:",
+        frames("not_of_this_log"),
+    ),
+    Bug(
+        "a new slave gets all of the log",
+        _MASTER,
+        "            self._next = offset if offset else log.start",
+        "            self._next = offset if offset else log.end - log.end % log.segment_bytes",
+        frames("gets_all"),
+    ),
+    Bug(
+        "a transfer ends with its segment",
+        _MASTER,
+        "        return max(min(log.end - self._next, left, self._batch), 0)",
+        "        return max(min(log.end - self._next, self._batch), 0)",
+        frames("gets_all"),
+    ),
+    Bug(
+        "a transfer is of one epoch",
+        _MASTER,
+        "            size = min(size, later[0] - self._next)",
+        "            pass",
+        frames("epoch_by_epoch"),
+    ),
+    Bug(
+        "a put waits for as many replicas as it should",
+        "broker/replication/waits.py",
+        "    return 1 + sum(offset >= put_end for offset in acked) >= replicas",
+        "    return True",
+        frames("counts_as_replicated"),
+    ),
+    Bug(
+        "a slave that is too far behind is not waited for",
+        "broker/replication/waits.py",
+        "put_end - pushed < gap",
+        "put_end - pushed <= gap",
+        frames("counts_as_replicated"),
+    ),
+    Bug(
+        "a master does not register with a store that is read",
+        "broker/serving/slaves.py",
+        '    if broker.slaves_at is None or number(request, "brokerId") == 0:',
+        "    if broker.slaves_at is None:",
+        ("tests/jobs/replicating/test_served_slaves.py",),
+    ),
+    Bug(
+        "a log that goes on is no damaged one",
+        _RUN,
+        "        if self._goes_on(at):",
+        "        if False:",
+        copy("end_is_judged"),
+    ),
+    Bug(
+        "what came before a connection broke is made use of",
+        _WIRE,
+        "        self._advance()\n        raise ConnectionError",
+        "        raise ConnectionError",
+        wire("master_that_is_none"),
+    ),
+    Bug(
+        "in controller mode the first report says where to begin",
+        _SLAVE,
+        "            self._asked, self._sent_at = True, now\n",
+        "            self._asked, self._sent_at, self._reported = True, now, end\n",
+        ("tests/jobs/replicating/test_frames.py", "-k", "shakes_hands"),
+    ),
+    Bug(
+        "what is appended waits for its slaves",
+        "jobs/append.py",
+        "        self._wait()\n",
+        "",
+        ("tests/jobs/replicating/test_append_slaves.py",),
+    ),
+    Bug(
+        "a SYNC_MASTER begins when enough slaves are there",
+        "jobs/replicating/append_slaves.py",
+        "        while replicated(writer.log.end) != PUT_OK:",
+        "        while False:",
+        ("tests/jobs/replicating/test_append_slaves.py",),
+    ),
+    Bug(
+        "no more than sixteen slaves",
+        _HA,
+        "            if full:",
+        "            if False:",
+        wire("slaves_that_are_none"),
+    ),
+)

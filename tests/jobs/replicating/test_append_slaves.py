@@ -1,0 +1,107 @@
+"""`reput append --ha-listen`: slaves get what is appended, and a SYNC_MASTER waits for them."""
+
+import json
+import socket
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.broker.replication.frames import TransferReader, encode_report
+from tests.broker.writer.test_append_command import SIZES, bodies
+from tests.broker.writer.test_bulk import run_append
+from tests.jobs.replicating.stores import log_of
+
+SYNC = ["--set", "brokerRole=SYNC_MASTER", "--set", "inSyncReplicas=2", "--set", "slaveTimeout=50"]
+
+
+class Slave(threading.Thread):
+    """Keeps what it gets, and tells so up to an offset; comes `after` so many seconds."""
+
+    def __init__(self, port: int, tells: int, after: float = 0) -> None:
+        super().__init__(daemon=True)
+        self.port, self.tells, self.after = port, tells, after
+        self.data = b""
+
+    def run(self) -> None:
+        time.sleep(self.after)
+        with suppress(OSError):
+            while True:
+                try:
+                    peer = socket.create_connection(("127.0.0.1", self.port))
+                    break
+                except ConnectionRefusedError:
+                    time.sleep(0.01)
+            with peer:
+                reader = TransferReader()
+                peer.sendall(encode_report(0))
+                while received := peer.recv(1 << 16):
+                    self.data += b"".join(part.data for part in reader.feed(received))
+                    if len(self.data) <= self.tells:
+                        peer.sendall(encode_report(len(self.data)))
+
+
+def append(tmp_path: Path, slave: Slave, *words: str, count: int = 20) -> int:
+    source = tmp_path / "messages.jsonl"
+    lines = (json.dumps({"topic": "T", "body": str(number)}) for number in range(count))
+    source.write_text("\n".join(lines) + "\n")
+    slave.start()
+    return run_append([
+        str(tmp_path / "store"), "--from", str(source), *SIZES,
+        "--ha-listen", f"127.0.0.1:{slave.port}", *words,
+    ])  # fmt: skip
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def test_what_is_appended_is_on_a_slave_when_it_counts(tmp_path: Path, port: int) -> None:
+    slave = Slave(port, 1 << 30, after=0.5)  # it is waited for, beyond slaveTimeout
+    assert append(tmp_path, slave, *SYNC) == 0
+    (log,) = log_of(tmp_path / "store").values()
+    assert bodies(tmp_path / "store") == list(range(20))
+    assert len(slave.data) > 20 * 80
+    assert log.startswith(slave.data)
+    assert not log[len(slave.data) :].strip(b"\0")
+
+
+def test_a_message_that_no_slave_has_in_time_ends_it_and_stays(
+    tmp_path: Path, port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slave = Slave(port, 500)  # of the fifth or so it tells nothing
+    assert append(tmp_path, slave, *SYNC) == 3
+    there = len(bodies(tmp_path / "store"))
+    assert 2 < there < 20
+    assert f"{there} messages were appended: --skip {there} goes on" in capsys.readouterr().err
+    more = append(tmp_path, Slave(port, 1 << 30), *SYNC, "--skip", str(there))
+    assert (more, bodies(tmp_path / "store")) == (0, list(range(20)))
+
+
+@pytest.mark.parametrize("words", [[], ["--set", "brokerRole=SYNC_MASTER"]])
+def test_nobody_is_waited_for_where_rocketmq_would_not(
+    tmp_path: Path, port: int, words: list[str]
+) -> None:
+    """ASYNC_MASTER; and from 5.0.0 on with inSyncReplicas=1, which is the master itself."""
+    slave = Slave(port, 1 << 30, after=60)
+    assert append(tmp_path, slave, *words) == 0
+    assert bodies(tmp_path / "store") == list(range(20))
+
+
+def test_without_slaves_the_writer_warns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "m.jsonl"
+    source.write_text('{"topic": "T", "body": "1"}\n')
+    said: list[Any] = []
+    for words in ([], ["--ha-listen", "127.0.0.1:0"]):
+        store = tmp_path / f"store{len(said)}"
+        role = ["--set", "brokerRole=SYNC_MASTER"]
+        assert run_append([str(store), "--from", str(source), *SIZES, *role, *words]) == 0
+        said.append("SYNC_MASTER: not done" in capsys.readouterr().err)
+    assert said == [True, False]

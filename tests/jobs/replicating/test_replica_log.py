@@ -1,0 +1,61 @@
+"""`ReplicaLog`: whatever pieces bytes come in, the files end where a whole record ends."""
+
+from random import Random
+
+import pytest
+
+from reput.broker.change.replica import ReplicaLog
+from tests.faults.memory_files import MemoryFiles, Op
+from tests.jobs.replicating.stores import SEGMENT_BYTES, messages, record_starts
+from tests.logs.encoder import build_log
+from tests.seeds import seeds
+
+
+def source() -> tuple[bytes, list[int]]:
+    """A log of several segments, and where its records end; a segment counts as one's end."""
+    segments = build_log(messages(40), SEGMENT_BYTES)
+    whole = {start: data.ljust(SEGMENT_BYTES, b"\0") for start, data in segments.items()}
+    starts, end = record_starts(whole)
+    ends = sorted({*starts[1:], end, *(start for start in whole if start)})
+    return b"".join(whole.values())[:end], ends
+
+
+def in_files(files: MemoryFiles) -> bytes:
+    names = sorted(files.names("commitlog"))
+    return b"".join(bytes(files.contents[files.names_of[f"commitlog/{name}"]]) for name in names)
+
+
+@pytest.mark.explore
+@pytest.mark.parametrize("seed", seeds(range(3)))
+def test_at_every_operation_the_log_ends_with_a_whole_record(seed: int) -> None:
+    raw, ends = source()
+    random = Random(seed)
+    files = MemoryFiles()
+    log = ReplicaLog(files, SEGMENT_BYTES, 0)
+
+    def look(op: Op) -> bool:
+        """Before each change: what a kill would leave now."""
+        there = in_files(files)
+        assert there[: log.end] == raw[: log.end]
+        assert not any(there[log.end : log.end + 8]), (op.kind, log.end)
+        return False
+
+    files.fail = look
+    while log.end < len(raw):
+        stop = (log.end // SEGMENT_BYTES + 1) * SEGMENT_BYTES
+        piece = raw[log.written : min(log.written + random.randrange(1, 700), stop, len(raw))]
+        log.write(piece)
+        whole = [end for end in ends if log.end < end <= log.written]
+        if whole and (random.random() < 0.7 or log.written in (stop, len(raw))):
+            log.commit(random.choice(whole) if log.written < min(stop, len(raw)) else whole[-1])
+        if random.random() < 0.1:
+            log.rewind()
+    look(Op("end", ""))
+    assert in_files(files)[: len(raw)] == raw
+
+
+def test_no_segment_begins_before_the_one_before_is_whole() -> None:
+    log = ReplicaLog(MemoryFiles(), SEGMENT_BYTES, 0)
+    log.write(bytes(SEGMENT_BYTES))
+    with pytest.raises(ValueError, match="before 0 is committed"):
+        log.write(b"x")

@@ -1,0 +1,510 @@
+"""Over loopback: our master and our slave, kills of either side, and peers that are neither."""
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reput.broker.remoting.command import Command
+from reput.broker.remoting.frames import frame as remoting_frame
+from reput.broker.replication.frames import encode_header, encode_report
+from reput.broker.replication.waits import (
+    FLUSH_SLAVE_TIMEOUT,
+    PUT_OK,
+    SLAVE_NOT_AVAILABLE,
+)
+from reput.jobs import cli
+from reput.jobs.replicate import replicate_from
+from reput.jobs.replicating import from_master as replica_wire
+from reput.jobs.replicating.ha_log import StoreLog, WriterLog
+from reput.jobs.replicating.ha_master import HaMaster
+from reput.jobs.replicating.replica_report import Replicated
+from reput.jobs.replicating.target import ReplicaDiffers
+from reput.store_format.faults import StoreError
+from reput.store_format.message.message import Message
+from reput.store_format.storage.local import LocalStorage
+from tests.broker.writer.stores import TINY, Clock, open_writer
+from tests.jobs.replicating.stores import (
+    SETTINGS,
+    Killed,
+    Kills,
+    check_prefix,
+    clear,
+    derived,
+    killing,
+    log_of,
+    make_store,
+    record_starts,
+    run,
+)
+from tests.jobs.replicating.test_replicate import put_end
+
+SIZES = {name: str(value) for name, value in TINY.items()}
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_wire, "_BACKOFF", (0.01, 0.02))
+    monkeypatch.setattr(replica_wire, "_LOOK_SECONDS", 0.02)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return make_store(tmp_path / "source")
+
+
+def store_log(source: Path) -> StoreLog:
+    return StoreLog(LocalStorage(), str(source), "5.3.3", SETTINGS)
+
+
+@contextmanager
+def master(source: Path, **options: object) -> Iterator[HaMaster]:
+    options.setdefault("batch", 700)
+    with HaMaster(store_log(source), ("127.0.0.1", 0), **options) as running:  # type: ignore[arg-type]
+        yield running
+
+
+def copy(port: int, target: Path, end: int | None = None, **options: object) -> Replicated:
+    options.setdefault("from_offset", 0)
+    return replicate_from(
+        f"127.0.0.1:{port}", str(target), broker="", rocketmq="5.3.3", settings=SETTINGS,
+        to_offset=end, **options,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("controller", [False, True])
+def test_the_same_bytes_and_derived_files(source: Path, tmp_path: Path, controller: bool) -> None:
+    target, other = tmp_path / "replica", tmp_path / "other"
+    end = record_starts(log_of(source))[1]
+    with master(source, controller=controller) as running:
+        about = copy(running.address[1], target, end, controller=controller)
+    assert (about.end, about.records) == (end, 40)
+    assert check_prefix(source, target) == end
+    assert log_of(target) == log_of(source)
+    run(source, other)
+    assert {k: v for k, v in derived(target).items() if k != "index"} == {
+        k: v for k, v in derived(other).items() if k != "index"
+    }
+
+
+@pytest.mark.parametrize("controller", [False, True])
+def test_it_goes_on_and_reports_what_it_has(tmp_path: Path, controller: bool) -> None:
+    source, target = tmp_path / "source", tmp_path / "replica"
+    for count in (1, 14, 40):
+        make_store(source, count)
+        end = record_starts(log_of(source))[1]
+        with master(source, controller=controller) as running:
+            copy(running.address[1], target, end, controller=controller)
+        assert check_prefix(source, target) == end
+
+
+def test_a_log_that_does_not_begin_at_0(source: Path, tmp_path: Path) -> None:
+    (source / f"commitlog/{0:020d}").unlink()
+    end = record_starts(log_of(source))[1]
+    with master(source) as running:
+        copy(running.address[1], tmp_path / "replica", end, from_offset=2048)
+        with pytest.raises(StoreError, match="nobody tells"):
+            copy(running.address[1], tmp_path / "other", end, from_offset=None)
+    assert log_of(tmp_path / "replica") == log_of(source)
+
+
+def test_nothing_is_reported_before_what_was_asked_for_came(source: Path, tmp_path: Path) -> None:
+    """A master begins at the last of the reports that it finds."""
+    target, heard = tmp_path / "replica", []
+    run(source, target, to_offset=3000)
+
+    def talk(connected: socket.socket) -> None:
+        connected.settimeout(0.3)
+        try:
+            heard.append(connected.recv(8))
+        except TimeoutError:
+            heard.append(b"nothing")
+
+    with peer(talk) as port, pytest.raises(StoreError, match="given up"):
+        copy(port, target, 4000)
+    assert set(heard) == {b"nothing"}
+
+
+def test_another_log_is_refused(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "replica"
+    run(source, target, to_offset=3000)
+    path = target / f"commitlog/{2048:020d}"
+    raw = bytearray(path.read_bytes())
+    starts, _ = record_starts(log_of(target))
+    raw[starts[-1] - 2048 + 60] ^= 1
+    path.write_bytes(raw)
+    with master(source) as running, pytest.raises(ReplicaDiffers, match="not the master's"):
+        copy(running.address[1], target, 4000)
+
+
+@pytest.mark.parametrize("same_end", [False, True])
+def test_a_replica_with_what_its_new_master_has_not_is_refused(
+    same_end: bool, source: Path, tmp_path: Path
+) -> None:
+    """As after a failover: records that were never on the other broker; others took their place,
+    or none yet. The broker says where its log ends, and nothing new is to come.
+    """
+    target = tmp_path / "replica"
+    starts, end = record_starts(log_of(source))
+    run(source, target, derive=False)
+    if same_end:
+        path = source / f"commitlog/{starts[-1] - starts[-1] % 2048:020d}"
+        raw = bytearray(path.read_bytes())
+        raw[starts[-1] % 2048 + 40] ^= 1  # of bornTimestamp: no CRC covers it
+        path.write_bytes(raw)
+    else:
+        put_end(source, starts[-1])
+    info = {"commitLogMinOffset": "0", "brokerVersionDesc": "V5_3_3"}
+    info["commitLogMaxOffset"] = str(end if same_end else starts[-1])
+    with master(source) as running, broker(info, SETTINGS) as port:
+        words = f"127.0.0.1:{running.address[1]}", str(target)
+        says = "not the master's" if same_end else f"the master's log ends at {starts[-1]}"
+        with pytest.raises(ReplicaDiffers, match=says):
+            replicate_from(*words, broker=f"127.0.0.1:{port}")
+
+
+def test_the_master_is_killed_again_and_again(tmp_path: Path) -> None:
+    """Thirty times in the middle of whatever it sends: the slave connects again and goes on."""
+    source = make_store(tmp_path / "source", 150)
+    target, log = tmp_path / "replica", store_log(source)
+    end = log.now().end
+    port, ready = 0, threading.Event()
+    ends: list[int] = []
+
+    def flicker() -> None:
+        nonlocal port
+        rest = b"".join(data for _, data in sorted(log_of(source).items()))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+            ready.set()
+            for number in range(31):
+                peer, _ = listener.accept()
+                asked = struct.unpack(">q", peer.recv(8, socket.MSG_WAITALL))[0]
+                frame, to = b"", min(asked + 1300, end)
+                while asked < to:
+                    piece = rest[asked : min(to, asked - asked % 2048 + 2048)]
+                    frame += encode_header(asked, len(piece)) + piece
+                    asked += len(piece)
+                whole = number % 3 == 2
+                peer.sendall(frame if whole else frame[: len(frame) * (number % 7) // 7])
+                if whole:
+                    peer.shutdown(socket.SHUT_WR)
+                    while peer.recv(100):  # else what was sent may be lost with a reset
+                        pass
+                peer.close()
+                ends.append(check_prefix(source, target))
+
+    thread = threading.Thread(target=flicker, daemon=True)
+    thread.start()
+    assert ready.wait(5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replica_wire, "_TRIES", 5)
+        with pytest.raises(StoreError, match="given up"):
+            copy(port, target, end)
+    thread.join(5)
+    assert len(ends) == 31
+    assert ends == sorted(ends)
+    assert len(set(ends)) > 6
+    with master(source) as running:
+        about = copy(running.address[1], target, end)
+    assert about.end == end
+    assert log_of(target) == log_of(source)
+
+
+def test_the_slave_is_killed_at_many_operations(source: Path, tmp_path: Path) -> None:
+    target, end = tmp_path / "replica", record_starts(log_of(source))[1]
+    with master(source) as running:
+        kills = 0
+        for at in range(2, 95, 31):
+            clear(target)
+            with killing(Kills(at)):
+                try:
+                    copy(running.address[1], target, end, derive=False)
+                except Killed:
+                    kills += 1
+            check_prefix(source, target)
+            copy(running.address[1], target, end, derive=False)
+            assert log_of(target) == log_of(source), at
+    assert kills == 3
+
+
+@pytest.mark.long
+def test_the_slave_is_killed_at_every_operation(source: Path, tmp_path: Path) -> None:
+    target, end = tmp_path / "replica", record_starts(log_of(source))[1]
+    with master(source) as running:
+        for at in range(1000):
+            clear(target)
+            killed = False
+            with killing(Kills(at)):
+                try:
+                    copy(running.address[1], target, end)
+                except Killed:
+                    killed = True
+            if target.exists():
+                check_prefix(source, target)
+            copy(running.address[1], target, end)
+            assert log_of(target) == log_of(source), at
+            if not killed:
+                assert at > 60
+                return
+    raise AssertionError("it never came to its end")
+
+
+# --- hostile masters -----------------------------------------------------------------------------
+
+
+@contextmanager
+def peer(talk: Callable[[socket.socket], None], first: int = 8) -> Iterator[int]:
+    """A master that does this with each connection, when so many bytes have come."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            while True:
+                try:
+                    connected, _ = listener.accept()
+                except OSError:
+                    return
+                with connected:
+                    try:
+                        connected.recv(first, socket.MSG_WAITALL)
+                        talk(connected)
+                    except OSError:
+                        continue
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (encode_header(1, (1 << 31) - 1), "size 2147483647"),
+        (encode_header(1, -7), "size -7"),
+        (b"\xff" * 12, "negative"),
+        (encode_header(1, 60) + b"\0" * 60, "zeros"),
+        (encode_header(1, 60) + b"\x7f" * 60, "totalSize"),
+        (encode_header(1, 60)[:5], "closed the connection"),
+    ],
+)
+def test_a_master_that_is_none(tmp_path: Path, frame: bytes, said: str) -> None:
+    target = tmp_path / "replica"
+    with pytest.MonkeyPatch.context() as patch, peer(lambda other: other.sendall(frame)) as port:
+        patch.setattr(replica_wire, "_TRIES", 2)
+        with pytest.raises(StoreError, match=said):
+            copy(port, target, 4000)
+    starts, end = record_starts(log_of(target))
+    assert (starts, end) == ([], 0)
+
+
+def test_a_frame_over_the_ends_of_segments(source: Path, tmp_path: Path) -> None:
+    """No RocketMQ sends one; it is the same log."""
+    raw = b"".join(data for _, data in sorted(log_of(source).items()))
+    end = record_starts(log_of(source))[1]
+    frame = encode_header(1, end - 1) + raw[1:end]
+    with peer(lambda other: (other.sendall(frame), other.recv(100))) as port:  # type: ignore[arg-type, return-value]
+        copy(port, tmp_path / "replica", end, derive=False)
+    assert log_of(tmp_path / "replica") == log_of(source)
+
+
+def command(
+    port: int, target: Path, capsys: pytest.CaptureFixture[str], *more: str
+) -> tuple[int, str]:
+    """Exit code and errors of a replication from a peer, as a command."""
+    words = ["replicate", "--master", f"127.0.0.1:{port}", str(target), "--broker", ""]
+    words += ["--from-offset", "0", "--rocketmq", "5.3.3", *more]
+    words += [word for name, size in SETTINGS.items() for word in ("--set", f"{name}={size}")]
+    return cli.main(words), capsys.readouterr().err
+
+
+def test_a_master_that_sends_another_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the peer's fault, and the next connection would bring the same."""
+    frame, heard = encode_header(4096, 5) + b"abcde", []
+
+    def talk(other: socket.socket) -> None:
+        heard.append(other)
+        other.sendall(frame)
+
+    with peer(talk) as port:
+        code, errors = command(port, tmp_path / "replica", capsys)
+    assert code == 3
+    assert errors.startswith(f"reput: error: 127.0.0.1:{port}: the master sends its log from 4096")
+    assert "should not happen" not in errors
+    assert len(heard) == 1
+
+
+@contextmanager
+def broker(info: dict[str, str], settings: dict[str, str]) -> Iterator[int]:
+    """A broker's own port, which says this of itself."""
+    table = json.dumps({"table": info}).encode()
+    config = "\n".join(f"{name}={value}" for name, value in settings.items()).encode()
+
+    def answer(other: socket.socket) -> None:
+        code = json.loads(other.recv(4096)[8:])["code"]
+        body = {28: table, 26: config}.get(code, b"")
+        other.sendall(remoting_frame(Command(0, code, 1, body=body)))
+
+    with peer(answer, 0) as port:
+        yield port
+
+
+@pytest.mark.parametrize("follow", [[], ["--follow"]])
+def test_garbage_is_given_up_soon(
+    follow: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also between connections that break: those of a master that is down are tried longer."""
+    heard: list[int] = []
+
+    def talk(other: socket.socket) -> None:
+        heard.append(1)
+        if len(heard) % 2:
+            other.sendall(b"\xff" * 12)
+
+    with peer(talk) as port:
+        code, errors = command(port, tmp_path / "replica", capsys, *follow)
+    assert code == 3
+    assert f"127.0.0.1:{port}: transfer header: offset -1 is negative" in errors
+    assert len(heard) == 5
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"mappedFileSizeCommitLog": "-1"},
+        {"mappedFileSizeCommitLog": "1"},
+        {"mappedFileSizeCommitLog": "9" * 30},
+        {"mappedFileSizeCommitLog": "\U0001f4a9"},
+        {"maxIndexNum": "-5"},
+        {"messageDelayLevel": "1x"},
+        {"commitLogMinOffset": "9" * 30},
+        {"commitLogMinOffset": "9223372036854775000"},
+        {"commitLogMaxOffset": "9" * 30},
+        {"brokerVersionDesc": "V9_9_9"},
+        {"brokerVersionDesc": ""},
+    ],
+)
+def test_a_broker_that_says_what_cannot_be(
+    says: dict[str, str], source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever it says of itself: one line with its address, or a replica of what it sends."""
+    told = {"commitLogMinOffset": "0", "commitLogMaxOffset": "4000", "brokerVersionDesc": "V5_3_3",
+            **SETTINGS, **says}  # fmt: skip
+    with master(source) as running, broker(told, told) as port:
+        words = ["replicate", "--master", f"127.0.0.1:{running.address[1]}", str(tmp_path / "r")]
+        words += ["--broker", f"127.0.0.1:{port}", "--follow", "--idle", "0.1"]
+        code = cli.main(words)
+    errors = capsys.readouterr().err
+    if code:
+        assert code == 3
+        assert f"127.0.0.1:{port}" in errors or f"127.0.0.1:{running.address[1]}" in errors
+        assert "should not happen" not in errors
+
+
+def test_a_master_that_is_silent(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch, peer(lambda other: time.sleep(0.3)) as port:
+        patch.setattr(replica_wire, "_TRIES", 2)
+        patch.setattr("reput.broker.replication.slave.HOUSEKEEPING_SECONDS", 0.05)
+        with pytest.raises(StoreError, match="silent for too long"):
+            copy(port, tmp_path / "replica", 4000)
+
+
+# --- slaves of our master ------------------------------------------------------------------------
+
+
+def until(true: Callable[[], bool]) -> bool:
+    for _ in range(200):
+        if true():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_waiting_for_a_replica(source: Path) -> None:
+    end = record_starts(log_of(source))[1]
+    with master(source) as running:
+        assert running.wait_for(end, 0.01) == FLUSH_SLAVE_TIMEOUT
+        assert running.wait_for(end, 0.01, gap=1 << 28) == SLAVE_NOT_AVAILABLE
+        with socket.create_connection(running.address) as slave:
+            slave.sendall(encode_report(0))
+            assert until(lambda: running.acked() == [0])
+            assert running.wait_for(end, 0.01, gap=1 << 28) == FLUSH_SLAVE_TIMEOUT
+            assert running.wait_for(end, 0.01, gap=end) == SLAVE_NOT_AVAILABLE
+            threading.Timer(0.05, slave.sendall, (encode_report(end),)).start()
+            assert running.wait_for(end, 5, gap=1 << 28) == PUT_OK
+            assert running.wait_for(end, 0.01, replicas=3) == FLUSH_SLAVE_TIMEOUT
+        assert until(lambda: not running.acked())
+        assert running.wait_for(end, 0.01) == PUT_OK  # push2SlaveMaxOffset stays
+
+
+def test_a_writer_waits_for_its_slaves(tmp_path: Path) -> None:
+    """SYNC_MASTER: of 4.x any slave that is near enough, of 5.x inSyncReplicas of them."""
+    message = Message(topic="T", body=b"b" * 100)
+    with open_writer(tmp_path / "store", Clock()) as writer:
+        writer.append(message)
+        log = WriterLog(writer, str(tmp_path / "store"))
+        with HaMaster(log, ("127.0.0.1", 0)) as running:
+            of_4 = running.as_sync_master("4.9.7", timeout=0.05)
+            of_5 = running.as_sync_master("5.3.3", timeout=0.05, replicas=2)
+            writer.replicated = of_4
+            assert writer.append(message).status == SLAVE_NOT_AVAILABLE
+            writer.replicated = of_5
+            assert writer.append(message).status == FLUSH_SLAVE_TIMEOUT
+            writer.replicated = running.as_sync_master("5.3.3", timeout=0.05)
+            assert writer.append(message).status == PUT_OK
+            ended = threading.Event()
+
+            def follow() -> None:
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(replica_wire.WireReplication, "_over", lambda _: ended.is_set())
+                    replicate_from(
+                        f"127.0.0.1:{running.address[1]}", str(tmp_path / "replica"), broker="",
+                        rocketmq="5.3.3", settings=SIZES, from_offset=0, follow=True, derive=False,
+                    )  # fmt: skip
+
+            slave = threading.Thread(target=follow, daemon=True)
+            slave.start()
+            assert until(lambda: running.acked() == [log.now().end])
+            for waiting in (of_4, of_5):
+                writer.replicated = waiting
+                writer.append(replace(message, wait=False))
+                for _ in range(3):
+                    running_long = running.as_sync_master(
+                        "4.9.7" if waiting is of_4 else "5.3.3", timeout=5, replicas=2
+                    )
+                    writer.replicated = running_long
+                    assert writer.append(message).status == PUT_OK
+                    assert running.acked() == [log.now().end]
+            ended.set()
+            slave.join(10)
+    names = sorted(path.name for path in (tmp_path / "replica/commitlog").iterdir())
+    assert names
+    for name in names:
+        ours = (tmp_path / "replica/commitlog" / name).read_bytes()
+        assert ours == (tmp_path / "store/commitlog" / name).read_bytes()
+
+
+def test_slaves_that_are_none_go_and_others_stay(source: Path, tmp_path: Path) -> None:
+    end = record_starts(log_of(source))[1]
+    said: list[str] = []
+    with master(source, said=said.append) as running:
+        for junk in (b"\xff" * 8, encode_report(end + 1), b"GET / HTTP/1.1\r\n\r\n"):
+            with socket.create_connection(running.address) as slave:
+                slave.sendall(junk)
+                assert slave.recv(100) == b""
+        idle = [socket.create_connection(running.address) for _ in range(20)]
+        assert until(lambda: len(running.acked()) == 16)
+        assert until(lambda: sum("refused" in line for line in said) >= 4)
+        for each in idle:
+            each.close()
+        assert until(lambda: not running.acked())
+        copy(running.address[1], tmp_path / "replica", end, derive=False)
+    assert log_of(tmp_path / "replica") == log_of(source)

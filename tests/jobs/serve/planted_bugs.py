@@ -1,0 +1,101 @@
+# ruff: noqa: E501 - a line of source is quoted whole
+"""One planted bug for each rule of the protocol and of serving (tests/mutants.py plants them)."""
+
+from functools import partial
+
+from tests.planting import Bug, only
+
+_FRAMES, _BINARY = "broker/remoting/frames.py", "broker/remoting/header_binary.py"
+_JSON = "broker/remoting/header_json.py"
+_PULL, _LIMITS = "broker/serving/pull.py", "broker/serving/pull_limits.py"
+_BYTES, _QUEUE = "broker/serving/record_bytes.py", "broker/serving/queue.py"
+_STORE, _SLICES = "broker/serving/store.py", "store_format/derived/queue_slices.py"
+_MESSAGES, _AS_OF = "broker/serving/messages.py", "broker/serving/as_of.py"
+_CONNECTION, _SERVER = "jobs/serve/connection.py", "jobs/serve/server.py"
+
+
+def alike(store: str) -> tuple[str, ...]:
+    return ("tests/jobs/serve/test_as_brokers.py", "-k", f"alike and not to_all and {store}")
+
+
+frames = partial(only, "tests/broker/remoting/test_frames.py")
+stores = partial(only, "tests/jobs/serve/test_stores.py")
+server = partial(only, "tests/jobs/serve/test_server.py")
+
+
+BUGS = (
+    # frames and headers
+    Bug("a header fits into its frame", _FRAMES,
+        "if header_bytes > min(total - _LENGTH_BYTES, HEADER_MOST):", "if header_bytes > HEADER_MOST:", frames("cannot_be")),
+    Bug("a frame has at most 16 MiB", _FRAMES,
+        "if not _LENGTH_BYTES <= total <= FRAME_MOST:", "if not _LENGTH_BYTES <= total:", frames("cannot_be")),
+    Bug("a body that is too long is not kept", _FRAMES,
+        "        if end - body_at > self._body_most:", "        if False:", frames("too_long or most_bytes")),
+    Bug("what follows a body that is passed over is read", _FRAMES,
+        "            passed = min(self._to_pass, len(data))", "            passed = len(data)", frames("passed_over")),
+    Bug("extFields of a binary header end within it", _BINARY,
+        "    if length < 0 or at + length > len(header):", "    if length < 0:", frames("end_within_it")),
+    Bug("a header's code is an int of Java's", _JSON,
+        "        if not is_int(told.get(name, 0)):", "        if False:", frames("json_header")),
+    Bug("fields that are numbers become texts", _JSON,
+        "    if isinstance(value, int | float):", "    if isinstance(value, float):", frames("numbers")),
+    # a pull, as DefaultMessageStore.getMessage
+    Bug("a pull below the minimum is moved to it", _PULL,
+        '        return Got("OFFSET_TOO_SMALL", low, low, high)', '        return Got("OFFSET_TOO_SMALL", position, low, high)', alike("expired")),
+    Bug("a pull at the end finds nothing new", _PULL, "    if position == high:", "    if position > high:", alike("expired")),
+    Bug("an empty queue moves all offsets but 0", _PULL,
+        "return ResponseCode.PULL_OFFSET_MOVED if position else ResponseCode.PULL_NOT_FOUND",
+        "return ResponseCode.PULL_NOT_FOUND", stores("without_a_file")),
+    Bug("a pull goes through so many entries and no more", _PULL,
+        "    stop = position + min(limits.looked_at(most, queue.batch), wanted.looked_at)", "    stop = position + (1 << 40)", stores("so_many_entries")),
+    Bug("a pull ends with the queue's file", _PULL,
+        "    stop = min(stop, high, queue.entries.file_end(position))", "    stop = min(stop, high)", alike("expired")),
+    Bug("entries of batches count by their first position", _PULL,
+        "            some = some.part(some.positions < stop)", "            pass", alike("lmq")),
+    Bug("a pull has no more messages than were asked for", _LIMITS,
+        "                count + messages[i] > most", "                count > most", alike("lmq")),
+    Bug("a wrong expression in a pull is no filter", _PULL,
+        "            return EVERYTHING  # ConsumerFilterManager.build gives none, and so no filter",
+        '            return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "")', alike("5.5.0")),
+    Bug("flags of topic and group are told from 5.0.0 on", _PULL, "    if profile.pull_sys_flags:", "    if True:", alike("4.9.7")),
+    Bug("an empty batch queue begins at -1", "broker/serving/topics.py",
+        '        return -1 if self.attributes.get("queue.type") == "BatchCQ" else 0', "        return 0", stores("without_a_file")),
+    Bug("tags are compared by the lower 32 bits of a code", "broker/serving/subscriptions.py",
+        "np.isin(tags_codes.astype(np.int32), self._codes)", "np.isin(tags_codes, self._codes + 1)", alike("5.5.0")),
+    Bug("a boundary is obeyed by releases that know it", _QUEUE,
+        "            boundary = Boundary.LOWER", "            pass", stores("boundary")),
+    Bug("where no key is found the index tells nothing of itself", _STORE,
+        "            return [], 0, 0\n        return places", "            pass\n        return places", alike("expired")),
+    Bug("a unique key is asked for 32 messages", _MESSAGES,
+        "most = UNIQUE_KEY_MOST if flag(request, _UNIQUE) else", "most = 1 if flag(request, _UNIQUE) else", ("tests/jobs/serve/test_groups.py", "-k", "unique_key")),
+    # what a broker does not look at
+    Bug("what is no whole record is not sent", _BYTES,
+        '    sound[sound] = rows["size"] == entries.sizes[sound]', "    sound[:] = True", stores("damaged")),
+    Bug("a queue ends where the log ends", _SLICES,
+        "        if last is None or last.physical_offset + last.size <= limit:", "        if True:", stores("past_the_log or as_it_was")),
+    # at a time, and growing
+    Bug("the first record that is later ends the log", _AS_OF,
+        'step.rows["storeTimestamp"] > time', 'step.rows["storeTimestamp"] >= time', stores("as_it_was")),
+    Bug("an id of what was stored later finds nothing", _MESSAGES,
+        "if place < store.limit else None", "if True else None", stores("as_it_was")),
+    Bug("keys of what was stored later are not found", _STORE,
+        "min(end, self.at), until=self.limit)", "end)", stores("as_it_was")),
+    Bug("at a time, later messages with the same key are not counted", _STORE,
+        ", until=self.limit)", ")", ("tests/jobs/serve/test_as_cut.py",)),
+    Bug("at a time, a queue's last message is the last of then", _QUEUE,
+        "            return self.maximum - 1  # of a queue that ends there", "            return self.maximum",
+        ("tests/jobs/serve/test_as_cut.py",)),
+    Bug("pulls that wait are answered once there is more", _SERVER,
+        "queue.maximum > hold.position", "queue.maximum > hold.position + 1", stores("waits")),
+    Bug("a file that is followed may become longer", "jobs/serve/opening.py",
+        "    return cast(Storage, GrowingFiles(storage)) if follow else storage", "    return storage", stores("copied_in")),
+    # the server
+    Bug("a client that takes no answers is not read", _CONNECTION,
+        "            self._unsent_bytes > _UNSENT_MOST", "            False", server("slow_reader")),
+    Bug("so many connections and no more", _SERVER,
+        "            if len(self._connections) >= self.limits.connections:", "            if False:", server("too_many")),
+    Bug("nothing is answered to a one-way request", _SERVER,
+        "        if not request.is_one_way:", "        if True:", server("one_way")),
+    Bug("a pull that waits keeps no other waiting", "jobs/serve/held.py",
+        "min(held.said.hold.until / 1000 - time.time(), _WAIT_MOST)", "0.0", server("waits")),
+)  # fmt: skip

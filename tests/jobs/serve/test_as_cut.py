@@ -1,0 +1,102 @@
+"""`reput serve --at`: random stores, as a broker would answer whose log ended at that time."""
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.broker.remoting.command import Command
+from reput.broker.serving.answering import answer, reply
+from reput.broker.writer.writer import CommitLogWriter
+from reput.jobs.serve.opening import Source, open_broker
+from reput.store_format.message.message import Message
+from reput.store_format.release.writer_settings import writer_settings_from
+from tests.in_process import run
+from tests.jobs.serve.broker_answers import NAME, requests, told
+from tests.jobs.serve.test_as_brokers import CALLER, plain, whole
+from tests.jobs.serve.test_stores import SIZES
+from tests.jobs.sources.reading import table
+
+BEGIN = 1_795_000_000_000
+GIVEN = SIZES | {"brokerName": NAME, "maxIndexNum": "400"}
+RELEASE = "5.3.3"
+_NO_INDEX_END = "mixed_4.9.7"  # where the index ends is told as its files have it, at any time
+
+
+def random_store(seed: int, store: Path) -> None:
+    """Some topics and queues, tags and keys that come again, messages of all lengths and times."""
+    draw, now = random.Random(seed), BEGIN
+    settings = writer_settings_from(SIZES | {"maxIndexNum": "400"}, release=RELEASE)
+    with CommitLogWriter.open(
+        str(store), settings, clock=lambda: now, release=RELEASE, background=False
+    ) as writer:
+        for number in range(draw.randrange(40, 160)):
+            topic, keys = draw.choice("TUV"), f"k{draw.randrange(9)} n{number}"
+            body = b"%d" % number * draw.randrange(1, 120)
+            tags = draw.choice(("A", "B", None))
+            writer.append(Message(topic, body, draw.randrange(3), tags, keys))
+            now += draw.choice((0, 1, 1000, 60_000))
+        writer.dispatch()
+    about = {"readQueueNums": 3, "writeQueueNums": 3, "perm": 6, "topicSysFlag": 0,
+             "topicFilterType": "SINGLE_TAG", "order": False}  # fmt: skip
+    topics = {topic: {"topicName": topic, **about} for topic in "TUV"}
+    (store / "config").mkdir(exist_ok=True)
+    (store / "config/topics.json").write_text(json.dumps({"topicConfigTable": topics}))
+
+
+def cut(store: Path, time: int, to: Path) -> None:
+    """The store of a broker that was stopped cleanly at a time; it has no derived files."""
+    rows = table(store, rocketmq=RELEASE, columns="physicalOffset,size,storeTimestampMillis")
+    before = [row for row in rows.to_pylist() if row["storeTimestampMillis"] <= time]
+    end = max((row["physicalOffset"] + row["size"] for row in before), default=0)
+    shutil.copytree(store / "config", to / "config")
+    (to / "commitlog").mkdir()
+    for path in (store / "commitlog").iterdir():
+        start, raw = int(path.name), path.read_bytes()
+        if start < end or not start:
+            kept = raw[: max(end - start, 0)]
+            (to / "commitlog" / path.name).write_bytes(kept.ljust(len(raw), b"\0"))
+
+
+def times(seed: int, store: Path) -> list[int]:
+    rows = table(store, rocketmq=RELEASE, columns="storeTimestampMillis").to_pylist()
+    stamps = sorted({row["storeTimestampMillis"] for row in rows})
+    return [random.Random(seed).choice(stamps), stamps[-1] + 1]
+
+
+def differences(
+    store: Path, time: int, asked: list[Command], theirs: Callable[[Command], list[Any]]
+) -> Iterator[Any]:
+    """What `reput serve --at` answers otherwise than somebody else."""
+    ours = open_broker(Source(str(store), RELEASE, GIVEN, at=time), lambda _: None)
+    for each in asked:
+        said = told(reply(ours, each, whole(answer(ours, each, CALLER))))
+        said, other = plain(said, _NO_INDEX_END), plain(theirs(each), _NO_INDEX_END)
+        if said != other:
+            yield each.code, each.fields, said, other
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))])
+def test_at_a_time_is_as_a_log_that_ended_then(seed: int, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    random_store(seed, store)
+    asked = list(requests(store))[::3]
+    for number, time in enumerate(times(seed, store)):
+        copy = tmp_path / f"cut{number}"
+        cut(store, time, copy)
+        run(str(copy), str(tmp_path / f"set{number}"), rocketmq=RELEASE, settings=GIVEN)
+        for name in ("consumequeue", "index"):
+            if (tmp_path / f"set{number}" / name).exists():
+                shutil.move(tmp_path / f"set{number}" / name, copy / name)
+        then = open_broker(Source(str(copy), RELEASE, GIVEN), lambda _: None)
+
+        def theirs(each: Command, then: Any = then) -> list[Any]:
+            return told(reply(then, each, whole(answer(then, each, CALLER))))
+
+        assert len(asked) > 100
+        wrong = list(differences(store, time, asked, theirs))
+        assert not wrong, (len(wrong), wrong[:3])

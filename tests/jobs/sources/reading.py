@@ -1,0 +1,37 @@
+"""Reads the source in this process, as Spark's planner and workers do, without Spark."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from reput.jobs.sources.log_source import CommitLogSource
+from tests.logs import Log
+
+
+def table(store: Path | str, **options: Any) -> pa.Table:
+    """All rows of `spark.read.format("commitlog")` with these options, in the parts' order."""
+    source = CommitLogSource({"path": str(store), **{n: str(v) for n, v in options.items()}})
+    reader = source.reader(source.schema())
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    for batch in batches:
+        batch.validate(full=True)
+        assert batch.schema.equals(reader.columns)
+    return pa.Table.from_batches(batches, reader.columns)
+
+
+def places(store: Path | str, **options: Any) -> list[int]:
+    """The physical offsets of the rows."""
+    found: list[int] = table(store, columns="physicalOffset", **options)[
+        "physicalOffset"
+    ].to_pylist()
+    return found
+
+
+def write(log: Log, folder: Path) -> Path:
+    """A store that has this log."""
+    commitlog = folder / "commitlog"
+    commitlog.mkdir(parents=True, exist_ok=True)
+    for start, content in log.segments.items():
+        (commitlog / f"{start:020d}").write_bytes(content)
+    return folder

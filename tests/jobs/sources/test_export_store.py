@@ -1,0 +1,157 @@
+"""A store of chosen messages: all that they have, new positions, nothing that is redacted."""
+
+import hashlib
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.export import export
+from reput.jobs.exporting import store_target as export_store
+from reput.jobs.outputs.output import OutputInUse, OverlapsInput
+from reput.store_format.faults import StoreError
+from reput.store_format.release.settings import SettingError
+from tests import golden_stores
+from tests.damaged import damaged, messages
+from tests.jobs.outputs.test_leftovers import killed_at
+from tests.jobs.sources.reading import table, write
+from tests.jobs.sources.test_export import SAME, topics
+from tests.logs.encoder import Message, properties
+
+SMALL = {"maxHashSlotNum": "100", "maxIndexNum": "400", "mappedFileSizeConsumeQueue": "2000"}
+
+
+def run(store: Path, to: Path, **options: Any) -> Any:
+    return export(None, str(store), str(to), format="rocketmq", **options)
+
+
+def test_a_store_of_some_topics_has_their_messages(tmp_path: Path) -> None:
+    store = golden_stores.unpack("small_odd_5.5.0").input
+    chosen = topics(store)[:2]
+    done = run(store, tmp_path / "made", rocketmq="5.5.0", topics=chosen)
+    wanted = table(store, rocketmq="5.5.0", subscribe=",".join(chosen))
+    made = table(tmp_path / "made", rocketmq="5.5.0")
+    assert made.num_rows == wanted.num_rows == done.messages > 0
+    for name in SAME:
+        assert made[name].to_pylist() == wanted[name].to_pylist(), name
+    assert sorted(os.listdir(tmp_path)) == ["made"]
+    assert {"commitlog", "consumequeue", "config"} <= set(os.listdir(tmp_path / "made"))
+
+
+def test_what_is_redacted_is_in_no_file(tmp_path: Path) -> None:
+    secret = properties(("KEYS", "k"), ("card", "4711-0815"), ("city", "Bern"))
+    made = [Message(body=b"my name is Rumpelstilzchen", properties=secret),
+            Message(body=b"packed", sys_flag=1)]  # fmt: skip
+    store = write(damaged(made).log, tmp_path / "store")
+    small: dict[str, Any] = {"rocketmq": "5.3.3", "settings": SMALL}
+    run(store, tmp_path / "none", redact=["body", "property:card"], **small)
+    run(store, tmp_path / "hashed", redact=["body:hash"], **small)
+    rows = table(tmp_path / "none", rocketmq="5.3.3").to_pylist()
+    assert [row["body"] for row in rows] == [b"", b""]
+    assert [row["sysFlag"] for row in rows] == [0, 0]
+    assert dict(rows[0]["properties"])["city"] == "Bern"
+    raw = b"".join(p.read_bytes() for p in (tmp_path / "none").rglob("*") if p.is_file())
+    assert b"Rumpel" not in raw
+    assert b"4711" not in raw
+    hashed = table(tmp_path / "hashed", rocketmq="5.3.3", columns="body")["body"].to_pylist()
+    assert hashed == [hashlib.sha256(message.body).hexdigest().encode() for message in made]
+
+
+def test_a_killed_one_leaves_nothing_and_the_next_one_cleans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = write(damaged(messages(60)).log, tmp_path / "store")
+    put = export_store.append_exported
+
+    def failing(writer: Any, where: str, row: dict[str, Any]) -> None:
+        put(writer, where, row)
+        if row["queueOffset"] == 5:
+            raise OSError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export_store, "append_exported", failing)
+        with pytest.raises(OSError, match="no space"):
+            run(store, tmp_path / "made", rocketmq="5.3.3")
+    assert os.listdir(tmp_path) == ["store"]
+    run(store, tmp_path / "made", rocketmq="5.3.3")
+    assert table(tmp_path / "made", rocketmq="5.3.3").num_rows == 60
+    with pytest.raises(OutputInUse):
+        run(store, tmp_path / "made", rocketmq="5.3.3")
+    with pytest.raises(OverlapsInput):
+        run(store, store / "config", rocketmq="5.3.3")
+
+
+class Kills:
+    """An export of 40 messages, over an older one of 20 or none, again and again killed later."""
+
+    def __init__(self, folder: Path, replace: bool) -> None:
+        self.folder, self.out = folder, folder / "sets" / "made"
+        self.store = write(damaged(messages(40)).log, folder / "store")
+        (folder / "sets").mkdir()
+        if replace:
+            self.export(write(damaged(messages(20)).log, folder / "older"))
+        self.old = 20 * replace
+        shutil.copytree(folder / "sets", folder / "before")
+
+    def export(self, store: Path) -> None:
+        run(store, self.out, rocketmq="5.3.3", settings=SMALL, replace=self.out.exists())
+
+    def kill(self, step: int) -> int | None:
+        """How many messages are there after a kill before this step; None: there is no such step.
+
+        The next run makes the whole store, and cleans.
+        """
+        shutil.rmtree(self.folder / "sets")
+        shutil.copytree(self.folder / "before", self.folder / "sets")
+        _, code = killed_at(step, lambda: self.export(self.store))
+        assert code in (0, -signal.SIGKILL), code
+        there = table(self.out, rocketmq="5.3.3").num_rows if self.out.exists() else 0
+        assert there in (self.old, 40)
+        self.export(self.store)
+        assert table(self.out, rocketmq="5.3.3").num_rows == 40
+        assert os.listdir(self.folder / "sets") == ["made"]
+        return there if code else None
+
+
+@pytest.mark.parametrize(
+    "replace", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "replace"]
+)
+def test_one_killed_at_any_step_is_taken_for_what_it_is(tmp_path: Path, replace: bool) -> None:
+    """A selection: some steps before publishing, all around it."""
+    kills = Kills(tmp_path, replace)
+    total, _ = killed_at(1 << 30, lambda: kills.export(kills.store))
+    seen = [kills.kill(step) for step in (*range(0, total - 6, 13), *range(total - 6, total))]
+    assert set(seen) >= {kills.old, 40}, (total, seen)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("replace", [False, True], ids=["first", "replace"])
+def test_one_killed_at_each_step_is_taken_for_what_it_is(tmp_path: Path, replace: bool) -> None:
+    kills, step, seen = Kills(tmp_path, replace), 0, set()
+    while (there := kills.kill(step)) is not None:
+        seen.add(there)
+        step += 1
+    print(f"{step} steps")
+    assert seen == {kills.old, 40}
+
+
+def test_only_an_export_of_a_store_is_replaced(tmp_path: Path) -> None:
+    store, out = write(damaged(messages(3)).log, tmp_path / "store"), tmp_path / "made"
+    run(store, out, rocketmq="5.3.3", settings=SMALL)
+    (out / "lock").touch()  # as a broker leaves it, which has been on this store
+    with pytest.raises(StoreError, match="lock: is not in its manifest"):
+        run(store, out, rocketmq="5.3.3", settings=SMALL, replace=True)
+    (out / "lock").unlink()
+    run(store, out, rocketmq="5.3.3", settings=SMALL, replace=True)
+    assert table(out, rocketmq="5.3.3").num_rows == 3
+
+
+def test_words_that_do_not_go_together(tmp_path: Path) -> None:
+    store = write(damaged(messages(3)).log, tmp_path / "store")
+    with pytest.raises(SettingError, match="--redact head: body, body:hash or property:NAME"):
+        run(store, tmp_path / "made", redact=["head"])
+    with pytest.raises(SettingError, match="not for a store"):
+        run(store, tmp_path / "made", bodies=False)

@@ -1,0 +1,89 @@
+"""What a source says of options that it cannot take: the option, the value, what is possible."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
+
+from reput.jobs.sources.log_source import CommitLogSource
+from reput.jobs.sources.source_options import OptionError
+from reput.store_format.release.settings import SettingError
+from tests.damaged import damaged, messages
+from tests.jobs.sources.reading import places, table, write
+
+BAD = (
+    ({"onDamage": "explode"}, "option onDamage='explode': one of fail, skip, salvage is wanted"),
+    (
+        {"columns": "topic,bodi"},
+        "option columns='topic,bodi': names of columns .* of topic, queueId",
+    ),
+    ({"columns": "topic,topic"}, "option columns="),
+    ({"startingOffsets": "soon"}, "option startingOffsets='soon': earliest, latest or a physical"),
+    ({"startingOffsets": "-5"}, "option startingOffsets='-5'"),
+    ({"startingOffsets": "latest"}, "startingOffsets=latest: a batch"),
+    ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger='0': a number of 1 or more"),
+    ({"maxOffsetsPerTrigger": "5"}, "is for a stream; a batch takes endingOffsets"),
+    ({"failOnDataLoss": "maybe"}, "option failOnDataLoss='maybe': true or false"),
+    ({"subscribePattern": "("}, "option subscribePattern='.': a regular expression"),
+    ({"subscribe": " , "}, "option subscribe=' , ': topics"),
+    ({"subscribe": "A", "subscribePattern": "B"}, "give one of them"),
+    ({"startingTimestamp": "today"}, "option startingTimestamp='today': milliseconds"),
+    ({"minPartitions": "none"}, "option minPartitions='none'"),
+    ({"onDamge": "fail"}, "option ondamge='fail': no such option; did you mean onDamage?"),
+    ({"zzz": "1"}, "no such option; known: path, rocketmq, columns"),
+    ({"path": ""}, "option path: give the store's root"),
+)
+
+
+@pytest.mark.parametrize(("options", "said"), BAD)
+def test_an_option_that_is_none_is_named(options: dict[str, str], said: str) -> None:
+    source = CommitLogSource({"path": "/nowhere", **{n.lower(): v for n, v in options.items()}})
+    with pytest.raises(OptionError, match=said):
+        source.reader(source.schema())
+
+
+def test_settings_go_by_rocketmqs_names_in_any_case(tmp_path: Path) -> None:
+    store = write(damaged(messages(60)).log, tmp_path)
+    assert len(places(store, mappedfilesizecommitlog=4096)) == 60
+    with pytest.raises(SettingError, match="mappedFileSizeCommitLog"):
+        places(store, MappedFileSizeCommitLog=1 << 20)
+
+
+def test_columns_come_in_the_order_of_the_option(tmp_path: Path) -> None:
+    store = write(damaged(messages(3)).log, tmp_path)
+    assert table(store, columns="size, topic").column_names == ["size", "topic"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (StructType().add("topic", IntegerType()), "column topic is string, not int"),
+        (StructType().add("Topic", StringType()), "no column 'Topic'; there are topic"),
+        (StructType().add("storeTimestamp", LongType()), "storeTimestamp is timestamp, not bigint"),
+        (StructType().add("tags", StringType(), False), "column tags may be null"),
+    ],
+)
+def test_a_users_schema_names_columns_and_their_types(schema: StructType, said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        CommitLogSource({"path": "/nowhere"}).reader(schema)
+
+
+def test_a_users_schema_narrows(tmp_path: Path) -> None:
+    store = write(damaged(messages(3)).log, tmp_path)
+    whole = CommitLogSource({"path": str(store)})
+    wanted = (
+        StructType()
+        .add("storeTimestamp", TimestampType())
+        .add("keys", whole.schema()["keys"].dataType)
+    )
+    reader = whole.reader(wanted)
+    (part,) = reader.partitions()
+    (batch,) = reader.read(part)
+    assert batch.schema.names == ["storeTimestamp", "keys"]
+    assert batch.schema.field("keys").nullable
+    assert batch["keys"].to_pylist() == [["k0"], ["k1"], ["k2"]]
+
+
+def test_every_column_has_a_comment() -> None:
+    schema = CommitLogSource({"path": "x"}).schema()
+    assert [f.name for f in schema.fields if not f.metadata.get("comment")] == []

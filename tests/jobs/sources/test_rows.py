@@ -1,0 +1,217 @@
+"""The source's rows are exactly the log's messages, however the log is cut."""
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from reput.store_format.faults import SALVAGE
+from reput.udfs.table.message_columns import SCHEMA
+from tests import golden_stores
+from tests.damaged import START, Damaged, damaged, messages
+from tests.jobs.sources.reading import places, table, write
+from tests.logs.encoder import Message, build_log, encode, properties
+from tests.reference.log import Walk
+from tests.reference.rules import Rules, parse_version
+
+STORES = ("mixed_4.1.0", "mixed_5.5.0", "small_odd_4.9.7", "small_lmq_batch_5.5.0", "odd_5.3.3",
+          "small_expired_5.3.3", "torn_tail_5.3.3")  # fmt: skip
+
+
+def reference(name: str) -> tuple[golden_stores.GoldenStore, list[Any]]:
+    store = golden_stores.unpack(name)
+    rules = Rules(parse_version(store.version), store.settings, store.topic_attributes)
+    with store.segments() as segments:
+        return store, list(Walk(segments, rules))
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_golden_store_has_the_rows_of_the_slow_reference(name: str) -> None:
+    store, wanted = reference(name)
+    found = table(store.input, rocketmq=store.version)
+    assert found.schema.names == SCHEMA.names
+    rows = found.to_pylist()
+    assert [row["physicalOffset"] for row in rows] == [m.physical_offset for m in wanted]
+    for row, message in zip(rows, wanted, strict=True):
+        known = message.properties or {}
+        assert dict(row["properties"]) == known
+        assert len(row["properties"]) == len(known)
+        assert row["keys"] == [word for word in known.get("KEYS", "").split(" ") if word]
+        assert (row["topic"], row["queueId"], row["queueOffset"]) == (
+            message.topic, message.queue_id, message.queue_offset
+        )  # fmt: skip
+        assert (row["size"], row["sysFlag"], row["storeTimestampMillis"], row["body"]) == (
+            message.size, message.sys_flag, message.store_timestamp, message.body
+        )  # fmt: skip
+        assert (row["tags"], row["uniqueKey"]) == (known.get("TAGS"), known.get("UNIQ_KEY"))
+
+
+def test_any_cut_gives_the_same_rows() -> None:
+    store = golden_stores.unpack("mixed_5.3.3")
+    whole = table(store.input, rocketmq="5.3.3", minPartitions=1)
+    for parts in (2, 7, 64):
+        assert table(store.input, rocketmq="5.3.3", minPartitions=parts).equals(whole)
+
+
+V6 = bytes(range(0x20, 0x30)) + struct.pack(">i", -7)
+ODD = [
+    Message(topic="T", properties=properties(("A", "1"), ("B", "2"), ("A", "3"))),
+    Message(topic=b"\xed\xa0\x80\xff",
+            properties=properties((b"\xc3", b"\xe4\xb8"), ("TAGS", "t"))),
+    Message(properties=properties(*((f"n{i}", f"v{i}") for i in range(70)))),
+    Message(properties=b"\x01x\x02a\x01\x02noise\x02KEYS\x01 a  b \x02x\x01y\x01z"),
+    Message(sys_flag=0x30, born_host=V6, store_host=bytes(16) + struct.pack(">i", 80)),
+    Message(born_host=b"\xff\x00\x01\x0a" + struct.pack(">i", -(1 << 31)), flag=-5),
+    Message(store_timestamp=(1 << 63) - 1, born_timestamp=-(1 << 63)),
+    Message(topic="亚洲", body=bytes(range(256)), reconsume_times=3,
+            prepared_transaction_offset=1 << 40, properties=properties(("区", "😀"))),
+]  # fmt: skip
+
+
+def test_odd_records_are_rows_as_java_reads_them(tmp_path: Path) -> None:
+    log = damaged(ODD)
+    rows = table(write(log.log, tmp_path), rocketmq="5.3.3").to_pylist()
+    assert [row["physicalOffset"] for row in rows] == log.places
+    assert sorted(rows[0]["properties"]) == [("A", "3"), ("B", "2")]
+    assert rows[1]["topic"] == "\ufffd\ufffd"
+    assert dict(rows[1]["properties"]) == {"\ufffd": "\ufffd", "TAGS": "t"}
+    assert len(rows[2]["properties"]) == 70
+    assert dict(rows[3]["properties"]) == {"KEYS": " a  b ", "x": "y\x01z"}
+    assert rows[3]["keys"] == ["a", "b"]
+    assert rows[4]["bornHost"] == "[2021:2223:2425:2627:2829:2a2b:2c2d:2e2f]:-7"
+    assert rows[4]["storeHost"] == "[::]:80"
+    assert (rows[5]["bornHost"], rows[5]["flag"]) == ("255.0.1.10:-2147483648", -5)
+    assert (rows[6]["storeTimestamp"], rows[6]["bornTimestamp"]) == (None, None)
+    assert rows[6]["storeTimestampMillis"] == (1 << 63) - 1
+    assert (rows[7]["topic"], dict(rows[7]["properties"])) == ("亚洲", {"区": "😀"})
+    assert (rows[7]["body"], rows[7]["reconsumeTimes"]) == (bytes(range(256)), 3)
+    assert rows[7]["preparedTransactionOffset"] == 1 << 40
+
+
+def test_properties_up_to_490_are_split_as_java_splits(tmp_path: Path) -> None:
+    odd = Message(properties=b"a\x01b\x01\x02\x01x\x02c\x01d\x01e\x02f\x01\x02g\x01h")
+    store = write(damaged([odd]).log, tmp_path)
+    (old,) = table(store, rocketmq="4.9.0", columns="properties")["properties"].to_pylist()
+    assert dict(old) == {"a": "b", "": "x", "g": "h"}
+    (new,) = table(store, rocketmq="4.9.1", columns="properties")["properties"].to_pylist()
+    assert dict(new) == {"a": "b\x01", "c": "d\x01e", "g": "h"}
+
+
+def test_a_record_in_a_body_is_no_row(tmp_path: Path) -> None:
+    """Its magic and physicalOffset are right, so that only the walk tells that it is none."""
+    first = Message(body=b"x" * 50)
+    inner_at = len(encode(first, 0)) + 88  # where the next one's body begins
+    inner = encode(Message(topic="forged"), inner_at)
+    log = damaged([first, Message(body=inner), Message(body=b"y")])
+    assert log.segments[0][inner_at : inner_at + len(inner)] == inner
+    store = write(log.log, tmp_path)
+    for parts in (1, 2, 3, 5, 9, 40):
+        assert places(store, minPartitions=parts) == log.places
+
+
+def test_a_body_longer_than_a_window_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reput.udfs.table.log_parts.WINDOW_BYTES", 512)
+    log = damaged([Message(body=b"a"), Message(body=bytes(range(256)) * 8), Message(body=b"c")])
+    found = table(write(log.log, tmp_path), columns="body,topic")
+    assert found["body"].to_pylist() == [message.body for message in log.messages]
+
+
+def test_damage_that_live_records_follow_fails_and_says_where(tmp_path: Path) -> None:
+    log = damaged(messages(60))
+    log.flip(5, 0)  # totalSize
+    store = write(log.log, tmp_path)
+    with pytest.raises(Exception, match=rf"offset {log.places[5]} .*onDamage=skip.*salvage"):
+        places(store)
+    segment = log.places[5] // 4096 * 4096
+    assert places(store, onDamage="skip") == [
+        p for p in log.places if p < log.places[5] or p >= segment + 4096
+    ]
+    for parts in (1, 3, 40):
+        found = places(store, onDamage=SALVAGE, minPartitions=parts)
+        assert found == [p for p in log.places if p != log.places[5]]
+
+
+def test_a_flipped_bit_in_a_body_is_found_where_bodies_are_read(tmp_path: Path) -> None:
+    log = damaged(messages(20))
+    log.flip(3, 90)
+    store = write(log.log, tmp_path)
+    with pytest.raises(Exception, match="bodyCRC does not match"):
+        table(store)
+    assert places(store) == log.places
+    rest = [p for p in log.places if p != log.places[3]]
+    assert table(store, onDamage="skip")["physicalOffset"].to_pylist() == rest
+    assert table(store, onDamage=SALVAGE)["physicalOffset"].to_pylist() == log.places
+    assert table(store, checkBodyCRC="false")["physicalOffset"].to_pylist() == log.places
+
+
+def test_a_lost_page_in_the_midst_is_damage_and_not_the_end(tmp_path: Path) -> None:
+    log = damaged(messages(20))
+    log.put(log.places[4], bytes(log.size(4)))
+    store = write(log.log, tmp_path)
+    with pytest.raises(Exception, match="live records may follow"):
+        places(store)
+    assert places(store, onDamage=SALVAGE) == [p for p in log.places if p != log.places[4]]
+
+
+def test_a_sound_segment_after_a_clock_set_back_is_kept_however_it_is_cut(tmp_path: Path) -> None:
+    whole = damaged(messages(40))
+    back = [
+        m if place < 4096 else replace(m, queue_offset=0, store_timestamp=START - 10_000_000)
+        for m, place in zip(whole.messages, whole.places, strict=True)
+    ]
+    log = damaged(back)
+    assert log.places == whole.places
+    assert log.places[-1] > 4096
+    store = write(log.log, tmp_path)
+    for parts in (1, 3, 40):
+        assert places(store, onDamage=SALVAGE, minPartitions=parts) == log.places
+
+
+def test_a_later_segment_behind_zeros_is_damage(tmp_path: Path) -> None:
+    log = damaged(messages(60))
+    last = [n for n, place in enumerate(log.places) if place < 4096][-1]
+    log.put(log.places[last], bytes(4096 - log.places[last]))
+    with pytest.raises(Exception, match="a later segment is written"):
+        places(write(log.log, tmp_path))
+
+
+def test_rows_are_chosen_by_topic_time_and_place(tmp_path: Path) -> None:
+    made = [
+        Message(topic=topic, queue_offset=n, store_timestamp=1_700_000_000_000 + n)
+        for n, topic in enumerate(("Orders", "Orders2", "Pay", "Orders", "Pay"))
+    ]
+    log = damaged(made)
+    store = write(log.log, tmp_path)
+    at = log.places
+    assert places(store, subscribe="Pay, Orders") == [at[0], at[2], at[3], at[4]]
+    assert places(store, subscribePattern="Orders.?") == [at[0], at[1], at[3]]
+    assert places(store, startingTimestamp=1_700_000_000_003) == at[3:]
+    assert places(store, startingOffsets=at[1] + 1, endingOffsets=at[3] + 1) == at[2:4]
+    assert places(store, subscribe="None") == []
+
+
+def test_a_store_with_no_messages_is_no_row(tmp_path: Path) -> None:
+    log = Damaged([], {0: bytearray(4096), 4096: bytearray(4096)}, [])
+    assert places(write(log.log, tmp_path)) == []
+
+
+def test_nothing_before_the_first_segment_is_asked_for(tmp_path: Path) -> None:
+    segments = build_log(messages(30), 4096, first_offset=8192)
+    for start, content in segments.items():
+        (tmp_path / "commitlog").mkdir(exist_ok=True)
+        (tmp_path / "commitlog" / f"{start:020d}").write_bytes(content)
+    with pytest.raises(Exception, match="8,192 bytes were deleted"):
+        places(tmp_path, startingOffsets=0)
+    assert places(tmp_path, startingOffsets=0, failOnDataLoss="false") == places(tmp_path)
+    assert len(places(tmp_path)) == 30
+
+
+def test_types_are_those_that_spark_has(tmp_path: Path) -> None:
+    found = table(write(damaged(messages(3)).log, tmp_path))
+    assert found.schema.equals(SCHEMA)
+    assert found.schema.field("storeTimestamp").type == pa.timestamp("us", "UTC")

@@ -1,0 +1,125 @@
+"""The source in a real session: what only Spark can tell, in as few queries as that takes."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import reput
+from reput.jobs.engines.spark import SparkEngine
+from reput.jobs.exporting.delta_target import writer_of
+from reput.store_format.release.settings import SettingError
+from tests import golden_stores
+from tests.damaged import damaged, messages
+from tests.jobs.sources.reading import table, write
+from tests.jobs.sources.test_stream import up_to
+from tests.quiet.test_small import made
+from tests.test_docs import ROOT, blocks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def test_all_columns_arrive_as_they_are(spark: "SparkSession") -> None:
+    store = golden_stores.unpack("small_odd_5.5.0").input
+    reput.register(spark)
+    frame = spark.read.format("commitlog").option("minPartitions", 3).load(str(store))
+    found = frame.toArrow().sort_by("physicalOffset").to_pylist()
+    assert found == table(store).to_pylist()
+    assert frame.schema["body"].metadata["comment"].startswith("as it stands")
+
+
+def test_filters_are_pushed_where_the_session_allows_it(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    log = damaged(messages(60))
+    log.flip(50, 0)  # not read where a range of places is all that is asked for
+    store = write(log.log, tmp_path)
+    spark.conf.set(_PUSHDOWN, "true")
+    try:
+        reput.register(spark)
+        frame = (
+            spark.read.format("commitlog")
+            .option("columns", "physicalOffset,topic")
+            .load(str(store))
+        )
+        first, stop = log.places[3], log.places[6]
+        where = f"physicalOffset >= {first} AND physicalOffset < {stop} AND topic = 'T'"
+        assert [row[0] for row in frame.where(where).collect()] == log.places[3:6]
+    finally:
+        spark.conf.unset(_PUSHDOWN)
+        reput.register(spark)
+
+
+def test_a_session_without_delta_is_told(
+    spark: "SparkSession", capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SettingError, match="has no Delta; start it by spark-submit with"):
+        writer_of("spark", SparkEngine(spark))
+    assert "QueryContextLogger" not in capfd.readouterr().err  # PySpark's own line of the query
+
+
+@pytest.mark.long
+def test_a_stream_goes_on_from_its_checkpoint(spark: "SparkSession", tmp_path: Path) -> None:
+    log = damaged(messages(60))
+    store, out, checkpoint = tmp_path / "store", tmp_path / "out", tmp_path / "checkpoint"
+    reput.register(spark)
+
+    def run(checkpoint: Path) -> list[int]:
+        frame = spark.readStream.format("commitlog").option("columns", "physicalOffset")
+        query = (
+            frame.load(str(store)).writeStream.format("parquet").option("path", str(out))
+            .option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination()
+        return sorted(row[0] for row in spark.read.parquet(str(out)).collect())
+
+    write(up_to(log, 20), store)
+    assert run(checkpoint) == log.places[:20]
+    shutil.copytree(checkpoint, tmp_path / "early")
+    write(log.log, store)
+    assert run(checkpoint) == log.places
+    (store / "commitlog" / f"{0:020d}").unlink()
+    with pytest.raises(Exception, match="were deleted before they were read"):
+        run(tmp_path / "early")
+
+
+@pytest.mark.parametrize(("kind", "ordered"), [("consumequeue", "topic, queueId, queueOffset"),
+                                               ("indexfile", "file, entry")])  # fmt: skip
+def test_queues_and_index_are_streams(
+    kind: str, ordered: str, spark: "SparkSession", tmp_path: Path
+) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    reput.register(spark)
+    for first, count in ((0, 60), (60, 40)):
+        made(store, count, first)
+        query = (
+            spark.readStream.format(kind).option("maxOffsetsPerTrigger", "50").load(str(store))
+            .writeStream.format("parquet").option("path", str(out))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination()
+        columns = ordered.split(", ")
+        wanted = spark.read.format(kind).load(str(store)).orderBy(columns).collect()
+        assert spark.read.parquet(str(out)).orderBy(columns).collect() == wanted
+
+
+def test_the_examples_of_the_page_run(spark: "SparkSession", tmp_path: Path) -> None:
+    store = golden_stores.unpack("tiny_5.3.3").input
+    names: dict[str, Any] = {
+        "spark": spark, "store": str(store), "out": str(tmp_path / "out"),
+        "checkpoint": str(tmp_path / "checkpoint"),
+    }  # fmt: skip
+    for code in blocks(ROOT / "docs" / "source.md", "python"):
+        exec(code, names)
+    assert spark.read.parquet(names["out"]).count() == table(store).num_rows
+    names["out"] = str(tmp_path / "export")
+    for code in blocks(ROOT / "docs" / "export.md", "python"):
+        exec(code, names)
+    exported = spark.read.parquet(f"{names['out']}/*.parquet")
+    assert exported.where("topic != 'Topic1'").isEmpty()
+    assert exported.count() == names["done"].messages > 0

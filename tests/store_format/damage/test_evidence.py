@@ -1,0 +1,144 @@
+"""Salvage by evidence: random damage with its truth, judged; and each witness by itself."""
+
+from dataclasses import replace
+
+import pytest
+
+from reput.store_format.damage.chain import Outvoted, Piece, judge
+from reput.store_format.damage.evidence import Facts, Votes, Witness, judge_stretch
+from tests.damaged import START, damaged, entries, messages, salvage
+from tests.seeds import some
+from tests.store_format.damage.generator import (
+    KINDS,
+    Hurt,
+    Judged,
+    generate,
+    named_in,
+    queues_of,
+    salvaged,
+)
+from tests.store_format.damage.generator import judge as judge_truth
+
+QUICK = [
+    "a stale older page", "a stale tail", "35% bad pages", "misdirected writes", "lost properties",
+    "a time flipped, then a bad magic", "a queueOffset flipped, then a bad magic",
+    "clock set back in a lost page",
+]  # fmt: skip
+LONG_SEEDS = 4  # of 19 kinds, with and without `__CRC32#`, with and without queue files: 304 logs
+
+
+def judged(hurt: Hurt, derived: bool = False) -> Judged:
+    rebuilt = salvaged(hurt, derived)
+    return judge_truth(hurt, queues_of(rebuilt.files), named_in(rebuilt.summary), derived)
+
+
+@pytest.mark.parametrize("crc", [False, True], ids=["bare", "crc"])
+@pytest.mark.parametrize("kind", QUICK)
+def test_what_no_damage_touched_stays_and_nothing_is_made_up(kind: str, crc: bool) -> None:
+    found = judged(generate(kind, 0, crc))
+    assert (found.displaced, found.fabricated) == (0, 0)
+
+
+@pytest.mark.long
+@pytest.mark.explore
+@pytest.mark.parametrize("derived", [False, True], ids=["alone", "derived"])
+@pytest.mark.parametrize("crc", [False, True], ids=["bare", "crc"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_damage_of_every_kind(kind: str, crc: bool, derived: bool) -> None:
+    """Nothing untouched is displaced or lost, nothing fabricated, and each touched message that is
+    kept is named where a checksum, the records around it or a queue file contradict it.
+    """
+    for seed in some(range(LONG_SEEDS)):
+        found = judged(generate(kind, seed, crc), derived)
+        assert (found.displaced, found.fabricated, found.contradicted) == (0, 0, 0), seed
+
+
+def test_one_flipped_queue_offset_costs_nobody_else() -> None:
+    log = damaged(messages(60, queues=1))
+    log.flip(30, 24, 6)
+    rebuilt = salvage(log.log)
+    assert entries(rebuilt, "T", 0) == log.places
+    assert any("is outvoted by its neighbours" in line for line in rebuilt.summary.warnings)
+
+
+def test_a_flipped_queue_is_named_and_its_position_kept() -> None:
+    """Queue 1 misses a message, and one stands right there that is alone in queue 3."""
+    log = damaged(messages(60, queues=2))
+    log.flip(31, 15, 1)
+    wanted = [p for n, p in enumerate(log.places) if n % 2 == 1 and n != 31]
+    wanted.insert(15, wanted[15])
+    rebuilt = salvage(log.log)
+    assert entries(rebuilt, "T", 1) == wanted
+    assert entries(rebuilt, "T", 0) == log.places[::2]
+    assert entries(rebuilt, "T", 3) == []
+    (found,) = rebuilt.summary.damage["ranges"]
+    assert (found["physical_offset"], found["field"]) == (
+        log.places[31],
+        "queueId/topic/queueOffset",
+    )
+
+
+def test_where_a_record_has_a_crc_it_decides() -> None:
+    log = damaged(messages(60, queues=1, crc_property=True))
+    log.flip(30, 24, 6)
+    rebuilt = salvage(log.log)
+    (found,) = rebuilt.summary.damage["ranges"]
+    assert (found["kind"], found["field"]) == ("damaged", "__CRC32#")
+    wanted = list(log.places)
+    wanted[30] = wanted[31]
+    assert entries(rebuilt, "T", 0) == wanted
+
+
+def test_a_time_that_two_others_outvote_makes_nothing_stale() -> None:
+    made = [replace(m, born_timestamp=m.store_timestamp - 3) for m in messages(60, queues=1)]
+    made[30] = replace(made[30], store_timestamp=START + 3 * 86_400_000)
+    log = damaged(made, 1 << 16)
+    log.flip(31, 5)
+    rebuilt = salvage(log.log)
+    assert rebuilt.summary.messages == 59
+
+
+ROOM = {0: lambda before, after: 0, 5: lambda before, after: 5}
+
+
+def piece(first: int, count: int) -> Piece:
+    return Piece(first, first + count, count)
+
+
+@pytest.mark.parametrize(
+    ("before", "at", "after", "room", "verdict"),
+    [
+        (piece(0, 9), piece(1 << 30, 1), piece(10, 5), 0, Outvoted(9)),
+        (piece(0, 9), piece(3, 1), piece(10, 5), 0, Outvoted(9)),
+        (piece(0, 9), piece(70, 1), piece(9, 5), 0, Outvoted(None)),
+        (piece(0, 9), piece(0, 3), piece(9, 5), 0, None),  # three of them: begun anew
+        (piece(0, 9), piece(70, 1), piece(71, 5), 0, None),  # a jump that those behind confirm
+        (piece(0, 9), piece(11, 1), piece(12, 5), 0, None),  # a gap alone is no fault
+        (piece(0, 9), piece(70, 1), piece(12, 1), 5, None),  # one against one
+    ],
+)
+def test_two_neighbours_outvote_one_queue_offset(
+    before: Piece, at: Piece, after: Piece, room: int, verdict: Outvoted | None
+) -> None:
+    assert judge(before, at, [after], ROOM[room]) == verdict
+
+
+SILENT = Votes(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "live"),
+    [
+        (Facts(False, False, False, SILENT, SILENT), True),
+        (Facts(True, False, False, Votes(3, 0), SILENT), False),  # right behind the log's end
+        (Facts(True, False, True, Votes(3, 0), SILENT), True),  # a clock that was set back
+        (Facts(True, True, True, Votes(3, 0), SILENT), False),  # between newer ones: a tie
+        (Facts(True, True, True, Votes(3, 0), Votes(3, 0)), True),  # and yet they go on
+        (Facts(False, False, False, Votes(0, 2), SILENT), False),
+        (Facts(False, True, False, SILENT, Votes(0, 2)), False),
+    ],
+)
+def test_witnesses_of_a_stretch(facts: Facts, live: bool) -> None:
+    verdict = judge_stretch(facts)
+    assert verdict.live == live
+    assert live or verdict.spoke != Witness.NONE

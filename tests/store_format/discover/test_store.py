@@ -1,0 +1,353 @@
+"""What a store tells, no option wants: sizes, release, kinds of queues, a broker's own settings."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyspark.sql
+import pytest
+
+from reput.jobs.check import check
+from reput.jobs.cli import main
+from reput.jobs.console.check_text import text
+from reput.jobs.opening.open_writer import open_writer
+from reput.jobs.rebuild import rebuild
+from reput.jobs.verify import verify
+from reput.store_format.derived.file_sizes import NamedFile, queue_size, segment_size
+from reput.store_format.derived.index_sizes import SizeDisagrees
+from reput.store_format.discover.store import Told, tell, told_lines
+from reput.store_format.faults import StoreError
+from reput.store_format.release.candidates import Has, same_files
+from reput.store_format.release.profiles import RELEASES, UnknownRelease, release_named
+from reput.store_format.release.settings import SettingError
+from reput.store_format.storage.local import LocalStorage
+from tests import golden_stores
+from tests.in_process import Session, functions
+
+LOCAL = LocalStorage()
+SEGMENT, QUEUE = "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue"
+NOBODY = 65534
+SMALL = {SEGMENT: "8192", QUEUE: "100", "maxHashSlotNum": "7", "maxIndexNum": "20"}
+
+
+def as_left(name: str, folder: Path) -> Path:
+    """A golden store as its broker left it: the log, and what was derived from it."""
+    golden, store = golden_stores.unpack(name), folder / "store"
+    golden_stores.copy_input(golden, store)
+    for each in ("consumequeue", "batchconsumequeue", "index", "checkpoint"):
+        if (golden.expect / each).exists() and not (store / each).is_file():
+            source = f"{golden.expect}/{each}"
+            subprocess.run(["cp", "-rT", "--sparse=always", source, str(store / each)], check=True)
+    return store
+
+
+def told_by(store: Path, rocketmq: str | None = "5.3.3", **settings: str) -> Told:
+    return tell(LOCAL, str(store), rocketmq, settings)
+
+
+def run(command: Any, *words: Any, **named: Any) -> Any:
+    with mock.patch.object(pyspark.sql, "functions", functions):
+        return command(Session(), *words, **named)
+
+
+@pytest.mark.parametrize("name", golden_stores.names())
+def test_what_a_broker_left_tells_its_settings(name: str) -> None:
+    golden = golden_stores.unpack(name)
+    derived = (LOCAL, str(golden.expect))
+    told = tell(LOCAL, str(golden.input), golden.version, {}, derived)
+    wanted = {n: str(v).lower() for n, v in golden.settings.items() if n != "forceVerifyPropCRC"}
+    assert {n: told.settings.get(n) for n in wanted} == wanted
+    assert told.warnings == []
+    try:
+        told = tell(LOCAL, str(golden.input), None, {}, derived)
+    except UnknownRelease:
+        assert not golden.version.startswith("5.") or name in (
+            "lmq_batch_5.3.3", "small_expired_5.3.3"
+        )  # fmt: skip
+    else:
+        plain = "derive the same from this log" in told.said["rocketmq"].by
+        has = Has(False, False, odd_positions=not plain, malformed=not plain)
+        assert same_files(release_named(golden.version), told.release, has)
+
+
+@pytest.mark.parametrize(
+    ("name", "release"),
+    [("small_all_5.3.3", None), ("small_lmq_batch_5.5.0", None), ("small_expired_5.3.3", "5.3"),
+     ("mixed_4.9.7", "4.9.7"), ("small_all_4.1.0", "4.1.0")],
+)  # fmt: skip
+def test_check_and_verify_want_no_option_but_the_release(
+    name: str, release: str | None, tmp_path: Path
+) -> None:
+    store = as_left(name, tmp_path)
+    found = run(check, str(store), rocketmq=release)
+    assert found.sound, text(found)
+    assert found.as_json()["told"][SEGMENT]["by"] == "by their size"
+    assert run(verify, str(store), rocketmq=release).same
+
+
+def test_what_was_told_is_shown_and_in_the_manifest(tmp_path: Path) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    out = tmp_path / "out"
+    summary = run(rebuild, str(store), str(out))
+    assert "  told      segments of 8 KiB, queue files of 100 bytes: by their size" in (
+        summary.text().splitlines()
+    )
+    told = json.loads((out / "manifest.json").read_text())["told"]
+    assert told[SEGMENT] == {"value": 8192, "by": "by their size"}
+    assert told["maxIndexNum"] == {"value": 20, "by": "by their length and first entry"}
+    assert told["rocketmq"]["value"] == "5.3.4"
+    again = run(verify, str(store), against=str(out))
+    assert again.same
+    assert again.told["rocketmq"]["by"] == f"by {out}/manifest.json"
+
+
+def test_a_log_alone_tells_no_release_and_nobody_tells_the_rest(tmp_path: Path) -> None:
+    golden = golden_stores.unpack("small_all_5.3.3")
+    with pytest.raises(UnknownRelease) as asked:
+        tell(LOCAL, str(golden.input), None, {})
+    assert str(asked.value) == (
+        "Which RocketMQ release should this store follow? Its files don't say: it may be "
+        "4.1.0-incubating, 4.2.0 to 4.5.0, 4.5.1 to 4.7.0, 4.7.1 to 4.9.0, 4.9.1 to 4.9.8, 5.0.0 "
+        "to 5.3.4 or 5.4.0 to 5.5.1. Example: --rocketmq 5.3.3 (`reput help releases` says what "
+        "differs)"
+    )
+    told = tell(LOCAL, str(golden.input), "v5.3.3", {})
+    assert told.release == "5.3.3"
+    lines = told_lines(told.as_json())
+    assert lines[0] == "segments of 8 KiB: by their size"
+    assert lines[1].startswith("queue files of 6,000,000 bytes, index files of 5,000,000 slots")
+    assert lines[1].endswith("RocketMQ's default, as no file of the store tells another")
+
+
+def test_check_asks_for_no_release(tmp_path: Path) -> None:
+    """With no derived file nothing is compared; and what is compared shows the release."""
+    store = tmp_path / "alone"
+    golden_stores.copy_input(golden_stores.unpack("small_all_5.3.3"), store)
+    assert run(check, str(store)).sound
+    assert run(verify, str(as_left("small_odd_4.9.7", tmp_path / "odd"))).same
+    for name in ("small_all_4.9.7", "small_all_4.1.0"):
+        left = as_left(name, tmp_path / name)
+        found = run(check, str(left))
+        assert found.sound, text(found)
+        assert run(verify, str(left)).same
+
+
+def test_an_unreadable_log_is_called_that(tmp_path: Path) -> None:
+    folder = Path(tempfile.mkdtemp())  # pytest's own folders are for nobody else
+    try:
+        store = golden_stores.copy_input(golden_stores.unpack("small_all_5.3.3"), folder / "store")
+        for path in (folder, store, store / "commitlog"):
+            path.chmod(0o755)
+        for path in (store / "commitlog").iterdir():
+            path.chmod(0)
+        as_user = os.getuid() == 0
+        os.seteuid(NOBODY if as_user else os.getuid())
+        try:
+            with pytest.raises(StoreError, match=r"commitlog/0+: cannot be opened: Permission den"):
+                tell(LOCAL, str(store), None, {})
+        finally:
+            os.seteuid(os.getuid())
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_services_say_what_they_assume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    assert main(["deliver-delayed", str(store), "--until", "2023-01-01", "--dry-run"]) == 1
+    assert "RocketMQ 5.3.4: 5.1.0 to 5.3.4 write the same: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rocketmq", "wanted"),
+    [("5.3", "5.3.4"), ("v5.3.3", "5.3.3"), ("4.1", "4.1.0-incubating"),
+     ("4.1.0", "4.1.0-incubating"), ("rocketmq-all-4.9.7", "4.9.7"), (" 5.0 ", "5.0.0")],
+)  # fmt: skip
+def test_a_release_as_people_write_it(rocketmq: str, wanted: str) -> None:
+    assert release_named(rocketmq) == wanted
+
+
+@pytest.mark.parametrize(("rocketmq", "near"), [("5.3.9", "5.3."), ("4.9.70", "4.9.7")])
+def test_an_unknown_release_names_the_nearest(rocketmq: str, near: str) -> None:
+    with pytest.raises(UnknownRelease, match=rf"did you mean {near}"):
+        release_named(rocketmq)
+
+
+def test_check_says_which_release_a_store_looks_like(tmp_path: Path) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    found = run(check, str(store), rocketmq="5.5.0")
+    assert (found.sound, found.looks_like) == (False, "5.3.4")
+    assert "this looks like 5.3.4, not 5.5.0" in text(found)
+    assert "NOT sound" not in text(found)
+    queue = next((store / "consumequeue/Topic0").glob("*/*"))
+    queue.write_bytes(b"\1" + queue.read_bytes()[1:])
+    found = run(check, str(store), rocketmq="5.5.0")  # no release explains that
+    assert (found.sound, found.looks_like) == (False, "")
+    assert "NOT sound" in text(found)
+
+
+# --- options and evidence -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [(SEGMENT, "16384", "8192"), ("mapedFileSizeCommitLog", "1073741824", "8192"),
+     (QUEUE, "6000000", "100"), ("maxHashSlotNum", "8", "7"), ("maxIndexNum", "21", "20")],
+)  # fmt: skip
+def test_an_option_that_no_file_agrees_with_is_refused(
+    name: str, value: str, shown: str, tmp_path: Path
+) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    with pytest.raises(SizeDisagrees) as refused:
+        told_by(store, **{name: value})
+    assert value in str(refused.value)
+    assert f"={shown}" in str(refused.value)
+
+
+def test_an_option_that_agrees_is_not_told_again(tmp_path: Path) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    assert told_by(store, **SMALL).said == {}
+    older = {"mapedFileSizeCommitLog": "8192", "mapedFileSizeConsumeQueue": "95"}  # rounded up
+    assert set(told_by(store, **older).said) == {"maxHashSlotNum", "maxIndexNum"}
+
+
+def test_one_damaged_file_tells_nothing_and_stays_a_finding(tmp_path: Path) -> None:
+    store = as_left("small_crc_5.4.0", tmp_path)
+    os.truncate(sorted((store / "commitlog").iterdir())[0], 5000)
+    queue = sorted((store / "consumequeue/SCHEDULE_TOPIC_XXXX").glob("*/*"))[0]
+    os.truncate(queue, 60)
+    told = told_by(store, "5.4.0")
+    assert (told.settings[SEGMENT], told.settings[QUEUE]) == ("8192", "100")
+    found = run(check, str(store), rocketmq="5.4.0")
+    assert "has 5000 bytes, but mappedFileSizeCommitLog is 8192" in text(found)
+    assert any(each.path == str(queue) for each in found.differences)
+
+
+def test_names_tell_a_size_where_the_first_file_is_torn() -> None:
+    def told(*places: tuple[int, int]) -> int | None:
+        size = segment_size([NamedFile(*place) for place in places])
+        return None if size is None else size.value
+
+    assert told((0, 100), (8192, 8192)) == 8192
+    assert told((0, 8192), (8192, 100)) == 8192
+    assert told((0, 9216), (8192, 8192)) == 8192
+    assert told((8192, 8192), (24576, 8192)) == 8192  # a hole
+    assert told((0, 8192), (8192, 0)) == 8192
+    assert told((0, 8192)) == 8192
+    assert told((0, 8000)) is None  # alone, and no whole number of KiB
+    assert told((4096, 8192)) is None  # no segment of that size has this name
+    assert told((0, 1 << 31)) is None  # more than a broker can map
+    assert told() is None
+
+
+def test_queue_files_tell_a_size_together() -> None:
+    def told(*queues: list[tuple[int, int]]) -> int | None:
+        size = queue_size([[NamedFile(*place) for place in files] for files in queues], False)
+        return None if size is None else size.value
+
+    assert told([(0, 100), (100, 100)], [(0, 60)]) == 100
+    assert told([(200, 100)], [(0, 99)]) == 100
+    assert told([(0, 99)]) is None
+    assert told([]) is None
+
+
+def test_a_part_of_a_segment_is_doubted_and_not_recovered(tmp_path: Path) -> None:
+    from reput.jobs.recover import recover
+
+    store = as_left("tiny_5.3.3", tmp_path)
+    os.truncate(next((store / "commitlog").iterdir()), 16384)
+    told = told_by(store)
+    assert "it is a part of a larger segment" in told.torn
+    assert told.warnings == [told.torn]
+    with pytest.raises(StoreError, match="a part of a larger segment"):
+        run(recover, str(store), rocketmq="5.3.3")
+    assert told_by(store, **{SEGMENT: "262144"}).torn == ""
+
+
+def test_a_hostile_size_is_not_taken_in_silence(tmp_path: Path) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    shutil.rmtree(store / "consumequeue")
+    for number in range(2):
+        queue = store / f"consumequeue/T/{number}"
+        queue.mkdir(parents=True)
+        (queue / f"{0:020d}").touch()
+        os.truncate(queue / f"{0:020d}", 200_000_000)
+    with pytest.raises(SettingError, match=f"more than 16 times .* give --set {QUEUE}=200000000"):
+        told_by(store)
+    assert told_by(store, **{QUEUE: "200000000"}).said.keys() == {
+        SEGMENT, "maxHashSlotNum", "maxIndexNum"
+    }  # fmt: skip
+
+
+def test_an_index_that_leads_nowhere_is_searched_in_vain(tmp_path: Path) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    for path in (store / "index").iterdir():
+        content = bytearray(path.read_bytes())
+        content[16:32] = b"\x7f" * 16  # beginPhyOffset, endPhyOffset
+        path.write_bytes(content)
+    told = told_by(store)
+    assert "no entry that would tell maxHashSlotNum and maxIndexNum" in told.warnings[0]
+    assert told_by(store, maxHashSlotNum="7", maxIndexNum="20").warnings == []
+
+
+# --- a broker's configuration ---------------------------------------------------------------------
+
+
+def test_the_configuration_in_a_store_is_obeyed_and_shown(tmp_path: Path) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    conf = store / "config/broker.properties"
+    conf.parent.mkdir(exist_ok=True)
+    conf.write_text(
+        "messageDelayLevel=1s 2s\nmapedFileSizeCommitLog=1073741824\nbrokerName=b\n"
+        "storePathCommitLog=/elsewhere\nmaxIndexNum=7 \nnoSuchSetting=1\n"
+    )
+    told = told_by(store)
+    assert told.said["messageDelayLevel"] == ("1s 2s", f"by {conf}")
+    assert told.settings[SEGMENT] == "8192"
+    assert "storePathCommitLog" not in told.settings
+    assert any(f"{SEGMENT}=1073741824, but the store's files say 8192" in w for w in told.warnings)
+    assert any("maxIndexNum='7 '" in warning for warning in told.warnings)
+    assert told_by(store, messageDelayLevel="5s").settings["messageDelayLevel"] == "5s"
+
+
+@pytest.mark.parametrize(("root", "obeyed"), [("{}", True), ("/other", False), ("", False)])
+def test_a_configuration_beside_counts_if_it_names_the_store(
+    root: str, obeyed: bool, tmp_path: Path
+) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    where = f"storePathRootDir={root.format(store)}\n" if root else ""
+    (tmp_path / "broker.conf").write_text(f"{where}messageIndexEnable=false\n")
+    assert ("messageIndexEnable" in told_by(store).said) == obeyed
+
+
+def test_a_configuration_that_asks_for_rocksdb_is_refused(tmp_path: Path) -> None:
+    store = as_left("small_all_5.3.3", tmp_path)
+    (store / "broker.conf").write_text("storeType=defaultRocksDB\n")
+    with pytest.raises(SettingError, match="reput does not build"):
+        run(rebuild, str(store), str(tmp_path / "out"), rocketmq="5.3.3")
+
+
+# --- append ---------------------------------------------------------------------------------
+
+
+def test_a_new_store_is_of_the_newest_release(tmp_path: Path) -> None:
+    said: dict[str, Any] = {}
+    with open_writer(str(tmp_path / "new"), told=said) as writer:
+        assert writer.profile.release == RELEASES[-1]
+    by = "the newest, as the store is new; --rocketmq names another"
+    assert said == {"rocketmq": {"value": RELEASES[-1], "by": by}}
+
+
+def test_append_asks_only_where_the_records_would_differ(tmp_path: Path) -> None:
+    store = as_left("small_all_4.9.7", tmp_path)
+    with pytest.raises(UnknownRelease, match=r"4\.9\.8, 5\.0\.0 or 5\.1\.0 to 5"):
+        open_writer(str(store))
+    shutil.rmtree(store)
+    store = as_left("small_all_5.3.3", tmp_path)
+    with open_writer(str(store), rocketmq="v5.3.3") as writer:
+        assert writer.profile.release == "5.3.3"
+        assert writer.told[SEGMENT] == 8192

@@ -1,0 +1,87 @@
+"""Whether what is told of a store is what was done in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import reput
+from reput.jobs.opening.open_store import Store
+
+
+def compare_done(path: Path, done: Mapping[str, Any]) -> None:
+    """done: the fields of tests.rocketmq.fates.Done. Nothing is told of the delay levels."""
+    with reput.open_store(str(path)) as store:
+        transactions = store.transactions(everything=True)
+        assert {row.unique_key: row.state for row in transactions} == done["transactions"]
+        assert transactions.notes == []
+        rows = store.delayed(everything=True)
+        assert {row.unique_key: row.state for row in rows if row.by == "timer"} == done["timers"]
+        levels = {(row.unique_key, row.reconsume_times): row.state for row in rows if row.level}
+        for attempt in (1, 2):
+            assert levels.pop((done["retried"], attempt)) == "delivered"
+        assert {key: state for (key, _), state in levels.items()} == done["delays"]
+        assert not [note for note in rows.notes if "ms by its queue" not in note]
+        for scan in (False, True):
+            _compare_lives(store, done, scan)
+
+
+def _compare_lives(store: Store, done: Mapping[str, Any], scan: bool) -> None:
+    def life(key: str) -> list[str]:
+        steps = store.trace(key, scan=scan)
+        assert [step.physical_offset for step in steps] == sorted(s.physical_offset for s in steps)
+        return [step.event for step in steps]
+
+    retry = ["delayed", "retried"]
+    assert life(done["retried"]) == ["put", *retry, *retry, "dead-lettered"]
+    assert life(done["plain"]) == ["put"]
+    wanted = {
+        "committed": ["half", "committed", "op"],
+        "rolled back": ["half", "op"],
+        "discarded": ["half", *["checked"] * 3, "discarded"],
+    }
+    for key, state in done["transactions"].items():
+        if state == "pending":
+            first, *checks = life(key)
+            assert first == "half"
+            assert set(checks) <= {"checked"}
+        else:
+            assert life(key) == wanted[state]
+    for key, state in done["delays"].items():
+        assert life(key) == ["delayed", "delivered"][: 1 + (state == "delivered")]
+    for key, state in done["timers"].items():
+        assert life(key) == ["timed", "delivered"][: 1 + (state == "delivered")]
+
+
+def compare_skipped(path: Path, done: Mapping[str, Any], wanted: Mapping[str, str]) -> None:
+    """done: as `skipped` of tests.rocketmq.fates gives it; wanted: the state for each time."""
+    with reput.open_store(str(path)) as store:
+        told = {row.unique_key: row.state for row in store.delayed(everything=True)}
+        assert told == {key: wanted[when] for key, when in done["delays"].items()}
+        for key, when in done["delays"].items():
+            assert next(step.state for step in store.trace(key)) == wanted[when]
+
+
+def compare_in_rocksdb(path: Path, done: Mapping[str, str]) -> None:
+    """done: what tests.rocketmq.fates.in_rocksdb gives."""
+    told = {
+        "given up": "pending",  # a broker writes nothing of it into the log
+        "checked and committed": "committed",
+    }
+    lives = {
+        "committed": ["half", "committed", "op"],
+        "rolled back": ["half", "op"],
+        "pending": ["half"],
+    }
+    with reput.open_store(str(path)) as store:
+        rows = store.transactions(everything=True)
+        states = {key: told.get(state, state) for key, state in done.items()}
+        assert {row.unique_key: row.state for row in rows} == states
+        assert all(row.topic and row.topic.startswith("Live") for row in rows)
+        assert not store.delayed(everything=True)
+        for key, state in states.items():
+            for scan in (False, True):
+                steps = store.trace(key, scan=scan)
+                assert [step.event for step in steps] == lives[state]
+                assert steps[0].state == state

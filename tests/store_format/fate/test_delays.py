@@ -1,0 +1,240 @@
+"""What became of delayed messages, rule by rule, on logs written here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reput.store_format.fate.broker_files import half_position, read_progress
+from reput.store_format.fate.delays import Delayed, Read, concerns, resolve, unread
+from reput.store_format.query.notes import Told
+from tests.memory_storage import MemoryStorage
+from tests.store_format.fate.logs import HALF, T0, SmallLog
+
+LEVELS = {1: 1000, 2: 5000, 3: 60_000}
+NOTHING = Read(None, None, 0, True)
+
+
+def read(**levels: int) -> Read:
+    return Read({int(name[1:]): offset for name, offset in levels.items()}, 0, 0, True)
+
+
+def resolved(log: SmallLog, read: Read) -> list[Delayed]:
+    return list(resolve(log.gather(concerns), LEVELS, read))
+
+
+def states(log: SmallLog, read: Read) -> list[str]:
+    return [each.state for each in resolved(log, read)]
+
+
+def test_what_is_due_when() -> None:
+    log = SmallLog()
+    log.put("Orders")
+    at = log.delay("a", 3)
+    [found] = resolved(log, NOTHING)
+    assert found == Delayed(found.state, at, 3, 0, T0 + 1000 + 60_000, -1)
+    assert found.state == "waiting"
+    log.now += 60_000
+    log.put("Orders")
+    assert states(log, NOTHING) == ["late"]
+
+
+def test_delivered_and_behind_the_offset() -> None:
+    log = SmallLog()
+    log.delay("a", 1)
+    end = log.deliver("a")
+    assert states(log, read(l1=1)) == ["delivered"]
+    assert resolved(log, read(l1=1))[0].delivery == end
+    assert states(log, read(l1=0)) == ["delivered, will be again"]
+    assert states(log, read(l2=1)) == ["delivered, will be again"]
+
+
+def test_behind_the_offset_and_never_delivered() -> None:
+    log = SmallLog()
+    for key in "abc":
+        log.delay(key, 1)
+    log.deliver("a")
+    log.deliver("c")
+    assert states(log, read(l1=3)) == ["delivered", "never delivered", "delivered"]
+
+
+def test_the_offset_of_one_level_says_nothing_of_another() -> None:
+    log = SmallLog()
+    log.delay("a", 1)
+    log.delay("b", 2)
+    log.now += 10_000
+    log.put("Orders")
+    assert states(log, read(l1=1)) == ["never delivered", "late"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"topic": "Others"}, {"born_timestamp": 5}, {"reconsume_times": 1}, {"queue_id": 2},
+    ],
+)  # fmt: skip
+def test_a_record_of_another_place_is_no_delivery(other: dict[str, Any]) -> None:
+    log = SmallLog()
+    log.delay("a", 1)
+    log.deliver("a", **other)
+    assert states(log, read(l1=1)) == ["never delivered"]
+
+
+def test_without_a_key_the_other_fields_tell() -> None:
+    log = SmallLog()
+    for born in (1, 2):
+        log.put("Orders", 0, ("UNIQ_KEY", "k" * 40 * born), ("REAL_TOPIC", "Orders"))
+        pairs = (("REAL_TOPIC", "Orders"), ("REAL_QID", "1"))
+        log.put("SCHEDULE_TOPIC_XXXX", 0, *pairs, born_timestamp=born)
+    log.put("Orders", 0, ("UNIQ_KEY", "k" * 99), ("REAL_TOPIC", "Orders"))
+    log.put("Orders", 1, *pairs, born_timestamp=2)
+    assert states(log, read(l1=2)) == ["never delivered", "delivered"]
+
+
+def test_a_record_before_is_no_delivery() -> None:
+    log = SmallLog()
+    log.deliver("a")
+    log.delay("a", 1)
+    assert states(log, read(l1=1)) == ["never delivered"]
+
+
+def test_of_equal_messages_the_oldest_is_delivered_first() -> None:
+    log = SmallLog()
+    log.delay("a", 1)
+    log.delay("a", 1)
+    end = log.deliver("a")
+    assert [each.delivery for each in resolved(log, read(l1=2))] == [end, -1]
+
+
+def test_a_second_delivery_is_not_that_of_a_later_message() -> None:
+    log = SmallLog()
+    log.delay("a", 1)
+    log.deliver("a")
+    log.deliver("a")
+    log.delay("a", 1)
+    assert states(log, read(l1=2)) == ["delivered", "never delivered"]
+
+
+def test_a_log_that_ends_too_early_is_not_sure() -> None:
+    """A running broker's files copied one after the other, or a log's end lost in a crash."""
+    log = SmallLog()
+    log.delay("a", 1)
+    running = read(l1=1)._replace(stopped=False)
+    assert states(log, running) == ["not delivered in this log"]
+    log.now += 20_000
+    log.put("Orders")
+    assert states(log, running) == ["never delivered"]
+
+
+def test_what_is_behind_damage_may_be_a_delivery() -> None:
+    log = SmallLog()
+    log.delay("a", 1)
+    end = log.deliver("a")
+    log.put("Orders")
+    log.raw[end + 4] ^= 0xFF  # its magic
+    assert states(log, read(l1=1)) == ["not delivered in this log"]
+    assert [each.place for each in log.gather(concerns).breaks] == [end]
+
+
+def test_timers_are_told_by_timercheck() -> None:
+    log = SmallLog()
+    for key, out in (("a", T0 + 5000), ("b", T0 + 6000), ("c", T0 + 7000), ("d", T0 + 6000)):
+        log.timer(key, out)
+    log.deliver("a")
+    log.now = T0 + 8000
+    log.put("Orders")
+    said = Read(None, 3, T0 + 7000, True)
+    assert states(log, said) == ["delivered", "never delivered", "late", "late"]
+    assert [each.due - T0 for each in resolved(log, said)] == [5000, 6000, 7000, 6000]
+    assert states(log, NOTHING)[1] == "late"
+
+
+def test_a_timer_s_delivery_may_have_lost_its_real_topic() -> None:
+    """TimerMessageStore.convertMessage clears it, which counts where the text is made anew."""
+    log = SmallLog()
+    log.timer("a", T0 + 5000)
+    log.put("Orders", 1, ("UNIQ_KEY", "a"), ("TIMER_OUT_MS", str(T0 + 5000)))
+    assert states(log, Read(None, 1, T0 + 7000, True)) == ["delivered"]
+
+
+def test_a_timer_that_was_put_back_is_one_message() -> None:
+    log = SmallLog()
+    log.timer("a", T0 + 5000)
+    second = log.timer("a", T0 + 5000, ("TIMER_ROLL_TIMES", "1"))
+    said = Read(None, 2, T0 + 7000, True)
+    assert [each.physical_offset for each in resolved(log, said)] == [second]
+    log.deliver("a")
+    assert states(log, said) == ["delivered"]
+
+
+@pytest.mark.parametrize("name", ["a", "Orders+a"])
+def test_a_timer_may_be_recalled(name: str) -> None:
+    log = SmallLog()
+    log.timer("a", T0 + 5000)
+    log.timer("b", T0 + 5000)
+    log.timer("x", T0 + 5000, ("TIMER_DEL_UNIQKEY", name))
+    said = Read(None, 3, T0 + 7000, True)
+    assert states(log, said) == ["deleted", "never delivered"]
+
+
+def test_who_cannot_be_delivered_is_named() -> None:
+    log = SmallLog()
+    pairs = (("UNIQ_KEY", "k"), ("DELAY", "1"))
+    places = [
+        log.put("SCHEDULE_TOPIC_XXXX", 0, *pairs, ("REAL_TOPIC", "Orders"), ("REAL_QID", "evil")),
+        log.put("SCHEDULE_TOPIC_XXXX", 0, *pairs, ("REAL_TOPIC", "Orders")),
+        log.put("SCHEDULE_TOPIC_XXXX", 0, *pairs, ("REAL_QID", "1")),
+        log.timer("a", "evil"),
+    ]
+    far = log.delay("a", 2_000_000_000)
+    gathered = log.gather(concerns)
+    assert [each.physical_offset for each in gathered.skipped] == places
+    assert [each.physical_offset for each in unread(gathered, LEVELS)] == [far]
+    assert states(log, read(l1=9)) == []
+    said = [str(each) for each in gathered.skipped + unread(gathered, LEVELS)]
+    assert not [text for text in said if "evil" in text]
+    assert said[0] == "physical 0: REAL_QID is no number: it cannot be delivered"
+
+
+def test_a_half_message_that_is_delayed_is_discarded_by_brokers() -> None:
+    log = SmallLog()
+    log.delay("a", 1, topic=HALF)
+    assert states(log, read(l1=1)) == ["never delivered"]
+
+
+def test_a_broker_s_files() -> None:
+    config = "store/config"
+    check = b"".join(number.to_bytes(8, "big") for number in (7, 8, 9, 10))
+    files = {
+        f"{config}/delayOffset.json": b'{"dataVersion":{},"offsetTable":{3:12,4 :5\n,\n18: 7}}',
+        f"{config}/timercheck": check.ljust(4096, b"\0"),
+        f"{config}/consumerOffset.json": (
+            b'{"offsetTable":{"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:4},'
+            b'"%RETRY%{1:2@g":{0:1}}}'
+        ),
+        "store/abort": b"",
+    }
+    storage = MemoryStorage(files)
+    found = read_progress(storage, "store", Told())._replace(in_wheel=None)
+    assert found == Read({3: 12, 4: 5, 18: 7}, 9, 7, False)
+    assert half_position(storage, "store", Told()) == 4
+    files[f"{config}/delayOffset.json.bak"] = files.pop(f"{config}/delayOffset.json")
+    assert read_progress(MemoryStorage(files), "store", Told()).levels == found.levels
+    empty = MemoryStorage({})
+    assert read_progress(empty, "store", Told())._replace(in_wheel=None) == NOTHING
+    assert half_position(empty, "store", Told()) == 0
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b"[" * 100_000])
+def test_a_file_that_no_broker_wrote(text: bytes) -> None:
+    told = Told()
+    storage = MemoryStorage({"store/config/delayOffset.json": text})
+    assert read_progress(storage, "store", told).levels is None
+    assert "delayOffset.json: is no JSON with offsetTable" in told.notes[0]
+
+
+def test_offsets_that_are_none_are_left_out() -> None:
+    text = b'{"offsetTable":{1:"x",-2:3,4:5,"evil":6}}'
+    storage = MemoryStorage({"store/config/delayOffset.json": text})
+    assert read_progress(storage, "store", Told()).levels == {4: 5}

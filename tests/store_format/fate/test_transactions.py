@@ -1,0 +1,268 @@
+"""What became of transactions, rule by rule, on logs written here."""
+
+from __future__ import annotations
+
+import pytest
+
+from reput.store_format.fate.gather import op_offsets
+from reput.store_format.fate.transactions import State, Transaction, concerns, resolve
+from tests.store_format.fate.logs import HALF, SmallLog
+
+CHECKS = "TRANSACTION_CHECK_TIMES"
+
+
+def resolved(log: SmallLog, half_position: int = 0) -> list[Transaction]:
+    """What became of them; what only `services/` asks for is looked at there."""
+    found = resolve(log.gather(concerns), half_position)
+    return [each._replace(key=0, open_offsets=()) for each in found]
+
+
+def states(log: SmallLog, half_position: int = 0) -> list[str]:
+    return [each.state for each in resolved(log, half_position)]
+
+
+def test_a_half_message_without_an_end_is_pending() -> None:
+    log = SmallLog()
+    log.put("Orders")
+    at = log.half("a")
+    log.put("Orders")
+    assert resolved(log) == [Transaction(State.PENDING, at, at, 0, 0, 0, -1, -1)]
+
+
+@pytest.mark.parametrize("body", [b"0", b"0,", b"7,0,"])
+def test_an_op_after_a_committed_record_tells_nothing_new(body: bytes) -> None:
+    log = SmallLog()
+    at = log.half("a")
+    end = log.commit(at, "a")
+    op = log.op(body)
+    assert resolved(log) == [Transaction(State.COMMITTED, at, at, 0, 0, 0, end, op)]
+
+
+def test_an_op_without_a_committed_record_is_a_rollback() -> None:
+    log = SmallLog()
+    log.half("a")
+    at = log.half("b")
+    log.half("c")
+    op = log.op(b"1,")
+    assert states(log) == ["pending", "rolled back", "pending"]
+    assert resolved(log)[1] == Transaction(State.ROLLED_BACK, at, at, 1, 0, 0, op, op)
+
+
+def test_a_commit_of_another_place_or_key_is_not_its_own() -> None:
+    log = SmallLog()
+    first, second = log.half("a"), log.half("b")
+    log.commit(second, "b")
+    assert states(log) == ["pending", "committed"]
+    other = SmallLog()
+    first = other.half("a")
+    other.commit(first, "z")  # the place is right, the message another one
+    assert states(other) == ["pending"]
+
+
+def test_a_commit_is_found_by_its_key_where_its_place_is_another() -> None:
+    log = SmallLog()
+    log.half("a")
+    log.commit(12345, "a")
+    assert states(log) == ["committed"]
+
+
+def test_a_commit_of_no_half_message_s_place_is_of_the_newest_with_its_key() -> None:
+    log = SmallLog()
+    log.put("Orders")
+    log.half("a")
+    log.half("a")
+    log.commit(1, "a")
+    assert states(log) == ["pending", "committed"]
+
+
+def test_the_first_record_that_commits_is_the_one() -> None:
+    log = SmallLog()
+    at = log.half("a")
+    end = log.commit(at, "a")
+    log.commit(at, "a")
+    assert resolved(log)[0].end == end
+
+
+def test_copies_are_of_the_message_that_was_checked() -> None:
+    log = SmallLog()
+    first = log.half("a")
+    log.half("b")
+    log.half("a", (CHECKS, "1"))
+    last = log.half("a", (CHECKS, "2"))
+    assert resolved(log)[0] == Transaction(State.PENDING, first, last, 3, 2, 2, -1, -1)
+    assert len(resolved(log)) == 2
+    log.op(b"3,")
+    assert states(log) == ["rolled back", "pending"]
+
+
+def test_a_message_sent_twice_is_two_transactions() -> None:
+    """The producer's retry after a timeout: one is committed, the other will be checked."""
+    log = SmallLog()
+    first, second = log.half("a"), log.half("a")
+    log.commit(second, "a")
+    log.op(b"1,")
+    copy = log.half("a", (CHECKS, "1"))
+    found = resolved(log)
+    assert [(each.state, each.first, each.last) for each in found] == [
+        ("pending", first, copy),
+        ("committed", second, second),
+    ]
+
+
+def test_a_copy_of_the_immunity_time_names_its_half_message() -> None:
+    log = SmallLog()
+    log.half("a")
+    second = log.half("a")
+    copy = log.half("a", (CHECKS, "1"), ("TRAN_PREPARED_QUEUE_OFFSET", "1"))
+    found = resolved(log)
+    assert [(each.first, each.last) for each in found][1] == (second, copy)
+    log.op(b"1,")  # the producer ends the half message, not its copy
+    assert states(log) == ["pending", "rolled back"]
+
+
+def test_discarded_after_too_many_checks() -> None:
+    log = SmallLog()
+    log.half("a")
+    log.half("a", (CHECKS, "15"))
+    end = log.put("TRANS_CHECK_MAX_TIME_TOPIC", 0, ("UNIQ_KEY", "a"), (CHECKS, "15"))
+    [found] = resolved(log)
+    assert (found.state, found.end, found.checks, found.copies) == ("discarded", end, 15, 1)
+
+
+def test_what_the_producer_said_counts_more_than_a_discard() -> None:
+    """Seen on 5.3.3: ops are gathered, and the half message is checked and discarded meanwhile."""
+    log = SmallLog()
+    for key in "ab":
+        log.half(key)
+    log.commit(0, "a")
+    for key in "ab":
+        log.half(key, (CHECKS, "1"))
+        log.put("TRANS_CHECK_MAX_TIME_TOPIC", 0, ("UNIQ_KEY", key), (CHECKS, "1"))
+    assert states(log) == ["committed", "discarded"]
+    log.op(b"0,1,")
+    assert states(log) == ["committed", "rolled back"]
+
+
+def test_what_the_broker_has_gone_past_is_abandoned() -> None:
+    log = SmallLog()
+    log.half("a")
+    log.half("b")
+    assert states(log, half_position=1) == ["abandoned", "pending"]
+
+
+def test_an_op_names_the_newest_half_message_with_its_offset() -> None:
+    """After a crash queue offsets may be given again."""
+    log = SmallLog()
+    log.half("a")
+    log.positions[HALF, 0] = 0
+    log.half("b")
+    log.op(b"0")
+    assert states(log) == ["pending", "rolled back"]
+
+
+def test_an_op_before_a_half_message_is_not_its_own() -> None:
+    log = SmallLog()
+    log.op(b"0,")
+    log.half("a")
+    assert states(log) == ["pending"]
+
+
+def test_before_4_3_0_records_of_their_own_topics_tell() -> None:
+    log = SmallLog()
+    places = [log.put("Orders", 0, ("UNIQ_KEY", key), sys_flag=4) for key in "abc"]
+    log.put("Orders", 0, ("UNIQ_KEY", "a"), sys_flag=8, prepared_transaction_offset=places[0])
+    log.put("Orders", 0, ("UNIQ_KEY", "b"), sys_flag=12, prepared_transaction_offset=places[1])
+    assert states(log) == ["committed", "rolled back", "pending"]
+
+
+def test_half_messages_without_a_key_stand_alone() -> None:
+    log = SmallLog()
+    for _ in range(2):
+        log.put(HALF, 0, ("REAL_TOPIC", "Orders"), ("REAL_QID", "1"))
+    assert states(log) == ["pending", "pending"]
+
+
+def test_a_delivery_is_no_commit_of_the_message_at_0() -> None:
+    """A delivered record keeps the commit type; its preparedTransactionOffset is 0."""
+    log = SmallLog()
+    log.half("a")
+    log.put("Orders", 1, ("UNIQ_KEY", "b"), ("REAL_TOPIC", "Orders"), sys_flag=8)
+    assert states(log) == ["pending"]
+
+
+@pytest.mark.parametrize(
+    ("body", "offsets", "bad"),
+    [
+        (b"12", [12], 0),
+        (b"12,13,", [12, 13], 0),
+        (b"13,12,13,,", [12, 13], 0),
+        (b"12,x,14", [12, 14], 1),
+        (b"12,,14,", [12, 14], 1),
+        (b"", [], 1),
+        (b",,,", [], 1),
+        (b"\xff\x00\x1b[2J", [], 1),
+        (b"-3,+5,", [5], 0),
+        (b"9223372036854775807,9223372036854775808", [9223372036854775807], 0),
+        (b"1" * 40, [], 1),
+    ],
+)
+def test_offsets_in_an_op(body: bytes, offsets: list[int], bad: int) -> None:
+    found, wrong = op_offsets(body)
+    assert (found.tolist(), wrong) == (offsets, bad)
+
+
+def test_what_is_wrong_is_named_without_its_value() -> None:
+    log = SmallLog()
+    ops = [log.op(b"evil\x1b,0"), log.op(b"0,", tag="evil")]
+    half = log.half("a", (CHECKS, "evil"), ("TRAN_PREPARED_QUEUE_OFFSET", "evil"))
+    gathered = log.gather(concerns)
+    assert [each.physical_offset for each in gathered.skipped] == [*ops, half, half]
+    assert gathered.skips == 4
+    text = " ".join(map(str, gathered.skipped))
+    assert "evil" not in text
+    assert "TRANSACTION_CHECK_TIMES is no number" in text
+    assert states(log) == ["pending"]
+
+
+def test_many_records_of_one_key_are_looked_at_once() -> None:
+    log = SmallLog()
+    for n in range(200):
+        log.half("a", *([(CHECKS, "1")] if n % 2 else []))
+    assert len(resolved(log)) == 100
+
+
+# Half messages of transRocksDBEnable; tests/store_format/fate/test_lived.py has a real broker's
+
+
+def test_an_op_names_a_half_message_in_rocksdb_by_its_place_and_key() -> None:
+    log = SmallLog()
+    first, second, third = log.rocksdb_half("a"), log.rocksdb_half("b"), log.rocksdb_half("c")
+    log.op(b"0,1,2,")  # of the other topic's queue
+    log.rocksdb_op(first, "z")
+    log.rocksdb_op(second + 1, "b")
+    op = log.rocksdb_op(third, "c")
+    assert [(each.state, each.op, each.in_rocksdb) for each in resolved(log)] == [
+        ("pending", -1, True),
+        ("pending", -1, True),
+        ("rolled back", op, True),
+    ]
+
+
+def test_what_is_in_rocksdb_stays_pending_wherever_the_other_queue_was_checked() -> None:
+    log = SmallLog()
+    at = log.rocksdb_half("a")
+    log.half("b")
+    assert states(log, half_position=7) == ["pending", "abandoned"]
+    end = log.commit(at, "a")
+    assert [each.end for each in resolved(log)] == [end, -1]
+
+
+def test_an_op_whose_place_is_no_number_names_nothing_and_is_told() -> None:
+    log = SmallLog()
+    log.rocksdb_half("a")
+    at = log.rocksdb_op("x", "a")
+    gathered = log.gather(concerns)
+    assert [str(each) for each in gathered.skipped] == [
+        f"physical {at}: TRANS_OFFSET of an op message is no number"
+    ]
+    assert states(log) == ["pending"]

@@ -1,0 +1,215 @@
+"""The walk that all readers of a log share: its steps, its long records, and what it reads."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reput.broker.writer.torn import first_torn
+from reput.store_format.faults import Fault
+from reput.store_format.log import oversize
+from reput.store_format.log.records import RecordRules
+from reput.store_format.log.walk import NO_CHECKS, Checks, Walk
+from tests.logs import Message, encode, properties
+
+RULES = RecordRules(True, True)
+SEGMENT = 1 << 16
+WINDOW = 1 << 10
+SMALL = Message(properties=properties(("KEYS", "k")))
+BODY = bytes(range(1, 256)) * 20
+LONG = Message(body=BODY, properties=properties(("KEYS", "k")), crc_property=True)
+
+
+class Log:
+    """Records in one segment; notes what is read of it."""
+
+    def __init__(self, *messages: Message) -> None:
+        data = b""
+        self.at = []
+        for message in messages:
+            self.at.append(len(data))
+            data += encode(message, len(data))
+        self.end = len(data)
+        self.data = bytearray(data.ljust(SEGMENT, b"\0"))
+        self.read_bytes = self.longest = 0
+
+    def read(self, at: int, buffer: Any) -> None:
+        buffer[:] = np.frombuffer(self.data, np.uint8)[at : at + len(buffer)]
+        self.read_bytes += len(buffer)
+        self.longest = max(self.longest, len(buffer))
+
+    def walk(self, checks: Checks = NO_CHECKS, doubt: Any = None, window: int = WINDOW) -> Walk:
+        buffer = np.empty(window, np.uint8)
+        return Walk(self.read, SEGMENT, RULES, checks, buffer, None, doubt)
+
+
+def walked(walk: Walk, at: int = 0, stop: int = SEGMENT) -> tuple[list[int], int, Fault]:
+    """(places of the records, where the walk ended, why)."""
+    places: list[int] = []
+    next_at, fault = at, Fault.NONE
+    for step in walk.steps(at, stop):
+        assert fault == Fault.NONE
+        places += step.rows["physicalOffset"].tolist()
+        next_at, fault = step.next, step.fault
+    return places, next_at, fault
+
+
+ALL = Checks(body=True, property=True)
+MIXED = (SMALL, LONG, SMALL, SMALL, LONG, LONG, *[SMALL] * 30)
+
+
+def test_each_record_comes_once_in_steps_of_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oversize, "_PIECE_BYTES", WINDOW)
+    log = Log(*MIXED)
+    assert walked(log.walk(ALL)) == (log.at, log.end, Fault.ZEROS)
+    assert log.longest <= WINDOW < len(BODY)
+
+
+def test_a_walk_stops_at_the_first_record_not_before_stop() -> None:
+    log = Log(*MIXED)
+    for number, place in enumerate(log.at[1:], 1):
+        assert walked(log.walk(), 0, place) == (log.at[:number], place, Fault.NONE)
+        if number + 1 < len(log.at):
+            expected = log.at[: number + 1], log.at[number + 1], Fault.NONE
+            assert walked(log.walk(), 0, place + 1) == expected
+    assert list(log.walk().steps(5, 5)) == []
+
+
+@pytest.mark.parametrize("window", [WINDOW, SEGMENT])
+def test_of_two_wrong_crcs_the_first_ends_it(window: int) -> None:
+    """Also where the first is of a `__CRC32#`, and a later one of a body."""
+    sealed = Message(body=b"b", crc_property=True)
+    log = Log(SMALL, sealed, Message(body=b"body"), SMALL)
+    log.data[log.at[1] + 12] ^= 1  # queueId: only `__CRC32#` covers it
+    log.data[log.at[2] + 88] ^= 1
+    assert walked(log.walk(ALL, window=window)) == (log.at[:1], log.at[1], Fault.PROPERTY_CRC)
+    assert walked(log.walk(Checks(body=True))) == (log.at[:2], log.at[2], Fault.BODY_CRC)
+    other = Log(SMALL, Message(body=b"body"), sealed, SMALL)
+    other.data[other.at[1] + 88] ^= 1
+    other.data[other.at[2] + 12] ^= 1
+    assert walked(other.walk(ALL, window=window)) == (other.at[:1], other.at[1], Fault.BODY_CRC)
+    (marks,) = [step.wrong for step in log.walk(ALL, window=SEGMENT).marked(0, SEGMENT)]
+    assert marks is not None
+    assert marks.tolist() == [0, Fault.PROPERTY_CRC, Fault.BODY_CRC, 0]
+
+
+def test_a_long_record_is_checked_as_one_that_fits() -> None:
+    for at, fault in ((12, Fault.PROPERTY_CRC), (88, Fault.BODY_CRC), (5000, Fault.BODY_CRC)):
+        log = Log(SMALL, LONG, SMALL)
+        log.data[log.at[1] + at] ^= 1
+        for window in (WINDOW, SEGMENT):
+            assert walked(log.walk(ALL, window=window)) == (log.at[:1], log.at[1], fault)
+            marks = [
+                mark
+                for step in log.walk(ALL, window=window).marked(0, SEGMENT)
+                for mark in (step.wrong if step.wrong is not None else [0] * len(step.rows))
+            ]
+            assert marks == [0, fault, 0]
+        assert walked(log.walk())[0] == log.at
+
+
+def test_a_long_records_row_has_the_crc_that_dispatch_compares() -> None:
+    log = Log(LONG)
+    (step, _) = log.walk(Checks(seal=True)).steps(0, SEGMENT)
+    (whole, *_) = log.walk(window=SEGMENT).steps(0, SEGMENT)
+    assert step.rows["bodyElided"][0] == 1
+    assert step.rows["bodyCRC"][0] != whole.rows["bodyCRC"][0]
+    (unsealed, _) = log.walk().steps(0, SEGMENT)
+    assert unsealed.rows["bodyCRC"][0] == whole.rows["bodyCRC"][0]
+
+
+@pytest.mark.parametrize("start", range(0, 512, 37))
+def test_a_lost_sector_of_a_long_record_is_found(start: int) -> None:
+    """Whether its body is at hand or not."""
+    text = properties(("KEYS", "k"), ("p", "v" * 1500), ("q", "w"))
+    log = Log(Message(body=bytes([1]) * start), Message(body=BODY, properties=text))
+    end = log.end
+    whole = log.walk(window=SEGMENT), log.walk()
+    for lost in (None, (end - 900) // 512 * 512):
+        if lost is not None:
+            log.data[lost : lost + 512] = bytes(512)
+            whole = log.walk(window=SEGMENT), log.walk()
+        for walk in whole:
+            torn = []
+            for step in walk.steps(0, SEGMENT):
+                number = int(first_torn(step.window, step.rows, 0, 0))
+                torn += step.rows["physicalOffset"][number : number + 1].tolist()
+            assert torn == ([] if lost is None else [log.at[1]])
+
+
+@pytest.mark.parametrize("start", range(0, 512, 37))
+def test_a_nul_that_does_not_end_a_sector_is_no_lost_sector(start: int) -> None:
+    text = properties(("KEYS", "k"), ("p", "v" * 1500), ("q", "w"))
+    log = Log(Message(body=bytes([1]) * start), Message(body=BODY, properties=text))
+    for at in range(log.end - 1400, log.end - 100):
+        log.data[at] = at % 512 == 511
+    for walk in (log.walk(window=SEGMENT), log.walk()):
+        for step in walk.steps(0, SEGMENT):
+            assert int(first_torn(step.window, step.rows, 0, 0)) == len(step.rows)
+
+
+def test_sizes_that_lie_do_not_have_the_same_bytes_read_again() -> None:
+    """A segment of places that each claim a record of thousands of bytes."""
+    log = Log()
+    forged = encode(Message(), 0)[:60]
+    for place in range(0, SEGMENT - 5000, 64):
+        head = bytearray(forged)
+        head[:4] = (4900).to_bytes(4, "big")
+        head[28:36] = place.to_bytes(8, "big")
+        log.data[place : place + 60] = head
+
+    def refused(_: int) -> Fault:
+        return Fault.LENGTHS
+
+    for doubt, most in ((refused, 3 * SEGMENT), (None, 1 << 40)):
+        log.read_bytes = 0
+        walk = log.walk(doubt=doubt, window=4096)
+        for place in walk.places(0, SEGMENT):
+            _, at, fault = walked(walk, place)
+            assert (at, fault != Fault.NONE) == (place, True)
+        assert log.read_bytes < most
+    assert log.read_bytes > 30 * SEGMENT
+
+
+def test_places_and_windows_read_nothing_past_their_end() -> None:
+    log = Log(*MIXED)
+    assert list(log.walk().places(0, SEGMENT)) == log.at
+    assert list(log.walk().places(1, SEGMENT)) == log.at[1:]
+    assert list(log.walk().places(log.at[2], log.at[3] + 48)) == log.at[2:4]
+    assert list(log.walk().places(log.at[2], log.at[3] + 47)) == log.at[2:3]
+    log.read_bytes = 0
+    pieces = list(log.walk().windows(10, 5000))
+    assert [at for at, _ in pieces] == list(range(10, 5000, WINDOW))
+    assert sum(len(piece) for _, piece in pieces) == log.read_bytes == 4990
+    overlapping = [(at, len(piece)) for at, piece in log.walk().windows(10, 5000, 47)]
+    assert overlapping[1][0] == 10 + WINDOW - 47
+    assert sum(overlapping[-1]) == 5000
+
+
+def test_what_is_at_hand_is_not_read_again() -> None:
+    log = Log(*[SMALL] * 5)
+    walk = log.walk()
+    assert list(walk.places(0, SEGMENT // 64)) == log.at
+    before = log.read_bytes
+    assert walked(walk, log.at[1], log.at[3])[0] == log.at[1:3]
+    assert log.read_bytes == before
+
+
+def test_a_read_that_failed_leaves_nothing_at_hand() -> None:
+    log = Log(*[SMALL] * 40)
+    walk = log.walk()
+    failing = [False]
+
+    def read(at: int, buffer: Any) -> None:
+        buffer[:] = 7
+        if failing[0]:
+            raise OSError("no")
+        log.read(at, buffer)
+
+    walk.read = read
+    assert walk.load(0)[0] == log.data[0]
+    failing[0] = True
+    with pytest.raises(OSError, match="no"):
+        walk.load(2000)
+    failing[0] = False
+    assert walk.load(0).tobytes() == bytes(log.data[:WINDOW])

@@ -1,0 +1,117 @@
+"""Timer messages, put as a broker puts them: by rule, and as real brokers did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.store_format.message.message import TIMER_TOPIC, Message
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.message.refusals import TimerDisabled, TimerIllegal
+from tests.broker.writer.stores import Clock, as_message, open_writer, stored_records
+from tests.store_format.fate.stores import unpack
+
+NOW = 1_700_000_000_500
+
+
+def put(root: Path, properties: dict[str, str], **named: Any) -> tuple[str, dict[str, str]]:
+    """The topic that a message is put into, and its properties there."""
+    with open_writer(root, Clock(NOW), **named) as writer:
+        writer.append(Message("T", b"", 3, properties=properties))
+    record = list(stored_records(root / "commitlog"))[-1]
+    return record.topic.decode(), parse_properties(record.properties)
+
+
+@pytest.mark.parametrize(
+    ("given", "out"),
+    [
+        ({"TIMER_DELAY_SEC": "2"}, 1_700_000_002_000),
+        ({"TIMER_DELAY_MS": "2000"}, 1_700_000_002_000),
+        ({"TIMER_DELAY_MS": "1"}, 1_700_000_000_000),
+        ({"TIMER_DELIVER_MS": "1700000003000"}, 1_700_000_002_000),  # a tick: the one before
+        ({"TIMER_DELIVER_MS": "1700000003001"}, 1_700_000_003_000),
+        ({"TIMER_DELAY_SEC": "2", "TIMER_DELAY_MS": "9000"}, 1_700_000_002_000),
+        ({"TIMER_DELAY_MS": "9000", "TIMER_DELIVER_MS": "1700000003001"}, 1_700_000_009_000),
+    ],
+)
+def test_it_waits_for_its_tick(tmp_path: Path, given: dict[str, str], out: int) -> None:
+    topic, properties = put(tmp_path, given)
+    assert (topic, properties["TIMER_OUT_MS"]) == (TIMER_TOPIC, str(out))
+    assert (properties["REAL_TOPIC"], properties["REAL_QID"]) == ("T", "3")
+    assert properties.items() >= given.items()
+
+
+def test_the_precision_is_the_wheels(tmp_path: Path) -> None:
+    _, properties = put(tmp_path, {"TIMER_DELAY_MS": "1250"}, timerPrecisionMs=100)
+    assert properties["TIMER_OUT_MS"] == "1700000001700"
+
+
+@pytest.mark.parametrize("given", [{"TIMER_DELIVER_MS": str(NOW)}, {"TIMER_DELAY_SEC": "0"}])
+def test_what_is_due_goes_to_its_own_topic(tmp_path: Path, given: dict[str, str]) -> None:
+    topic, properties = put(tmp_path, given)
+    assert topic == "T"
+    assert "TIMER_OUT_MS" not in properties
+
+
+def test_a_message_of_the_wheel_stays_what_it_is(tmp_path: Path) -> None:
+    assert put(tmp_path, {"TIMER_DELAY_SEC": "9", "TIMER_OUT_MS": "1"})[0] == "T"
+
+
+def test_beside_a_delay_level_timers_do_not_count(tmp_path: Path) -> None:
+    topic, properties = put(tmp_path, {"DELAY": "1", "TIMER_DELAY_SEC": "9"})
+    assert topic == "SCHEDULE_TOPIC_XXXX"
+    assert "TIMER_DELAY_SEC" not in properties
+
+
+def test_before_there_was_a_wheel_the_names_mean_nothing(tmp_path: Path) -> None:
+    assert put(tmp_path, {"TIMER_DELAY_SEC": "9"}, release="4.9.7")[0] == "T"
+
+
+@pytest.mark.parametrize(
+    ("named", "error", "status"),
+    [
+        ({"timerWheelEnable": "false"}, TimerDisabled, "WHEEL_TIMER_NOT_ENABLE"),
+        ({"timerMaxDelaySec": "8"}, TimerIllegal, "WHEEL_TIMER_MSG_ILLEGAL"),
+    ],
+)
+def test_a_refusal_has_rocketmqs_status(
+    tmp_path: Path, named: dict[str, str], error: type[Exception], status: str
+) -> None:
+    with pytest.raises(error) as refused:
+        put(tmp_path, {"TIMER_DELAY_SEC": "9"}, **named)
+    assert refused.value.status == status  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"TIMER_DELAY_SEC": "soon"}, {"TIMER_DELAY_SEC": "259201"}, {"TIMER_DELIVER_MS": "9" * 18},
+        {"TIMER_DELIVER_MS": "9" * 20}, {"TIMER_DELIVER_MS": "5", "TIMER_DEL_UNIQKEY": "K"},
+    ],
+)  # fmt: skip
+def test_what_no_wheel_takes_is_refused(tmp_path: Path, given: dict[str, str]) -> None:
+    with pytest.raises(TimerIllegal):
+        put(tmp_path, given)
+
+
+def test_it_is_put_as_a_real_broker_did(tmp_path: Path) -> None:
+    store = unpack("live_5.3.3", tmp_path / "lived")[0]
+    found = [r for r in stored_records(store / "commitlog") if r.topic.decode() == TIMER_TOPIC]
+    assert len(found) == 6
+    for number, record in enumerate(found):
+        properties = parse_properties(record.properties)
+        message = as_message(record)
+        message.topic, message.queue_id = (
+            properties.pop("REAL_TOPIC"), int(properties.pop("REAL_QID")),
+        )  # fmt: skip
+        del properties["TIMER_OUT_MS"]
+        message.properties = properties
+        root = tmp_path / str(number)
+        clock = Clock(record.store_timestamp)
+        with open_writer(root, clock, mappedFileSizeCommitLog=1 << 17) as writer:
+            writer.append(message)
+        (made,) = stored_records(root / "commitlog")
+        nowhere: dict[str, Any] = {"queue_offset": 0, "physical_offset": 0, "store_timestamp": 0}
+        assert made._replace(**nowhere) == record._replace(**nowhere)

@@ -1,0 +1,143 @@
+"""`reput query` with --tags, --sql, --grep and --decompress; `reput groups --clients`."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs.cli import main
+from tests.logs.encoder import Message, encode, properties
+from tests.store_format.query.stores import asked
+
+SEGMENT = 1 << 16
+
+
+def batch(*bodies: bytes) -> bytes:
+    made = b""
+    for body in bodies:
+        made += struct.pack(">iiiii", 22 + len(body) + 4, 0, 0, 5, len(body)) + body
+        made += struct.pack(">h", 4) + b"n\x01" + body[:1] + b"\x02"
+    return made
+
+
+MESSAGES = [
+    Message(body=b"order-17", properties=properties(("TAGS", "paid"), ("price", "12"))),
+    Message(body=b"order-18", properties=properties(("TAGS", "new"), ("price", "9"))),
+    Message(
+        body=zlib.compress(b"order-19 " * 99), sys_flag=0x1,
+        properties=properties(("TAGS", "paid"), ("price", "12.0")),
+    ),
+    Message(body=b"order-20 is not compressed", sys_flag=0x1),
+    Message(body=batch(b"one", b"two \x1b[31m"), sys_flag=0xC0, queue_offset=40),
+    Message(body=batch(b"one", b"two")[:-1], sys_flag=0xC0),
+]  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    raw = b""
+    for message in MESSAGES:
+        raw += encode(message, len(raw))
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(raw.ljust(SEGMENT, b"\0"))
+    return tmp_path
+
+
+def found(capsys: Any, store: Path, *words: str) -> tuple[list[dict[str, Any]], str]:
+    code, rows, notes = asked(capsys, "query", str(store), "--scan", *words)
+    assert code == 0, notes
+    return rows, notes
+
+
+@pytest.mark.parametrize(
+    ("words", "prices"),
+    [
+        (["--tags", "paid"], ["12", "12.0"]),
+        (["--tags", "paid || new", "--sql", "price > 9"], ["12"]),
+        (["--sql", "price > 8.5"], ["12", "9", "12.0"]),
+        (["--grep", r"order-1[79]"], ["12", "12.0"]),
+        (["--grep", "^paid$", "--sql", "price = 12.0"], ["12", "12.0"]),
+    ],
+)
+def test_messages_are_chosen(store: Path, capsys: Any, words: list[str], prices: list[str]) -> None:
+    rows, _ = found(capsys, store, *words)
+    assert [row["properties"]["price"] for row in rows] == prices
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--sql", "price >"], "line 1, column 8"),
+        (["--grep", "("], "regular expression: missing )"),
+        (["--tags", "||"], "no tag stands"),
+        (["--decompress"], "--body"),
+        (["--grep", "x", "--message-id", "x"], "--grep: not obeyed"),
+    ],
+)
+def test_what_cannot_be_asked(store: Path, capsys: Any, words: list[str], says: str) -> None:
+    code, rows, notes = asked(capsys, "query", str(store), "--scan", *words)
+    assert (code, [list(row) for row in rows]) == (2, [["error"]])
+    assert says in notes
+
+
+def test_text_that_rocketmq_ignores_is_warned_of(store: Path, capsys: Any) -> None:
+    rows, notes = found(capsys, store, "--sql", "price = 9 price = 12")
+    assert len(rows) == 1
+    assert "ignores it from line 1, column 11 on" in notes
+
+
+def test_bodies_are_decompressed_and_batches_taken_apart(store: Path, capsys: Any) -> None:
+    rows, notes = found(capsys, store, "--body", "text", "--decompress")
+    assert [row["body"][:9] for row in rows[:4]] == [
+        "order-17", "order-18", "order-19 ", "order-20 ",
+    ]  # fmt: skip
+    place = rows[3]["physicalOffset"]
+    assert f"physical offset {place}: body: sysFlag 0x1 says zlib" in notes
+    assert "not compressed" not in notes  # the body's own words
+    assert rows[4]["messages"] == [
+        {"queueOffset": 40, "flag": 5, "properties": {"n": "o"}, "body": "one"},
+        {"queueOffset": 41, "flag": 5, "properties": {"n": "t"}, "body": "two \x1b[31m"},
+    ]
+    assert [one["body"] for one in rows[5]["messages"]] == ["one"]
+    assert f"physical offset {rows[5]['physicalOffset']}: inner batch: offset 29" in notes
+
+
+def test_without_decompress_bodies_are_as_they_stand(store: Path, capsys: Any) -> None:
+    rows, notes = found(capsys, store, "--body", "hex")
+    assert [row["body"] for row in rows] == [message.body.hex() for message in MESSAGES]
+    assert not any("messages" in row for row in rows)
+    assert notes == ""
+
+
+def test_a_batch_on_a_terminal_has_no_control_characters(store: Path, capsys: Any) -> None:
+    words = ["query", str(store), "--scan", "--body", "text", "--decompress"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "message 41 of the batch, flag 5" in said
+    assert "two" in said
+    assert "\x1b" not in said
+
+
+def test_which_client_would_get_which_queue(store: Path, capsys: Any) -> None:
+    for queue in range(5):
+        folder = store / "consumequeue" / "T" / str(queue)
+        folder.mkdir(parents=True)
+        (folder / f"{0:020d}").write_bytes(bytes(20 * 16))
+    (store / "config").mkdir()
+    offsets = {"offsetTable": {"T@G": {"0": 1, "1": 0}, "Gone@G": {"0": 7}}}
+    (store / "config" / "consumerOffset.json").write_text(json.dumps(offsets))
+    words = ["--clients", "b,a", "--broker-name", "r1@x", "--rooms", "r1"]
+    code, rows, _ = asked(capsys, "groups", str(store), *words)
+    assert code == 0
+    shares = {(row["strategy"], row["client"]): row["queues"] for row in rows}
+    assert {row["topic"] for row in rows} == {"T"}
+    assert shares["AVG", "a"] == [0, 1, 2]
+    assert shares["AVG_BY_CIRCLE", "b"] == [1, 3]
+    assert shares["MACHINE_ROOM", "a"] == [0, 1, 4]
+    both = shares["CONSISTENT_HASH", "a"] + shares["CONSISTENT_HASH", "b"]
+    assert sorted(both) == [0, 1, 2, 3, 4]

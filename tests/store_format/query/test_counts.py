@@ -1,0 +1,132 @@
+"""What `reput stats` counts is what is counted one record after the other."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from reput.jobs.cli import main
+from reput.jobs.opening.open_store import open_store
+from reput.store_format.query.counts import BY, Count
+from tests import golden_stores
+from tests.broker.writer.stores import stored_records
+from tests.golden_stores import GoldenStore
+from tests.in_process import as_text
+from tests.logs.encoder import Message, build_log, properties
+
+HOUR = 3_600_000
+_PAIR = re.compile(rb"([^\x01\x02]+)\x01([^\x02]+)")
+
+
+def slowly(commitlog: Path, batch: frozenset[str]) -> Counter[tuple[object, ...]]:
+    """(topic, hour, group, size, what) -> sum, in the plainest way."""
+    found: Counter[tuple[object, ...]] = Counter()
+    for record in stored_records(commitlog):
+        topic = record.topic.decode("utf-8", "replace")
+        named = {k: v.decode("utf-8", "replace") for k, v in _PAIR.findall(record.properties)}
+        group = ""
+        for text in (topic, named.get(b"REAL_TOPIC", "")):
+            for prefix in ("%RETRY%", "%DLQ%"):
+                if not group and text.startswith(prefix):
+                    group = text.removeprefix(prefix)
+        group = group or named.get(b"PGROUP", "")
+        inner = named.get(b"INNER_NUM", "")
+        many = int(inner) if topic in batch and inner.isdigit() and int(inner) else 1
+        key = (
+            topic, record.store_timestamp // HOUR * HOUR, group, 1 << record.size.bit_length() - 1
+        )  # fmt: skip
+        for what, value in (("records", 1), ("messages", many), ("bytes", record.size)):
+            found[*key, what] += value
+    return found
+
+
+def counted(store: GoldenStore, by: tuple[str, ...]) -> list[Count]:
+    with open_store(
+        str(store.input), rocketmq=store.version, settings=as_text(store.settings)
+    ) as opened:
+        return list(opened.stats(by))
+
+
+@pytest.mark.parametrize("name", ["mixed_5.3.3", "lmq_batch_5.3.3", "odd_4.9.7"])
+def test_counts_are_those_of_one_record_after_the_other(name: str) -> None:
+    store = golden_stores.unpack(name)
+    batch = frozenset(
+        n for n, about in store.topic_attributes.items() if about.get("queue.type") == "BatchCQ"
+    )
+    wanted = slowly(store.input / "commitlog", batch)
+    found: Counter[tuple[object, ...]] = Counter()
+    for row in counted(store, BY):
+        key = row.topic, row.hour, row.group, row.size
+        for what in ("records", "messages", "bytes"):
+            found[*key, what] += getattr(row, what)
+    assert found == wanted
+    by_topic = counted(store, ("topic",))
+    assert sum(row.bytes for row in by_topic) == sum(
+        n for key, n in wanted.items() if key[-1] == "bytes"
+    )
+    assert [row.topic for row in by_topic] == sorted({str(key[0]) for key in wanted})
+
+
+def a_log(to: Path) -> Path:
+    """Retried, dead and half messages, over two hours, and one record of three messages."""
+    at = 472_222 * HOUR + 100
+    messages = [
+        Message(topic="%RETRY%g", store_timestamp=at, body=b"r"),
+        Message(topic="%DLQ%g", store_timestamp=at + 1000, body=b"d"),
+        Message(
+            topic="SCHEDULE_TOPIC_XXXX", store_timestamp=at + 2000,
+            properties=properties(("REAL_TOPIC", "%RETRY%h"), ("DELAY", "3")),
+        ),
+        Message(
+            topic="RMQ_SYS_TRANS_HALF_TOPIC", store_timestamp=at + HOUR,
+            properties=properties(("PGROUP", "makers"), ("REAL_TOPIC", "T")),
+        ),
+        Message(
+            topic="B", store_timestamp=at + HOUR, sys_flag=0x80,
+            properties=properties(("INNER_NUM", "3"), ("INNER_BASE", "0")),
+        ),
+        Message(
+            topic="T", store_timestamp=at + HOUR, properties=properties(("INNER_NUM", "3"))
+        ),
+    ]  # fmt: skip
+    for start, data in build_log(messages, 4096).items():
+        (to / "commitlog").mkdir(parents=True, exist_ok=True)
+        (to / "commitlog" / f"{start:020d}").write_bytes(data)
+    return to
+
+
+def test_groups_and_inner_batches(tmp_path: Path) -> None:
+    with open_store(str(a_log(tmp_path))) as store:
+        groups = {row.group: row.records for row in store.stats(("group",))}
+        assert groups == {"": 2, "g": 2, "h": 1, "makers": 1}
+        messages = {row.topic: row.messages for row in store.stats(("topic",))}
+        assert (messages["B"], messages["T"]) == (3, 1)
+        first, second = store.stats(("hour",))
+    assert (first.hour, second.hour) == (472_222 * HOUR, 472_223 * HOUR)
+    assert first.messages_per_second == 3 / 3600
+    assert second.bytes_per_second == second.bytes / 3600
+
+
+def test_a_table_json_and_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = str(a_log(tmp_path / "store"))
+    assert main(["stats", store, "--by", "topic,hour"]) == 0
+    table = capsys.readouterr().out
+    assert "%RETRY%g" in table
+    assert "messages/s" in table
+    assert main(["stats", store, "--by", "topic,hour", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["topic"] for row in rows] == sorted(row["topic"] for row in rows)
+    file = tmp_path / "puts.parquet"
+    assert main(["stats", store, "--by", "topic,hour", "--output", str(file)]) == 0
+    found = pq.read_table(file)
+    assert found.column("bytes").to_pylist() == [row["bytes"] for row in rows]
+    assert str(found.schema.field("hour").type) == "timestamp[ms, tz=UTC]"
+    assert main(["stats", store, "--output", str(file)]) != 0
+    inside = tmp_path / "store" / "commitlog" / "x.parquet"
+    assert main(["stats", store, "--output", str(inside)]) != 0
+    assert not inside.exists()
+    with pytest.raises(SystemExit):
+        main(["stats", store, "--by", "color"])

@@ -1,0 +1,233 @@
+"""Many keys at once give what each gives alone, on whole, damaged and hostile stores."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reput
+from reput.jobs.opening.open_store import Store
+from reput.store_format.derived import index_sweep
+from reput.store_format.derived.index_reader import BadIndex, IndexFileReader
+from reput.store_format.layouts import INDEX_ENTRY, INDEX_HEADER
+from reput.store_format.log.many_records import records_at
+from reput.store_format.storage.local import LocalStorage
+from tests.logs import Message, build_log, properties
+from tests.store_format.query.stores import asked
+from tests.store_format.query.test_bad_files import (
+    ENTRY,
+    MOST,
+    SLOTS,
+    edited,
+    entry_at,
+    index_files,
+)
+from tests.store_format.query.test_messages import Asked, places
+
+NAMES = ("small_all_4.9.7", "small_all_5.3.3", "small_expired_5.3.3", "small_lmq_batch_5.5.0")
+
+
+def singly(
+    opened: Store, topic: str, keys: list[str], **options: Any
+) -> tuple[list[int], set[str]]:
+    """What the keys find one after the other, in the log's order, and what is told of it."""
+    found, notes = set(), set[str]()
+    for key in keys:
+        answer = opened.query(topic, key, **options)
+        found |= set(places(answer))
+        notes |= set(answer.notes)
+    return sorted(found), notes
+
+
+def keys_by_topic(store: Asked) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for topic, key in store.by_key:
+        found.setdefault(topic, []).append(key)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_many_keys_find_what_each_finds_alone(name: str, tmp_path: Path) -> None:
+    store, draw = Asked(name, tmp_path), random.Random(7)
+    times = sorted(each.store_timestamp for each in store.messages)
+    with store.open() as opened:
+        for topic, keys in keys_by_topic(store).items():
+            some = [*draw.sample(keys, min(len(keys), 30)), "no such key", f"{keys[0]} ", "T#A"]
+            for begin in (None, draw.choice(times)):
+                for end in (None, draw.choice(times)):
+                    wanted, _ = singly(opened, topic, some, begin=begin, end=end)
+                    answer = opened.query_keys(topic, some, begin=begin, end=end)
+                    assert (places(answer), answer.notes) == (wanted, [])
+            answer = opened.query_keys(topic, some)
+            found = list(answer)
+            assert [each.row() for each in found] == [
+                opened.message_at(each.physical_offset).row() for each in found
+            ]
+            assert [each.body() for each in found] == [
+                store.by_place[each.physical_offset].body for each in found
+            ]
+            alone = [key for key in dict.fromkeys(some) if not list(opened.query(topic, key))]
+            assert answer.missing == alone
+            scanned = opened.query_keys(topic, some, scan=True)
+            assert (places(scanned), scanned.missing) == (places(found), alone)
+        assert list(opened.query_keys("no such topic", ["k"])) == []
+        assert list(opened.query_keys(topic, [])) == []
+
+
+def test_small_blocks_and_hits_handed_over_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Asked("small_all_5.3.3", tmp_path)
+    monkeypatch.setattr(index_sweep, "_HITS", 1)
+    (file, *_) = index_files(store)
+    with IndexFileReader(LocalStorage(), str(file), SLOTS, MOST) as reader:
+        hashes = np.unique([reader.entry(n).key_hash for n in range(1, reader.header.entries + 1)])
+        for block_bytes in (1, 20, 60, 1 << 20):
+            found = sorted(
+                int(number)
+                for some in index_sweep.sweep(reader, hashes.astype(np.int32), block_bytes)
+                for number in some["number"]
+            )
+            assert found == sorted(
+                entry.number
+                for hashed in hashes.tolist()
+                for entry in reader.chain(hashed)
+                if entry.key_hash == hashed
+            )
+
+
+def test_chains_of_any_entries_end_as_they_do_alone(tmp_path: Path) -> None:
+    """Chains with a random fault: the sweep finds what `chain` does, or says what it says."""
+    draw, storage = np.random.default_rng(16), LocalStorage()
+    path = str(tmp_path / "20261122000000000")
+    bad = 0
+    for _ in range(150):
+        header, slots = np.zeros(1, INDEX_HEADER), np.zeros(SLOTS, ">i4")
+        header["indexCount"] = next_entry = int(draw.choice([0, 1, 2, MOST - 1, MOST]))
+        entries = np.zeros(MOST, INDEX_ENTRY)
+        entries["keyHash"] = draw.integers(0, 4, MOST) + SLOTS * draw.integers(0, 2, MOST)
+        entries["physicalOffset"] = draw.integers(0, 1 << 40, MOST)
+        for number in range(1, next_entry):
+            slot = entries["keyHash"][number] % SLOTS
+            entries["previous"][number], slots[slot] = slots[slot], number
+        parts = [slots, entries["keyHash"], entries["previous"], header["indexCount"], np.zeros(1)]
+        damaged = parts[draw.integers(len(parts))]
+        damaged[draw.integers(len(damaged))] = draw.integers(-1, MOST + 4)
+        Path(path).write_bytes(header.tobytes() + slots.tobytes() + entries.tobytes())
+        hashes = np.arange(4, dtype=np.int32)
+        with IndexFileReader(storage, path, SLOTS, MOST) as reader:
+            alone, said = [], set()
+            for hashed in range(4):
+                try:
+                    chain = [each for each in reader.chain(hashed) if each.key_hash == hashed]
+                    alone += [(each.number, each.physical_offset) for each in chain]
+                except BadIndex as error:
+                    said.add(str(error))
+            try:
+                found = sorted(
+                    (int(row["number"]), int(row["physicalOffset"]))
+                    for some in index_sweep.sweep(reader, hashes, 60) for row in some
+                )  # fmt: skip
+                assert (found, said) == (sorted(alone), set())
+            except BadIndex as error:
+                assert str(error) in said  # noqa: PT017 (which of several is found first is open)
+                bad += 1
+    assert 10 < bad < 140
+
+
+@pytest.mark.parametrize("damage", ["chains", "entries", "no index", "behind", "cut", "log"])
+def test_damage_is_skipped_and_told_as_for_each_alone(damage: str, tmp_path: Path) -> None:
+    store = Asked("small_all_5.3.3", tmp_path)
+    files = index_files(store)
+    if damage in ("chains", "entries"):
+        for file in files[:1] if damage == "chains" else files:
+            raw = file.read_bytes()
+            for number in range(2, MOST - 1):
+                hashed, place, diff, previous = ENTRY.unpack_from(raw, entry_at(number))
+                if damage == "chains":
+                    previous = number + 1
+                else:
+                    place = (1, 7, 1 << 40, -5, place)[number % 5]
+                edited(file, entry_at(number), ENTRY.pack(hashed, place, diff, previous))
+    elif damage == "no index":
+        shutil.rmtree(store.path / "index")
+    elif damage == "behind":
+        files[-1].unlink()
+    elif damage == "cut":
+        os.truncate(files[1], 41)
+    else:
+        broken = store.messages[5].physical_offset
+        file = store.path / "commitlog" / f"{broken // 8192 * 8192:020d}"
+        edited(file, broken % 8192 + 4, b"XXXX")
+    told = 0
+    with store.open() as opened:
+        for topic, keys in keys_by_topic(store).items():
+            wanted, notes = singly(opened, topic, keys)
+            answer = opened.query_keys(topic, keys)
+            found = places(answer)
+            truth = {place for key in keys for place in store.by_key[topic, key]}
+            assert set(wanted) <= set(found) <= truth
+            if damage != "chains":  # one bad chain has the log read for all keys
+                assert (found, set(answer.notes)) == (wanted, notes)
+            else:
+                assert set(found) == truth
+                assert {note for note in answer.notes if "does not lead back" in note} <= notes
+            told += len(answer.notes)
+    assert told
+
+
+def test_keys_and_topics_of_strange_bytes(tmp_path: Path) -> None:
+    """Java decodes what is not UTF-8 to U+FFFD, so that different bytes are one key."""
+    messages = [
+        Message(topic="T", body=b"x" * size, properties=b"KEYS\x01" + keys + b"\x02TAGS\x01g\x02")
+        for size, keys in [
+            (1, b"\xff"), (5000, b"\xfe a"), (70000, b"a b"), (3, "\N{GRINNING FACE}".encode()),
+            (4, "\ufffd".encode()), (5, b"T#g"), (6, b"b"), (2040, b"b  c"),
+        ]
+    ]  # fmt: skip
+    messages.append(Message(topic="T2", body=b"b", properties=properties(("UNIQ_KEY", "b"))))
+    (tmp_path / "commitlog").mkdir()
+    for start, raw in build_log(messages, 1 << 17, 0).items():
+        (tmp_path / "commitlog" / f"{start:020d}").write_bytes(raw)
+    keys = ["\ufffd", "a", "b", "c", "\N{GRINNING FACE}", "T#g", "T#", "T#h", "U\4g", "\ud800", ""]
+    with reput.open_store(str(tmp_path)) as opened:
+        everything = list(opened.messages())
+        for topic in ("T", "T2"):
+            for some in [*([key] for key in keys), keys]:
+                wanted, _ = singly(opened, topic, some)
+                assert places(opened.query_keys(topic, some)) == wanted
+        assert places(opened.query_keys("T", keys)) == places(everything)[:-1]
+        at = np.array([*places(everything), 1, 1 << 40, -3])
+        at.sort()
+        (some,) = records_at(opened._opened.log, at)
+        whole = [each.physical_offset for each in everything if each.record.size <= 2048]
+        assert some.rows["physicalOffset"].tolist() == whole
+        assert sorted(some.others) == sorted(set(at.tolist()) - set(whole))
+        (none,) = records_at(opened._opened.log, np.array([-5, 1 << 50]))
+        assert (len(none.rows), none.others) == (0, [-5, 1 << 50])
+
+
+def test_the_command_reads_a_file_of_keys(tmp_path: Path, capsys: Any) -> None:
+    store = Asked("small_all_5.3.3", tmp_path)
+    topic, keys = max(keys_by_topic(store).items(), key=lambda item: len(item[1]))
+    file = tmp_path / "keys"
+    file.write_bytes("\r\n".join([*keys[:9], "", "not there", "nor \x1b[31m this"]).encode())
+    words = ("query", str(store.path), "--topic", topic, "--keys-file", str(file))
+    code, rows, said = asked(capsys, *words)
+    wanted = {place for key in keys[:9] for place in store.by_key[topic, key]}
+    assert (code, [row["physicalOffset"] for row in rows]) == (0, sorted(wanted))
+    (line,) = said.splitlines()
+    assert "2 of the keys were not found: 'not there', 'nor " in line
+    assert "\x1b" not in line
+    assert len(asked(capsys, *words, "--max", "2")[1]) == 2
+    file.write_bytes(b"a\n\xff\n")
+    assert asked(capsys, *words)[0] == 2
+    for more in (["--key", "k"], ["--as-rocketmq", "--rocketmq", "5.3.3"]):
+        assert asked(capsys, *words, *more)[0] == 2
+    assert asked(capsys, *words[:-1], str(tmp_path / "nowhere"))[0] == 2

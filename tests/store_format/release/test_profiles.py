@@ -1,0 +1,147 @@
+"""Releases and what differs between them: the table below is store-rules' own, by hand."""
+
+from dataclasses import fields
+
+import pytest
+
+from reput.store_format.derive.rules import scan_rules
+from reput.store_format.release.candidates import Has, _rules
+from reput.store_format.release.profiles import (
+    RELEASES,
+    Profile,
+    UnknownRelease,
+    differences,
+    profile,
+)
+from reput.store_format.release.settings import settings_from
+
+# rule -> its value before, the release that changed it, and its value from then on
+CHANGES = {
+    "ipv6_hosts": (False, "4.6.0", True),
+    "long_topics": (False, "5.1.0", True),
+    "any_blank_size": (True, "5.3.2", False),
+    "skip_lower_offsets": (False, "4.2.0", True),
+    "skip_by_end": (False, "4.5.1", True),
+    "split_properties": (True, "4.9.1", False),
+    "count_every_put": (True, "4.7.1", False),
+    "index_tags": (False, "5.4.0", True),
+    "empty_index_count": (0, "5.0.0", 1),
+    "multi_dispatch": (False, "4.9.3", True),
+    "multi_dispatch_skips_retry": (False, "5.1.1", True),
+    "multi_dispatch_skips_slash": (False, "5.1.2", True),
+    "multi_dispatch_skips_delays": (False, "5.1.2", True),
+    "multi_dispatch_skips_system": (False, "5.2.0", True),
+    "multi_all_names": (True, "5.0.0", False),
+    "multi_keeps_wait": (False, "5.2.0", True),
+    "multi_not_of_system": (False, "5.3.1", True),
+    "multi_by_lmq": (False, "5.3.2", True),
+    "batch_queues": (False, "5.0.0", True),
+    "property_crc": (False, "5.2.0", True),
+    "checkpoint_confirm_offset": (False, "5.1.1", True),
+    "checkpoint_logics_offset": (False, "5.5.0", True),
+    "abort_process_id": (False, "5.0.0", True),
+    "property_map_capacity": (16, "5.1.0", 128),
+    "timer_messages": (False, "5.0.0", True),
+    "half_topic": (False, "4.3.0", True),
+    "commit_keeps_place": (True, "5.4.0", False),
+    "op_message_lists": (False, "5.1.0", True),
+    "config_entry_lines": (False, "5.4.0", True),
+    "sql_text_words": (False, "5.1.3", True),
+    "pull_sys_flags": (False, "5.0.0", True),
+    "pull_illegal_queue": (False, "5.3.2", True),
+    "topic_not_exist": (False, "5.0.0", True),
+    "server_resets_offsets": (False, "5.2.0", True),
+}
+
+
+# Rules that decide no byte of queues and index in a sound log, or only where a store has what a
+# clue tells of; all others are in told_release, by which a release is chosen that nobody has named.
+TELLS_NOTHING = {
+    "ipv6_hosts", "long_topics", "any_blank_size", "batch_queues", "property_crc",
+    "zero_property_crc", "checkpoint_confirm_offset", "checkpoint_logics_offset",
+    "abort_process_id", "property_map_capacity", "property_text_ends", "timer_messages",
+    "bisects_queue_min", "queue_time_boundaries", "batch_time_boundaries", "queue_time_within",
+    "op_message_lists", "sql_text_words", "half_topic", "config_entry_lines",
+    "commit_keeps_place", "pull_sys_flags", "pull_illegal_queue",
+    "topic_not_exist", "server_resets_offsets", "multi_all_names", "multi_of_counted",
+    "multi_in_turn", "multi_keeps_wait", "multi_not_of_system", "multi_by_lmq",
+}  # fmt: skip
+
+
+def number(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.removesuffix("-incubating").split(".")))
+
+
+def test_releases_ascend_from_the_first_to_the_last() -> None:
+    assert list(RELEASES) == sorted(RELEASES, key=number)
+    assert (RELEASES[0], RELEASES[-1]) == ("4.1.0-incubating", "5.5.1")
+    assert len(set(RELEASES)) == len(RELEASES)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_release_has_a_profile(release: str) -> None:
+    found = profile(release)
+    assert found.release == release
+    assert profile(release.removesuffix("-incubating")) == found
+    for rule, (before, since, after) in CHANGES.items():
+        expected = after if number(release) >= number(since) else before
+        assert getattr(found, rule) == expected, rule
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_from_4_9_1_to_5_1_4_no_02_ends_a_propertys_text(release: str) -> None:
+    """What `messageProperties2String` of each release's own rocketmq-common gave for {a: b}."""
+    left_out = (4, 9, 1) <= number(release) <= (5, 1, 4)
+    assert profile(release).property_text_ends != left_out
+
+
+def test_each_change_is_at_a_release_that_there_is() -> None:
+    known = {release.removesuffix("-incubating") for release in RELEASES}
+    assert {since for _, since, _ in CHANGES.values()} <= known
+
+
+def test_a_profile_is_frozen() -> None:
+    with pytest.raises(AttributeError):
+        profile("5.3.3").long_topics = False  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("version", ["", "5", "5.3.9", "4.0.0", "6.0.0", "latest"])
+def test_an_unknown_release_is_named_with_those_there_are(version: str) -> None:
+    with pytest.raises(UnknownRelease, match=r"4\.1\.0-incubating to 5\.5\.1") as caught:
+        profile(version)
+    assert repr(version) in str(caught.value)
+
+
+def test_the_table_of_differences_has_every_rule_and_release() -> None:
+    table = dict(differences())
+    assert list(table) == [f.name for f in fields(Profile) if f.name != "release"]
+    for rule, values in table.items():
+        assert values == [getattr(profile(release), rule) for release in RELEASES]
+        assert len(set(values)) > 1, f"{rule} never changes"
+    assert set(CHANGES) <= set(table)
+
+
+def test_a_new_rule_is_looked_at_where_a_release_is_told() -> None:
+    """One that changes derived files and is not there lets reput choose a wrong release."""
+    told = set(_rules(Has())) | TELLS_NOTHING
+    assert told == {f.name for f in fields(Profile)} - {"release"}
+    assert TELLS_NOTHING.isdisjoint(_rules(Has()))
+
+
+def test_settings_ask_only_for_what_a_release_has() -> None:
+    everything = settings_from(
+        {"forceVerifyPropCRC": "true", "enableMultiDispatch": "true", "enableLmq": "true"}
+    )
+    old = scan_rules(profile("4.9.2"), everything, ["B"])
+    assert not old.dispatch.property_crc
+    assert not old.dispatch.multi_dispatch
+    assert old.batch_topics == ()
+    new = scan_rules(profile("5.2.0"), everything, ["b", "a"])
+    assert new.dispatch.property_crc
+    assert new.dispatch.multi_dispatch
+    assert new.batch_topics == ("a", "b")
+    off = scan_rules(profile("5.2.0"), settings_from({"checkCRCOnRecover": "false"}), [])
+    assert not off.check_body_crc
+    assert not off.dispatch.multi_dispatch
+    unchecked = {"checkCRCOnRecover": "false", "forceVerifyPropCRC": "true"}
+    assert not scan_rules(profile("5.2.0"), settings_from(unchecked), []).dispatch.property_crc

@@ -1,0 +1,404 @@
+"""The broker's settings: names, values, and its properties file."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reput.broker.writer.writer import CommitLogWriter
+from reput.store_format.release.profiles import RELEASES, release_key
+from reput.store_format.release.setting_table import BY_NAME, SETTINGS, Status
+from reput.store_format.release.setting_warnings import setting_warnings
+from reput.store_format.release.settings import (
+    SettingError,
+    Settings,
+    merge_layers,
+    parse_assignments,
+    parse_properties,
+    refuse_unsupported,
+    settings_from,
+)
+from reput.store_format.release.writer_settings import (
+    WriterSettings,
+    refuse_other_folders,
+    writer_settings_from,
+)
+from scripts.settings_page import PAGE, page
+
+HERE = Path(__file__).parents[2]
+
+DEFAULT_DELAYS = (
+    1_000, 5_000, 10_000, 30_000, 60_000, 120_000, 180_000, 240_000, 300_000, 360_000, 420_000,
+    480_000, 540_000, 600_000, 1_200_000, 1_800_000, 3_600_000, 7_200_000,
+)  # fmt: skip
+
+
+def test_defaults_are_rocketmqs() -> None:
+    values = Settings().by_name()
+    expected: dict[str, Any] = {
+        "mappedFileSizeCommitLog": 1_073_741_824,
+        "mappedFileSizeConsumeQueue": 300_000 * 20,
+        "mapperFileSizeBatchConsumeQueue": 300_000 * 46,
+        "messageIndexEnable": True,
+        "maxHashSlotNum": 5_000_000,
+        "maxIndexNum": 20_000_000,
+        "enableMultiDispatch": False,
+        "enableLmq": False,
+        "checkCRCOnRecover": True,
+        "forceVerifyPropCRC": False,
+        "maxMessageSize": 4_194_304,
+    }
+    assert {name: values[name] for name in expected} == expected
+    assert Settings().delays == DEFAULT_DELAYS
+    assert settings_from() == Settings()
+
+
+def test_every_setting_is_a_name_of_rocketmqs() -> None:
+    # but for one that is no broker's: the file of a broker with RocksDB says storeType
+    obeyed = set(WriterSettings().by_name())
+    assert {name for name in obeyed if not BY_NAME[name].since} == {"enableRocksDBStore"}
+    assert {BY_NAME[name].name for name in obeyed} == obeyed  # the newest spelling
+
+
+def test_what_the_table_says_is_obeyed_or_refused_is_looked_at() -> None:
+    looked_at = set(Settings().by_name())
+    assert {k.name for k in SETTINGS if k.derive in (Status.OBEYED, Status.REFUSED)} <= looked_at
+    by_writer = set(WriterSettings().by_name()) | {"brokerRole"}
+    assert {k.name for k in SETTINGS if k.append in (Status.OBEYED, Status.REFUSED)} <= by_writer
+
+
+def test_the_page_is_what_the_declaration_gives() -> None:
+    assert PAGE.read_text("utf-8") == page(), "make settings-page"
+
+
+def test_the_declaration_is_what_rocketmqs_jars_have() -> None:
+    """tests/rocketmq/test_setting_releases.py holds the file against the jars themselves."""
+    lines = (HERE / "rocketmq" / "settings" / "releases.tsv").read_text("utf-8").splitlines()[1:]
+    there: dict[str, tuple[str, str, str, str]] = {}
+    for line in lines:
+        name, _, kind, since, until, defaults = line.split("\t")
+        default = defaults.rpartition(": ")[2]
+        # three names are in two classes: the older one has the first release
+        if name not in there or release_key(since) < release_key(there[name][1]):
+            there[name] = (kind, since, until, default)
+    last = RELEASES[-1]
+    for name, (kind, since, until, default) in there.items():
+        known = BY_NAME[name]
+        spelling = next(each for each in known.in_any if each.name == name)
+        assert (spelling.since, spelling.until or last) == (since, until), name
+        if "|" not in known.kind:
+            assert known.kind == {"String": "text"}.get(kind, kind.lower()), name
+        if default == "*":
+            assert known.default is None, name
+        else:
+            assert known.default == default.removeprefix("null"), name
+    assert {n for n, k in BY_NAME.items() if k.since} == set(there)
+
+
+def test_later_layers_win() -> None:
+    first, second = {"maxIndexNum": "400", "enableLmq": "true"}, {"maxIndexNum": "500"}
+    settings = settings_from(first, second)
+    assert (settings.max_index_num, settings.enable_lmq) == (500, True)
+    assert settings_from(second, first).max_index_num == 400
+
+
+def test_a_known_name_that_decides_nothing_is_accepted() -> None:
+    for name in ("brokerName", "namesrvAddr", "deleteWhen", "brokerRole", "listenPort"):
+        assert settings_from({name: "anything"}) == Settings()
+        assert setting_warnings({name: "anything"}, "5.3.3", "derive") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("maxHashSlotNun", "maxHashSlotNum"),
+        ("maxindexnum", "maxIndexNum"),
+        ("mappedFileSizeCommitlog", "mappedFileSizeCommitLog"),
+        # RocketMQ spells this one so
+        ("mappedFileSizeBatchConsumeQueue", "mapperFileSizeBatchConsumeQueue"),
+        ("enableLMQ", "enableLmq"),
+        ("checkCrcOnRecover", "checkCRCOnRecover"),
+        ("brokerNam", "brokerName"),
+    ],
+)
+def test_an_unknown_name_suggests_the_nearest(name: str, nearest: str) -> None:
+    with pytest.raises(SettingError, match=f"did you mean {nearest}\\?") as caught:
+        settings_from({name: "1"})
+    assert repr(name) in str(caught.value)
+
+
+def test_a_name_like_none_suggests_none() -> None:
+    with pytest.raises(SettingError) as caught:
+        settings_from({"zzqqxx": "1"})
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("maxIndexNum", "many", "a whole number is wanted"),
+        ("maxIndexNum", "", "a whole number is wanted"),
+        ("maxIndexNum", "1.5", "a whole number is wanted"),
+        ("maxIndexNum", "4_00", "a whole number is wanted"),
+        ("maxIndexNum", "400 ", "a whole number is wanted"),  # NumberFormatException: ignored
+        ("maxIndexNum", "\u0664\u0660\u0660", "a whole number is wanted"),
+        ("maxIndexNum", "9" * 5000, "out of range"),
+        ("maxIndexNum", "64M", "a whole number is wanted"),
+        ("enableLmq", "true ", "true or false is wanted"),  # Boolean.parseBoolean: false
+        ("enableLmq", "1", "true or false is wanted"),
+        ("flushDiskType", "sync_flush", "one of ASYNC_FLUSH, SYNC_FLUSH"),
+        ("maxIndexNum", "1", "out of range 2"),  # one entry, number 0, that is never used
+        ("maxHashSlotNum", "0", "out of range 1"),
+        ("mappedFileSizeCommitLog", "0", "out of range"),
+        ("mappedFileSizeConsumeQueue", "-20", "out of range"),
+        ("mappedFileSizeCommitLog", "2147483648", "out of range"),
+        ("enableLmq", "yes", "true or false is wanted"),
+        ("enableLmq", "", "true or false is wanted"),
+        ("messageDelayLevel", "1s 5x", "is not a number and s, m, h or d"),
+        ("messageDelayLevel", "1s s", "is not a number and s, m, h or d"),
+        ("messageDelayLevel", "1s --5s", "is not a number and s, m, h or d"),
+        ("messageDelayLevel", "1s \u0665s", "is not a number and s, m, h or d"),
+    ],
+)
+def test_malformed_values(name: str, text: str, message: str) -> None:
+    with pytest.raises(SettingError, match=message) as caught:
+        settings_from({name: text})
+    assert name in str(caught.value)
+
+
+def test_values_may_have_capitals_and_signs_and_texts_blanks() -> None:
+    given = {"maxIndexNum": "+0400", "enableLmq": "TRUE", "storeType": " default "}
+    settings = settings_from(given)
+    assert (settings.max_index_num, settings.enable_lmq) == (400, True)
+    assert settings.store_type == "default"
+
+
+# Spellings of older releases
+
+
+def test_an_older_spelling_is_the_same_setting() -> None:
+    settings = settings_from({"mapedFileSizeCommitLog": "4096", "mapedFileSizeConsumeQueue": "40"})
+    assert settings.mapped_file_size_commit_log == 4096
+    assert settings.mapped_file_size_consume_queue == 40
+    with pytest.raises(SettingError, match="mapedFileSizeCommitLog='x'"):
+        settings_from({"mapedFileSizeCommitLog": "x"})
+
+
+def test_two_spellings_that_differ_are_refused_and_both_named() -> None:
+    given = {"mapedFileSizeCommitLog": "4096", "mappedFileSizeCommitLog": "8192"}
+    with pytest.raises(SettingError, match="mapedFileSizeCommitLog=4096") as caught:
+        settings_from(given)
+    assert "mappedFileSizeCommitLog=8192" in str(caught.value)
+    same = dict.fromkeys(given, "4096")
+    assert settings_from(same).mapped_file_size_commit_log == 4096
+
+
+@pytest.mark.parametrize("file", ["maped", "mapped"])
+def test_a_later_layer_wins_whichever_spelling_it_uses(file: str) -> None:
+    over = "mapped" if file == "maped" else "maped"
+    layers = {f"{file}FileSizeCommitLog": "4096"}, {f"{over}FileSizeCommitLog": "8192"}
+    assert settings_from(*layers).mapped_file_size_commit_log == 8192
+    assert merge_layers(*layers) == layers[1]
+
+
+def test_an_older_spelling_is_warned_of_where_the_release_has_another() -> None:
+    given = {"mapedFileSizeCommitLog": "4096"}
+    assert setting_warnings(given, "4.5.1", "derive") == []
+    (said,) = setting_warnings(given, "4.5.2", "derive")
+    assert "RocketMQ 4.5.2 calls it mappedFileSizeCommitLog" in said
+    newer = {"mappedFileSizeCommitLog": "4096"}
+    assert setting_warnings(newer, "4.1.0-incubating", "derive") == []
+
+
+# What a release has, and what is not done
+
+
+def test_a_switch_that_the_release_does_not_have_is_not_done() -> None:
+    given = {"indexFileWriteEnable": "false"}
+    for release, builds in (("5.3.3", True), ("5.4.0", False), ("5.5.0", False)):
+        assert settings_from(given, release=release).builds_index is builds
+        said = setting_warnings(given, release, "derive")
+        assert [line.partition(":")[0] for line in said] == ["indexFileWriteEnable=false"] * builds
+    assert setting_warnings({"indexFileWriteEnable": "true"}, "5.3.3", "derive") == []
+
+
+def test_either_switch_ends_the_index() -> None:
+    assert Settings().builds_index
+    assert not settings_from({"messageIndexEnable": "false"}).builds_index
+    assert not settings_from({"indexFileWriteEnable": "false"}).builds_index
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "derive", "append"),
+    [
+        ("transientStorePoolSize", "2", False, False),
+        ("fastFailIfNoBufferInStorePool", "true", False, False),
+        ("inSyncReplicas", "2", False, True),
+        ("brokerRole", "SYNC_MASTER", False, True),
+        ("brokerRole", "ASYNC_MASTER", False, False),
+        ("enableControllerMode", "true", False, True),
+        ("flushCommitLogTimed", "false", False, True),
+        ("messageStorePlugIn", "org.apache.rocketmq.tieredstore.TieredMessageStore", True, True),
+        ("duplicationEnable", "true", True, True),
+        ("rocksdbCQDoubleWriteEnable", "true", True, True),
+        ("haSendHeartbeatInterval", "9", False, False),
+        ("haSlaveFallbehindMax", "9", False, False),
+        ("fileReservedTime", "anything", False, False),
+        ("storePathIndex", "/elsewhere", False, False),
+    ],
+)
+def test_what_is_not_done_is_named(name: str, value: str, derive: bool, append: bool) -> None:
+    for doing, wanted in (("derive", derive), ("append", append)):
+        said = setting_warnings({name: value}, "5.3.3", doing)  # type: ignore[arg-type]
+        assert [line.partition(":")[0] for line in said] == [f"{name}={value}"] * wanted
+
+
+def test_every_default_is_quiet() -> None:
+    given = {known.name: known.default for known in SETTINGS if known.default and known.since}
+    for release in (RELEASES[0], "4.9.7", "5.3.3", RELEASES[-1]):
+        for doing in ("derive", "append"):
+            assert setting_warnings(given, release, doing) == []  # type: ignore[arg-type]
+
+
+def test_a_setting_that_no_broker_of_the_release_has_is_not_warned_of() -> None:
+    assert setting_warnings({"inSyncReplicas": "2"}, "4.9.7", "append") == []
+
+
+def test_a_slave_is_not_appended_to() -> None:
+    with pytest.raises(SettingError, match="brokerRole=SLAVE"):
+        setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "append")
+    assert setting_warnings({"brokerRole": "SLAVE"}, "5.3.3", "derive") == []
+    with pytest.raises(SettingError, match="brokerRole=slave: one of ASYNC_MASTER"):
+        setting_warnings({"brokerRole": "slave"}, "5.3.3", "append")
+
+
+def test_the_store_host_of_records() -> None:
+    assert writer_settings_from({}).store_host == "127.0.0.1:10911"
+    given = {"brokerIP1": "192.0.2.7", "listenPort": "11000"}
+    assert writer_settings_from(given).store_host == "192.0.2.7:11000"
+    assert writer_settings_from({"brokerIP1": "2001:db8::1"}).store_host == "[2001:db8::1]:10911"
+    for name, value in (("brokerIP1", "broker-a"), ("listenPort", "70000")):
+        with pytest.raises(SettingError, match=f"{name}={value}"):
+            _ = writer_settings_from({name: value}).store_host
+
+
+def test_append_writes_to_the_stores_own_log_alone(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    own, other = str(store / "commitlog"), str(tmp_path / "other" / "commitlog")
+    refuse_other_folders(settings_from({"storePathCommitLog": own + "/"}), str(store))
+    for name in ("storePathCommitLog", "readOnlyCommitLogStorePaths"):
+        given = writer_settings_from({name: other})
+        with pytest.raises(SettingError, match=name):
+            CommitLogWriter.open(str(store), given, clock=lambda: 1)
+    assert not store.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "delays"),
+    [
+        ("", ()),
+        ("1s", (1_000,)),
+        ("1s 2m  3h\t4d", (1_000, 120_000, 10_800_000, 345_600_000)),
+        ("0s 007s", (0, 7_000)),
+        ("-1s +2s", (-1_000, 2_000)),
+        ("9999999999999d", (-2_996_971_464_435_325_952,)),  # in Java's 64 bits
+    ],
+)
+def test_delay_levels(text: str, delays: tuple[int, ...]) -> None:
+    assert settings_from({"messageDelayLevel": text}).delays == delays
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("enableRocksDBStore", "true", "RocksDB"),
+        ("indexRocksDBEnable", "true", "RocksDB"),
+        ("storeType", "defaultRocksDB", "storeType"),
+        ("enableDLegerCommitLog", "true", "DLedger"),
+        ("enableConsumeQueueExt", "true", "ConsumeQueueExt"),
+    ],
+)
+def test_what_is_not_built_is_refused_by_name(name: str, value: str, what: str) -> None:
+    with pytest.raises(SettingError, match=what) as caught:
+        refuse_unsupported(settings_from({name: value}))
+    assert name in str(caught.value)
+    refuse_unsupported(settings_from({name: "default" if name == "storeType" else "false"}))
+
+
+# The properties file
+
+
+BROKER_CONF = """\
+# a broker
+! also a comment
+   # and this
+brokerName = broker-a
+maxIndexNum=400
+maxHashSlotNum : 100
+
+enableLmq=true
+messageDelayLevel=1s \\
+    5s \\
+    10s
+storePathCommitLog=C\\:\\\\store\\\\log
+deleteWhen=
+namesrvAddr=a:9876;b:9876
+last=x#y
+"""
+
+
+def test_a_brokers_file() -> None:
+    assert parse_properties(BROKER_CONF) == {
+        "brokerName": "broker-a",
+        "maxIndexNum": "400",
+        "maxHashSlotNum": "100",
+        "enableLmq": "true",
+        "messageDelayLevel": "1s 5s 10s",
+        "storePathCommitLog": "C:\\store\\log",
+        "deleteWhen": "",
+        "namesrvAddr": "a:9876;b:9876",
+        "last": "x#y",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("", {}),
+        ("\n\n  \n", {}),
+        ("a=1\r\nb=2\r\n", {"a": "1", "b": "2"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=b=c", {"a": "b=c"}),
+        ("a=1\\", {"a": "1"}),
+        ("a=1\\\n", {"a": "1"}),
+        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
+        ("a=1\\\n#b=2", {"a": "1#b=2"}),  # a continued line is no comment
+        ("a=1\\\\\\\n2", {"a": "1\\2"}),  # three: one backslash, and the line goes on
+        ("a", {"a": ""}),
+        ("a 1", {"a": "1"}),
+        ("a:b=c", {"a": "b=c"}),
+        ("a\t=\t1", {"a": "1"}),
+        ("a = 1 ", {"a": "1 "}),  # java.util.Properties keeps a blank at the end
+        ("a = 1 \\\n   2", {"a": "1 2"}),
+        ("a\\=b=c", {"a=b": "c"}),
+        ("a=\\u4e3b\\t.", {"a": "\u4e3b\t."}),
+        ("a=x\x0by\x85z", {"a": "x\x0by\x85z"}),
+        ("=1", {"": "1"}),
+    ],
+)
+def test_lines_of_a_properties_file(text: str, values: dict[str, str]) -> None:
+    assert parse_properties(text) == values
+
+
+@given(st.dictionaries(st.from_regex(r"[a-zA-Z]\w{0,8}", fullmatch=True), st.integers()))
+def test_a_file_of_numbers_reads_back(values: dict[str, int]) -> None:
+    text = "".join(f"{name} = {value}\n" for name, value in values.items())
+    assert parse_properties(text) == {name: str(value) for name, value in values.items()}
+
+
+def test_assignments() -> None:
+    assert parse_assignments(["a=1", " b = 2=3 ", "c="]) == {"a": "1", "b": "2=3", "c": ""}
+    with pytest.raises(SettingError, match="'maxIndexNum' is not NAME=VALUE"):
+        parse_assignments(["maxIndexNum"])

@@ -1,0 +1,80 @@
+"""A part of a log as Arrow batches: what a task of the Spark source, or of an export, yields."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reput.store_format.filter.rows import Verdict
+from reput.store_format.log.one_record import Record
+from reput.store_format.log.reader import records_of
+from reput.store_format.log.walk import Step
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.names import SYSTEM_PREFIX, SYSTEM_TOPICS
+from reput.udfs.table.log_choice import Choice
+from reput.udfs.table.log_columns import Rows, batch_of
+from reput.udfs.table.log_parts import LogParts, Part, Tell
+
+if TYPE_CHECKING:
+    from reput.store_format.filter.filters import Filter
+
+
+def batches_of(
+    log: LogParts, part: Part, choice: Choice, schema: pa.Schema, wanted: "Filter | None" = None,
+    tell: Tell | None = None, reached: Callable[[int], None] | None = None,
+    system_topics: bool = True, left: Callable[[int], None] | None = None,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """The wanted rows of a part, with the columns of `schema`, a batch a window.
+
+    wanted: only messages that it wants; tell: called with a line for each thing that is left out,
+    by default the task's log has it; reached: again and again with the place up to which the log
+    was read; system_topics: those of brokers too, else `left` is called with how many stay out.
+    Raises DamageFound, StoreChanged, OSError.
+    """
+    rules, split = log.rules.records, log.rules.dispatch.split_properties
+    for step in log.steps(part) if tell is None else log.steps(part, tell):
+        if reached is not None:
+            reached(step.next)
+        if wanted is not None:
+            step = step._replace(rows=step.rows[_wanted(log, step, wanted)])
+        rows = Rows(step, None, rules, split, log.body)
+        numbers = choice.numbers(rows)
+        if numbers is not None:
+            rows = Rows(step, numbers, rules, split, log.body)
+        if not system_topics and len(rows):
+            own = _of_system_topics(rows.column("topic"))
+            if left is not None:
+                left(int(np.count_nonzero(own)))
+            kept = np.arange(len(step.rows)) if numbers is None else numbers
+            rows = Rows(step, kept[~own], rules, split, log.body)
+        if len(rows):
+            yield batch_of(rows, schema)
+
+
+def _of_system_topics(topics: pa.Array) -> npt.NDArray[np.bool_]:
+    named = pc.is_in(topics, value_set=pa.array(sorted(SYSTEM_TOPICS)))
+    found = pc.or_(named, pc.starts_with(topics, SYSTEM_PREFIX))
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _wanted(log: LogParts, step: Step, wanted: "Filter") -> npt.NDArray[np.bool_]:
+    """One bool for each row: whether a filter wants it."""
+    split = log.rules.dispatch.split_properties
+    verdicts = wanted.judge(step, split)
+    asked = np.flatnonzero(verdicts == Verdict.ASK)
+    for number, record in zip(
+        asked.tolist(), records_of(step, asked, log.rules.records), strict=True
+    ):
+        properties = parse_properties(record.properties, split)
+        if wanted.matches(record, properties, partial(_body, log, record)):
+            verdicts[number] = Verdict.YES
+    found: npt.NDArray[np.bool_] = verdicts == Verdict.YES
+    return found
+
+
+def _body(log: LogParts, record: Record) -> bytes:
+    return log.body(record.body_at, record.body_length)

@@ -1,0 +1,353 @@
+"""What a task of the Spark source reads: the records of one part of a log, as the walk gives them.
+
+A part is a stretch of one segment. Which records start in it only the walk from the segment's
+first record can tell. So each task goes that way, from size to size, and makes rows where its part
+begins. That costs little beside making rows, needs no word from another task, and takes no bytes in
+a body for a record: the rows are the same however the log is cut (docs/decisions/0015).
+"""
+
+import logging
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from reput.store_format.damage.evidence import Known
+from reput.store_format.damage.live import Before
+from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
+from reput.store_format.damage.record_ends import lost_its_end
+from reput.store_format.damage.resync import NOT_FOUND, Prover
+from reput.store_format.damage.tolerant import scan_past_damage
+from reput.store_format.derive.scan import Buffers, Runs, ScanRules, scan
+from reput.store_format.faults import REASONS, SALVAGE, DamageFound, Fault, StoreChanged
+from reput.store_format.layouts import RECORD_HEAD_BYTES
+from reput.store_format.log.segments import Segment, Stretch
+from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
+from reput.store_format.storage.protocol import Reader, Storage
+from reput.udfs.damage.segments import padded
+
+FAIL, SKIP = "fail", "skip"
+ON_DAMAGE = (FAIL, SKIP, SALVAGE)
+
+WINDOW_BYTES = 4 << 20  # rows of one window are one Arrow batch: some thousands
+told = logging.getLogger("reput.source")
+Tell = Callable[[str], None]
+Found = TypeVar("Found")
+End = tuple[int, Fault]  # where a walk ended, and why
+
+
+class Part(NamedTuple):
+    """Records that start in [start, stop) of a segment; known: a record before, or there."""
+
+    segment: int  # its number
+    known: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class LogParts:
+    """A log as tasks read it.
+
+    on_damage: one of ON_DAMAGE; check_body: compare the bodies' CRCs; may_miss: a segment whose
+    file has gone has no records, where it would be an error otherwise.
+    """
+
+    storage: Storage
+    segments: tuple[Segment, ...]
+    rules: ScanRules
+    on_damage: str = FAIL
+    check_body: bool = False
+    may_miss: bool = False
+
+    def steps(self, part: Part, tell: Tell = told.warning) -> Iterator[Step]:
+        """The records of a part, a window at a time; each step is valid until the next one.
+
+        tell: called with a line for each thing that is left out.
+
+        Raises DamageFound where records may follow damage, and damage is not passed over.
+        """
+        segment = self.segments[part.segment]
+        try:
+            reader = self.storage.open(segment.path, segment.state)
+        except (FileNotFoundError, StoreChanged):
+            if not self.may_miss:
+                raise
+            tell(f"{segment.path}: is gone, and its records with it")
+            return
+        try:
+            yield from PartReader(self, part, reader, tell).steps()
+        finally:
+            reader.close()
+
+    def around(self, part: Part) -> tuple["LogParts", Part]:
+        """All that a task needs of the log for one part: what is sent to it is small."""
+        if self.on_damage == SALVAGE:
+            return self, part  # what is live is told by the segments before
+        n = part.segment
+        return replace(self, segments=self.segments[n : n + 2]), part._replace(segment=0)
+
+    def body(self, place: int, length: int) -> bytes:
+        """The bytes of a body that no window holds."""
+        segment = next(s for s in self.segments if s.start <= place < s.end)
+        reader = self.storage.open(segment.path, segment.state)
+        body = np.empty(length, np.uint8)
+        if length:
+            segment.read_by(reader)(place, body)
+        reader.close()
+        return body.tobytes()
+
+    def is_written_from(self, number: int) -> bool:
+        """Whether a segment from that number on begins with anything but zeros."""
+        return any(
+            self._reading(n, lambda read, s: bool(_head(read, s.start, s.end).any()))
+            for n in range(number, len(self.segments))
+        )
+
+    def _reading(self, number: int, what: Callable[[Read, Segment], Found]) -> Found:
+        segment = self.segments[number]
+        reader = self.storage.open(segment.path, segment.state)
+        try:
+            return what(padded(reader, segment), segment)
+        finally:
+            reader.close()
+
+    def last_time(self, number: int) -> int | None:
+        """StoreTimestamp of the last record before segment `number`; None where there is none."""
+
+        def last(read: Read, segment: Segment) -> int | None:
+            found = None
+            for step in new_walk(read, segment, self.rules, NO_CHECKS).steps(
+                segment.start, segment.end
+            ):
+                if len(step.rows):
+                    found = int(step.rows["storeTimestamp"][-1])
+            return found
+
+        times = (self._reading(n, last) for n in reversed(range(number)))
+        return next((time for time in times if time is not None), None)
+
+    def queues_before(self, number: int) -> dict[tuple[str, int], Known]:
+        """The greatest queueOffset of each queue before segment `number`."""
+        found: dict[tuple[str, int], Known] = {}
+
+        def look(read: Read, segment: Segment) -> None:
+            stretch = Stretch(segment.start, segment.end, segment.start, segment.end, segment.start)
+            for part in scan(read, stretch, self.rules, Buffers(1 << 20)):
+                if isinstance(part, Runs):
+                    for i, queue in enumerate(part.queues):
+                        if part.runs.count[i]:
+                            last = int(part.runs.greatest[i])
+                            found[queue.topic, queue.queue_id] = Known(last, 0)
+
+        for n in range(number):
+            self._reading(n, look)
+        return found
+
+
+def new_walk(read: Read, segment: Segment, rules: ScanRules, checks: Checks) -> Walk:
+    """A walk of a segment, in windows as the source has them."""
+    buffer = np.empty(min(WINDOW_BYTES, segment.end - segment.start), np.uint8)
+    return Walk(read, segment.end, rules.records, checks, buffer)
+
+
+def _head(read: Read, at: int, end: int) -> np.ndarray:
+    head = np.zeros(RECORD_HEAD_BYTES, np.uint8)
+    read(at, head[: end - at])
+    return head
+
+
+class PartReader:
+    """Reads one part of an open segment."""
+
+    def __init__(
+        self, log: LogParts, part: Part, reader: Reader, tell: Tell = told.warning
+    ) -> None:
+        self.log, self.part, self.tell = log, part, tell
+        self.segment = log.segments[part.segment]
+        passes = log.on_damage == SALVAGE
+        self.read = padded(reader, self.segment) if passes else self.segment.read_by(reader)
+        # salvage keeps a record of which the body's CRC alone is wrong: it has its place in a queue
+        self.checks = Checks(body=log.check_body and not passes)
+        self.last_time: int | None = None
+
+    def steps(self) -> Iterator[Step]:
+        part = self.part
+        if self.log.on_damage == SALVAGE:
+            yield from self._live()
+            return
+        at, fault = yield from self._records(part.known, part.start, part.stop)
+        if at < part.start:
+            return  # the log breaks off before this part: the part where it does has the word
+        if fault == Fault.NONE and at == self.segment.end:
+            fault = Fault.SHORT_TAIL  # RocketMQ ends every segment in a BLANK, or the log
+        if fault == Fault.NONE or (fault == Fault.BLANK and self._is_whole_blank(at)):
+            return
+        if self.log.on_damage == SKIP:
+            self._skip(at, fault)
+        else:
+            self._refuse_if_live(at, fault)
+
+    def live_end(self) -> int:
+        """Where the last record ends that is whole, in the last segment of a log that may grow."""
+        at, fault, last = self.part.known, Fault.NONE, None
+        for step in self._walk(NO_CHECKS).steps(at, self.part.stop):
+            if len(step.rows):
+                self._note(step)
+                torn = lost_its_end(step.window, step.rows, True)
+                last = int(step.rows["physicalOffset"][-1]) if torn else None
+            at, fault = step.next, step.fault
+        if fault in (Fault.NONE, Fault.BLANK):
+            return self.segment.end
+        if fault == Fault.ZEROS:
+            return at if last is None else last
+        if self._next_live(at) == NOT_FOUND:
+            return at
+        if self.log.on_damage == SALVAGE:
+            return self._live_stretches()[-1][1]
+        if self.log.on_damage == FAIL:
+            self._refuse_if_live(at, fault)
+        return at
+
+    def _records(self, known: int, start: int, stop: int) -> Generator[Step, None, End]:
+        """Go from the record at `known` to `start` and give the records up to `stop`; returns where
+        the walk ended, and why.
+        """
+        at, fault = known, Fault.NONE
+        for step in self._walk(NO_CHECKS).steps(at, start):
+            at, fault = step.next, step.fault
+            self._note(step)
+        if fault != Fault.NONE:
+            return at, fault
+        for step in self._walk(self.checks).marked(at, stop):
+            if step.wrong is not None and self.log.on_damage == SKIP:
+                self._skip_rows(step)
+                step = step._replace(rows=step.rows[step.wrong == 0], wrong=None)
+            step = step.until_wrong()
+            if len(step.rows):
+                self._note(step)
+                yield step
+            at, fault = step.next, step.fault
+            if fault != Fault.NONE:
+                break
+        return at, fault
+
+    def _walk(self, checks: Checks) -> Walk:
+        return new_walk(self.read, self.segment, self.log.rules, checks)
+
+    def _note(self, step: Step) -> None:
+        if len(step.rows):
+            self.last_time = int(step.rows["storeTimestamp"][-1])
+
+    def _is_whole_blank(self, at: int) -> bool:
+        head = _head(self.read, at, self.segment.end)[:4]
+        return int.from_bytes(head.tobytes(), "big", signed=True) == self.segment.end - at
+
+    def _where(self, at: int, fault: Fault) -> str:
+        fault = Fault.BLANK_SIZE if fault == Fault.BLANK else fault
+        name, reason = REASONS[fault]
+        offset = at - self.segment.start
+        return f"{self.segment.path}: offset {offset} (physical {at}): {name} {reason}"
+
+    def _refuse_if_live(self, at: int, fault: Fault) -> None:
+        """Raise DamageFound unless the log ends here: nothing that may be live follows."""
+        if fault == Fault.ZEROS and not self._is_written(at):
+            if not self.log.is_written_from(self.part.segment + 1):
+                return
+            what = "but a later segment is written"
+        else:
+            live = self._next_live(at)
+            if live == NOT_FOUND and not self.log.is_written_from(self.part.segment + 1):
+                return
+            what = f"the first at offset {live}" if live >= 0 else "in a later segment"
+            what = f"live records may follow, {what}"
+        raise DamageFound(
+            f"{self._where(at, fault)}; {what}: option onDamage=skip leaves out the rest of the "
+            "segment, salvage what is damaged or stale"
+        )
+
+    def _next_live(self, at: int) -> int:
+        """The next record that proves itself and was not stored before the last one."""
+        prover = Prover(self.read, at, self.segment.end, self.log.rules.records)
+        found = prover.next_record(at + 1)
+        while found != NOT_FOUND:
+            parts = prover.lengths(found)
+            if parts and (self.last_time is None or parts.store_timestamp >= self.last_time):
+                return found
+            found = prover.next_record(found + 1)
+        return NOT_FOUND
+
+    def _is_written(self, at: int) -> bool:
+        walk = new_walk(self.read, self.segment, self.log.rules, NO_CHECKS)
+        return any(bool(window.any()) for _, window in walk.windows(at, self.segment.end))
+
+    def _skip(self, at: int, fault: Fault) -> None:
+        if fault == Fault.ZEROS and not self._is_written(at):
+            return
+        left = self.segment.end - at
+        self.tell(f"{self._where(at, fault)}; {left:,} bytes up to the segment's end are left out")
+
+    def _skip_rows(self, step: Step) -> None:
+        assert step.wrong is not None
+        for number in np.flatnonzero(step.wrong).tolist():
+            place, fault = int(step.rows["physicalOffset"][number]), Fault(step.wrong[number])
+            self.tell(f"{self._where(place, fault)}; the record is left out")
+
+    def _live(self) -> Iterator[Step]:
+        """The part's live records, as `reput rebuild --on-damage salvage` has them."""
+        part = self.part
+        if self._is_sound():
+            yield from self._records(part.known, part.start, part.stop)
+            return
+        for start, stop in self._live_stretches():
+            if start < part.stop and part.start < stop:
+                yield from self._records(start, max(start, part.start), min(stop, part.stop))
+
+    def _is_sound(self) -> bool:
+        """Whether the segment has nothing to salvage: one answer for all its parts, so that the
+        rows do not depend on the cuts. A stream's part, which begins within a segment, asks up to
+        its own end: what follows is being written.
+        """
+        part, segment = self.part, self.segment
+        stop = segment.end if part.known == segment.start else part.stop
+        checks = Checks(
+            property=self.log.rules.check_property_crc,
+            split_properties=self.log.rules.dispatch.split_properties,
+        )
+        at, fault = part.known, Fault.NONE
+        for step in self._walk(checks).steps(part.known, stop):
+            at, fault = step.next, step.fault
+        if fault == Fault.ZEROS:
+            return not self._is_written(at) and not self.log.is_written_from(part.segment + 1)
+        if fault == Fault.BLANK:
+            return self._is_whole_blank(at)
+        return fault == Fault.NONE and at != segment.end
+
+    def _live_stretches(self) -> list[tuple[int, int]]:
+        log, number = self.log, self.part.segment
+        queues: dict[tuple[str, int], Known] | None = None
+
+        def known(topic: str, queue_id: int) -> Known | None:
+            nonlocal queues
+            queues = log.queues_before(number) if queues is None else queues
+            return queues.get((topic, queue_id))
+
+        before = Before(log.last_time(number), known, not log.is_written_from(number + 1))
+        found = scan_past_damage(self.read, self.segment.start, self.segment.end, log.rules, before)
+        lost: list[tuple[int, int]] = []
+        for part in found.run():
+            if isinstance(part, Damage) and part.kind != DamageKind.CONTENT:
+                lost.append((part.offset, part.end))
+            elif isinstance(part, Ranges):
+                rows = part.rows[part.rows["kind"] != KINDS.index(DamageKind.CONTENT)]
+                lost += zip(rows["offset"].tolist(), rows["end"].tolist(), strict=True)
+        live, at = [], self.segment.start
+        for start, stop in [*lost, (found.live.end, found.live.end)]:
+            if start > at:
+                live.append((at, min(start, found.live.end)))
+            at = max(at, stop)
+        for start, stop in lost:
+            if self.part.start <= start < min(self.part.stop, found.live.end):
+                self.tell(f"{self.segment.path}: physical {start}: {stop - start:,} bytes left out")
+        return [(start, stop) for start, stop in live if start < stop]

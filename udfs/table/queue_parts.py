@@ -1,0 +1,147 @@
+"""Parts of a log of which one topic is wanted: its ConsumeQueues say where the records are.
+
+Nothing is believed: each record that an entry points to is read and must be of that topic, queue
+and position, and so must those that the entries before and behind the part point to. Where anything
+is not so, the log is walked from there on, as `LogParts` does. So is a part of which the topic has
+much: to read every record by itself takes longer then.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from reput.store_format.derived.queue_entries import is_pre_blank
+from reput.store_format.derived.queue_files import QueueFiles
+from reput.store_format.faults import Fault, StoreError
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.records import RECORD_ROW, bad_bodies, walk
+from reput.store_format.log.walk import Step
+from reput.store_format.query.opened import Growing
+from reput.store_format.storage.protocol import Storage
+from reput.udfs.table import log_parts
+from reput.udfs.table.log_columns import Rows
+from reput.udfs.table.log_parts import LogParts, Part, Tell
+
+WORTH_BYTES = 8 << 10  # a walk goes over so much of a log while one record is read by itself
+FOUND = np.dtype([("place", "<i8"), ("size", "<i4"), ("queueId", "<i4"), ("position", "<i8")])
+
+
+class Queue(NamedTuple):
+    """One queue of the topic: its id and its folder."""
+
+    id: int
+    folder: str
+
+
+class Doubt(StoreError):
+    """What a queue says is not what the log has, or not enough to go by."""
+
+
+@dataclass(frozen=True)
+class QueuedParts(LogParts):
+    """As LogParts, of one topic alone."""
+
+    topic: str = ""
+    queues: tuple[Queue, ...] = ()
+
+    def steps(self, part: Part, tell: Tell = log_parts.told.info) -> Iterator[Step]:
+        """The topic's records of a part; where the log is walked, all others as well."""
+        known, start = part.known, part.start
+        try:
+            for step in self._gathered(part):
+                yield step
+                known, start = int(step.rows["physicalOffset"][-1]), step.next
+        except (StoreError, FileNotFoundError) as error:
+            tell(f"the log is read from {start} to {part.stop}: {error}")
+            yield from super().steps(part._replace(known=known, start=start), tell)
+
+    def around(self, part: Part) -> tuple["LogParts", Part]:
+        """All of it: entries before and behind the part may point anywhere."""
+        return self, part
+
+    def _gathered(self, part: Part) -> Iterator[Step]:
+        segment = self.segments[part.segment]
+        growing = cast(Storage, Growing(self.storage))
+        with LogReader(growing, list(self.segments), self.rules.records) as log:
+            found = np.concatenate(
+                [self._entries(growing, log, each, part) for each in self.queues]
+            )
+            if len(found) * WORTH_BYTES > part.stop - part.start:
+                raise Doubt(f"it has {len(found):,} records of the topic there")
+            found.sort(order="place")
+            at = 0
+            while at < len(found):
+                ends = np.cumsum(found["size"][at:], dtype=np.int64)
+                count = int(np.searchsorted(ends, log_parts.WINDOW_BYTES, "right"))
+                if count == 0 or int((found["place"] + found["size"])[at : at + count].max()) > (
+                    segment.end
+                ):
+                    raise Doubt(f"a record at {found['place'][at]} is too long for a window")
+                yield self._step(log, found[at : at + count])
+                at += count
+
+    def _entries(
+        self, storage: Storage, log: LogReader, queue: Queue, part: Part
+    ) -> np.ndarray[Any, Any]:
+        """Where the records of a queue are that start in a part (FOUND). Raises StoreError."""
+        files, taken = QueueFiles(storage, queue.folder), [np.zeros(0, FOUND)]
+        for file in files.all:
+            with files.open(file) as entries:
+                used = entries.used()
+                low = entries.bisect(0, used, lambda e: int(e["physicalOffset"]) < part.start)
+                high = entries.bisect(low, used, lambda e: int(e["physicalOffset"]) < part.stop)
+                if (high - low) * WORTH_BYTES > part.stop - part.start:
+                    raise Doubt(f"it has {high - low:,} records of the topic there")
+                some = entries.range(low, high)
+                found = np.zeros(len(some), FOUND)
+                found["place"], found["size"] = some["physicalOffset"], some["size"]
+                found["queueId"] = queue.id
+                found["position"] = files.position(file, low) + np.arange(len(some))
+                taken.append(found[~is_pre_blank(some)])
+                for number in (low - 1, high):
+                    if 0 <= number < used and not is_pre_blank(entries[number]):
+                        self.check(log, queue, entries[number], files.position(file, number))
+        whole = np.concatenate(taken)
+        places = whole["place"]
+        if not bool(((places >= part.start) & (places < part.stop)).all()):
+            raise Doubt(f"{queue.folder}: an entry is not where its neighbours say")
+        if not bool((whole["size"] > 0).all()):
+            raise Doubt(f"{queue.folder}: an entry has no size")
+        return whole
+
+    def check(self, log: LogReader, queue: Queue, entry: Any, position: int) -> int:
+        """Where the record of an entry ends; it may have expired. Raises StoreError."""
+        place, size = int(entry["physicalOffset"]), int(entry["size"])
+        if place >= log.start:
+            record = log.record_at(place)
+            there = record.topic, record.queue_id, record.queue_offset, record.size
+            if there != (self.topic, queue.id, position, size):
+                raise Doubt(f"{queue.folder}: position {position} is not the record at {place}")
+        return place + size
+
+    def _step(self, log: LogReader, found: np.ndarray[Any, Any]) -> Step:
+        """The records of these entries, one behind the other in a window. Raises StoreError."""
+        sizes = found["size"].astype(np.int64)
+        window = np.empty(int(sizes.sum()), np.uint8)
+        rows = np.zeros(len(found), RECORD_ROW)
+        at, rules = 0, self.rules.records
+        for number, place in enumerate(found["place"].tolist()):
+            end = at + int(sizes[number])
+            log.read_into(place, window[at:end])
+            count, _, _ = walk(window, at, end, at + 1, end, place - at, rules, rows[number:])
+            if count != 1 or int(rows["size"][number]) != end - at:
+                raise Doubt(f"no record of {end - at} bytes is at {place}")
+            at = end
+        same = (rows["queueId"] == found["queueId"]) & (rows["queueOffset"] == found["position"])
+        if not bool(same.all()):
+            raise Doubt(f"the record at {found['place'][np.argmin(same)]} has another position")
+        if self.check_body and bool(bad_bodies(window, rows).any()):
+            raise Doubt("a body does not match its CRC")
+        end = int(found["place"][-1] + sizes[-1])
+        step = Step(int(found["place"][0]), window, rows, None, end, Fault.NONE)
+        topics = Rows(step, None, self.rules.records, False, self.body).column("topic")
+        if topics.value_counts().to_pylist() != [{"values": self.topic, "counts": len(rows)}]:
+            raise Doubt("a record is of another topic")
+        return step

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from reput.store_format.release.profiles import RELEASES, release_key
-from reput.store_format.release.setting_names import TABLE
+from reput.store_format.release.setting_names import HARMLESS, TABLE
 
 _ALSO = "also:"
 _INT = re.compile(r"[+-]?[0-9]+")
@@ -144,5 +144,5 @@ def _older(text: str) -> tuple[Spelling, ...]:
     return tuple(spellings)
 
 
-SETTINGS = _read(TABLE)
+SETTINGS = _read(TABLE + HARMLESS)
 BY_NAME = {spelling.name: known for known in SETTINGS for spelling in known.in_any}

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tests.ledger import budget, records, sources
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "planted_bugs.md"  # what the last runs found
+PAGE = records.FOLDER / "planted_bugs.md"  # what the last runs here found
 LEDGER = ROOT / "tests" / "ledger" / "mutants.tsv"
 _SECONDS, _HANG_SECONDS = 25.0, 1800.0  # what a bug is taken for that was never planted; a limit
 _NO_TESTS = 5  # pytest's code where none is chosen: those that are named are long ones

@@ -82,7 +82,7 @@ def test_nothing_is_read_past_the_logs_end(tmp_path: Path) -> None:
         w.reput.read = read
         for n in range(20):
             w.append(Message("T", bytes(n), keys="k"))
-        w.reput()
+        w.dispatch()
         assert max(beyond) == 0
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from reput.store_format.derived.index_reader import BadIndex, IndexHeader
+from reput.store_format.derived.index_header import IndexHeader
+from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.faults import Fault
 from reput.store_format.log.reader import NoRecord, NotInLog

@@ -80,7 +80,7 @@ def run_service(
         try:
             return opened, service.plan(Look(opened, told, stopped))
         except BaseException:
-            opened.log.close()
+            opened.close()
             raise
 
     before = _states(store)
@@ -96,11 +96,11 @@ def run_service(
             tell(warning)
         with writer:
             if _states(store) != before:
-                opened.log.close()
+                opened.close()
                 opened, planned = look(writer.recovered is None)
             return planned, service.act(writer, opened, planned)
     finally:
-        opened.log.close()
+        opened.close()
 
 
 class OneByOne:

@@ -45,7 +45,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        self._opened.log.close()
+        self._opened.close()
 
     def query(
         self,
@@ -300,7 +300,7 @@ class Store:
 
         told = Told()
         configured = configured_topics(self._opened.storage, self._opened.path, told) or {}
-        return sorted({*self._opened.topics(), *configured})
+        return sorted({*self._opened.queues.topics(), *configured})
 
 
 def open_store(

@@ -25,9 +25,10 @@ from reput.jobs.sources.source_options import (
 from reput.jobs.sources.source_schema import arrow_schema, spark_schema
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queue_files import QueueFiles, queue_folder
+from reput.store_format.derived.queues import is_queue_id
 from reput.store_format.faults import StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
-from reput.store_format.query.opened import NEWEST, Growing, is_queue_id
+from reput.store_format.query.opened import NEWEST, Growing
 from reput.store_format.query.sizes import told_settings
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.listing import listed

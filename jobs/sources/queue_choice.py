@@ -10,11 +10,12 @@ from typing import cast
 from reput.jobs.opening.plan import Plan
 from reput.store_format.derived.queue_entries import is_pre_blank
 from reput.store_format.derived.queue_files import BadQueue, QueueFiles, queue_folder
+from reput.store_format.derived.queues import is_queue_id
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName
 from reput.store_format.query.config import queues_of
 from reput.store_format.query.notes import Told as Notes
-from reput.store_format.query.opened import Growing, is_queue_id
+from reput.store_format.query.opened import Growing
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.table.log_parts import FAIL, LogParts

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from reput.store_format.derived.queues import is_queue_id
 from reput.store_format.names import CONFIG
 from reput.store_format.query.in_rocksdb import config_in_rocksdb
 from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import is_queue_id
 from reput.store_format.storage.protocol import Storage
 
 # A text, or else a key without quotes.

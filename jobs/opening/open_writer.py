@@ -8,10 +8,10 @@ from typing import Any
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.derived.store_sizes import SIZES
 from reput.store_format.discover.broker_conf import found_conf
+from reput.store_format.discover.config_folder import batch_topics
 from reput.store_format.discover.store import Told, tell
 from reput.store_format.faults import StoreError
-from reput.store_format.query.config import batch_topics
-from reput.store_format.query.notes import Told as Notes
+from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.setting_warnings import setting_warnings
@@ -90,5 +90,5 @@ def _found(store: str, warnings: list[str]) -> dict[str, str]:
 def _batch_topics(store: str, warnings: list[str]) -> Iterable[str]:
     told = Notes()
     topics = batch_topics(LocalStorage(), store, told)
-    warnings += told.notes
+    warnings += told.lines
     return topics

@@ -12,30 +12,16 @@ from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import commit_log_folders, list_segments
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, UnsafeName
-from reput.store_format.query.notes import Told
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, UnsafeName, is_queue_id
+from reput.store_format.notes import Notes
 from reput.store_format.query.sizes import told_settings
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.storage.growing import LiveFiles
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import ANY_TIME, FileState, Reader, Storage
-from reput.store_format.storage.read_by import ReadBy
+from reput.store_format.storage.protocol import Storage
 
 NEWEST = RELEASES[-1]
-
-
-def is_queue_id(name: str) -> bool:
-    """Whether a name is a queue's id as a broker writes it."""
-    return name.isascii() and name.isdigit() and name == name[:10].lstrip("0").rjust(1, "0")
-
-
-class Growing(ReadBy):
-    """A storage whose files may be written to while they are read, as a running broker does."""
-
-    def open(self, path: str, state: FileState | None = None) -> Reader:
-        if state is None:
-            return self.storage.open(path)
-        return self.storage.open(path, state._replace(mtime=ANY_TIME))
 
 
 class OpenedStore:
@@ -45,7 +31,7 @@ class OpenedStore:
     """
 
     def __init__(
-        self, storage: Storage, path: str, release: str, given: Mapping[str, str], told: Told,
+        self, storage: Storage, path: str, release: str, given: Mapping[str, str], notes: Notes,
         end: int | None = None, derived: tuple[Storage, str] | None = None,
     ) -> None:  # fmt: skip
         """end: as for a LogReader; queues have no message from there on then. derived: where queues
@@ -54,11 +40,11 @@ class OpenedStore:
         Raises StoreError where there is no log, SettingError, UnknownRelease.
         """
         self.storage = cast(
-            Storage, Growing(storage)
+            Storage, LiveFiles(storage)
         )  # it reads only, which is all that is asked of it
         self.path, self.profile = path, profile(release)
         there, self.derived_path = derived or (storage, path)
-        self.derived_storage = cast(Storage, Growing(there))
+        self.derived_storage = cast(Storage, LiveFiles(there))
         self.settings, self.no_index = told_settings(
             self.storage, path, given, self.profile.release,
             (self.derived_storage, self.derived_path),
@@ -67,7 +53,7 @@ class OpenedStore:
         size = self.settings.mapped_file_size_commit_log
         listing = list_segments(self.storage, folders, size)
         for finding in listing.findings:
-            told.note(f"{finding.path}: {finding.reason}")
+            notes.note(f"{finding.path}: {finding.reason}")
         self.log = LogReader(self.storage, listing.segments, record_rules(self.profile), end=end)
         self._queues: dict[tuple[str, int, bool], QueueReader] = {}
         self._queue_bytes: dict[bool, int] = {}

@@ -4,17 +4,17 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import cast
 
-from reput.store_format.derived.file_sizes import queue_size, queues_in
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queue_files import queue_folder
 from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.discover.file_sizes import FileSizes
+from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import commit_log_folders, list_segments
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, UnsafeName, is_queue_id
 from reput.store_format.notes import Notes
-from reput.store_format.query.sizes import told_settings
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.storage.growing import LiveFiles
@@ -45,7 +45,7 @@ class OpenedStore:
         self.path, self.profile = path, profile(release)
         there, self.derived_path = derived or (storage, path)
         self.derived_storage = cast(Storage, LiveFiles(there))
-        self.settings, self.no_index = told_settings(
+        self.settings, self.no_index = settings_to_read(
             self.storage, path, given, self.profile.release,
             (self.derived_storage, self.derived_path),
         )  # fmt: skip
@@ -93,8 +93,8 @@ class OpenedStore:
     def queue_bytes(self, batch: bool) -> int:
         """The length of the store's queue files, which a file that was cut has not; 0: unknown."""
         if batch not in self._queue_bytes:
-            kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
-            size = queue_size(queues_in(self.derived_storage, self.derived_path, kind), batch)
+            there = self.derived_storage, self.derived_path
+            size = FileSizes(self.storage, (), there).queue(batch)
             self._queue_bytes[batch] = 0 if size is None else size.value
         return self._queue_bytes[batch]
 

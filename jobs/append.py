@@ -205,7 +205,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise
     assert counted is not None
     done = Appended(counted.messages, start, end, arguments.skip + counted.messages)
-    told |= {n: {"value": v, "by": "by the store's files"} for n, v in writer.told.items()}
+    told |= {n: {"value": v, "by": "by the store's files"} for n, v in writer.sizes_found.items()}
     _report(arguments, done, writer, warnings, told)
     if said:
         _say(f"{said}; {_progress_of(arguments, counted.messages)}")

@@ -19,7 +19,6 @@ from reput.jobs.console.dump_text import Item, TextTable
 from reput.jobs.console.options import DAMAGE, DONE, add_broker, broker_conf
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.consume_queue import entry_bytes
-from reput.store_format.derived.index_sizes import ENTRIES, SLOTS, Seen, pair_of, seen_index
 from reput.store_format.describe.files import (
     FileKind,
     describe_checkpoint,
@@ -30,6 +29,7 @@ from reput.store_format.describe.files import (
 )
 from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.describe.log import Shown, describe_segment
+from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, Seen, pair_of, seen_index
 from reput.store_format.discover.store import tell
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD

@@ -103,9 +103,9 @@ def resolve_transactions(
     """
     from reput.broker.services.resolve import plan_resolution, resolve_planned
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
+    from reput.store_format.discover.in_rocksdb import config_in_rocksdb
     from reput.store_format.fate import transactions
     from reput.store_format.fate.answers import gathered_transactions
-    from reput.store_format.query.in_rocksdb import config_in_rocksdb
     from reput.store_format.release.writer_settings import writer_settings_from
 
     given = settings or {}
@@ -125,7 +125,7 @@ def resolve_transactions(
                 f"{elsewhere}: RocksDB tells a broker up to where half messages are done, and that "
                 "cannot be written: it could discard what is committed here"
             )
-        gathered, position = gathered_transactions(look.store, look.told)
+        gathered, position = gathered_transactions(look.store, look.notes)
         refuse_damage(gathered, look.store)
         return plan_resolution(
             look.store.log, transactions.resolve(gathered, position), decisions, discarded,

@@ -56,13 +56,13 @@ _CHAINS = ("tests/chains",)
 
 BUGS = (
     # what a store tells
-    Bug("a file that differs from the others tells no size", "store_format/derived/file_sizes.py",
+    Bug("a file that differs from the others tells no size", "store_format/discover/file_sizes.py",
         "return max(able)[1] if able else None", "return min(able)[1] if able else None", _TOLD_TEST),
-    Bug("a segment's size is told by the next one's name too", "store_format/derived/file_sizes.py",
+    Bug("a segment's size is told by the next one's name too", "store_format/discover/file_sizes.py",
         "votes.update(after.start - before.start for before, after in pairwise(there))", "pass",
         _TOLD_TEST),
-    Bug("an option that no file agrees with is refused", _TOLD,
-        "if wanted is not None and wanted != value:", "if False:", _TOLD_TEST),
+    Bug("an option that no file agrees with is refused", "store_format/discover/sizes.py",
+        "if given.get(name, value) != value:", "if False:", _TOLD_TEST),
     Bug("a size many times the default wants the user's word", _TOLD,
         "value > _TIMES_DEFAULT * _DEFAULTS[name]", "value < 0", _TOLD_TEST),
     Bug("a configuration beside a store must name it", "store_format/discover/broker_conf.py",

@@ -14,10 +14,10 @@ from reput.broker.serving.topics import (
 )
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.store_format.log.reader import LogReader
-from reput.store_format.query.config import configured_topics
-from reput.store_format.query.notes import Told
+from reput.store_format.notes import Notes
 from reput.store_format.query.opened import OpenedStore
 
 _OPEN_QUEUES = 256  # queues that keep a file open
@@ -36,14 +36,14 @@ class ServedStore:
     """
 
     def __init__(
-        self, again: Callable[[], OpenedStore], told: Told, at: int | None = None,
+        self, again: Callable[[], OpenedStore], notes: Notes, at: int | None = None,
         limit: int | None = None, far: bool = False,
     ) -> None:  # fmt: skip
         """again: opens the store; it is called now, and by `refresh`. limit: none behind that
         physical offset is served. far: its files are not this machine's, and to read takes long.
         """
         self.far = far
-        self._again, self._told, self.at, self._at_limit = again, told, at, limit
+        self._again, self._notes, self.at, self._at_limit = again, notes, at, limit
         self._made: dict[str, Topic] = {}
         self.opened = again()
         self.files = LogFiles(self.opened.storage, self.log.segments)
@@ -62,7 +62,7 @@ class ServedStore:
     def _look(self) -> None:
         opened = self.opened
         self.limit = self.log.end if self._at_limit is None else min(self._at_limit, self.log.end)
-        configured = configured_topics(opened.storage, opened.path, self._told)
+        configured = configured_topics(opened.storage, opened.path, self._notes)
         self.topics: dict[str, Topic] = served_topics(configured, queue_folders(opened))
         self.topics = {**self._made, **self.topics}
         self._queues: dict[tuple[str, int], ServedQueue | None] = {}
@@ -145,7 +145,7 @@ class ServedStore:
             else:
                 found = index.query(topic, key, most, begin, min(end, self.at), until=self.limit)
         except BadIndex as error:
-            self._told.note(f"{error}; no keys are found in it")
+            self._notes.note(f"{error}; no keys are found in it")
             return [], 0, 0
         places = sorted(hit.physical_offset for hit in found.hits)
         if not places:
@@ -158,5 +158,5 @@ class ServedStore:
             entries = opened.queues.open(topic, queue_id, batch)
             return ServedQueue(entries, opened.log, opened.profile, self.limit)
         except BadQueue as error:
-            self._told.note(f"{error}; the queue is not served")
+            self._notes.note(f"{error}; the queue is not served")
             return None

@@ -40,6 +40,7 @@ from reput.store_format.derived.queue_entries import (
     is_batch,
     layout_of,
 )
+from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
@@ -48,8 +49,7 @@ from reput.store_format.names import (
     LMQ_PREFIX,
     parse_segment_name,
 )
-from reput.store_format.query.config import configured_topics
-from reput.store_format.query.notes import Told as Notes
+from reput.store_format.notes import Notes
 from reput.store_format.release.eras import every_put_counts_up_to
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.derived.store_sizes import SIZES
-from reput.store_format.discover.broker_conf import found_conf
+from reput.store_format.discover.config_folder import batch_topics
+from reput.store_format.discover.file_sizes import SIZES
 from reput.store_format.discover.store import Told, tell
 from reput.store_format.faults import StoreError
-from reput.store_format.query.config import batch_topics
-from reput.store_format.query.notes import Told as Notes
+from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.setting_warnings import setting_warnings
@@ -53,7 +52,11 @@ def open_writer(
     if told is not None:
         told |= of_store.of_release()
     rules = profile(of_store.release)
-    given = {**_found(path, said), **(settings or {})} if os.path.isdir(path) else settings or {}
+    given = dict(settings or {})
+    if of_store.conf is not None and os.path.isdir(path):
+        said += of_store.conf.warnings
+        named = of_store.conf.settings.items()  # the files show sizes
+        given = {n: text for n, text in named if BY_NAME[n].name not in SIZES} | given
     parsed = writer_settings_from(given, release=rules.release)
     said += setting_warnings(given, rules.release, "append")
     return CommitLogWriter.open(
@@ -78,17 +81,8 @@ def told_by(store: str, rocketmq: str | None, settings: Mapping[str, str]) -> To
     return told
 
 
-def _found(store: str, warnings: list[str]) -> dict[str, str]:
-    """What a configuration that lies with the store sets; sizes are told by the store's files."""
-    conf = found_conf(LocalStorage(), store)
-    if conf is None:
-        return {}
-    warnings += conf.warnings
-    return {name: text for name, text in conf.settings.items() if BY_NAME[name].name not in SIZES}
-
-
 def _batch_topics(store: str, warnings: list[str]) -> Iterable[str]:
     told = Notes()
     topics = batch_topics(LocalStorage(), store, told)
-    warnings += told.notes
+    warnings += told.lines
     return topics

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 from reput.jobs.opening.live_end import log_end_now, may_grow, states_now
 from reput.store_format.derive.rules import scan_rules
+from reput.store_format.discover.config_folder import topic_attributes
+from reput.store_format.discover.in_rocksdb import not_derived
 from reput.store_format.discover.store import Told
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
@@ -17,9 +19,7 @@ from reput.store_format.log.segments import (
     list_segments,
 )
 from reput.store_format.names import CONSUME_QUEUE, INDEX
-from reput.store_format.query.config import topic_attributes
-from reput.store_format.query.in_rocksdb import not_derived
-from reput.store_format.query.notes import Told as Notes
+from reput.store_format.notes import Notes
 from reput.store_format.release.eras import Era
 from reput.store_format.release.foreign import refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
@@ -110,7 +110,7 @@ def make_plan(
     warnings = [*told.warnings, *setting_warnings(told.settings, rules.release, "derive")]
     of_config = Notes()
     topics = topic_attributes(storage, store, of_config)
-    warnings += of_config.notes
+    warnings += of_config.lines
     notes = [
         f"topic {name!r} is compacted; its compacted files are not derived"
         for name, about in topics.items()

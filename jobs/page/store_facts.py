@@ -18,7 +18,7 @@ from reput.jobs.in_place.still_needed import Even
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.check_store import check_store_of
 from reput.jobs.opening.held_store import held_local_store
-from reput.jobs.opening.open_store import told_with
+from reput.jobs.opening.open_store import notes_with
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.outputs.output import inputs_of
@@ -28,12 +28,12 @@ from reput.jobs.sources.opened_log import parts_log
 from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.index_stats import IndexFileStats, index_stats
-from reput.store_format.discover.store import Told as StoreTold
-from reput.store_format.discover.store import tell
+from reput.store_format.discover.config_folder import batch_topics
+from reput.store_format.discover.store import Told, tell
 from reput.store_format.fate.sums import FateSums, fate_sums
 from reput.store_format.faults import SALVAGE, StoreChanged, StoreError
 from reput.store_format.log.walk import Step
-from reput.store_format.query.config import batch_topics
+from reput.store_format.notes import Notes
 from reput.store_format.query.listing import (
     GroupRow,
     QueueRow,
@@ -42,7 +42,6 @@ from reput.store_format.query.listing import (
     queues,
     topics_of,
 )
-from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import NEWEST, OpenedStore
 from reput.store_format.query.put_times import PutTimes, put_times
 from reput.store_format.release.profiles import UnknownRelease
@@ -127,13 +126,13 @@ def look_at(
     """
     found = _find(store, rocketmq, settings, 1 if engine is None else engine.cores)
     storage, path, plan = found.storage, found.path, found.plan
-    told = Told()
+    told = Notes()
     opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, told, end=found.end)
     with opened:
         log = opened.log
         facts = Facts(path, now, log.start, log.end, len(log.segments))
         _ask(facts, opened, plan, progress)
-    facts.note("store", told.notes)
+    facts.note("store", told.lines)
     if found.end is not None:
         facts.note("store", [_IN_USE.format(end=found.end)])
     with facts.part("disk"):
@@ -158,7 +157,7 @@ class _Found(NamedTuple):
 
     storage: Storage
     path: str
-    told: StoreTold | None
+    told: Told | None
     plan: Plan | None
     why: Exception
 
@@ -181,29 +180,29 @@ def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: 
 def _ask(facts: Facts, opened: OpenedStore, plan: Plan | None, progress: Progress) -> None:
     """What the store's files answer by themselves: the log is walked twice."""
 
-    def telling() -> Told:
-        return told_with(progress, None)
+    def telling() -> Notes:
+        return notes_with(progress, None)
 
     with facts.part("put"):
         told = telling()
         facts.put = _put(opened, plan, told)
-        facts.note("put", told.notes)
+        facts.note("put", told.lines)
     with facts.part("queues"):
         told = telling()
         rows = queues(opened, False, told)
         facts.topics = topics_of(opened, rows, True, told)
         facts.groups = groups_of(opened, rows, told)
         facts.queues = rows
-        facts.note("queues", told.notes)
+        facts.note("queues", told.lines)
     with facts.part("index"):
         facts.index = _index(facts, opened, progress)
     with facts.part("fates"):
         told = telling()
         facts.fates = fate_sums(opened, FATES_MOST, told)
-        facts.note("fates", told.notes)
+        facts.note("fates", told.lines)
 
 
-def _put(opened: OpenedStore, plan: Plan | None, told: Told) -> PutTimes:
+def _put(opened: OpenedStore, plan: Plan | None, told: Notes) -> PutTimes:
     start = opened.log.start
     told.to_scan = opened.log.end - start
 

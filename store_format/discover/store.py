@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from reput.store_format.derived.file_sizes import (
-    NamedFile,
-    index_shown,
-    queue_size,
-    queues_in,
-    segment_size,
-    segments_in,
-)
 from reput.store_format.derived.index_shape import file_bytes
-from reput.store_format.derived.index_sizes import ENTRIES, SLOTS, SizeDisagrees
-from reput.store_format.derived.store_sizes import BATCH_QUEUE, QUEUE, SEGMENT, SIZES, rounded
 from reput.store_format.discover.broker_conf import FoundConf, found_conf
 from reput.store_format.discover.clues import Clues, clues_of
+from reput.store_format.discover.file_sizes import (
+    BATCH_QUEUE,
+    QUEUE,
+    SEGMENT,
+    SIZES,
+    FileSizes,
+    rounded,
+)
+from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagrees
 from reput.store_format.discover.plain_log import looked_at, open_all
+from reput.store_format.discover.sizes import agreed_pair
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
@@ -78,6 +78,7 @@ class Told:
     again: tuple[tuple[int, int], ...] = ()  # messages indexed twice, see ScanRules
     others: tuple[str, ...] = ()  # releases that may be meant instead, where it is assumed
     left: tuple[str, ...] = ()  # the releases that may have written last, where nobody said which
+    conf: FoundConf | None = None  # a broker's configuration that lies with the store
     contradicted: str = ""  # why the release that was given cannot be the one that wrote last
 
     def refuse_contradicted(self) -> None:
@@ -183,6 +184,7 @@ class _Telling:
         }
         self.conf_layers = [self.conf.settings] if self.conf else []
         self.of_conf = settings_from(*self.conf_layers).by_name()
+        self.files = FileSizes(storage, self._folders(), derived)
         self.said: dict[str, Said] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
         self.torn, self.writes, self.compares, self.contradicted = "", False, False, ""
@@ -204,7 +206,7 @@ class _Telling:
         release = self._release(whole)
         return Told(
             release, whole, self.said, self.warnings, self.torn, self.eras, self.again,
-            self.others, self.left, self.contradicted,
+            self.others, self.left, self.conf, self.contradicted,
         )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -244,8 +246,7 @@ class _Telling:
         return named if places[0].strip() else [own, *named]
 
     def _segments(self) -> None:
-        self.segments = segments_in(self.storage, self._folders())
-        shown = segment_size([NamedFile(each.start, each.state.size) for each in self.segments])
+        shown = self.files.segment()
         if shown is None:
             self._nobody(SEGMENT)
             return
@@ -257,7 +258,7 @@ class _Telling:
 
     def _queues(self, name: str, kind: str) -> None:
         batch = name == BATCH_QUEUE
-        shown = queue_size(queues_in(self.there, self.derived, kind), batch)
+        shown = self.files.queue(batch)
         if shown is None:
             if not batch:
                 self._nobody(name)
@@ -272,7 +273,7 @@ class _Telling:
     def _index(self) -> None:
         given = {name: self.given[name] for name in (SLOTS, ENTRIES) if name in self.given}
         usual = {name: self.of_conf[name] for name in (SLOTS, ENTRIES)}
-        shown = index_shown(self.there, self.derived, usual, given)
+        shown = self.files.index(usual, given)
         if shown is None:
             self._nobody(SLOTS, ENTRIES)
             return
@@ -280,22 +281,15 @@ class _Telling:
         if shown.pair is None:
             self._index_without_entries(shown.length, usual | given)
             return
-        found = dict(zip((SLOTS, ENTRIES), shown.pair, strict=True))
-        for name, value in found.items():
-            wanted = given.get(name)
-            if wanted is not None and wanted != value:
-                pair = f"--set {SLOTS}={found[SLOTS]} --set {ENTRIES}={found[ENTRIES]}"
-                raise SizeDisagrees(
-                    f"{self.derived}/{INDEX}: its files have {shown.length} bytes and were made "
-                    f"with {name}={value}, and {name} is {wanted}; give {pair}"
-                )
+        found = agreed_pair(f"{self.derived}/{INDEX}", shown, shown.pair, given)
         for name, value in found.items():
             self._size(name, value, "by their length and first entry")
 
     def _doubt(self, index_end: int) -> None:
         """Warn if the log's only segment is a part of one: the index has messages after its end."""
-        if len(self.segments) == 1 and SEGMENT in self.said and index_end >= self.segments[0].end:
-            only = self.segments[0]
+        segments = self.files.segments
+        if len(segments) == 1 and SEGMENT in self.said and index_end >= segments[0].end:
+            only = segments[0]
             self.torn = (
                 f"{only.path}: ends at {only.end}, but the index has messages up to {index_end}: "
                 f"it is a part of a larger segment; --set {SEGMENT}=... says how large it was"
@@ -369,15 +363,15 @@ class _Telling:
     # --- the release -------------------------------------------------------------------------
 
     def _release(self, settings: Mapping[str, str]) -> str:
-        if self.release is not None and (self.by_manifest or not self.segments):
+        if self.release is not None and (self.by_manifest or not self.files.segments):
             return self.release
-        if not self.segments:  # what is missing is said by those who read the log
+        if not self.files.segments:  # what is missing is said by those who read the log
             if self.writes:
                 self._say(RELEASE, RELEASES[-1], _NEW_STORE)
             return RELEASES[-1]
         parsed = settings_from(settings)
         clues = clues_of(
-            self.storage, self.store, self.segments, parsed, (self.there, self.derived)
+            self.storage, self.store, self.files.segments, parsed, (self.there, self.derived)
         )
         release, self.again = self.release or self._told(clues, parsed), clues.again
         left = left_by(clues.hard)
@@ -400,13 +394,13 @@ class _Telling:
         has = Has(settings.enable_multi_dispatch, not clues.has_keys, self.writes)
 
         def look(has: Has) -> Has:
-            return looked_at(self.storage, self.segments, self.left, has, settings)
+            return looked_at(self.storage, self.files.segments, self.left, has, settings)
 
         self.left = tuple(left_by(clues.hard))
         try:
             release, by, self.others = told_release(clues.hard, hints, has, look, self.compares)
         except UnknownRelease:
-            open_all(self.storage, self.segments)  # one that is unreadable is called that
+            open_all(self.storage, self.files.segments)  # one that is unreadable is called that
             raise
         self._say(RELEASE, release, by)
         return release

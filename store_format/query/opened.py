@@ -6,28 +6,20 @@ from typing import cast
 
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queues import FileQueues, Queue, Queues
+from reput.store_format.discover.file_sizes import FileSizes
+from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import commit_log_folders, list_segments
-from reput.store_format.query.notes import Told
-from reput.store_format.query.sizes import told_settings
+from reput.store_format.notes import Notes
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.storage.growing import LiveFiles
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import ANY_TIME, FileState, Reader, Storage
-from reput.store_format.storage.read_by import ReadBy
+from reput.store_format.storage.protocol import Storage
 
 NEWEST = RELEASES[-1]
-
-
-class Growing(ReadBy):
-    """A storage whose files may be written to while they are read, as a running broker does."""
-
-    def open(self, path: str, state: FileState | None = None) -> Reader:
-        if state is None:
-            return self.storage.open(path)
-        return self.storage.open(path, state._replace(mtime=ANY_TIME))
 
 
 class OpenedStore:
@@ -37,7 +29,7 @@ class OpenedStore:
     """
 
     def __init__(
-        self, storage: Storage, path: str, release: str, given: Mapping[str, str], told: Told,
+        self, storage: Storage, path: str, release: str, given: Mapping[str, str], notes: Notes,
         end: int | None = None, derived: tuple[Storage, str] | None = None,
     ) -> None:  # fmt: skip
         """end: as for a LogReader; queues have no message from there on then. derived: where queues
@@ -46,12 +38,12 @@ class OpenedStore:
         Raises StoreError where there is no log, SettingError, UnknownRelease.
         """
         self.storage = cast(
-            Storage, Growing(storage)
+            Storage, LiveFiles(storage)
         )  # it reads only, which is all that is asked of it
         self.path, self.profile = path, profile(release)
         there, self.derived_path = derived or (storage, path)
-        self.derived_storage = cast(Storage, Growing(there))
-        self.settings, self.no_index = told_settings(
+        self.derived_storage = cast(Storage, LiveFiles(there))
+        self.settings, self.no_index = settings_to_read(
             self.storage, path, given, self.profile.release,
             (self.derived_storage, self.derived_path),
         )  # fmt: skip
@@ -59,9 +51,9 @@ class OpenedStore:
         size = self.settings.mapped_file_size_commit_log
         listing = list_segments(self.storage, folders, size)
         for finding in listing.findings:
-            told.note(f"{finding.path}: {finding.reason}")
+            notes.note(f"{finding.path}: {finding.reason}")
         self.log = LogReader(self.storage, listing.segments, record_rules(self.profile), end=end)
-        self.queues: Queues = FileQueues(self.derived_storage, self.derived_path)
+        self.queues: Queues = FileQueues(self.derived_storage, self.derived_path, self._queue_bytes)
         self._queues: dict[tuple[str, int, bool], Queue] = {}
         self._index: IndexReader | None = None
         self.index_gaps: list[tuple[int, int]] | None = None  # once `gaps` has looked for them
@@ -96,6 +88,12 @@ class OpenedStore:
         if key not in self._queues:
             self._queues[key] = self.queues.open(*key)
         return self._queues[key]
+
+    def _queue_bytes(self, batch: bool) -> int:
+        """The length of the store's queue files, which a file that was cut has not; 0: unknown."""
+        there = self.derived_storage, self.derived_path
+        size = FileSizes(self.storage, (), there).queue(batch)
+        return 0 if size is None else size.value
 
     def folders(self, below: str) -> list[str]:
         """The folders in a folder beside the queues, which begins with a slash."""

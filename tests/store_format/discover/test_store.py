@@ -18,8 +18,8 @@ from reput.jobs.console.check_text import text
 from reput.jobs.opening.open_writer import open_writer
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
-from reput.store_format.derived.file_sizes import NamedFile, queue_size, segment_size
-from reput.store_format.derived.index_sizes import SizeDisagrees
+from reput.store_format.discover.file_sizes import NamedFile, queue_size, segment_size
+from reput.store_format.discover.index_sizes import SizeDisagrees
 from reput.store_format.discover.store import Told, tell, told_lines
 from reput.store_format.faults import StoreError
 from reput.store_format.release.candidates import Has, same_files
@@ -350,4 +350,4 @@ def test_append_asks_only_where_the_records_would_differ(tmp_path: Path) -> None
     store = as_left("small_all_5.3.3", tmp_path)
     with open_writer(str(store), rocketmq="v5.3.3") as writer:
         assert writer.profile.release == "5.3.3"
-        assert writer.told[SEGMENT] == 8192
+        assert writer.sizes_found[SEGMENT] == 8192

@@ -114,6 +114,7 @@ def _queues(
     gone.
     """
     if not store.queues.topics():
+        notes.note("the store has no queues; the log is read instead")
         return None
     queues = []
     for number, batch in store.queues.of(topic):

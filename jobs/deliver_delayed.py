@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.asking import TIME_FORMS, milliseconds
 from reput.jobs.console.options import DAMAGE, DONE, show
-from reput.jobs.console.service_options import add_service, told_to_services
+from reput.jobs.console.service_options import add_service, options_of_service
 from reput.jobs.console.texts import time_text
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
@@ -169,7 +169,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Deliver, and say what was. Raises as deliver_delayed does."""
     report = deliver_delayed(
         arguments.store, until=arguments.until, missed=arguments.missed,
-        **told_to_services(arguments),
+        **options_of_service(arguments),
     )  # fmt: skip
     show(arguments, asdict(report), report.text())
     if report.stopped:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.options import DAMAGE, DONE, show
-from reput.jobs.console.service_options import add_service, told_to_services
+from reput.jobs.console.service_options import add_service, options_of_service
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 
@@ -190,7 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Resolve, and say what was done. Raises as resolve_transactions does."""
     report = resolve_transactions(
         arguments.store, decide=_decide(arguments.decide), discarded=arguments.discarded,
-        **told_to_services(arguments),
+        **options_of_service(arguments),
     )  # fmt: skip
     show(arguments, asdict(report), report.text())
     if report.stopped:

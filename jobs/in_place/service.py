@@ -13,11 +13,11 @@ from reput.jobs.opening.changeable import (
 )
 from reput.jobs.opening.log_files import LogFiles
 from reput.jobs.opening.open_store import notes_with
-from reput.jobs.opening.open_writer import local_store, open_writer, told_by
+from reput.jobs.opening.open_writer import discover_to_write, local_store, open_writer
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import scan_rules
-from reput.store_format.discover.store import told_lines
+from reput.store_format.discover.store import discovered_lines
 from reput.store_format.disk.files import Files, StoreInUse
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.fate.gather import Gathered
@@ -68,10 +68,10 @@ def run_service(
     """
     store = local_store(path)
     _refuse(store)
-    of_store = told_by(store, rocketmq, settings)
+    of_store = discover_to_write(store, rocketmq, settings)
     release = of_store.release
     if len(of_store.left) > 1:
-        for line in told_lines(of_store.of_release()):
+        for line in discovered_lines(of_store.of_release()):
             tell(line)
 
     def look(stopped: bool | None) -> tuple[OpenedStore, Planned]:

@@ -116,7 +116,7 @@ class _Judging:
         if own and (self.growing or ABORT in dict(listed(there, against))):
             self.again_from = dispatched_again_from(job.plan)
         self.topics: Collection[str] | None = None  # those of config/topics.json
-        if own:  # what is wrong with that file is told with the plan
+        if own:  # the plan says what is wrong with that file
             self.topics = configured_topics(job.plan.storage, job.plan.store, Notes())
 
     def verdict(self) -> Verdict:

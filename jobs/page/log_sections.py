@@ -30,7 +30,7 @@ from reput.jobs.page.pictures import (
 )
 from reput.jobs.page.store_facts import Facts
 from reput.jobs.salvaging.damage_map import range_text
-from reput.store_format.discover.store import size_text, told_lines
+from reput.store_format.discover.store import discovered_lines, size_text
 from reput.store_format.query.put_times import SPANS_MOST, PutTimes
 
 _OTHER = "other topics"
@@ -306,7 +306,7 @@ def derived_section(facts: Facts) -> Section:
         section.notes.append(facts.not_known("check"))
         return section
     section.notes += [*report.notes, *report.warnings]
-    section.notes += told_lines(report.told)
+    section.notes += discovered_lines(report.discovered)
     if report.derived_files is None:
         section.words.append("There are none; reput rebuild makes them from the log.")
         return section

@@ -29,7 +29,7 @@ from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.index_stats import IndexFileStats, index_stats
 from reput.store_format.discover.config_folder import batch_topics
-from reput.store_format.discover.store import Told, tell
+from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.fate.sums import FateSums, fate_sums
 from reput.store_format.faults import SALVAGE, StoreChanged, StoreError
 from reput.store_format.log.walk import Step
@@ -157,7 +157,7 @@ class _Found(NamedTuple):
 
     storage: Storage
     path: str
-    told: Told | None
+    discovered: Discovered | None
     plan: Plan | None
     why: Exception
 
@@ -168,13 +168,13 @@ class _Found(NamedTuple):
 
 def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: int) -> _Found:
     storage = storage_for(store)
-    path, told = storage.resolve(store), None
+    path, discovered = storage.resolve(store), None
     try:
-        told = tell(storage, path, rocketmq, settings, compares=True)
-        plan = make_plan(storage, path, told, cores, None, tolerant=True)
+        discovered = discover(storage, path, rocketmq, settings, compares=True)
+        plan = make_plan(storage, path, discovered, cores, None, tolerant=True)
     except (StoreError, SettingError, UnknownRelease) as error:
-        return _Found(storage, path, told, None, error)
-    return _Found(storage, path, told, plan, StoreError(""))
+        return _Found(storage, path, discovered, None, error)
+    return _Found(storage, path, discovered, plan, StoreError(""))
 
 
 def _ask(facts: Facts, opened: OpenedStore, plan: Plan | None, progress: Progress) -> None:
@@ -280,8 +280,8 @@ def _expired(
     nothing: Callable[[str], None] = lambda _: None  # noqa: E731 (it is never asked)
     with held_local_store(found.path, True) as held:
         return expire_store(
-            held, *plan_expiry(held, rocketmq, settings, found.told), Even(), None, manual=True,
-            now=now, used=disk_used, progress=progress, confirm=nothing,
+            held, *plan_expiry(held, rocketmq, settings, found.discovered), Even(), None,
+            manual=True, now=now, used=disk_used, progress=progress, confirm=nothing,
         )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from reput.store_format.discover.store import tell
 from reput.store_format.fate.sums import FateSums, fate_sums
 from reput.store_format.faults import SALVAGE, StoreChanged, StoreError
 from reput.store_format.log.walk import Step
+from reput.store_format.names import ABORT
 from reput.store_format.query.config import batch_topics
 from reput.store_format.query.listing import (
     GroupRow,
@@ -45,6 +46,7 @@ from reput.store_format.query.listing import (
 from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import NEWEST, OpenedStore
 from reput.store_format.query.put_times import PutTimes, put_times
+from reput.store_format.release.candidates import span
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage import storage_for
@@ -79,6 +81,10 @@ class Facts:
     log_start: int  # physical offsets
     log_end: int
     segments: int
+    release: str = ""  # by whose rules it is read; a span, where several write the same
+    given: tuple[tuple[str, str], ...] = ()  # options that say how the store is read
+    settings: tuple[str, ...] = ()  # likewise, as --set takes them
+    crashed: bool = False  # no broker has it, and the last was not stopped cleanly
     put: PutTimes | None = None
     queues: list[QueueRow] | None = None
     topics: list[TopicRow] = field(default_factory=list)
@@ -132,6 +138,10 @@ def look_at(
     with opened:
         log = opened.log
         facts = Facts(path, now, log.start, log.end, len(log.segments))
+        facts.release = "" if found.told is None else _release(found.told)
+        facts.given = (("--rocketmq", rocketmq),) if rocketmq else ()
+        facts.settings = tuple(f"{name}={value}" for name, value in settings.items())
+        facts.crashed = found.end is None and _has_abort(storage, path)
         _ask(facts, opened, plan, progress)
     facts.note("store", told.notes)
     if found.end is not None:
@@ -165,6 +175,15 @@ class _Found(NamedTuple):
     @property
     def end(self) -> int | None:
         return None if self.plan is None else self.plan.splits.limit
+
+
+def _release(told: StoreTold) -> str:
+    """The release that wrote the store; where several write the same, all of them."""
+    return span(list(told.left)) if len(told.left) > 1 else told.release
+
+
+def _has_abort(storage: Storage, path: str) -> bool:
+    return any(each.name == ABORT for each in storage.list(path))
 
 
 def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: int) -> _Found:

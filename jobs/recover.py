@@ -60,7 +60,7 @@ def recover(
     store = LocalStorage().resolve(store)
     _refuse(store, settings or {})
     with held_store(store, dry_run) as held:
-        told = tell(held.storage, store, rocketmq, settings or {}, compares=dry_run)
+        told = tell(held.storage, store, rocketmq, settings or {}, compares=dry_run, sweeps=True)
         told.refuse_contradicted()
         if told.torn:
             raise StoreError(told.torn)

@@ -28,7 +28,7 @@ def of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
     other = [group[-1] for group in groups(left, has)]
     other = [each for each in other if not same_files(each, plan.profile.release, has)]
     for release in list(reversed(other))[:_TRIED_MOST]:
-        told = tell(plan.storage, plan.store, release, plan.told.settings)
+        told = tell(plan.storage, plan.store, release, plan.told.settings, sweeps=True)
         again = make_plan(
             plan.storage, plan.store, told, found.engine.cores, found.cut.split_bytes, True
         )

@@ -103,7 +103,7 @@ def find_store(
     storage = storage or storage_for(store)
     store, settings = storage.resolve(store), settings or {}
     cut = cut or Cut()
-    told = told or tell(storage, store, rocketmq, settings, compares=compares)
+    told = told or tell(storage, store, rocketmq, settings, compares=compares, sweeps=compares)
     if one_release:
         told = told.of_one_release()
     plan = make_plan(storage, store, told, engine.cores, cut.split_bytes, tolerant, assume_names)

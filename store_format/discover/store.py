@@ -150,13 +150,15 @@ def tell(
     manifest: Mapping[str, Any] | None = None,
     writes: bool = False,
     compares: bool = False,
+    sweeps: bool = False,
 ) -> Told:
     """What the store tells besides what is given. Nothing is written, no Spark is wanted.
 
     rocketmq: None where the store is to tell it. settings: by any of RocketMQ's spellings. derived:
     where its derived files are, by default the store; manifest: that of a rebuilt set there.
     writes: records are to be written too, in which more releases differ. compares: files are only
-    compared, so that nobody is asked: the newest release that may be is assumed.
+    compared, so that nobody is asked: the newest release that may be is assumed. sweeps: index
+    files are compared, so that each message that was indexed again must be known.
 
     Raises UnknownRelease, which lists the candidates, SettingError (of which SizeDisagrees is one),
     StoreError, OSError.
@@ -164,7 +166,7 @@ def tell(
     release = release_named(rocketmq) if rocketmq else None
     telling = _Telling(storage, store, release, dict(settings), derived or (storage, store))
     telling.of_the_manifest(manifest or {})
-    telling.writes, telling.compares = writes, compares
+    telling.writes, telling.compares, telling.sweeps = writes, compares, sweeps
     return telling.told()
 
 
@@ -185,7 +187,8 @@ class _Telling:
         self.of_conf = settings_from(*self.conf_layers).by_name()
         self.said: dict[str, Said] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
-        self.torn, self.writes, self.compares, self.contradicted = "", False, False, ""
+        self.torn, self.contradicted = "", ""
+        self.writes = self.compares = self.sweeps = False
         self.eras: tuple[Era, ...] = ()
         self.others: tuple[str, ...] = ()
         self.again: tuple[tuple[int, int], ...] = ()
@@ -377,7 +380,7 @@ class _Telling:
             return RELEASES[-1]
         parsed = settings_from(settings)
         clues = clues_of(
-            self.storage, self.store, self.segments, parsed, (self.there, self.derived)
+            self.storage, self.store, self.segments, parsed, (self.there, self.derived), self.sweeps
         )
         release, self.again = self.release or self._told(clues, parsed), clues.again
         left = left_by(clues.hard)

@@ -1,7 +1,7 @@
 """Catch-up of one store: opened, asked what is new, and changed in place or written anew."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import cast
 
 from reput.broker.change.catch_up import NOTE, CatchUp, read_note
@@ -25,12 +25,19 @@ from reput.store_format.names import (
     INDEX,
     QueuePath,
 )
+from reput.store_format.query.config import configured_topics
+from reput.store_format.query.notes import Told as Notes
 
 
 def rules_of(plan: Plan) -> Rules:
     """The rules of a plan's release and settings."""
     scanned = scan_rules(plan.profile, plan.settings, plan.batch_topics, plan.eras)
     return Rules(plan.profile, plan.settings, scanned, place_rules(plan.profile))
+
+
+def topics_of(plan: Plan) -> Collection[str] | None:
+    """Those of the broker's list, where the store has one; the plan tells what is wrong with it."""
+    return configured_topics(plan.storage, plan.store, Notes())
 
 
 def clock() -> int:
@@ -62,7 +69,7 @@ def catch_up_in_place(
         else:
             position = find_position(held.storage, held.path, log, plan.settings, rules.scan)
         with progress.stage("read", lambda: Done(None, f"from {position.first:,} on")):
-            new = find_new(log, recovery, position, rules, growing, settled)
+            new = find_new(log, recovery, position, rules, growing, settled, topics_of(plan))
         about = report(plan, new)
         about.resumed = resumed
         about.needed = resumed or not new.ahead.nothing_new

@@ -83,7 +83,7 @@ BUGS = (
     Bug("a release that the files contradict is refused", "store_format/discover/store.py",
         "        if self.contradicted:\n            raise", "        if False:\n            raise", _CHAINS),
     Bug("a message that a recovery indexed again is there twice", "store_format/derive/scan.py",
-        "self._put_again(held)", "pass", ("tests/store_format/derive/test_again.py",)),
+        "yield from self._put_again(held)", "pass", ("tests/store_format/derive/test_again.py",)),
     Bug("check tries the releases that the files leave", "jobs/judging/check_store.py",
         "if report.only_derived_differ:", "if False:", _DISCOVER_TEST),
     # CommitLog

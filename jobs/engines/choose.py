@@ -2,12 +2,13 @@
 surroundings say.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine import Engine, EngineFailed
+from reput.jobs.spark.masters import session_given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,9 +64,20 @@ def chosen(engine: str | None, master: str | None) -> str:
     """
     if engine is not None:
         return engine
-    from reput.jobs.spark.session import session_given
-
     return SPARK if master or session_given() else LOCAL
+
+
+def start_early(words: Sequence[str]) -> None:
+    """Start this machine's worker processes for a command that is likely to run on them, by its
+    words; `command_engine` ends them, or the end of this process.
+    """
+    spark = ("--engine", "--master", "-h", "--help")
+    if session_given() or any(word.startswith(spark) for word in words):
+        return
+    from reput.jobs.engines.forking import prepare
+
+    with suppress(EngineFailed):  # who needs them says so
+        prepare()
 
 
 def _nothing() -> None:

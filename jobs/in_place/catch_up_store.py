@@ -16,6 +16,7 @@ from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.opening.unchanged import check_unchanged
 from reput.store_format.derive.rules import place_rules, scan_rules
+from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.disk.files import Files
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.names import (
@@ -25,8 +26,7 @@ from reput.store_format.names import (
     INDEX,
     QueuePath,
 )
-from reput.store_format.query.config import configured_topics
-from reput.store_format.query.notes import Told as Notes
+from reput.store_format.notes import Notes
 
 
 def rules_of(plan: Plan) -> Rules:
@@ -138,7 +138,7 @@ def report(plan: Plan, new: New) -> CaughtUp:
         log_end=ahead.end, end_reason=reason, messages=ahead.records, entries=ahead.entries,
         queues=len(new.queues), index_keys=ahead.index_puts, left_out=new.left_out,
         lacking=new.lacking,
-        warnings=[*plan.notes, *plan.warnings], told=plan.told.as_json(),
+        warnings=[*plan.notes, *plan.warnings], discovered=plan.discovered.as_json(),
     )  # fmt: skip
 
 

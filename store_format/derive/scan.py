@@ -319,7 +319,7 @@ class Scan:
         # A record that starts in the stretch may have some of its first fields behind the end.
         limit = min(s.end + RECORD_HEAD_BYTES - 1, s.segment_end)
         for at, window in self.walk.windows(s.start, limit, RECORD_HEAD_BYTES - 1):
-            if window.any():
+            if window.max(initial=0):  # `any` takes five times as long
                 found = find_record(window, 0, len(window), at, self.rules.records)
                 if found >= 0:
                     self.end.rest_is_zero = True  # of what follows a break, see _look_past
@@ -331,7 +331,7 @@ class Scan:
         """Note what stands at the fault, and whether anything is written after it."""
         self.end.size = self._size_at(at)
         pieces = self.walk.windows(at, self.stretch.end)
-        self.end.rest_is_zero = not any(window.any() for _, window in pieces)
+        self.end.rest_is_zero = not any(window.max(initial=0) for _, window in pieces)
 
     def _size_at(self, at: int) -> int:
         head = np.zeros(RECORD_HEAD.itemsize, np.uint8)

@@ -20,7 +20,7 @@ from reput.jobs.salvaging.damage_search import map_damage
 from reput.jobs.verify import verify
 from reput.store_format.damage import tolerant
 from reput.udfs import lost, ranges
-from reput.udfs.damage.segments import segments as udfs_damage
+from reput.udfs.damage import segments as udfs_damage
 from reput.udfs.staging import past_of
 from tests.damaged import START, Damaged, damaged, entries, messages, salvage
 from tests.in_process import (

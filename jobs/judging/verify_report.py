@@ -62,6 +62,7 @@ def manifest_differences(
     told = manifest.get("damage")
     if not told or damage is None:
         return []
-    same = told["missing"] == damage.gaps and told["range_count"] == damage.count
+    missing = [vars(gap) for gap in damage.gaps]
+    same = told["missing"] == missing and told["range_count"] == damage.count
     what = "the positions of missing messages are not those that the log gives"
     return [] if same else [Difference(f"{against}/{MANIFEST}", 0, what, None, None)]

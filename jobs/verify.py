@@ -71,7 +71,7 @@ def verify(
         """What is found by a release's rules, and those that may be meant instead."""
         discovered = discover(
             of_store, of_store.resolve(store), release, settings or {}, (there, against), manifest,
-            compares=True,
+            compares=True, sweeps=True,
         )  # fmt: skip
         found = find_store(
             engine, store, rocketmq=release, settings=settings, cut=cut, storage=storage,

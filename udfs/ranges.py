@@ -137,5 +137,5 @@ def read_ranges(staging: Staging, run: str, most: int | None = None) -> Iterator
 
 def _damages(rows: np.ndarray) -> Iterator[Damage]:
     for offset, end, size, value, has_value, kind, fault, follows in rows.tolist():
-        told = value if has_value else None
-        yield Damage(offset, end, KINDS[kind], Fault(fault), size, told, FOLLOWS[follows])
+        stored = value if has_value else None
+        yield Damage(offset, end, KINDS[kind], Fault(fault), size, stored, FOLLOWS[follows])

@@ -73,7 +73,8 @@ def report(
     ever replaced. now: milliseconds, by default the machine's. Raises StoreError where there is no
     log or the output may not be written, SettingError, UnknownRelease, OSError.
     """
-    from reput.jobs.page.html import page, verdict
+    from reput.jobs.page.headline import verdict
+    from reput.jobs.page.html import page
     from reput.jobs.page.store_facts import look_at
 
     file = _file(store, output, settings or {}, replace)
@@ -85,7 +86,7 @@ def report(
     content = page(facts)
     file.write(content)
     sound = None if facts.check is None else facts.check.sound
-    return Reported(output, len(content), sound, verdict(facts)["text"], dict(facts.unknown))
+    return Reported(output, len(content), sound, verdict(facts).text, dict(facts.unknown))
 
 
 def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -> "WholeFile":

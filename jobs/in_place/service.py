@@ -24,7 +24,7 @@ from reput.store_format.fate.gather import Gathered
 from reput.store_format.faults import StoreError
 from reput.store_format.names import COMMIT_LOG, CONFIG
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.storage.local import LocalStorage
 
 Planned = TypeVar("Planned")
@@ -80,7 +80,7 @@ def run_service(
         try:
             return opened, service.plan(Look(opened, notes, stopped))
         except BaseException:
-            opened.log.close()
+            opened.close()
             raise
 
     before = _states(store)
@@ -96,11 +96,11 @@ def run_service(
             tell(warning)
         with writer:
             if _states(store) != before:
-                opened.log.close()
+                opened.close()
                 opened, planned = look(writer.recovered is None)
             return planned, service.act(writer, opened, planned)
     finally:
-        opened.log.close()
+        opened.close()
 
 
 class OneByOne:

@@ -10,7 +10,7 @@ import numpy as np
 
 from reput.jobs.opening.open_store import Store, open_store
 from reput.jobs.opening.progress import Progress
-from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config_folder import consumer_offsets
 from reput.store_format.discover.in_rocksdb import config_in_rocksdb, has_rows
 from reput.store_format.faults import StoreError
@@ -18,7 +18,7 @@ from reput.store_format.names import CONFIG, RETRY_PREFIX
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.gaps import log_behind
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.release.foreign import POP_DB
 from reput.store_format.storage.protocol import Storage
 
@@ -88,7 +88,7 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Itera
     for group, _ in list(asked):  # each group reads what is to be sent to it again
         asked.setdefault((group, f"{RETRY_PREFIX}{group}"), {})
     for (group, topic), read in sorted(asked.items()):
-        queues = opened.queues_of(topic)
+        queues = opened.queues.of(topic)
         for queue_id, batch in queues:
             queue, offset = opened.queue(topic, queue_id, batch), read.get(queue_id, 0)
             refuse_cut(opened, queue)
@@ -102,7 +102,7 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Itera
         yield from _not_in_queues(opened)
 
 
-def _first_there(queue: QueueReader, position: int, log_start: int) -> int | None:
+def _first_there(queue: Queue, position: int, log_start: int) -> int | None:
     """The physical offset of a queue's first message from a position on that is still there."""
     for entries in queue.arrays(max(position, 0)):
         live = np.flatnonzero(entries["physicalOffset"] >= log_start)
@@ -115,7 +115,7 @@ def _not_in_queues(opened: OpenedStore) -> Iterator[Needed]:
     """Where the log goes on behind the queues: nobody can have read that."""
     queues = [
         opened.queue(topic, queue_id, batch)
-        for topic in opened.topics() for queue_id, batch in opened.queues_of(topic)
+        for topic in opened.queues.topics() for queue_id, batch in opened.queues.of(topic)
     ]  # fmt: skip
     behind = log_behind(opened, queues, Notes())
     if behind is not None:

@@ -33,8 +33,8 @@ from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
 from reput.store_format.derived.expiry import (
     begins_expired,
     expired_puts,
-    index_header,
 )
+from reput.store_format.derived.index_header import read_header
 from reput.store_format.derived.queue_entries import (
     decode_entries,
     is_batch,
@@ -221,7 +221,7 @@ class _Judging:
         if not self.growing:
             return False
         file = self.there.open(self._path(path))
-        begin = int(index_header(file)["beginPhyOffset"])
+        begin = read_header(file).begin_offset
         file.close()
         return begin >= self.log_end
 
@@ -230,7 +230,7 @@ class _Judging:
         if path != index[-1]:
             return False
         file = self.there.open(self._path(path))
-        marked = has_mark_only(index_header(file))
+        marked = has_mark_only(read_header(file))
         file.close()
         return marked
 
@@ -262,8 +262,8 @@ class _Judging:
         file = self.job.staging.storage.open(self.job.staging.path(row["name"]))
         try:
             if row["folder"] == INDEX:
-                head = index_header(file)
-                return int(head["beginPhyOffset"]) if head["indexCount"] > 1 else self.log_end
+                head = read_header(file)
+                return head.begin_offset if head.entries else self.log_end
             if not row["entries"]:
                 return self.log_end
             batch = is_batch(row["folder"])

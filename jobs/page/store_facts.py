@@ -33,8 +33,9 @@ from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.fate.sums import FateSums, fate_sums
 from reput.store_format.faults import SALVAGE, StoreChanged, StoreError
 from reput.store_format.log.walk import Step
+from reput.store_format.names import ABORT
 from reput.store_format.notes import Notes
-from reput.store_format.query.listing import (
+from reput.store_format.query.inventory import (
     GroupRow,
     QueueRow,
     TopicRow,
@@ -42,8 +43,9 @@ from reput.store_format.query.listing import (
     queues,
     topics_of,
 )
-from reput.store_format.query.opened import NEWEST, OpenedStore
+from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.query.put_times import PutTimes, put_times
+from reput.store_format.release.candidates import span
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage import storage_for
@@ -78,6 +80,10 @@ class Facts:
     log_start: int  # physical offsets
     log_end: int
     segments: int
+    release: str = ""  # by whose rules it is read; a span, where several write the same
+    given: tuple[tuple[str, str], ...] = ()  # options that say how the store is read
+    settings: tuple[str, ...] = ()  # likewise, as --set takes them
+    crashed: bool = False  # no broker has it, and the last was not stopped cleanly
     put: PutTimes | None = None
     queues: list[QueueRow] | None = None
     topics: list[TopicRow] = field(default_factory=list)
@@ -126,13 +132,17 @@ def look_at(
     """
     found = _find(store, rocketmq, settings, 1 if engine is None else engine.cores)
     storage, path, plan = found.storage, found.path, found.plan
-    told = Notes()
-    opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, told, end=found.end)
+    notes = Notes()
+    opened = OpenedStore(storage, path, rocketmq or NEWEST, settings, notes, end=found.end)
     with opened:
         log = opened.log
         facts = Facts(path, now, log.start, log.end, len(log.segments))
+        facts.release = "" if found.discovered is None else _release(found.discovered)
+        facts.given = (("--rocketmq", rocketmq),) if rocketmq else ()
+        facts.settings = tuple(f"{name}={value}" for name, value in settings.items())
+        facts.crashed = found.end is None and _has_abort(storage, path)
         _ask(facts, opened, plan, progress)
-    facts.note("store", told.lines)
+    facts.note("store", notes.lines)
     if found.end is not None:
         facts.note("store", [_IN_USE.format(end=found.end)])
     with facts.part("disk"):
@@ -166,6 +176,15 @@ class _Found(NamedTuple):
         return None if self.plan is None else self.plan.splits.limit
 
 
+def _release(store: Discovered) -> str:
+    """The release that wrote the store; where several write the same, all of them."""
+    return span(list(store.left)) if len(store.left) > 1 else store.release
+
+
+def _has_abort(storage: Storage, path: str) -> bool:
+    return any(each.name == ABORT for each in storage.list(path))
+
+
 def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: int) -> _Found:
     storage = storage_for(store)
     path, discovered = storage.resolve(store), None
@@ -184,35 +203,35 @@ def _ask(facts: Facts, opened: OpenedStore, plan: Plan | None, progress: Progres
         return notes_with(progress, None)
 
     with facts.part("put"):
-        told = telling()
-        facts.put = _put(opened, plan, told)
-        facts.note("put", told.lines)
+        notes = telling()
+        facts.put = _put(opened, plan, notes)
+        facts.note("put", notes.lines)
     with facts.part("queues"):
-        told = telling()
-        rows = queues(opened, False, told)
-        facts.topics = topics_of(opened, rows, True, told)
-        facts.groups = groups_of(opened, rows, told)
+        notes = telling()
+        rows = queues(opened, False, notes)
+        facts.topics = topics_of(opened, rows, True, notes)
+        facts.groups = groups_of(opened, rows, notes)
         facts.queues = rows
-        facts.note("queues", told.lines)
+        facts.note("queues", notes.lines)
     with facts.part("index"):
         facts.index = _index(facts, opened, progress)
     with facts.part("fates"):
-        told = telling()
-        facts.fates = fate_sums(opened, FATES_MOST, told)
-        facts.note("fates", told.lines)
+        notes = telling()
+        facts.fates = fate_sums(opened, FATES_MOST, notes)
+        facts.note("fates", notes.lines)
 
 
-def _put(opened: OpenedStore, plan: Plan | None, told: Notes) -> PutTimes:
+def _put(opened: OpenedStore, plan: Plan | None, notes: Notes) -> PutTimes:
     start = opened.log.start
-    told.to_scan = opened.log.end - start
+    notes.to_scan = opened.log.end - start
 
     def watch(at: int) -> None:
-        told.scanned = at - start
+        notes.scanned = at - start
 
-    with told.watching():
+    with notes.watching():
         return put_times(
             opened.log, opened.profile.split_properties,
-            batch_topics(opened.storage, opened.path, told), watch, told.note,
+            batch_topics(opened.storage, opened.path, notes), watch, notes.note,
             None if plan is None else _live_behind(plan),
         )  # fmt: skip
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reput.store_format.derived.index_header import decode_header
 from reput.store_format.disk.files import Bytes
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
-    INDEX_HEADER,
     INDEX_HEADER_BYTES,
     INDEX_SLOT_BYTES,
 )
@@ -49,8 +49,8 @@ class SeenIndex(NamedTuple):
 def seen_index(file: Seen) -> SeenIndex:
     raw = np.empty(INDEX_HEADER_BYTES, np.uint8)
     file.read(0, raw)
-    h = np.frombuffer(raw, INDEX_HEADER, 1)[0]
-    return SeenIndex(file, int(h["beginPhyOffset"]), int(h["endPhyOffset"]), int(h["indexCount"]))
+    head = decode_header(raw)
+    return SeenIndex(file, head.begin_offset, head.end_offset, head.next_entry)
 
 
 def _has_entries(seen: SeenIndex) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from reput.store_format.derive.queue_table import SCHEDULE_NAME
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
-from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.broker_files import half_position, read_progress
@@ -24,7 +24,7 @@ from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.notes import Notes
 from reput.store_format.query.gaps import queue_gap
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.release.foreign import STORE_DB
 
 _SCHEDULE = SCHEDULE_NAME.tobytes().decode()
@@ -170,7 +170,7 @@ def message_events(
 def _gathered_few(store: OpenedStore, places: Iterable[int], notes: Notes) -> Gathered | None:
     """The marks at these places and what ops say of them; None where the log is to be read."""
 
-    def op_queue(topic: str) -> QueueReader:
+    def op_queue(topic: str) -> Queue:
         queue = store.queue(topic, 0, False)
         if queue_gap(store, [queue], notes) is not None:
             raise _OpsMissingError(f"{queue.folder}: does not have all of the log")
@@ -202,7 +202,7 @@ def level_delays(store: OpenedStore, notes: Notes) -> Mapping[int, int]:
     A queue entry there has the time of delivery in place of a tagsCode.
     """
     found = dict(enumerate(store.settings.delays, 1))
-    for queue_id, batch in store.queues_of(_SCHEDULE)[:_LEVELS_MOST]:
+    for queue_id, batch in store.queues.of(_SCHEDULE)[:_LEVELS_MOST]:
         level = queue_id + 1
         try:
             shown = None if batch else _shown_delay(store, level)

@@ -4,18 +4,17 @@ from collections.abc import Callable, Iterator
 from heapq import merge
 from typing import TYPE_CHECKING
 
-from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_files import BadQueue
-from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.derived.queues import Queue
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import within
 from reput.store_format.query.gaps import in_queue, queue_gap
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.scan import needle_of, scan
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.log_scan import needle_of, scan
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.release.foreign import QUEUE_EXT
 from reput.store_format.release.profiles import RELEASES, profile
 
@@ -40,7 +39,7 @@ def by_offset(
 
     queues = None if from_log else _queues(store, topic, queue_id, notes)
 
-    def some(queue: QueueReader) -> Iterator[StoredMessage]:
+    def some(queue: Queue) -> Iterator[StoredMessage]:
         return _entries(store, queue, topic, first, stop, notes)
 
     return _messages(store, topic, queue_id, queues, some, wanted, notes)
@@ -57,7 +56,7 @@ def by_time(
     broker's clock does not.
     """
 
-    def some(queue: QueueReader) -> Iterator[StoredMessage]:
+    def some(queue: Queue) -> Iterator[StoredMessage]:
         first, stop = 0, None
         if begin is not None:
             first = queue.position_by_time(begin, Boundary.LOWER, store.log, BY_STORE_TIMES)
@@ -110,15 +109,15 @@ def as_client(
 
 def _queues(
     store: OpenedStore, topic: str, queue_id: int | None, notes: Notes
-) -> list[QueueReader] | None:
+) -> list[Queue] | None:
     """The queues that are asked for; None where the log must be read: one is damaged, or all are
     gone.
     """
-    if not store.topics():
+    if not store.queues.topics():
         notes.note("the store has no queues; the log is read instead")
         return None
     queues = []
-    for number, batch in store.queues_of(topic):
+    for number, batch in store.queues.of(topic):
         if queue_id is None or number == queue_id:
             try:
                 queue = store.queue(topic, number, batch)
@@ -132,18 +131,14 @@ def _queues(
     return queues
 
 
-def refuse_cut(store: OpenedStore, queue: QueueReader) -> None:
+def refuse_cut(store: OpenedStore, queue: Queue) -> None:
     """Raise BadQueue where a file ends within an entry, or is shorter than others."""
-    usual = store.queue_bytes(queue.batch)
-    for file in queue.files:
-        size = file.state.size
-        if size % entry_bytes(queue.batch) or size < usual:
-            raise BadQueue(file.path, 0, "length", size, f"the file was cut: others have {usual}")
+    queue.refuse_cut(store.queues.file_bytes(queue.batch))
 
 
 def _messages(
-    store: OpenedStore, topic: str, queue_id: int | None, queues: list[QueueReader] | None,
-    read: Callable[[QueueReader], Iterator[StoredMessage]], wanted: Wanted, notes: Notes,
+    store: OpenedStore, topic: str, queue_id: int | None, queues: list[Queue] | None,
+    read: Callable[[Queue], Iterator[StoredMessage]], wanted: Wanted, notes: Notes,
     chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """What the queues have, and what only the log has, in the log's order, once each.
@@ -180,7 +175,7 @@ def _sound(messages: Iterator[StoredMessage], notes: Notes) -> Iterator[StoredMe
 
 
 def _entries(
-    store: OpenedStore, queue: QueueReader, topic: str, first: int, stop: int | None, notes: Notes,
+    store: OpenedStore, queue: Queue, topic: str, first: int, stop: int | None, notes: Notes,
     may_match: Callable[[int], bool] | None = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages that a queue's entries point to; an entry that points to none is noted.

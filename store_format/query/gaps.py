@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from reput.store_format.derived.index_reader import BadIndex, IndexHeader
-from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.derived.index_header import IndexHeader
+from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.derived.queues import Queue
 from reput.store_format.faults import Fault
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record_rules import reaches_index, reaches_queue
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 
 _LOOKED_AT = 256  # records behind the end of derived files that are read one by one
 
@@ -94,7 +95,7 @@ def _is_indexed(message: StoredMessage) -> bool:
     return reaches_index(message.record.sys_flag) and bool(message.unique_key or message.keys)
 
 
-def queue_gap(store: OpenedStore, queues: list[QueueReader], notes: Notes) -> int | None:
+def queue_gap(store: OpenedStore, queues: list[Queue], notes: Notes) -> int | None:
     """Where in the log messages of these queues begin that they may not have; None for nowhere."""
     log = store.log
     reached = _queued_to(store, queues)
@@ -115,15 +116,15 @@ def queue_gap(store: OpenedStore, queues: list[QueueReader], notes: Notes) -> in
     return _first(store, reached, wanted, notes)
 
 
-def log_behind(store: OpenedStore, queues: Iterable[QueueReader], notes: Notes) -> int | None:
+def log_behind(store: OpenedStore, queues: Iterable[Queue], notes: Notes) -> int | None:
     """Where messages begin that stand behind the last ones of all queues; None for nowhere."""
     return _first(store, _queued_to(store, queues), in_queue, notes)
 
 
-def _queued_to(store: OpenedStore, queues: Iterable[QueueReader]) -> int:
+def _queued_to(store: OpenedStore, queues: Iterable[Queue]) -> int:
     lasts = (queue.last() for queue in queues)
-    ends = (last.physical_offset + last.size for last in lasts if last is not None)
-    return min(max(ends, default=store.log.start), store.log.end)
+    ends = [last.physical_offset + last.size for last in lasts if last is not None]
+    return min(max([store.log.start, store.queues.dispatched_to(), *ends]), store.log.end)
 
 
 def _first(

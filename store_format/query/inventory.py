@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.store_format.derived.queue_files import BadQueue
-from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config_folder import configured_topics, consumer_offsets
 from reput.store_format.names import (
     DLQ_PREFIX,
@@ -20,8 +20,8 @@ from reput.store_format.names import (
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_queue import BY_STORE_TIMES, refuse_cut
 from reput.store_format.query.gaps import in_queue, log_behind
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.scan import scan
+from reput.store_format.query.log_scan import scan
+from reput.store_format.query.opened_store import OpenedStore
 
 _KINDS = (
     (RETRY_PREFIX, "retry"), (DLQ_PREFIX, "dlq"), (LMQ_PREFIX, "lmq"), (SYSTEM_PREFIX, "system"),
@@ -110,8 +110,8 @@ def queues(store: OpenedStore, from_log: bool, notes: Notes) -> list[QueueRow]:
     found: dict[tuple[str, int, bool], _Sums] = {}
     if from_log:
         return _with_log(store, store.log.start, found, notes)
-    for topic in store.topics():
-        for queue_id, batch in store.queues_of(topic):
+    for topic in store.queues.topics():
+        for queue_id, batch in store.queues.of(topic):
             try:
                 queue = store.queue(topic, queue_id, batch)
                 refuse_cut(store, queue)
@@ -142,7 +142,7 @@ def _with_log(
     return [sums.row(*key) for key, sums in sorted(found.items())]
 
 
-def _sums_of(store: OpenedStore, queue: QueueReader) -> _Sums:
+def _sums_of(store: OpenedStore, queue: Queue) -> _Sums:
     sums = _Sums()
     log, first = store.log, max(queue.minimum(store.log.start, BY_STORE_TIMES), 0)
     sums.end = queue.maximum()

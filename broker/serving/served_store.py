@@ -13,13 +13,12 @@ from reput.broker.serving.topics import (
     served_topics,
 )
 from reput.store_format.derived.index_reader import BadIndex
-from reput.store_format.derived.queue_files import BadQueue, queue_folder
-from reput.store_format.derived.queue_slices import QueueSlices
+from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.store_format.log.reader import LogReader
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 
 _OPEN_QUEUES = 256  # queues that keep a file open
 
@@ -54,7 +53,7 @@ class ServedStore:
         """Look at the files again: a store that is served may grow."""
         before = self.opened
         self.opened = self._again()
-        before.log.close()
+        before.close()
         self.files.relist(self.log.segments)
         for queue in self._held.values():
             queue.entries.close()
@@ -82,7 +81,7 @@ class ServedStore:
         if topic not in self.topics:  # nothing is kept of names that clients make up
             return None
         if key not in self._queues:
-            kinds = (batch for n, batch in self.opened.queues_of(topic) if n == queue_id)
+            kinds = (batch for n, batch in self.opened.queues.of(topic) if n == queue_id)
             batch = next(kinds, None)
             if batch is None:
                 return None
@@ -116,8 +115,8 @@ class ServedStore:
 
     def _queue_ends(self) -> Iterator[int]:
         """Of each queue that has messages the physical offset behind the last one."""
-        for topic in self.opened.topics():
-            for queue_id, _ in self.opened.queues_of(topic):
+        for topic in self.opened.queues.topics():
+            for queue_id, _ in self.opened.queues.of(topic):
                 queue = self.queue(topic, queue_id)
                 if queue is None or queue.maximum <= max(queue.minimum, 0):
                     continue
@@ -156,8 +155,7 @@ class ServedStore:
     def _open(self, topic: str, queue_id: int, batch: bool) -> ServedQueue | None:
         opened = self.opened
         try:
-            folder = queue_folder(opened.derived_path, topic, queue_id, batch)
-            entries = QueueSlices(opened.derived_storage, folder, batch)
+            entries = opened.queues.open(topic, queue_id, batch)
             return ServedQueue(entries, opened.log, opened.profile, self.limit)
         except BadQueue as error:
             self._notes.note(f"{error}; the queue is not served")

@@ -36,7 +36,7 @@ BUGS = (
     Bug("extFields of a binary header end within it", _BINARY,
         "    if length < 0 or at + length > len(header):", "    if length < 0:", frames("end_within_it")),
     Bug("a header's code is an int of Java's", _JSON,
-        "        if not is_int(told.get(name, 0)):", "        if False:", frames("json_header")),
+        "        if not is_int(fields.get(name, 0)):", "        if False:", frames("json_header")),
     Bug("fields that are numbers become texts", _JSON,
         "    if isinstance(value, int | float):", "    if isinstance(value, float):", frames("numbers")),
     # a pull, as DefaultMessageStore.getMessage

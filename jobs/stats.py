@@ -8,7 +8,7 @@ from typing import Any
 from reput.jobs.console.asking import add_asked_store, asked_store, remark, write_json, write_table
 from reput.jobs.console.listed import at
 from reput.jobs.console.new_files import new_file
-from reput.jobs.console.options import DONE
+from reput.jobs.console.options import DAMAGE, DONE
 from reput.jobs.console.texts import camel_case
 from reput.jobs.outputs.output import NewFile
 
@@ -47,7 +47,9 @@ def _ways(text: str) -> tuple[str, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Count, and show it; returns the exit code. Raises StoreError, SettingError, OSError."""
+    """Count, and show it: 0, or 1 where the log is damaged. Raises StoreError, SettingError,
+    OSError.
+    """
     file = new_file(arguments, "output", {})
     with asked_store(arguments) as store:
         rows = store.stats(arguments.by)
@@ -62,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         names = [*by, "messages", "records", "bytes", "first (UTC)", "last (UTC)",
                  "messages/s", "bytes/s"]  # fmt: skip
         write_table(names, [_cells(by, row) for row in rows], {"topic", "group"})
-    return DONE
+    return DAMAGE if rows.notes else DONE
 
 
 def _plain(by: Sequence[str], row: Any) -> dict[str, Any]:

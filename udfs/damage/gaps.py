@@ -261,7 +261,7 @@ class FindGaps:
                 entries += row["count"]
                 breaks += row["is_alone"] or row["is_outvoted"] or row["decided"] > 0
                 if lost.any and not row["batch"]:
-                    yield from self._twice(last, row, told)
+                    yield from self._twice(last, row, told, old)
                     last = row
                 gaps = queue.of(row)
                 for what, found in (
@@ -308,8 +308,13 @@ class FindGaps:
                 "value": int(said["tagsCode"]),
             }  # fmt: skip
 
-    def _twice(self, before: Row | None, row: Row, told: Row) -> Iterator[Row]:
-        """Rows for records with the queueOffset of the one before; before: the run before."""
+    def _twice(
+        self, before: Row | None, row: Row, told: Row, old: OldQueue | None
+    ) -> Iterator[Row]:
+        """Rows for records with the queueOffset of the one before; before: the run before.
+
+        None for one that the store's own queue has at that position.
+        """
         offsets = self.files.offsets(row)
         again = np.flatnonzero(np.diff(offsets) == 0)[:_TWICE_MOST].tolist()
         pairs = [(int(offsets[at]), (row, at), (row, at + 1)) for at in again]
@@ -317,6 +322,8 @@ class FindGaps:
             pairs.append((row["first"], (before, before["count"] - 1), (row, 0)))
         for value, (each, number) in ((value, one) for value, *two in pairs for one in two):
             entry = decode_entries(self.files.entries(each, number, number + 1))[0]
+            if old and old.at(value, 1)[0] == entry:
+                continue
             yield {
                 **told, "first": 0, "count": int(entry["size"]), "after": -1,
                 "before": int(entry["physicalOffset"]), "what": TWICE, "value": value,

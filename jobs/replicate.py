@@ -13,10 +13,10 @@ from reput.jobs.console.options import (
     add_broker,
     add_consent,
     consent,
+    options_of_job,
     progress_of,
     setting_layers,
     show,
-    told_to_jobs,
 )
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
@@ -241,7 +241,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         about = replicate(
             arguments.store, arguments.target, dry_run=arguments.dry_run, every=arguments.every,
-            verify=arguments.verify, confirm=agree, **_common(arguments), **told_to_jobs(arguments),
+            verify=arguments.verify, confirm=agree, **_common(arguments),
+            **options_of_job(arguments),
         )  # fmt: skip
     show(arguments, about.as_json(), about.text())
     return DONE

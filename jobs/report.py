@@ -12,8 +12,8 @@ from reput.jobs.console.options import (
     add_staging,
     add_store,
     engine_for,
+    options_of_job,
     show,
-    told_to_jobs,
 )
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
@@ -116,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page; returns the exit code."""
-    told = told_to_jobs(arguments)
+    told = options_of_job(arguments)
     # before anybody waits for an engine
     _file(arguments.store, arguments.output, told["settings"], arguments.replace)
     with nullcontext() if arguments.no_check else engine_for(arguments) as engine:

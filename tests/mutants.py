@@ -51,27 +51,30 @@ def golden(*names: str) -> tuple[str, ...]:
 quiet = partial(only, "tests/quiet/test_small.py")
 
 
-_TOLD, _TOLD_TEST = "store_format/discover/store.py", ("tests/store_format/discover/test_store.py",)
+_DISCOVER, _DISCOVER_TEST = (
+    "store_format/discover/store.py",
+    ("tests/store_format/discover/test_store.py",),
+)
 _CHAINS = ("tests/chains",)
 
 BUGS = (
     # what a store tells
-    Bug("a file that differs from the others tells no size", "store_format/derived/file_sizes.py",
-        "return max(able)[1] if able else None", "return min(able)[1] if able else None", _TOLD_TEST),
-    Bug("a segment's size is told by the next one's name too", "store_format/derived/file_sizes.py",
+    Bug("a file that differs from the others tells no size", "store_format/discover/file_sizes.py",
+        "return max(able)[1] if able else None", "return min(able)[1] if able else None", _DISCOVER_TEST),
+    Bug("a segment's size is told by the next one's name too", "store_format/discover/file_sizes.py",
         "votes.update(after.start - before.start for before, after in pairwise(there))", "pass",
-        _TOLD_TEST),
-    Bug("an option that no file agrees with is refused", _TOLD,
-        "if wanted is not None and wanted != value:", "if False:", _TOLD_TEST),
-    Bug("a size many times the default wants the user's word", _TOLD,
-        "value > _TIMES_DEFAULT * _DEFAULTS[name]", "value < 0", _TOLD_TEST),
+        _DISCOVER_TEST),
+    Bug("an option that no file agrees with is refused", "store_format/discover/sizes.py",
+        "if given.get(name, value) != value:", "if False:", _DISCOVER_TEST),
+    Bug("a size many times the default wants the user's word", _DISCOVER,
+        "value > _TIMES_DEFAULT * _DEFAULTS[name]", "value < 0", _DISCOVER_TEST),
     Bug("a configuration beside a store must name it", "store_format/discover/broker_conf.py",
-        "and (not root or not mine)", "and False", _TOLD_TEST),
-    Bug("releases that derive other files are asked about", "store_format/release/candidates.py",
+        "and (not root or not mine)", "and False", _DISCOVER_TEST),
+    Bug("releases that derive other files are asked about", "store_format/discover/which_release.py",
         "    if len(grouped) > 1 and not assume:\n        raise", "    if False:\n        raise",
-        _TOLD_TEST),
+        _DISCOVER_TEST),
     Bug("the index tells whether tags have keys", "store_format/discover/index_eras.py",
-        "False if hashes == keys else", "False if hashes != keys else", _TOLD_TEST),
+        "False if hashes == keys else", "False if hashes != keys else", _DISCOVER_TEST),
     Bug("a release before 5.4.0 put no keys of tags", "store_format/derive/scan.py",
         "yield int(np.searchsorted(rows[\"physicalOffset\"], stop)), dispatching",
         "yield int(np.searchsorted(rows[\"physicalOffset\"], stop)), self.dispatching", _CHAINS),
@@ -82,7 +85,7 @@ BUGS = (
     Bug("a message that a recovery indexed again is there twice", "store_format/derive/scan.py",
         "self._put_again(held)", "pass", ("tests/store_format/derive/test_again.py",)),
     Bug("check tries the releases that the files leave", "jobs/judging/check_store.py",
-        "if report.only_derived_differ:", "if False:", _TOLD_TEST),
+        "if report.only_derived_differ:", "if False:", _DISCOVER_TEST),
     # CommitLog
     Bug("a negative topicLength fails the record", _RECORDS,
         "if topic_length < 0 or topic_length > left:", "if topic_length > left:",
@@ -460,7 +463,7 @@ BUGS = (
         "or self._last >= self._live_end():", "or self._last < self._live_end():",
         ("tests/store_format/damage/test_many_ranges.py", "tests/store_format/damage/test_salvage.py")),
     Bug("verify reads the positions in the manifest", "jobs/judging/verify_report.py",
-        'same = told["missing"] == damage.gaps', "same = True", ("tests/jobs/test_check.py",)),
+        'same = known["missing"] == damage.gaps', "same = True", ("tests/jobs/test_check.py",)),
     Bug("check looks at __CRC32# unasked", "jobs/pipeline/pipeline.py",
         "check_property_crc=self.plan.profile.property_crc", "check_property_crc=False",
         ("tests/jobs/test_check.py",)),

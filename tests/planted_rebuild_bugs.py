@@ -284,7 +284,7 @@ BUGS = (
         "    remove_abandoned(storage, base, prefix)\n", "", only(_IN_PLACE, "killed_verify")),
     Bug("what is not built is refused", "jobs/opening/plan.py", "refuse_unsupported(parsed)", "pass",
         only(_WRONG, "not_built")),
-    Bug("topics from the backup", "store_format/query/config.py",
+    Bug("topics from the backup", "store_format/discover/config_folder.py",
         'for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):',
         'for path in (f"{store}/{CONFIG}/{file}",):', only(_WRONG, "backup")),
     Bug("compacted topics are warned of", "jobs/opening/plan.py",

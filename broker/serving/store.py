@@ -13,12 +13,11 @@ from reput.broker.serving.topics import (
     served_topics,
 )
 from reput.store_format.derived.index_reader import BadIndex
-from reput.store_format.derived.queue_files import BadQueue, queue_folder
-from reput.store_format.derived.queue_slices import QueueSlices
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.store_format.log.reader import LogReader
-from reput.store_format.query.config import configured_topics
-from reput.store_format.query.notes import Told
+from reput.store_format.notes import Notes
 from reput.store_format.query.opened import OpenedStore
 
 _OPEN_QUEUES = 256  # queues that keep a file open
@@ -37,14 +36,14 @@ class ServedStore:
     """
 
     def __init__(
-        self, again: Callable[[], OpenedStore], told: Told, at: int | None = None,
+        self, again: Callable[[], OpenedStore], notes: Notes, at: int | None = None,
         limit: int | None = None, far: bool = False,
     ) -> None:  # fmt: skip
         """again: opens the store; it is called now, and by `refresh`. limit: none behind that
         physical offset is served. far: its files are not this machine's, and to read takes long.
         """
         self.far = far
-        self._again, self._told, self.at, self._at_limit = again, told, at, limit
+        self._again, self._notes, self.at, self._at_limit = again, notes, at, limit
         self._made: dict[str, Topic] = {}
         self.opened = again()
         self.files = LogFiles(self.opened.storage, self.log.segments)
@@ -54,7 +53,7 @@ class ServedStore:
         """Look at the files again: a store that is served may grow."""
         before = self.opened
         self.opened = self._again()
-        before.log.close()
+        before.close()
         self.files.relist(self.log.segments)
         for queue in self._held.values():
             queue.entries.close()
@@ -63,7 +62,7 @@ class ServedStore:
     def _look(self) -> None:
         opened = self.opened
         self.limit = self.log.end if self._at_limit is None else min(self._at_limit, self.log.end)
-        configured = configured_topics(opened.storage, opened.path, self._told)
+        configured = configured_topics(opened.storage, opened.path, self._notes)
         self.topics: dict[str, Topic] = served_topics(configured, queue_folders(opened))
         self.topics = {**self._made, **self.topics}
         self._queues: dict[tuple[str, int], ServedQueue | None] = {}
@@ -82,7 +81,7 @@ class ServedStore:
         if topic not in self.topics:  # nothing is kept of names that clients make up
             return None
         if key not in self._queues:
-            kinds = (batch for n, batch in self.opened.queues_of(topic) if n == queue_id)
+            kinds = (batch for n, batch in self.opened.queues.of(topic) if n == queue_id)
             batch = next(kinds, None)
             if batch is None:
                 return None
@@ -116,8 +115,8 @@ class ServedStore:
 
     def _queue_ends(self) -> Iterator[int]:
         """Of each queue that has messages the physical offset behind the last one."""
-        for topic in self.opened.topics():
-            for queue_id, _ in self.opened.queues_of(topic):
+        for topic in self.opened.queues.topics():
+            for queue_id, _ in self.opened.queues.of(topic):
                 queue = self.queue(topic, queue_id)
                 if queue is None or queue.maximum <= max(queue.minimum, 0):
                     continue
@@ -146,7 +145,7 @@ class ServedStore:
             else:
                 found = index.query(topic, key, most, begin, min(end, self.at), until=self.limit)
         except BadIndex as error:
-            self._told.note(f"{error}; no keys are found in it")
+            self._notes.note(f"{error}; no keys are found in it")
             return [], 0, 0
         places = sorted(hit.physical_offset for hit in found.hits)
         if not places:
@@ -156,9 +155,8 @@ class ServedStore:
     def _open(self, topic: str, queue_id: int, batch: bool) -> ServedQueue | None:
         opened = self.opened
         try:
-            folder = queue_folder(opened.derived_path, topic, queue_id, batch)
-            entries = QueueSlices(opened.derived_storage, folder, batch)
+            entries = opened.queues.open(topic, queue_id, batch)
             return ServedQueue(entries, opened.log, opened.profile, self.limit)
         except BadQueue as error:
-            self._told.note(f"{error}; the queue is not served")
+            self._notes.note(f"{error}; the queue is not served")
             return None

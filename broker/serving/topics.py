@@ -73,5 +73,5 @@ def _int(value: Any, default: int) -> int:
 
 def queue_folders(store: OpenedStore) -> dict[str, int]:
     """Of each topic that has folders of queues, one more than the greatest queue id."""
-    counts = {topic: store.queues_of(topic) for topic in store.topics()}
+    counts = {topic: store.queues.of(topic) for topic in store.queues.topics()}
     return {topic: queues[-1][0] + 1 for topic, queues in counts.items() if queues}

@@ -49,7 +49,7 @@ class OpenStore:
         self.scan_rules = scan_rules(profile, settings, batch_topics)
         self.checkpoint = Checkpoint()
         self.recovered: LogEnd | None = None  # what recovery found, where `abort` was there
-        self.told: dict[str, int] = {}  # sizes that the files told, by RocketMQ's names
+        self.sizes_found: dict[str, int] = {}  # sizes of the files, by RocketMQ's names
         self.last_timestamp = 0  # storeTimestamp of the last record as it was opened
         self.made_abort = False
         self._known_from = 0  # records from here on were read: queues before may be unknown

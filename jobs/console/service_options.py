@@ -25,7 +25,7 @@ def add_service(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def told_to_services(arguments: argparse.Namespace) -> dict[str, Any]:
+def options_of_service(arguments: argparse.Namespace) -> dict[str, Any]:
     """What `add_service` has read, by the names that a service's function gives it.
 
     Raises SettingError, UnknownRelease.

@@ -60,7 +60,7 @@ def export_store(
     end = end_of_log(log, start)
     done = Exported(
         store=job.store, output=job.folder, kind="rocketmq", release=plan.profile.release,
-        log_start=start, log_end=end, chosen=chosen.told(), sums=Sums(),
+        log_start=start, log_end=end, chosen=chosen.as_json(), sums=Sums(),
         warnings=[*plan.notes, *plan.warnings], cleaned=cleaned,
     )  # fmt: skip
     configured = _configured(job)
@@ -88,7 +88,7 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
         with open(f"{made}/{path}", "w", encoding="utf-8") as file:
             file.write(text)
     with open_writer(
-        made, rocketmq=done.release, settings=job.plan.told.settings, warnings=done.warnings
+        made, rocketmq=done.release, settings=job.plan.discovered.settings, warnings=done.warnings
     ) as writer:
         for batch in job.batches(done.log_start, done.log_end, done.notes, raw=False):
             done.sums.add(batch)

@@ -26,6 +26,7 @@ from reput.jobs.outputs.staging_folder import (
     temporary_folder,
 )
 from reput.jobs.outputs.summary import Summary, summary_of
+from reput.store_format.derived.index_header import decode_header
 from reput.store_format.derived.queue_entries import (
     decode_entries,
     is_batch,
@@ -35,7 +36,6 @@ from reput.store_format.derived.queue_entries import (
 )
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.local_files import DiskFiles
-from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES
 from reput.store_format.names import (
     CHECKPOINT,
     INDEX,
@@ -127,9 +127,8 @@ def _stage(local: Storage, work: str, path: str, staging: Staging) -> Built:
             entries = decode_entries(raw, batch)
             used = is_message(entries) & ~is_pre_blank(entries)
             row["entries"] += int(np.count_nonzero(used))
-        elif number == 0 and len(raw) >= INDEX_HEADER_BYTES:
-            count = int(raw[:INDEX_HEADER_BYTES].view(INDEX_HEADER)[0]["indexCount"])
-            row["entries"] = max(count - 1, 0)
+        elif number == 0:
+            row["entries"] = decode_header(raw).entries
     written = output.finish(length)
     reader.close()
     return {**row, "length": written.length, "sha256": written.sha256}

@@ -131,7 +131,7 @@ def report(plan: Plan, new: New) -> CaughtUp:
         log_end=ahead.end, end_reason=reason, messages=ahead.records, entries=ahead.entries,
         queues=len(new.queues), index_keys=ahead.index_puts, left_out=new.left_out,
         lacking=new.lacking,
-        warnings=[*plan.notes, *plan.warnings], told=plan.told.as_json(),
+        warnings=[*plan.notes, *plan.warnings], discovered=plan.discovered.as_json(),
     )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def examine(
         cut_bytes=cut_bytes, cut_kept=f"{held.path}/{CUT}" if cut_bytes else "",
         written=[file.path for file in renewed.placed], removed=renewed.removed,
         warnings=plan.warnings + warnings, notes=plan.notes + verdict.notes(),
-        expired=verdict.expired, told=plan.told.as_json(),
+        expired=verdict.expired, discovered=plan.discovered.as_json(),
     )  # fmt: skip
     about.checkpoint = old is None or about.needed
     new = decode(new_checkpoint(plan, linked, verdict.named))

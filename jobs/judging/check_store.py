@@ -27,7 +27,7 @@ def check_store_of(
         for other in of_other_releases(found):
             another = _check(other, staging_folder, storage, None)
             if another.sound:
-                if found.plan.told.others:  # nobody has said that it is of the first one
+                if found.plan.discovered.others:  # nobody has said that it is of the first one
                     report = another
                 else:
                     report.looks_like = other.plan.profile.release

@@ -29,7 +29,7 @@ from reput.jobs.page.pictures import (
 )
 from reput.jobs.page.store_facts import Facts
 from reput.jobs.salvaging.damage_map import range_text
-from reput.store_format.discover.store import size_text, told_lines
+from reput.store_format.discover.store import discovered_lines, size_text
 from reput.store_format.query.put_times import SPANS_MOST, PutTimes
 
 _OTHER = "other topics"
@@ -388,12 +388,12 @@ def derived_section(facts: Facts) -> Section:
                 rows,
             )
         )
-    if report.told:
+    if report.discovered:
         section.tables.append(
             table(
                 "What the store's files say of its settings",
                 (Column("setting", lambda row: row[0]), Column("known by", lambda row: row[2])),
-                [line.partition(": ") for line in told_lines(report.told)],
+                [line.partition(": ") for line in discovered_lines(report.discovered)],
             )
         )
     return section

@@ -76,7 +76,7 @@ class Pipeline:
         self.cores, self.cut = engine.cores, cut
         self.stages = Stages(engine, plan, staging, progress)
         self.rules = scan_rules(
-            plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.told.again
+            plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again
         )
 
     def check_every_crc(self) -> None:

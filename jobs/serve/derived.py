@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.outputs.staging_folder import temporary_folder
-from reput.store_format.discover.store import tell as told_of
+from reput.store_format.discover.store import discover
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
 from reput.store_format.query.opened import NEWEST
@@ -64,7 +64,7 @@ def derived_anew(
 def _release(store: str, settings: Mapping[str, str], tell: Callable[[str], None]) -> str:
     storage = storage_for(store)
     try:
-        return told_of(storage, storage.resolve(store), None, settings).release
+        return discover(storage, storage.resolve(store), None, settings).release
     except UnknownRelease:
         tell(f"the log does not tell its release: it is read as {NEWEST} would (--rocketmq)")
         return NEWEST

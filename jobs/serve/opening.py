@@ -12,10 +12,10 @@ from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.pull_limits import PullLimits
 from reput.broker.serving.store import ServedStore
 from reput.broker.serving.subscription_groups import SubscriptionGroups
+from reput.store_format.discover.config_folder import config_table, consumer_offsets
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.names import ABORT
-from reput.store_format.query.config import config_table, consumer_offsets
-from reput.store_format.query.notes import Told
+from reput.store_format.notes import Notes
 from reput.store_format.query.opened import NEWEST, OpenedStore
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.blocks import BlockCache
@@ -47,7 +47,7 @@ class Source(NamedTuple):
 
 def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
     """A broker on a store. Raises StoreError, SettingError, UnknownRelease, OSError."""
-    told = Told(tell)
+    notes = Notes(tell)
     storage = storage_for(source.path)
     read, path, derived = _read_by(storage, source.follow), storage.resolve(source.path), None
     if source.derived is not None:
@@ -56,31 +56,31 @@ def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
 
     def again() -> OpenedStore:
         release = source.rocketmq or NEWEST
-        return OpenedStore(read, path, release, source.settings, told, derived=derived)
+        return OpenedStore(read, path, release, source.settings, notes, derived=derived)
 
     limit = None
     if source.at is not None:
         with again() as opened:
-            limit = end_at(opened.log, source.at, told)
-    store = ServedStore(again, told, source.at, limit, far=not is_local(storage))
+            limit = end_at(opened.log, source.at, notes)
+    store = ServedStore(again, notes, source.at, limit, far=not is_local(storage))
     opened = store.opened
     if derived is None and source.at is None and not source.follow:
-        _tell_of_more(store, told)
-    groups = config_table(read, path, "subscriptionGroup.json", "subscriptionGroupTable", told)
+        _note_more(store, notes)
+    groups = config_table(read, path, "subscriptionGroup.json", "subscriptionGroupTable", notes)
     return Broker(
         store,
         source.settings.get("brokerName", _NAME),
         source.settings.get("brokerClusterName", _CLUSTER),
         ordinal(opened.profile.release),
         time.time_ns() // 1_000_000,
-        GroupOffsets(consumer_offsets(read, path, told)),
+        GroupOffsets(consumer_offsets(read, path, notes)),
         SubscriptionGroups(groups, opened.profile),
         source.address,
         limits=_limits(source.settings),
     )
 
 
-def _tell_of_more(store: ServedStore, told: Told) -> None:
+def _note_more(store: ServedStore, notes: Notes) -> None:
     """Say so where a broker that was killed left records in the log that no queue has."""
     opened = store.opened
     if not any(name == ABORT for name, _ in listed(opened.storage, opened.path)):
@@ -90,7 +90,7 @@ def _tell_of_more(store: ServedStore, told: Told) -> None:
     except (NoRecord, NotInLog):
         return
     if first is not None:
-        told.note(
+        notes.note(
             f"{opened.path}: its broker was not stopped cleanly, and no queue has the messages "
             f"from physical offset {first.physical_offset} on: --rebuild serves them too"
         )

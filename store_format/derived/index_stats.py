@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.index_reader import IndexFileReader, IndexHeader
+from reput.store_format.derived.index_header import IndexHeader
+from reput.store_format.derived.index_reader import IndexFileReader
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES
 
 _WINDOW = 1 << 16  # entries

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 from reput.store_format.derived.checkpoint import Checkpoint, decode
+from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.discover.index_eras import of_the_index
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
@@ -16,13 +17,12 @@ from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
 from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG
-from reput.store_format.query.config import configured_topics
-from reput.store_format.query.notes import Told as Notes
-from reput.store_format.query.opened import Growing
+from reput.store_format.notes import Notes
 from reput.store_format.release.candidates import Clue, left_by
 from reput.store_format.release.eras import Period, merged
 from reput.store_format.release.profiles import RELEASES, profile, release_key
 from reput.store_format.release.settings import Settings
+from reput.store_format.storage.growing import LiveFiles
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
@@ -60,7 +60,7 @@ def clues_of(
     of_checkpoint, hints = _of_the_checkpoint(*derived)
     hard += of_checkpoint
     # a broker may be writing to them
-    growing = cast(Storage, Growing(storage))
+    growing = cast(Storage, LiveFiles(storage))
     with LogReader(growing, list(segments), record_rules(profile(RELEASES[-1]))) as log:
         index = of_the_index(*derived, log, settings)
     if any(record.magic == MAGIC_V2 for record in index.last_records):

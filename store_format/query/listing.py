@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.store_format.derived.queue_files import BadQueue
-from reput.store_format.derived.queue_reader import QueueReader
 from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.derived.queues import Queue
+from reput.store_format.discover.config_folder import configured_topics, consumer_offsets
 from reput.store_format.names import (
     DLQ_PREFIX,
     LMQ_PREFIX,
@@ -16,10 +17,9 @@ from reput.store_format.names import (
     SYSTEM_PREFIX,
     SYSTEM_TOPICS,
 )
+from reput.store_format.notes import Notes
 from reput.store_format.query.by_queue import BY_STORE_TIMES, refuse_cut
-from reput.store_format.query.config import configured_topics, consumer_offsets
 from reput.store_format.query.gaps import in_queue, log_behind
-from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.scan import scan
 
@@ -105,35 +105,35 @@ class _Sums:
         )  # fmt: skip
 
 
-def queues(store: OpenedStore, from_log: bool, told: Told) -> list[QueueRow]:
+def queues(store: OpenedStore, from_log: bool, notes: Notes) -> list[QueueRow]:
     """All queues, by topic and id. What the queues' files do not have is counted in the log."""
     found: dict[tuple[str, int, bool], _Sums] = {}
     if from_log:
-        return _with_log(store, store.log.start, found, told)
-    for topic in store.topics():
-        for queue_id, batch in store.queues_of(topic):
+        return _with_log(store, store.log.start, found, notes)
+    for topic in store.queues.topics():
+        for queue_id, batch in store.queues.of(topic):
             try:
                 queue = store.queue(topic, queue_id, batch)
                 refuse_cut(store, queue)
                 found[topic, queue_id, batch] = _sums_of(store, queue)
             except BadQueue as error:
-                told.note(f"{error}; the log is read instead")
-                return _with_log(store, store.log.start, {}, told)
+                notes.note(f"{error}; the log is read instead")
+                return _with_log(store, store.log.start, {}, notes)
     if not found:
-        told.note("there are no queues: the log is read instead")
-        return _with_log(store, store.log.start, found, told)
-    behind = log_behind(store, (store.queue(*key) for key in found), told)
+        notes.note("there are no queues: the log is read instead")
+        return _with_log(store, store.log.start, found, notes)
+    behind = log_behind(store, (store.queue(*key) for key in found), notes)
     if behind is None:
         return [sums.row(*key) for key, sums in sorted(found.items())]
-    told.note(f"the queues end before the log: it is read from {behind} on")
-    return _with_log(store, behind, found, told)
+    notes.note(f"the queues end before the log: it is read from {behind} on")
+    return _with_log(store, behind, found, notes)
 
 
 def _with_log(
-    store: OpenedStore, start: int, found: dict[tuple[str, int, bool], _Sums], told: Told
+    store: OpenedStore, start: int, found: dict[tuple[str, int, bool], _Sums], notes: Notes
 ) -> list[QueueRow]:
     batches = {(topic, queue_id) for topic, queue_id, batch in found if batch}
-    for message in scan(store, start, store.log.end, b"", told):
+    for message in scan(store, start, store.log.end, b"", notes):
         if in_queue(message):
             record = message.record
             key = record.topic, record.queue_id
@@ -142,7 +142,7 @@ def _with_log(
     return [sums.row(*key) for key, sums in sorted(found.items())]
 
 
-def _sums_of(store: OpenedStore, queue: QueueReader) -> _Sums:
+def _sums_of(store: OpenedStore, queue: Queue) -> _Sums:
     sums = _Sums()
     log, first = store.log, max(queue.minimum(store.log.start, BY_STORE_TIMES), 0)
     sums.end = queue.maximum()
@@ -165,16 +165,16 @@ def _place(entry: Any) -> tuple[int, int]:
     return int(entry["physicalOffset"]), int(entry["size"])
 
 
-def topics(store: OpenedStore, from_log: bool, everything: bool, told: Told) -> list[TopicRow]:
+def topics(store: OpenedStore, from_log: bool, everything: bool, notes: Notes) -> list[TopicRow]:
     """All topics that have a queue, by name; everything: those of the configuration as well."""
-    return topics_of(store, queues(store, from_log, told), everything, told)
+    return topics_of(store, queues(store, from_log, notes), everything, notes)
 
 
 def topics_of(
-    store: OpenedStore, rows: list[QueueRow], everything: bool, told: Told
+    store: OpenedStore, rows: list[QueueRow], everything: bool, notes: Notes
 ) -> list[TopicRow]:
     """The topics of these queues; everything: those of the configuration as well."""
-    configured = configured_topics(store.storage, store.path, told)
+    configured = configured_topics(store.storage, store.path, notes)
     by_topic: dict[str, list[QueueRow]] = defaultdict(list)
     for queue in rows:
         by_topic[queue.topic].append(queue)
@@ -195,15 +195,15 @@ def _topic(name: str, rows: list[QueueRow], configured: Any) -> TopicRow:
     )
 
 
-def groups(store: OpenedStore, from_log: bool, told: Told) -> list[GroupRow]:
+def groups(store: OpenedStore, from_log: bool, notes: Notes) -> list[GroupRow]:
     """How far each group has come, by group, topic and queue."""
-    return groups_of(store, queues(store, from_log, told), told)
+    return groups_of(store, queues(store, from_log, notes), notes)
 
 
-def groups_of(store: OpenedStore, rows: list[QueueRow], told: Told) -> list[GroupRow]:
+def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[GroupRow]:
     """How far each group has come in these queues, and in those that it has an offset of."""
     ends = {(row.topic, row.queue_id): row.max_offset for row in rows}
-    offsets_of = consumer_offsets(store.storage, store.path, told)
+    offsets_of = consumer_offsets(store.storage, store.path, notes)
     return [
         GroupRow(group, topic, queue_id, offset, end, max(end - offset, 0))
         for (group, topic), offsets in sorted(offsets_of.items())
@@ -212,13 +212,13 @@ def groups_of(store: OpenedStore, rows: list[QueueRow], told: Told) -> list[Grou
     ]
 
 
-def rates(store: OpenedStore, buckets: int, told: Told) -> list[RateRow]:
+def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:
     """How many messages of each topic were stored in each of `buckets` equal spans of time, from
     the store's oldest message to its newest.
 
     Queues are bisected, so it costs the same whatever their lengths. What no queue has is left out.
     """
-    rows = [row for row in queues(store, False, told) if row.messages]
+    rows = [row for row in queues(store, False, notes) if row.messages]
     if not rows:
         return []
     begin = min(row.min_timestamp for row in rows)

@@ -4,38 +4,22 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import cast
 
-from reput.store_format.derived.file_sizes import queue_size, queues_in
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
-from reput.store_format.derived.queue_files import queue_folder
-from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.derived.queues import FileQueues, Queue, Queues
+from reput.store_format.discover.file_sizes import FileSizes
+from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import commit_log_folders, list_segments
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, UnsafeName
-from reput.store_format.query.notes import Told
-from reput.store_format.query.sizes import told_settings
+from reput.store_format.notes import Notes
 from reput.store_format.query.stored import StoredMessage
 from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.storage.growing import LiveFiles
 from reput.store_format.storage.listing import listed
-from reput.store_format.storage.protocol import ANY_TIME, FileState, Reader, Storage
-from reput.store_format.storage.read_by import ReadBy
+from reput.store_format.storage.protocol import Storage
 
 NEWEST = RELEASES[-1]
-
-
-def is_queue_id(name: str) -> bool:
-    """Whether a name is a queue's id as a broker writes it."""
-    return name.isascii() and name.isdigit() and name == name[:10].lstrip("0").rjust(1, "0")
-
-
-class Growing(ReadBy):
-    """A storage whose files may be written to while they are read, as a running broker does."""
-
-    def open(self, path: str, state: FileState | None = None) -> Reader:
-        if state is None:
-            return self.storage.open(path)
-        return self.storage.open(path, state._replace(mtime=ANY_TIME))
 
 
 class OpenedStore:
@@ -45,7 +29,7 @@ class OpenedStore:
     """
 
     def __init__(
-        self, storage: Storage, path: str, release: str, given: Mapping[str, str], told: Told,
+        self, storage: Storage, path: str, release: str, given: Mapping[str, str], notes: Notes,
         end: int | None = None, derived: tuple[Storage, str] | None = None,
     ) -> None:  # fmt: skip
         """end: as for a LogReader; queues have no message from there on then. derived: where queues
@@ -54,12 +38,12 @@ class OpenedStore:
         Raises StoreError where there is no log, SettingError, UnknownRelease.
         """
         self.storage = cast(
-            Storage, Growing(storage)
+            Storage, LiveFiles(storage)
         )  # it reads only, which is all that is asked of it
         self.path, self.profile = path, profile(release)
         there, self.derived_path = derived or (storage, path)
-        self.derived_storage = cast(Storage, Growing(there))
-        self.settings, self.no_index = told_settings(
+        self.derived_storage = cast(Storage, LiveFiles(there))
+        self.settings, self.no_index = settings_to_read(
             self.storage, path, given, self.profile.release,
             (self.derived_storage, self.derived_path),
         )  # fmt: skip
@@ -67,12 +51,10 @@ class OpenedStore:
         size = self.settings.mapped_file_size_commit_log
         listing = list_segments(self.storage, folders, size)
         for finding in listing.findings:
-            told.note(f"{finding.path}: {finding.reason}")
+            notes.note(f"{finding.path}: {finding.reason}")
         self.log = LogReader(self.storage, listing.segments, record_rules(self.profile), end=end)
-        self._queues: dict[tuple[str, int, bool], QueueReader] = {}
-        self._queue_bytes: dict[bool, int] = {}
-        self._queues_of: dict[str, list[tuple[int, bool]]] = {}
-        self._topics: list[str] | None = None
+        self.queues: Queues = FileQueues(self.derived_storage, self.derived_path, self._queue_bytes)
+        self._queues: dict[tuple[str, int, bool], Queue] = {}
         self._index: IndexReader | None = None
         self.index_gaps: list[tuple[int, int]] | None = None  # once `gaps` has looked for them
 
@@ -83,7 +65,11 @@ class OpenedStore:
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
+        self.close()
+
+    def close(self) -> None:
         self.log.close()
+        self.queues.close()
 
     def message(self, record: Record | Callable[[], Record]) -> StoredMessage:
         return StoredMessage(record, self.profile.split_properties, self.log.body)
@@ -96,43 +82,20 @@ class OpenedStore:
             self._index = IndexReader(self.derived_storage, self.derived_path, self.settings)
         return self._index
 
-    def queue(self, topic: str, queue_id: int, batch: bool) -> QueueReader:
+    def queue(self, topic: str, queue_id: int, batch: bool) -> Queue:
         """Raises BadQueue."""
         key = topic, queue_id, batch
         if key not in self._queues:
-            folder = queue_folder(self.derived_path, topic, queue_id, batch)
-            self._queues[key] = QueueReader(self.derived_storage, folder, batch)
+            self._queues[key] = self.queues.open(*key)
         return self._queues[key]
 
-    def queue_bytes(self, batch: bool) -> int:
+    def _queue_bytes(self, batch: bool) -> int:
         """The length of the store's queue files, which a file that was cut has not; 0: unknown."""
-        if batch not in self._queue_bytes:
-            kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
-            size = queue_size(queues_in(self.derived_storage, self.derived_path, kind), batch)
-            self._queue_bytes[batch] = 0 if size is None else size.value
-        return self._queue_bytes[batch]
-
-    def queues_of(self, topic: str) -> list[tuple[int, bool]]:
-        """(queue id, whether it is a batch queue) of each queue that a topic has a folder of."""
-        if topic not in self._queues_of:
-            found = []
-            for batch in (False, True):
-                try:
-                    names = self.folders(queue_folder("", topic, 0, batch).rpartition("/")[0])
-                except UnsafeName:
-                    return []
-                found += [(int(name), batch) for name in names if is_queue_id(name)]
-            self._queues_of[topic] = sorted(found)
-        return self._queues_of[topic]
-
-    def topics(self) -> list[str]:
-        """The topics that have a folder of queues."""
-        if self._topics is None:
-            kinds = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
-            self._topics = sorted({name for kind in kinds for name in self.folders(f"/{kind}")})
-        return self._topics
+        there = self.derived_storage, self.derived_path
+        size = FileSizes(self.storage, (), there).queue(batch)
+        return 0 if size is None else size.value
 
     def folders(self, below: str) -> list[str]:
-        """The folders in a folder of queues, which begins with a slash."""
+        """The folders in a folder beside the queues, which begins with a slash."""
         there = listed(self.derived_storage, self.derived_path + below)
         return [name for name, state in there if state is None]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.store_format.log.reader import NoRecord, NotInLog, record_of, records_of
-from reput.store_format.query.notes import Told
+from reput.store_format.notes import Notes
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.query.stored import StoredMessage
 
@@ -25,7 +25,7 @@ def needle_of(text: str) -> bytes:
 
 
 def scan(
-    store: OpenedStore, start: int, stop: int, needle: bytes, told: Told,
+    store: OpenedStore, start: int, stop: int, needle: bytes, notes: Notes,
     chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages at [start, stop) whose records hold `needle` somewhere, in the log's order.
@@ -33,18 +33,18 @@ def scan(
     chosen: only those that it wants. What stands behind damage is not read, up to the segment's
     end: it may be stale. Both are told.
     """
-    told.to_scan += max(stop - start, 0)
-    with told.watching():
+    notes.to_scan += max(stop - start, 0)
+    with notes.watching():
         at = start
         while at < stop:
             try:
                 for step, verdicts in _steps(store, at, stop, chosen):
                     yield from _messages(store, step, verdicts, needle, chosen)
-                    told.scanned += step.next - at
+                    notes.scanned += step.next - at
                     at = step.next
                 return
             except NoRecord as error:
-                told.note(
+                notes.note(
                     f"{error}; what follows in this segment is not read: `reput check` shows it"
                 )
                 at = store.log.segment_at(error.place).end

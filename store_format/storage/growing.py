@@ -1,10 +1,19 @@
-"""A storage whose files may become longer while they are read, as those of a log that is copied."""
+"""Storages whose files are written to while they are read, by a broker or by who copies a log."""
 
 from contextlib import suppress
 
 from reput.store_format.faults import StoreChanged
-from reput.store_format.storage.protocol import Bytes, FileState, Reader
+from reput.store_format.storage.protocol import ANY_TIME, Bytes, FileState, Reader
 from reput.store_format.storage.read_by import ReadBy
+
+
+class LiveFiles(ReadBy):
+    """Another storage, whose files a running broker may write to while they are read."""
+
+    def open(self, path: str, state: FileState | None = None) -> Reader:
+        if state is None:
+            return self.storage.open(path)
+        return self.storage.open(path, state._replace(mtime=ANY_TIME))
 
 
 class GrowingFiles(ReadBy):

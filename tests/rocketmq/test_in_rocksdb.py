@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput.store_format.query.in_rocksdb import config_in_rocksdb, not_derived
+from reput.store_format.discover.in_rocksdb import config_in_rocksdb, not_derived
 from reput.store_format.storage.local import LocalStorage
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.derived.index_shape import file_bytes
+from reput.store_format.derived.index_header import decode_header
 from reput.store_format.disk.files import Bytes
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
-    INDEX_HEADER,
     INDEX_HEADER_BYTES,
     INDEX_SLOT_BYTES,
 )
@@ -47,49 +46,11 @@ class SeenIndex(NamedTuple):
     next_entry: int  # indexCount
 
 
-def index_sizes_of(
-    files: Sequence[Seen], given: Mapping[str, int], otherwise: Mapping[str, int]
-) -> dict[str, int]:
-    """Slots and entries, found by the header of a full file or by where the first entry stands.
-
-    A file's length alone is not enough: many pairs of the two give the same length.
-    """
-    seen = [seen_index(file) for file in files if file.length >= INDEX_HEADER_BYTES]
-    if not seen:
-        return {}
-    first = seen[0].file
-    for each in seen:
-        if each.file.length != first.length:
-            raise SizeDisagrees(
-                f"{each.file.path}: has {each.file.length} bytes, and {first.path} has "
-                f"{first.length}: the store was written with two sizes of {SLOTS} and {ENTRIES}"
-            )
-    pair = pair_of(seen, given, otherwise)
-    if pair is None:
-        asked = given.get(SLOTS, otherwise[SLOTS]), given.get(ENTRIES, otherwise[ENTRIES])
-        if first.length == file_bytes(*asked) and not any(_has_entries(each) for each in seen):
-            return {SLOTS: asked[0], ENTRIES: asked[1]}
-        raise SizeDisagrees(
-            f"{first.path}: has {first.length} bytes, and {SLOTS}={asked[0]} with "
-            f"{ENTRIES}={asked[1]} makes {file_bytes(*asked)}; its content does not tell them: "
-            f"give --set {SLOTS}=... --set {ENTRIES}=... as the broker has them"
-        )
-    told = {SLOTS: pair[0], ENTRIES: pair[1]}
-    for name, size in told.items():
-        if given.get(name, size) != size:
-            raise SizeDisagrees(
-                f"{first.path}: has {first.length} bytes and was made with {name}={size}, "
-                f"and {name} is {given[name]}; give --set {SLOTS}={pair[0]} "
-                f"--set {ENTRIES}={pair[1]}"
-            )
-    return told
-
-
 def seen_index(file: Seen) -> SeenIndex:
     raw = np.empty(INDEX_HEADER_BYTES, np.uint8)
     file.read(0, raw)
-    h = np.frombuffer(raw, INDEX_HEADER, 1)[0]
-    return SeenIndex(file, int(h["beginPhyOffset"]), int(h["endPhyOffset"]), int(h["indexCount"]))
+    head = decode_header(raw)
+    return SeenIndex(file, head.begin_offset, head.end_offset, head.next_entry)
 
 
 def _has_entries(seen: SeenIndex) -> bool:

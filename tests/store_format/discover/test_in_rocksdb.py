@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import reput
+from reput.store_format.discover.in_rocksdb import not_derived
 from reput.store_format.faults import StoreError
-from reput.store_format.query.in_rocksdb import not_derived
 from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
 from tests.broker.change.test_expire import a_store

@@ -50,8 +50,11 @@ class Notebook:
             self._names["displayHTML"](f"<table><tr>{head}</tr>{''.join(lines)}</table>")
             return
         wide = [max(map(len, cells)) for cells in zip(columns, *shown, strict=True)]
+        sides = [">" if all(isinstance(x, int) for x in cells) else "<"
+                 for cells in zip(*rows, strict=True)] or ["<"] * len(wide)  # fmt: skip
         for cells in (columns, ["-" * width for width in wide], *shown):
-            print("  ".join(cell.ljust(width) for cell, width in zip(cells, wide, strict=True)))
+            line = (f"{x:{side}{w}}" for x, side, w in zip(cells, sides, wide, strict=True))
+            print("  ".join(line).rstrip())
 
     def page(self, name: str) -> Path:
         """Where a page is to be written; an older one goes."""

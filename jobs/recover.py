@@ -60,7 +60,9 @@ def recover(
     store = LocalStorage().resolve(store)
     _refuse(store, settings or {})
     with held_store(store, dry_run) as held:
-        discovered = discover(held.storage, store, rocketmq, settings or {}, compares=dry_run)
+        discovered = discover(
+            held.storage, store, rocketmq, settings or {}, compares=dry_run, sweeps=True
+        )
         discovered.refuse_contradicted()
         if discovered.torn:
             raise StoreError(discovered.torn)

@@ -52,7 +52,7 @@ def verify(
     """
     from reput.jobs.judging.verdict import judge
     from reput.jobs.judging.verify_report import Report, manifest_differences
-    from reput.jobs.opening.unchanged import check_unchanged
+    from reput.jobs.opening.log_state import check_unchanged
     from reput.jobs.outputs.manifest import read_manifest, refuse_unfinished
     from reput.jobs.outputs.output import inputs_of
     from reput.jobs.pipeline.job import find_store
@@ -71,7 +71,7 @@ def verify(
         """What is found by a release's rules, and those that may be meant instead."""
         discovered = discover(
             of_store, of_store.resolve(store), release, settings or {}, (there, against), manifest,
-            compares=True,
+            compares=True, sweeps=True,
         )  # fmt: skip
         found = find_store(
             engine, store, rocketmq=release, settings=settings, cut=cut, storage=storage,

@@ -28,7 +28,9 @@ def of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
     other = [group[-1] for group in groups(left, has)]
     other = [each for each in other if not same_files(each, plan.profile.release, has)]
     for release in list(reversed(other))[:_TRIED_MOST]:
-        discovered = discover(plan.storage, plan.store, release, plan.discovered.settings)
+        discovered = discover(
+            plan.storage, plan.store, release, plan.discovered.settings, sweeps=True
+        )
         again = make_plan(
             plan.storage, plan.store, discovered, found.engine.cores, found.cut.split_bytes, True
         )

@@ -103,7 +103,9 @@ def find_store(
     storage = storage or storage_for(store)
     store, settings = storage.resolve(store), settings or {}
     cut = cut or Cut()
-    discovered = discovered or discover(storage, store, rocketmq, settings, compares=compares)
+    discovered = discovered or discover(
+        storage, store, rocketmq, settings, compares=compares, sweeps=compares
+    )
     if one_release:
         discovered = discovered.of_one_release()
     plan = make_plan(

@@ -37,7 +37,7 @@ class Linked:
     end: int = 0
     broke: Break | None = None
     lost: Lost | None = None  # what damage took, if it was passed over
-    # What to do where a queue's first queueOffset is impossible (udfs/rebuild/queues.py).
+    # What to do where a queue's first queueOffset is impossible (udfs/rebuild/build_queues.py).
     firsts: str = REFUSE
     strays: frozenset[int] = frozenset()  # records that are in no queue, by their offsets
     twice: frozenset[int] = frozenset()  # of these, those whose queueOffset another record has too

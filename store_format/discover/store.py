@@ -152,13 +152,15 @@ def discover(
     manifest: Mapping[str, Any] | None = None,
     writes: bool = False,
     compares: bool = False,
+    sweeps: bool = False,
 ) -> Discovered:
     """What the store shows besides what is given. Nothing is written, no Spark is wanted.
 
     rocketmq: None where the store is to show it. settings: by any of RocketMQ's spellings. derived:
     where its derived files are, by default the store; manifest: that of a rebuilt set there.
     writes: records are to be written too, in which more releases differ. compares: files are only
-    compared, so that nobody is asked: the newest release that may be is assumed.
+    compared, so that nobody is asked: the newest release that may be is assumed. sweeps: index
+    files are compared, so that each message that was indexed again must be known.
 
     Raises UnknownRelease, which lists the candidates, SettingError (of which SizeDisagrees is one),
     StoreError, OSError.
@@ -166,7 +168,7 @@ def discover(
     release = release_named(rocketmq) if rocketmq else None
     discovery = _Discovery(storage, store, release, dict(settings), derived or (storage, store))
     discovery.of_the_manifest(manifest or {})
-    discovery.writes, discovery.compares = writes, compares
+    discovery.writes, discovery.compares, discovery.sweeps = writes, compares, sweeps
     return discovery.result()
 
 
@@ -188,7 +190,8 @@ class _Discovery:
         self.files = FileSizes(storage, self._folders(), derived)
         self.found: dict[str, Found] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
-        self.torn, self.writes, self.compares, self.contradicted = "", False, False, ""
+        self.torn, self.contradicted = "", ""
+        self.writes = self.compares = self.sweeps = False
         self.eras: tuple[Era, ...] = ()
         self.others: tuple[str, ...] = ()
         self.again: tuple[tuple[int, int], ...] = ()
@@ -374,7 +377,12 @@ class _Discovery:
             return RELEASES[-1]
         parsed = settings_from(settings)
         clues = clues_of(
-            self.storage, self.store, self.files.segments, parsed, (self.there, self.derived)
+            self.storage,
+            self.store,
+            self.files.segments,
+            parsed,
+            (self.there, self.derived),
+            self.sweeps,
         )
         release, self.again = self.release or self._which(clues, parsed), clues.again
         left = left_by(clues.hard)

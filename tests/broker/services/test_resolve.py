@@ -11,7 +11,7 @@ import pytest
 
 from reput.broker.services.decisions import Decision, Decisions, read_decisions
 from reput.broker.services.resolve import Resolved, plan_resolution, resolve_planned
-from reput.broker.writer.transactions import Transactions
+from reput.broker.writer.half_messages import Transactions
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.cli import main
 from reput.store_format.disk.files import Files

@@ -71,7 +71,7 @@ def repair(
     StoreError (also where a broker has the store, or a range is too short for any record),
     SettingError, UnknownRelease; nothing is left behind in `output` then.
     """
-    from reput.jobs.opening.unchanged import check_unchanged
+    from reput.jobs.opening.log_state import check_unchanged
     from reput.jobs.outputs.manifest import manifest_text
     from reput.jobs.outputs.sets import REPAIRED
     from reput.jobs.pipeline.job import find_store

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from reput.broker.writer.store import OpenStore
+from reput.broker.writer.writer_store import OpenStore
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import BLANK_BYTES
 from reput.store_format.message.encode import Draft, finish

@@ -4,8 +4,8 @@ import time
 from typing import BinaryIO
 
 from reput.jobs.deriving.new_checkpoint import new_checkpoint
+from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
-from reput.jobs.opening.unchanged import check_unchanged
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, name_files, publish, unnamed
 from reput.jobs.outputs.summary import Summary, summary_of

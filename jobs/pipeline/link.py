@@ -38,7 +38,7 @@ class Linked:
     end: int = 0
     broke: Break | None = None
     lost: Losses = NO_LOSSES  # what damage took, if it was passed over
-    # What to do where a queue's first queueOffset is impossible (udfs/rebuild/queues.py).
+    # What to do where a queue's first queueOffset is impossible (udfs/rebuild/build_queues.py).
     firsts: str = REFUSE
     queue_damage: QueueDamage = NO_QUEUE_DAMAGE
 

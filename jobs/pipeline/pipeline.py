@@ -25,11 +25,11 @@ from reput.store_format.release.eras import every_put_counts_up_to
 from reput.udfs.damage.damaged_segments import MAPPED, MapSegments
 from reput.udfs.damage.false_transactions import FALSE_TRANSACTION, FindFalseTransactions
 from reput.udfs.damage.queue_search import FINDINGS, SearchQueues, joined
-from reput.udfs.rebuild.in_turn import InTurn
-from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
+from reput.udfs.rebuild.build_index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
+from reput.udfs.rebuild.build_queues import BuildQueueFiles, NumberRuns
 from reput.udfs.rebuild.queue_shares import BuildShares
-from reput.udfs.rebuild.queues import BuildQueueFiles, NumberRuns
-from reput.udfs.rebuild.scan import ScanSplits
+from reput.udfs.rebuild.scan_splits import ScanSplits
+from reput.udfs.rebuild.task_series import InTurn
 from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED, Task
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, StagedRuns
 from reput.udfs.staging import RUNS, Staging

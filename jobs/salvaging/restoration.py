@@ -20,7 +20,7 @@ from reput.store_format.faults import Fault
 from reput.store_format.layouts import PROPERTIES_LENGTH, RECORD_AT
 from reput.store_format.log.records import topic_length_bytes
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.patched import Overlay, Patched
+from reput.store_format.storage.patches import Overlay, Patched
 
 if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan

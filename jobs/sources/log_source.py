@@ -41,7 +41,7 @@ from reput.udfs.table.log_batches import batches_of
 from reput.udfs.table.log_choice import Choice, Condition
 from reput.udfs.table.log_parts import LogParts, Part, told
 from reput.udfs.table.message_columns import BY_NAME
-from reput.udfs.table.settled import settle
+from reput.udfs.worker_garbage import settle
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

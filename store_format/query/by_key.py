@@ -9,9 +9,9 @@ from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record_rules import reaches_index
 from reput.store_format.notes import Notes
 from reput.store_format.query.gaps import Gap, index_gaps
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.scan import needle_of, scan
-from reput.store_format.query.stored import TAGS_KEY, StoredMessage, keys_of
+from reput.store_format.query.log_scan import needle_of, scan
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import TAGS_KEY, StoredMessage, keys_of
 
 UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes so many for a unique key, whatever is asked for
 LAST_TIME = (1 << 63) - 1

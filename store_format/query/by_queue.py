@@ -12,9 +12,9 @@ from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import within
 from reput.store_format.query.gaps import in_queue, queue_gap
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.scan import needle_of, scan
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.log_scan import needle_of, scan
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.release.foreign import QUEUE_EXT
 from reput.store_format.release.profiles import RELEASES, profile
 

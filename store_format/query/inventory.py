@@ -20,8 +20,8 @@ from reput.store_format.names import (
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_queue import BY_STORE_TIMES, refuse_cut
 from reput.store_format.query.gaps import in_queue, log_behind
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.scan import scan
+from reput.store_format.query.log_scan import scan
+from reput.store_format.query.opened_store import OpenedStore
 
 _KINDS = (
     (RETRY_PREFIX, "retry"), (DLQ_PREFIX, "dlq"), (LMQ_PREFIX, "lmq"), (SYSTEM_PREFIX, "system"),

@@ -14,7 +14,7 @@ from reput.jobs.outputs.staging_folder import temporary_folder
 from reput.store_format.discover.store import discover
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
-from reput.store_format.query.opened import NEWEST
+from reput.store_format.query.opened_store import NEWEST
 from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.listing import listed
@@ -22,7 +22,7 @@ from reput.store_format.storage.local import LocalStorage
 
 _PREFIX = "reput-serve"
 _REPUT = (
-    "from reput.jobs.serve.with_parent import end_with_parent; end_with_parent(); "
+    "from reput.jobs.serve.parent_watch import end_with_parent; end_with_parent(); "
     "from reput.jobs.cli import main; raise SystemExit(main())"
 )
 _LEFT_OUT = 1  # exit code of a rebuild that left damage out

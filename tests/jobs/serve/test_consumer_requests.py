@@ -7,9 +7,9 @@ import pytest
 from reput.broker.remoting.bodies import Entries, fastjson
 from reput.broker.remoting.codes import Language, RequestCode, ResponseCode
 from reput.broker.remoting.command import RESPONSE_BIT, Command
-from reput.broker.serving import answering, topics
+from reput.broker.serving import handlers, topics
 from reput.broker.serving.answer import Answer, Caller
-from reput.broker.serving.passed_on import queue_offsets
+from reput.broker.serving.consumer_requests import queue_offsets
 from tests import golden_stores
 from tests.jobs.serve.asked import LISTENING, TOPIC, Asked, opened
 from tests.jobs.serve.asking import HAS_SUBSCRIPTION, Peer, request
@@ -162,7 +162,7 @@ def test_before_5_2_the_groups_clients_are_told() -> None:
     fields = {"topic": TOPIC, "group": "g", "timestamp": "0", "isForce": "true"}
     cpp = request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, 1, **fields)
     caller = Caller(1, "10.0.0.1:5000", LISTENING, asked.now)
-    answering.answer(asked.broker, cpp._replace(language=Language.CPP), caller)
+    handlers.answer(asked.broker, cpp._replace(language=Language.CPP), caller)
     told = json.loads(asked.broker.outbox[-1][1].body or b"")["offsetTable"]
     assert [(each["queueId"], each["offset"]) for each in told] == [(n, 0) for n in range(4)]
 

@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable, Iterable
 
 from reput.broker.writer.commit_log import ZEROS_AHEAD_BYTES, CommitLog
-from reput.broker.writer.dispatch import Reput
-from reput.broker.writer.index_files import IndexFiles
+from reput.broker.writer.index_writer import IndexFiles
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
-from reput.broker.writer.queue_files import QueueFiles
+from reput.broker.writer.queue_writer import QueueFiles
+from reput.broker.writer.reput_service import Reput
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint, read_checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint

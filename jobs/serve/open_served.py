@@ -10,17 +10,17 @@ from reput.broker.serving.as_of import end_at
 from reput.broker.serving.broker import Broker
 from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.pull_limits import PullLimits
-from reput.broker.serving.store import ServedStore
+from reput.broker.serving.served_store import ServedStore
 from reput.broker.serving.subscription_groups import SubscriptionGroups
 from reput.store_format.discover.config_folder import config_table, consumer_offsets
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened import NEWEST, OpenedStore
+from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.blocks import BlockCache
-from reput.store_format.storage.growing import GrowingFiles
 from reput.store_format.storage.listing import listed
+from reput.store_format.storage.live_files import GrowingFiles
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
 

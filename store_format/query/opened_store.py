@@ -13,10 +13,10 @@ from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import commit_log_folders, list_segments
 from reput.store_format.notes import Notes
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.release.profiles import RELEASES, profile
-from reput.store_format.storage.growing import LiveFiles
 from reput.store_format.storage.listing import listed
+from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import Storage
 
 NEWEST = RELEASES[-1]

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from reput.jobs.console.asking import asked_store, remark, write_json, write_table
 from reput.jobs.console.options import DONE
+from reput.jobs.console.store_questions import asked_store, remark, write_json, write_table
 from reput.jobs.console.texts import camel_case, time_text
 from reput.jobs.opening.open_store import Store
 

@@ -3,24 +3,24 @@
 from reput.broker.remoting.codes import Language, ResponseCode
 from reput.broker.remoting.command import RESPONSE_BIT, Command
 from reput.broker.serving import (
+    client_lists,
     cluster,
     consume_stats,
+    consumer_requests,
     group_configs,
     heartbeats,
-    locking,
+    lock_requests,
     messages,
     offset_requests,
     offset_resets,
     offsets,
-    passed_on,
     pull,
     queue_entries,
-    refused,
     routes,
     runtime,
     slaves,
     topic_facts,
-    who_is_there,
+    write_requests,
 )
 from reput.broker.serving.answer import Answer, Caller
 from reput.broker.serving.answer import refused as refuse
@@ -29,7 +29,7 @@ from reput.broker.serving.fields import BadField
 from reput.store_format.faults import StoreError
 
 HANDLERS: Handlers = {
-    **refused.HANDLERS,
+    **write_requests.HANDLERS,
     **routes.HANDLERS,
     **heartbeats.HANDLERS,
     **offsets.HANDLERS,
@@ -37,16 +37,16 @@ HANDLERS: Handlers = {
     **messages.HANDLERS,
     **offset_requests.HANDLERS,
     **offset_resets.HANDLERS,
-    **locking.HANDLERS,
-    **who_is_there.HANDLERS,
-    **passed_on.HANDLERS,
+    **lock_requests.HANDLERS,
+    **client_lists.HANDLERS,
+    **consumer_requests.HANDLERS,
     **cluster.HANDLERS,
     **topic_facts.HANDLERS,
     **consume_stats.HANDLERS,
     **group_configs.HANDLERS,
     **queue_entries.HANDLERS,
     **runtime.HANDLERS,
-    **slaves.HANDLERS,  # over what `refused` says of registering
+    **slaves.HANDLERS,  # over what `write_requests` says of registering
 }
 
 

@@ -7,8 +7,8 @@ broker's to check back.
 
 from collections.abc import Mapping, Sequence
 
-from reput.broker.writer.put_again import properties_of, put_again, text_of
-from reput.broker.writer.stored import Stored, read_stored
+from reput.broker.writer.records_back import Stored, read_stored
+from reput.broker.writer.reput_records import properties_of, put_again, text_of
 from reput.broker.writer.writer import AppendResult, CommitLogWriter
 from reput.store_format.derive.rules import record_rules
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT

@@ -18,7 +18,7 @@ from reput.jobs.engines.engine import Engine, Row, Rows
 from reput.jobs.spark.python_workers import our_packages
 from reput.store_format import faults
 from reput.udfs.schemas import Task
-from reput.udfs.table.settled import Settled
+from reput.udfs.worker_garbage import Settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

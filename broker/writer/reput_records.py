@@ -6,7 +6,7 @@ physical offset and store time are new.
 
 from collections.abc import Mapping
 
-from reput.broker.writer.stored import Stored
+from reput.broker.writer.records_back import Stored
 from reput.broker.writer.writer import AppendResult, CommitLogWriter
 from reput.store_format.layouts import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, SYS_TRANSACTION_MASK
 from reput.store_format.message.message import Message

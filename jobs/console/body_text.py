@@ -3,7 +3,7 @@
 import zlib
 from typing import Any
 
-from reput.jobs.console.asking import remark
+from reput.jobs.console.store_questions import remark
 from reput.jobs.opening.open_store import BODY_MOST
 from reput.store_format.message.bodies import (
     BodyError,
@@ -13,7 +13,7 @@ from reput.store_format.message.bodies import (
     is_batch,
 )
 from reput.store_format.message.property_text import parse_properties
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.stored_message import StoredMessage
 
 
 def body_of(message: StoredMessage, decompress: bool) -> bytes:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reput.broker.writer.put_again import put_again
-from reput.broker.writer.stored import Stored, with_body
+from reput.broker.writer.records_back import Stored, with_body
+from reput.broker.writer.reput_records import put_again
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.faults import Fault
 from reput.store_format.kernels.jit import allocating

@@ -8,7 +8,7 @@ import pytest
 PROGRAM = """
 import gc, sys
 import pyarrow as pa
-from reput.udfs.table.settled import Settled
+from reput.udfs.worker_garbage import Settled
 if {worker}:
     import pyspark.worker
 rows = pa.RecordBatch.from_pydict({{"id": [1, 2]}})

@@ -6,8 +6,8 @@ so that both derive the same files.
 
 from dataclasses import replace
 
-from reput.broker.writer.index_files import IndexFiles
-from reput.broker.writer.queue_files import QueueFiles
+from reput.broker.writer.index_writer import IndexFiles
+from reput.broker.writer.queue_writer import QueueFiles
 from reput.store_format.derive.packed_puts import unpacked
 from reput.store_format.derive.scan import (
     Buffers,

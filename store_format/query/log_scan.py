@@ -8,8 +8,8 @@ import numpy as np
 
 from reput.store_format.log.reader import NoRecord, NotInLog, record_of, records_of
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 
 if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter
@@ -60,7 +60,7 @@ def _steps(
         for step in store.log.steps(at, stop):
             yield step, None
         return
-    from reput.store_format.query.ahead import judged_steps
+    from reput.store_format.query.all_cores import judged_steps
 
     judge = partial(chosen.judge, split_properties=store.profile.split_properties)
     yield from judged_steps(store.log, at, stop, judge)

@@ -8,7 +8,7 @@ from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
-from reput.broker.serving.names import MOST_CLIENT_ID, is_group_name
+from reput.broker.serving.client_names import MOST_CLIENT_ID, is_group_name
 from reput.broker.serving.queue_locks import QueueKey
 
 

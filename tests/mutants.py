@@ -524,7 +524,7 @@ BUGS = (
     Bug("RocksDB is refused by its files", "store_format/release/foreign.py",
         "if CURRENT in names(folder):", "if False:", quiet("refused")),
     Bug("RocksDB in a folder of its own is refused too", "store_format/release/foreign.py",
-        '_ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")', "_ROCKSDB_QUEUES = (CONSUME_QUEUE,)",
+        'ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")', "ROCKSDB_QUEUES = (CONSUME_QUEUE,)",
         quiet("refused")),
     Bug("LMQ queues in RocksDB have no files", "store_format/release/settings.py",
         "self.enable_multi_dispatch and not in_rocksdb", "self.enable_multi_dispatch",

@@ -16,7 +16,7 @@ from reput.store_format.names import CONFIG, RETRY_PREFIX
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.config import consumer_offsets
 from reput.store_format.query.gaps import log_behind
-from reput.store_format.query.in_rocksdb import config_in_rocksdb, has_rows
+from reput.store_format.query.in_rocksdb import has_rows
 from reput.store_format.query.notes import Told
 from reput.store_format.query.opened import OpenedStore
 from reput.store_format.release.foreign import POP_DB
@@ -77,9 +77,6 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], told: Told) -> Iterato
 
     Of a topic that a group reads, a queue without an offset was not read at all. Raises BadQueue.
     """
-    folder = config_in_rocksdb(opened.storage, opened.path, "consumerOffset.json")
-    if folder is not None:
-        raise StoreError(f"{folder}: the groups' offsets are in RocksDB: {_NOT_KNOWN}")
     folder = f"{opened.path}/{POP_DB}"
     if has_rows(opened.storage, folder):
         raise StoreError(f"{folder}: what pop consumers still hold is in RocksDB: {_NOT_KNOWN}")

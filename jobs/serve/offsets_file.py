@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from reput.broker.serving.group_offsets import GroupOffsets
 from reput.jobs.outputs.output import Input, WholeFile
 from reput.store_format.faults import StoreError
-from reput.store_format.query.config import Offsets, offsets_of_table, quoted_keys
+from reput.store_format.java.fastjson import quoted_keys
+from reput.store_format.query.config import Offsets, offsets_of_table
 from reput.store_format.query.notes import Told
 
 _BEGINS = b'{"offsetTable":'

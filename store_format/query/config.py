@@ -6,18 +6,19 @@ Whatever cannot be read is told, and counts as missing.
 """
 
 import json
-import re
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from reput.store_format.derived.queues import is_queue_id
+from reput.store_format.java.fastjson import quoted_keys
 from reput.store_format.names import CONFIG
 from reput.store_format.query.in_rocksdb import config_in_rocksdb
 from reput.store_format.query.notes import Told
+from reput.store_format.rocksdb.config import config_rows
 from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.rocksdb import RocksDBError, open_database
 
-# A text, or else a key without quotes.
-_TEXT_OR_KEY = re.compile(rb'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?[0-9]+)(\s*:)')
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 
 Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id -> next position
@@ -81,10 +82,17 @@ def offsets_of_table(table: Mapping[str, Any], told: Told) -> Offsets:
 def config_table(
     storage: Storage, store: str, file: str, name: str, told: Told
 ) -> Mapping[str, Any] | None:
-    """What a file of config/, or its .bak, has under a name; None where there is neither."""
+    """What a file of config/, or its .bak, has under a name; None where there is neither.
+
+    Where a broker reads a RocksDB in place of the file, that is read.
+    """
     elsewhere = config_in_rocksdb(storage, store, file)
     if elsewhere is not None:
-        told.note(f"{elsewhere}: a broker reads this RocksDB in place of {file}: it is not read")
+        try:
+            with closing(open_database(storage, elsewhere)) as database:
+                return config_rows(database, file)
+        except RocksDBError as error:
+            told.note(f"{error}; a broker reads it in place of {file}")
     for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):
         try:
             raw = storage.read_bytes(path)
@@ -99,14 +107,3 @@ def config_table(
             return table
         told.note(f"{path}: {name} is no JSON object; it is left out")
     return None
-
-
-def quoted_keys(raw: bytes, mark: bytes = b"") -> bytes:
-    """The JSON with its integer keys as texts, each with a mark before it."""
-
-    def quoted(found: re.Match[bytes]) -> bytes:
-        if found[2] is None:
-            return found[0]
-        return b'%b"%b%b"%b' % (found[1], mark, found[2], found[3])
-
-    return _TEXT_OR_KEY.sub(quoted, raw)

@@ -9,7 +9,7 @@ QUEUE_EXT = "consumequeue_ext"  # StorePathConfigHelper.getStorePathConsumeQueue
 CURRENT = "CURRENT"  # a RocksDB always has it
 # Where queues in RocksDB are: beside the topics' folders (RocksDBConsumeQueueStore), or from 5.5.0
 # on with useSeparateStorePathForRocksdbCQ in a folder of their own.
-_ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")
+ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")
 
 STORE_DB = "rocksdbstore"  # MessageRocksDBStorage; from 5.4.0 on each start makes it
 POP_DB = "kvStore"  # PopConsumerRocksdbStore
@@ -35,7 +35,7 @@ def refuse_foreign(store: str, names: Callable[[str], Iterable[str]]) -> None:
             f"{above}{QUEUE_EXT}: the store has ConsumeQueueExt files (enableConsumeQueueExt), "
             f"and entries of its queues may point into them: reput does not build them"
         )
-    for folder in _ROCKSDB_QUEUES:
+    for folder in ROCKSDB_QUEUES:
         if CURRENT in names(folder):
             raise StoreError(
                 f"{above}{folder}/{CURRENT}: the store has queues in RocksDB (storeType or "

@@ -27,6 +27,7 @@ from tests.store_format.damage import planted_bugs as planted_damage_bugs
 from tests.store_format.fate import planted_bugs as planted_fate_bugs
 from tests.store_format.filter import planted_bugs as planted_filter_bugs
 from tests.store_format.query import planted_bugs as planted_query_bugs
+from tests.store_format.rocksdb import planted_bugs as planted_rocksdb_bugs
 from tests.store_format.storage import planted_bugs as planted_storage_bugs
 
 _RECORDS = "store_format/log/record_rules.py"
@@ -584,6 +585,7 @@ ALL = (
     *planted_jobs_bugs.BUGS,
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
+    *planted_rocksdb_bugs.BUGS,
     *planted_damage_bugs.BUGS,
     *planted_change_bugs.BUGS,
     *planted_replica_bugs.BUGS,

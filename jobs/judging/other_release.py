@@ -30,6 +30,12 @@ def of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
     for release in list(reversed(other))[:_TRIED_MOST]:
         told = tell(plan.storage, plan.store, release, plan.told.settings)
         again = make_plan(
-            plan.storage, plan.store, told, found.engine.cores, found.cut.split_bytes, True
+            plan.storage,
+            plan.store,
+            told,
+            found.engine.cores,
+            found.cut.split_bytes,
+            True,
+            compares=True,
         )
         yield replace(found, plan=again)

@@ -172,7 +172,7 @@ def _find(store: str, rocketmq: str | None, settings: Mapping[str, str], cores: 
     path, told = storage.resolve(store), None
     try:
         told = tell(storage, path, rocketmq, settings, compares=True)
-        plan = make_plan(storage, path, told, cores, None, tolerant=True)
+        plan = make_plan(storage, path, told, cores, None, tolerant=True, compares=True)
     except (StoreError, SettingError, UnknownRelease) as error:
         return _Found(storage, path, told, None, error)
     return _Found(storage, path, told, plan, StoreError(""))

@@ -96,7 +96,7 @@ def find_store(
     for `rocketmq` and what `settings` do not say, what the store tells.
 
     tolerant, assume_names: as for make_plan. told: what it told, where that is known already.
-    compares: as for `tell`. one_release: all is to be derived by the rules of one release.
+    compares: as for `tell` and make_plan. one_release: all is derived by the rules of one release.
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
@@ -106,6 +106,8 @@ def find_store(
     told = told or tell(storage, store, rocketmq, settings, compares=compares)
     if one_release:
         told = told.of_one_release()
-    plan = make_plan(storage, store, told, engine.cores, cut.split_bytes, tolerant, assume_names)
+    plan = make_plan(
+        storage, store, told, engine.cores, cut.split_bytes, tolerant, assume_names, compares
+    )
     inputs = tuple(inputs_of(storage, store, settings))
     return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

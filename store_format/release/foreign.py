@@ -11,6 +11,9 @@ CURRENT = "CURRENT"  # a RocksDB always has it
 # on with useSeparateStorePathForRocksdbCQ in a folder of their own.
 ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")
 
+# The settings that put them there, and an index beside.
+IN_ROCKSDB = ("storeType", "indexRocksDBEnable")
+
 STORE_DB = "rocksdbstore"  # MessageRocksDBStorage; from 5.4.0 on each start makes it
 POP_DB = "kvStore"  # PopConsumerRocksdbStore
 # Below config/: RocksDBConfigManager (v1, one or three), ConfigStorage (configManagerVersion=v2).
@@ -21,13 +24,16 @@ CONFIG_DBS = {
 }
 
 
-def refuse_foreign(store: str, names: Callable[[str], Iterable[str]]) -> None:
+def refuse_foreign(
+    store: str, names: Callable[[str], Iterable[str]], even_rocksdb: bool = False
+) -> None:
     """Raise StoreError where a store's queues are of a kind that reput does not build.
 
     names: what is in a folder of the store. Queue entries of a store with ConsumeQueueExt hold
     addresses in the ext files, and what stands there depends on the consumers' filters of that
     time, which no log has. Queues in RocksDB (alone, or beside files with
-    rocksdbCQDoubleWriteEnable) would disagree with files that reput has cut or replaced.
+    rocksdbCQDoubleWriteEnable) would disagree with files that reput has cut or replaced;
+    even_rocksdb: nothing is replaced, and they may be there.
     """
     above = f"{store}/" if store else ""
     if any(True for _ in names(QUEUE_EXT)):
@@ -35,7 +41,7 @@ def refuse_foreign(store: str, names: Callable[[str], Iterable[str]]) -> None:
             f"{above}{QUEUE_EXT}: the store has ConsumeQueueExt files (enableConsumeQueueExt), "
             f"and entries of its queues may point into them: reput does not build them"
         )
-    for folder in ROCKSDB_QUEUES:
+    for folder in () if even_rocksdb else ROCKSDB_QUEUES:
         if CURRENT in names(folder):
             raise StoreError(
                 f"{above}{folder}/{CURRENT}: the store has queues in RocksDB (storeType or "

@@ -52,12 +52,12 @@ class RocksDBQueues:
     def __init__(self, storage: Storage, store: str, folder: str) -> None:
         self.store, self.database = store, open_database(storage, folder)
         try:
-            self.maxima = dict(self._offsets(MAX))
+            self.maxima = dict(self.offsets(MAX))
         except RocksDBError:
             self.close()
             raise
 
-    def _offsets(self, kind: bytes) -> Iterator[tuple[tuple[str, int], tuple[int, int]]]:
+    def offsets(self, kind: bytes) -> Iterator[tuple[tuple[str, int], tuple[int, int]]]:
         """(topic, queue id) and (physicalOffset, queueOffset) of each row of a kind."""
         for key, value in self.database.rows(OFFSETS):
             about = parse_offset_key(key)
@@ -148,7 +148,7 @@ class RocksDBQueue:
 
     def entries(self, first: int, stop: int | None = None) -> Iterator[QueueEntry]:
         """The entries at positions [first, stop), in order; without stop, to the end."""
-        for positions, rows in self._chunks(first, stop):
+        for positions, rows in self.rows(first, stop):
             used = is_used(rows)
             for position, row, fine in zip(positions.tolist(), rows, used, strict=True):
                 if not fine:
@@ -161,12 +161,12 @@ class RocksDBQueue:
 
     def arrays(self, first: int) -> Iterator[Entries]:
         """The entries from position `first` on, thousands at a time (ROCKSDB_ENTRY)."""
-        for _, rows in self._chunks(first, None):
+        for _, rows in self.rows(first, None):
             yield rows
 
     def some(self, first: int, most: int) -> Slice:
         """The entries from position `first` on, `most` at most."""
-        for positions, rows in self._chunks(first, None, most):
+        for positions, rows in self.rows(first, None, most):
             columns = (
                 rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")
             )
@@ -225,7 +225,7 @@ class RocksDBQueue:
         return self._last + 1 if found is None else found[0]
 
     def _row_at_or_after(self, position: int) -> tuple[int, Any] | None:
-        for positions, rows in self._chunks(position, None, 1):
+        for positions, rows in self.rows(position, None, 1):
             return int(positions[0]), rows[0]
         return None
 
@@ -242,7 +242,7 @@ class RocksDBQueue:
         positions, rows = self._decoded([found])
         return int(positions[0]), rows[0]
 
-    def _chunks(
+    def rows(
         self, first: int, stop: int | None, most: int | None = None
     ) -> Iterator[tuple[Any, Entries]]:
         """(positions, ROCKSDB_ENTRY) of rows [first, stop) up to the max row, some at a time."""

@@ -32,6 +32,10 @@ class RocksDBError(StoreError):
     """A RocksDB that cannot be read; says which, why, and what to do."""
 
 
+class RocksDBMissing(RocksDBError):
+    """The library that reads one is not installed."""
+
+
 class Database:
     """A RocksDB as it was when it was opened. Rows come in the order of their keys' bytes."""
 
@@ -103,7 +107,7 @@ def open_database(storage: Storage, folder: str) -> Database:
     try:
         import rocksdict
     except ImportError:
-        raise RocksDBError(f"{folder}: is a RocksDB: {INSTALL} reads it") from None
+        raise RocksDBMissing(f"{folder}: is a RocksDB: {INSTALL} reads it") from None
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(False)
     options.set_max_open_files(-1)  # so that all tables are open once it is

@@ -27,6 +27,7 @@ from tests.store_format.damage import planted_bugs as planted_damage_bugs
 from tests.store_format.fate import planted_bugs as planted_fate_bugs
 from tests.store_format.filter import planted_bugs as planted_filter_bugs
 from tests.store_format.query import planted_bugs as planted_query_bugs
+from tests.store_format.rocksdb import planted_bugs as planted_rocksdb_bugs
 from tests.store_format.storage import planted_bugs as planted_storage_bugs
 
 _RECORDS = "store_format/log/record_rules.py"
@@ -527,7 +528,7 @@ BUGS = (
     Bug("RocksDB is refused by its files", "store_format/release/foreign.py",
         "if CURRENT in names(folder):", "if False:", quiet("refused")),
     Bug("RocksDB in a folder of its own is refused too", "store_format/release/foreign.py",
-        '_ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")', "_ROCKSDB_QUEUES = (CONSUME_QUEUE,)",
+        'ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")', "ROCKSDB_QUEUES = (CONSUME_QUEUE,)",
         quiet("refused")),
     Bug("LMQ queues in RocksDB have no files", "store_format/release/settings.py",
         "self.enable_multi_dispatch and not in_rocksdb", "self.enable_multi_dispatch",
@@ -587,6 +588,7 @@ ALL = (
     *planted_jobs_bugs.BUGS,
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
+    *planted_rocksdb_bugs.BUGS,
     *planted_damage_bugs.BUGS,
     *planted_change_bugs.BUGS,
     *planted_replica_bugs.BUGS,

@@ -39,8 +39,9 @@ with the topic, queue and offset of the lost message where its neighbours tell t
 REPUT_LOST. Messages keep their offsets. What was replaced is in DIR/damaged, listed in
 DIR/manifest.json. All derived files are made anew; the broker's configuration is copied.
 
-example:
-  reput repair /data/store --output /data/repaired --rocketmq 5.3.3
+examples:
+  reput repair /data/store --output /data/repaired
+  reput repair s3://bucket/store --output /data/repaired --restore
 
 """
     + VERSIONS
@@ -99,7 +100,8 @@ def repair(
             plan.store, place.path, plan.profile.release, plan.segments[0].start,
             damage.linked.end, damage.as_json(),
             warnings=plan.notes + plan.warnings + damage.all_warnings(),
-            told=plan.told.as_json(), restored=[patch.as_json() for patch in patches],
+            told=plan.told.as_json(), releases=plan.told.releases,
+            restored=[patch.as_json() for patch in patches],
         )  # fmt: skip
         summary.on_damage = SALVAGE if damage.openings else REFUSE
         rows = repair_segments(job, damage, summary)
@@ -188,5 +190,5 @@ def run(arguments: argparse.Namespace) -> int:
             restore=arguments.restore,
             **told,
         )
-    show(arguments, summary.as_json(), summary.text())
+    show(arguments, summary.as_json(), summary.text(), summary.details(), not summary.not_filled)
     return DAMAGE if summary.not_filled else DONE

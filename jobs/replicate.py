@@ -18,6 +18,7 @@ from reput.jobs.console.options import (
     show,
     told_to_jobs,
 )
+from reput.jobs.console.voice import add_output
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError, merge_layers
@@ -222,9 +223,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare all that the replica holds with the source first, not its ends alone",
     )  # fmt: skip
     parser.add_argument("--no-check-crc", action="store_true", help="do not check body CRCs")
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, nothing else"
-    )
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -123,5 +123,5 @@ def run(arguments: argparse.Namespace) -> int:
             engine, arguments.store, arguments.output, check=not arguments.no_check,
             replace=arguments.replace, staging_folder=arguments.staging, **told,
         )  # fmt: skip
-    show(arguments, done._asdict(), done.text())
+    show(arguments, done._asdict(), done.text(), good=done.sound is not False)
     return DAMAGE if done.sound is False else DONE

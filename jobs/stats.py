@@ -5,7 +5,14 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from reput.jobs.console.asking import add_asked_store, asked_store, remark, write_json, write_table
+from reput.jobs.console.asking import (
+    RowWriter,
+    add_asked_store,
+    asked_store,
+    for_programs,
+    remark,
+    write_table,
+)
 from reput.jobs.console.listed import at
 from reput.jobs.console.new_files import new_file
 from reput.jobs.console.options import DONE
@@ -55,9 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
     if file is not None:
         _write(file, by, rows)
         remark(f"{arguments.output}: {len(rows):,} rows")
-    elif arguments.json:
+    elif for_programs(arguments):
+        writer = RowWriter(arguments)
         for row in rows:
-            write_json(camel_case(_plain(by, row)))
+            writer.write(camel_case(_plain(by, row)))
     else:
         names = [*by, "messages", "records", "bytes", "first (UTC)", "last (UTC)",
                  "messages/s", "bytes/s"]  # fmt: skip

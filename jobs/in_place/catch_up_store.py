@@ -132,6 +132,7 @@ def report(plan: Plan, new: New) -> CaughtUp:
         queues=len(new.queues), index_keys=ahead.index_puts, left_out=new.left_out,
         lacking=new.lacking,
         warnings=[*plan.notes, *plan.warnings], told=plan.told.as_json(),
+        releases=plan.told.releases,
     )  # fmt: skip
 
 

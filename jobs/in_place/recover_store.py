@@ -63,7 +63,8 @@ def examine(
         crash = Crash(old) if held.crashed else None
         reason, warnings = judge_end(job, linked, on_damage, crash, salvages=False)
     except DamageFound as error:
-        raise DamageFound(f"{error}; `reput repair` makes a copy that keeps them") from None
+        more = "`reput repair` makes a copy that keeps them"
+        raise DamageFound(f"{error}; {more}", f"{error.plain}; {more}") from None
     end = log_end(job, linked, held.crashed)
     cut_bytes = log.to_cut(end)
     verdict = judge(job, linked, held.storage, held.path)
@@ -73,7 +74,7 @@ def examine(
         cut_bytes=cut_bytes, cut_kept=f"{held.path}/{CUT}" if cut_bytes else "",
         written=[file.path for file in renewed.placed], removed=renewed.removed,
         warnings=plan.warnings + warnings, notes=plan.notes + verdict.notes(),
-        expired=verdict.expired, told=plan.told.as_json(),
+        expired=verdict.expired, told=plan.told.as_json(), releases=plan.told.releases,
     )  # fmt: skip
     about.checkpoint = old is None or about.needed
     new = decode(new_checkpoint(plan, linked, verdict.named))

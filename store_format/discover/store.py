@@ -78,7 +78,13 @@ class Told:
     again: tuple[tuple[int, int], ...] = ()  # messages indexed twice, see ScanRules
     others: tuple[str, ...] = ()  # releases that may be meant instead, where it is assumed
     left: tuple[str, ...] = ()  # the releases that may have written last, where nobody said which
+    alike: str = ""  # the releases that would write the same, where nobody said which
     contradicted: str = ""  # why the release that was given cannot be the one that wrote last
+
+    @property
+    def releases(self) -> str:
+        """The release, or the range of those that write the same where the files tell no more."""
+        return self.alike or self.release
 
     def refuse_contradicted(self) -> None:
         """Raise SettingError where the store's files are of another release than was given: what
@@ -186,6 +192,7 @@ class _Telling:
         self.said: dict[str, Said] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
         self.torn, self.writes, self.compares, self.contradicted = "", False, False, ""
+        self.alike = ""
         self.eras: tuple[Era, ...] = ()
         self.others: tuple[str, ...] = ()
         self.again: tuple[tuple[int, int], ...] = ()
@@ -204,7 +211,7 @@ class _Telling:
         release = self._release(whole)
         return Told(
             release, whole, self.said, self.warnings, self.torn, self.eras, self.again,
-            self.others, self.left, self.contradicted,
+            self.others, self.left, self.alike, self.contradicted,
         )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -404,12 +411,13 @@ class _Telling:
 
         self.left = tuple(left_by(clues.hard))
         try:
-            release, by, self.others = told_release(clues.hard, hints, has, look, self.compares)
+            found = told_release(clues.hard, hints, has, look, self.compares)
         except UnknownRelease:
             open_all(self.storage, self.segments)  # one that is unreadable is called that
             raise
-        self._say(RELEASE, release, by)
-        return release
+        self.others, self.alike = found.others, found.alike
+        self._say(RELEASE, found.release, found.by)
+        return found.release
 
 
 def _text(value: Any) -> str:

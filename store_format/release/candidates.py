@@ -95,12 +95,14 @@ def same_files(one: str, other: str, has: Has) -> bool:
 
 class ToldRelease(NamedTuple):
     """A release that a store's files tell, and by what; others: one of each kind that might be
-    meant instead, newest first, where it is only assumed.
+    meant instead, newest first, where it is only assumed; alike: the releases that would write the
+    same, as a text.
     """
 
     release: str
     by: str
     others: tuple[str, ...] = ()
+    alike: str = ""
 
 
 def told_release(
@@ -133,8 +135,10 @@ def told_release(
             break
     if len(grouped) > 1:
         others = tuple(group[-1] for group in reversed(grouped[:-1]))
-        return ToldRelease(chosen, f"assumed, of {span(releases)}: {seen}", others)
-    return ToldRelease(chosen, f"{span(releases)} {by}: {seen}" if len(releases) > 1 else seen)
+        alike = f"{span(grouped[-1])}, assumed"
+        return ToldRelease(chosen, f"assumed, of {span(releases)}: {seen}", others, alike)
+    by = f"{span(releases)} {by}: {seen}" if len(releases) > 1 else seen
+    return ToldRelease(chosen, by, alike=span(releases))
 
 
 def differing(releases: Sequence[str], has: Has) -> set[str]:

@@ -94,9 +94,9 @@ def test_what_was_told_is_shown_and_in_the_manifest(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     out = tmp_path / "out"
     summary = run(rebuild, str(store), str(out))
-    assert "  told      segments of 8 KiB, queue files of 100 bytes: by their size" in (
-        summary.text().splitlines()
-    )
+    line = "  detected  segments of 8 KiB, queue files of 100 bytes: by their size"
+    assert line in summary.details()
+    assert line not in summary.text().splitlines()
     told = json.loads((out / "manifest.json").read_text())["told"]
     assert told[SEGMENT] == {"value": 8192, "by": "by their size"}
     assert told["maxIndexNum"] == {"value": 20, "by": "by their length and first entry"}

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from reput.broker.writer.copying import Copied, Wanted, copy_messages
+from reput.broker.writer.copies import Copied, Wanted, copy_messages
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.asking import TIME_FORMS, milliseconds, remark
 from reput.jobs.console.full_disk import room_of
 from reput.jobs.console.options import (
     DAMAGE,
@@ -25,6 +24,7 @@ from reput.jobs.console.options import (
     setting_layers,
     show,
 )
+from reput.jobs.console.store_questions import TIME_FORMS, milliseconds, remark
 from reput.jobs.console.streams import complain
 from reput.jobs.console.voice import add_output
 from reput.jobs.exporting.append_exported import FromExport, append_exported
@@ -37,7 +37,7 @@ from reput.jobs.opening.open_writer import local_store, open_writer
 from reput.jobs.opening.progress import Done
 from reput.jobs.outputs.counted import counted as plain_count
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
-from reput.jobs.outputs.summary import detected_lines
+from reput.jobs.outputs.summary import found_lines
 from reput.jobs.replicating.append_slaves import for_the_writer, slaves_of
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
@@ -152,7 +152,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = merge_layers(*setting_layers(arguments))
     listen = host_port("--ha-listen", arguments.ha_listen) if arguments.ha_listen else None
     warnings: list[str] = []
-    told: dict[str, Any] = {}
+    discovered: dict[str, Any] = {}
     # opened before the store is: a missing file must not make one
     copied_from = arguments.from_store
     source = _opened(arguments)
@@ -163,7 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
         dispatches=not arguments.no_dispatch,
         prepare_ahead=arguments.preallocate,
         warnings=warnings,
-        told=told,
+        discovered=discovered,
     )
     start = writer.log.end
     code, said = DONE, ""
@@ -211,8 +211,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise
     assert counted is not None
     done = Appended(counted.messages, start, end, arguments.skip + counted.messages)
-    told |= {n: {"value": v, "by": "by the store's files"} for n, v in writer.told.items()}
-    _report(arguments, done, writer, warnings, told)
+    discovered |= {
+        n: {"value": v, "by": "by the store's files"} for n, v in writer.sizes_found.items()
+    }
+    _report(arguments, done, writer, warnings, discovered)
     if said:
         _say(f"{said}; {_progress_of(arguments, counted.messages)}")
     return code
@@ -305,7 +307,7 @@ def _append_line(writer: CommitLogWriter, line: Line) -> None:
 
 def _report(
     arguments: argparse.Namespace, done: Appended, writer: CommitLogWriter, warnings: list[str],
-    told: dict[str, Any],
+    discovered: dict[str, Any],
 ) -> None:  # fmt: skip
     recovered = writer.recovered
     whole = {
@@ -313,7 +315,7 @@ def _report(
         "store": local_store(arguments.store),
         "recovered": recovered is not None,
         "cut_bytes": recovered.cut_bytes if recovered else 0,
-        "told": told,
+        "discovered": discovered,
         "warnings": warnings,
     }
     many = plain_count(done.messages, "message")
@@ -323,4 +325,4 @@ def _report(
         lines.append(f"  recovered up to {recovered.end:,} first, as the store was not closed: "
                      f"{cut} after it were cut off")  # fmt: skip
     lines += [f"  warning   {warning}" for warning in warnings]
-    show(arguments, whole, "\n".join(lines), detected_lines(told))
+    show(arguments, whole, "\n".join(lines), found_lines(discovered))

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from reput.store_format.derived.compare import field_at, first_difference
-from reput.store_format.derived.expiry import entries_at, index_entries, index_header
+from reput.store_format.derived.expiry import entries_at, index_entries
 from reput.store_format.derived.index_file import chain
+from reput.store_format.derived.index_header import IndexHeader, read_header
 from reput.store_format.derived.queue_entries import (
     decode_entries,
     is_batch,
@@ -201,8 +202,8 @@ class CompareFiles:
         Returns None if it has all derived entries, and perhaps newer ones; the difference with
         `behind` set if it has only the first of them.
         """
-        head, wanted = index_header(there), index_header(derived)
-        count, whole = (max(int(h["indexCount"]) - 1, 0) for h in (head, wanted))
+        head, wanted = read_header(there), read_header(derived)
+        count, whole = head.entries, wanted.entries
         first = entries_at(self.slots) + INDEX_ENTRY_BYTES
         stop = first + min(count, whole) * INDEX_ENTRY_BYTES
         differs = self._differs(pair, there, derived, first, stop) if stop > first else None
@@ -211,8 +212,7 @@ class CompareFiles:
         if count == whole == 0:  # indexCount is 0 until a clean stop
             if has_mark_only(head):
                 return None
-            fields = [name for name in head.dtype.names or () if name != "indexCount"]
-            return found if any(head[name] != wanted[name] for name in fields) else None
+            return found if head._replace(next_entry=wanted.next_entry) != wanted else None
         if count > whole:
             more = index_entries(there, self.slots, 1 + whole, 1)
             live = len(more) and int(more[0]["physicalOffset"]) >= self.log_end
@@ -228,7 +228,7 @@ class CompareFiles:
 
     def _consistent(self, file: Reader, count: int) -> bool:
         """Whether a file's slots and header are those of its first `count` entries."""
-        head = index_header(file)
+        head = read_header(file)
         newest, done, last, besides = np.zeros(self.slots, np.int32), 0, 0, 0
         while done < count:
             some = index_entries(file, self.slots, 1 + done, min(count - done, _CHUNK_ENTRIES))
@@ -243,9 +243,9 @@ class CompareFiles:
         used = int(np.count_nonzero(newest)) + besides
         return (
             bool((slots == newest).all())
-            and int(head["hashSlotCount"]) == used
+            and head.slots_used == used
             # one more: a writer's mark; a file without entries says where the one before ended
-            and (not count or int(head["endPhyOffset"]) in (last, last + 1))
+            and (not count or head.end_offset in (last, last + 1))
         )
 
 
@@ -258,13 +258,13 @@ def _is_mark(found: Row) -> bool:
     return bool(at == _END_OFFSET_AT and found["there"] == found["wanted"] + 1)
 
 
-def has_mark_only(head: np.void) -> bool:
+def has_mark_only(head: IndexHeader) -> bool:
     """Whether an index file's header is that of one without entries that holds the mark."""
-    return bool(
-        head["indexCount"] <= 1
-        and head["hashSlotCount"] == 0
-        and head["endTimestamp"] == head["beginTimestamp"]
-        and head["endPhyOffset"] == head["beginPhyOffset"] + 1
+    return (
+        not head.entries
+        and head.slots_used == 0
+        and head.end_timestamp == head.begin_timestamp
+        and head.end_offset == head.begin_offset + 1
     )
 
 

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.derived.consume_queue import entry_bytes, segment_bytes
+from reput.store_format.derived.index_header import decode_header
 from reput.store_format.disk.files import Files
 from reput.store_format.faults import StoreError
-from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES, QUEUE_AT
+from reput.store_format.layouts import INDEX_HEADER_BYTES, QUEUE_AT
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
@@ -111,7 +112,7 @@ def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[Go
     """Queue and index files of which no message is left in a log that starts at `log_start`.
 
     Raises StoreError where something else lies among a queue's files, or one has another length
-    than the settings say: it is not told then what stands last in them.
+    than the settings say: it is not known then what stands last in them.
     """
     for folder, batch, size in (
         (CONSUME_QUEUE, False, settings.mapped_file_size_consume_queue),
@@ -178,7 +179,7 @@ def _of_index(files: Files, log_start: int) -> Iterator[Going]:
             file.read_at(0, raw)
         finally:
             file.close()
-        end = int(raw.view(INDEX_HEADER)[0]["endPhyOffset"])
+        end = decode_header(raw).end_offset
         if end >= log_start:
             return
         yield Going(path, length, f"its last message, at {end:,}, is gone")

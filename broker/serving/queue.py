@@ -1,7 +1,8 @@
 """One queue of a served store: where it starts and ends, and some of its entries at a time."""
 
-from reput.store_format.derived.queue_slices import QueueSlices, Slice
+from reput.store_format.derived.queue_slices import Slice
 from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.derived.queues import Queue
 from reput.store_format.log.reader import LogReader
 from reput.store_format.release.profiles import Profile
 
@@ -9,7 +10,7 @@ from reput.store_format.release.profiles import Profile
 class ServedQueue:
     """A queue as it was when this was made; positions count messages."""
 
-    def __init__(self, entries: QueueSlices, log: LogReader, profile: Profile, limit: int) -> None:
+    def __init__(self, entries: Queue, log: LogReader, profile: Profile, limit: int) -> None:
         """limit: records from this physical offset on are not there. Raises BadQueue."""
         self.entries, self._log, self._profile = entries, log, profile
         self.batch = entries.batch

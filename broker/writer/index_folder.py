@@ -25,12 +25,12 @@ from typing import NamedTuple
 import numpy as np
 
 from reput.store_format.derived.index_file import IndexedMessage
+from reput.store_format.derived.index_header import decode_header
 from reput.store_format.disk.files import Files, OpenFile
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
-    INDEX_HEADER,
     INDEX_HEADER_BYTES,
 )
 from reput.store_format.names import INDEX, STAGED_INDEX, parse_index_name
@@ -70,8 +70,8 @@ class IndexFolder:
             raw = np.zeros(INDEX_HEADER_BYTES, np.uint8)
             if file.length() >= INDEX_HEADER_BYTES:
                 file.read_at(0, raw)
-            h = np.frombuffer(raw, INDEX_HEADER, 1)[0]
-            last = max(int(h["indexCount"]) - 1, 0)
+            head = decode_header(raw)
+            last = head.entries
             ends = previous.end.physical_offset if previous else -1
             if last and self.entry_at(last) + INDEX_ENTRY_BYTES <= file.length():
                 entry = np.empty(INDEX_ENTRY_BYTES, np.uint8)
@@ -79,14 +79,14 @@ class IndexFolder:
                 ends = int(np.frombuffer(entry, INDEX_ENTRY, 1)[0]["physicalOffset"])
         finally:
             file.close()
-        end = int(h["endPhyOffset"])
+        end = head.end_offset
         marked = ends >= 0 and end == ends + 1
         return Header(
             name,
-            IndexedMessage(int(h["beginTimestamp"]), int(h["beginPhyOffset"])),
-            IndexedMessage(int(h["endTimestamp"]), end - marked),
-            int(h["hashSlotCount"]),
-            int(h["indexCount"]),
+            IndexedMessage(head.begin_timestamp, head.begin_offset),
+            IndexedMessage(head.end_timestamp, end - marked),
+            head.slots_used,
+            head.next_entry,
             marked,
         )
 

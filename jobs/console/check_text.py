@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.outputs.counted import counted
-from reput.jobs.outputs.summary import cause_line, damage_line, detected_lines
+from reput.jobs.outputs.summary import cause_line, damage_line, found_lines
 from reput.jobs.salvaging.damage_map import range_text
 from reput.store_format.names import segment_name
 
@@ -80,7 +80,7 @@ def text(report: CheckReport, whole: bool = False) -> str:
 def details(report: CheckReport) -> list[str]:
     """What -v shows below its longer text."""
     return [
-        *detected_lines(report.told),
+        *found_lines(report.discovered),
         *(f"  note      {note}" for note in report.notes),
         "",
         *picture(report),

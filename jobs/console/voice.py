@@ -75,7 +75,7 @@ def add_output(
     class Form(argparse.Action):
         def __call__(self, _: Any, namespace: Any, value: Any, option: str | None = None) -> None:
             if older is not None and value in older.values:
-                from reput.jobs.console.asking import remark
+                from reput.jobs.console.store_questions import remark
 
                 remark(f"--format {value} will go; say {older.now} {value}")
                 setattr(namespace, older.dest, value)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reput.jobs.outputs.counted import counted
-from reput.jobs.outputs.summary import detected_lines
+from reput.jobs.outputs.summary import found_lines
 
 
 @dataclass
@@ -27,7 +27,7 @@ class CaughtUp:
     left_out: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)  # queues without messages that the log has
     warnings: list[str] = field(default_factory=list)
-    told: dict[str, dict[str, Any]] = field(default_factory=dict)
+    discovered: dict[str, dict[str, Any]] = field(default_factory=dict)
     releases: str = ""  # those that write the same, as a text
     seconds: float = 0.0
 
@@ -59,4 +59,4 @@ class CaughtUp:
 
     def details(self) -> list[str]:
         """What -v shows besides."""
-        return detected_lines(self.told)
+        return found_lines(self.discovered)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reput.jobs.outputs.counted import counted
-from reput.jobs.outputs.summary import detected_lines
+from reput.jobs.outputs.summary import found_lines
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Recovered:
     written: list[str] = field(default_factory=list)  # derived files that were behind or wrong
     removed: list[str] = field(default_factory=list)  # derived files that the log gives none of
     checkpoint: bool = False  # it is written anew
-    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
     releases: str = ""  # those that write the same, as a text
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
@@ -66,6 +66,6 @@ class Recovered:
         return [
             *(f"  written   {path}" for path in self.written),
             *(f"  removed   {path}" for path in self.removed),
-            *detected_lines(self.told),
+            *found_lines(self.discovered),
             *(f"  note      {note}" for note in self.notes),
         ]

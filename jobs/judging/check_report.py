@@ -29,7 +29,7 @@ class CheckReport:
     behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
     expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
     looks_like: str = ""  # another release, by whose rules the store is sound
-    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
     releases: str = ""  # those that write the same, as a text
     seconds: float = 0.0
 
@@ -57,7 +57,7 @@ def report_of(plan: Plan, found: DamageMap) -> CheckReport:
     return CheckReport(
         store=plan.store,
         rocketmq=plan.profile.release,
-        releases=plan.told.releases,
+        releases=plan.discovered.releases,
         log_start=plan.segments[0].start,
         log_end=found.linked.end,
         segment_bytes=found.segment_bytes,
@@ -67,5 +67,5 @@ def report_of(plan: Plan, found: DamageMap) -> CheckReport:
         findings=list(found.findings),
         warnings=plan.warnings + found.warnings,
         notes=list(plan.notes),
-        told=plan.told.as_json(),
+        discovered=plan.discovered.as_json(),
     )

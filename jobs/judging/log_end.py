@@ -13,9 +13,10 @@ from reput.jobs.pipeline.link import Linked
 from reput.jobs.salvaging.damage_map import DamageMap, add_range
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.checkpoint import Checkpoint
+from reput.store_format.derived.index_header import decode_header
 from reput.store_format.derived.queue_entries import decode_entries, is_message
 from reput.store_format.faults import Fault
-from reput.store_format.layouts import INDEX_HEADER, INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
+from reput.store_format.layouts import INDEX_HEADER_BYTES, QUEUE_ENTRY_BYTES
 from reput.store_format.log.segments import Finding
 from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from reput.store_format.storage.protocol import Storage
@@ -83,17 +84,17 @@ def _derived(
     storage: Storage, store: str, end: int, differences: list[Difference]
 ) -> Iterator[tuple[str, str]]:
     """(path, what is said) of the first queue and the last index file that point past the end."""
-    told = [d for d in differences if d.field.endswith(PAST_END)]
+    past = [d for d in differences if d.field.endswith(PAST_END)]
     whole = [d for d in differences if d.field == NO_SUCH_FILE]
-    for each in told[:1] or whole[:_SHOWN]:
-        at = each.there if told else _first_entry(storage, each.path)
+    for each in past[:1] or whole[:_SHOWN]:
+        at = each.there if past else _first_entry(storage, each.path)
         if at is not None and at >= end:
             yield each.path, f"points to {at:,}, the log ends at {end:,}"
             break
     index = sorted(p for p in files_there(storage, store) if p.startswith(f"{INDEX}/"))
     for path in index[-1:]:
         head = _head(storage, f"{store}/{path}", INDEX_HEADER_BYTES)
-        at = int(np.frombuffer(head, INDEX_HEADER)[0]["endPhyOffset"]) if head else -1
+        at = decode_header(head).end_offset if head else -1
         if at >= end:
             yield f"{store}/{path}", f"points to {at:,}, the log ends at {end:,}"
 

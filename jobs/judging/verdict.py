@@ -33,13 +33,14 @@ from reput.jobs.pipeline.pipeline import NO_PUTS, Pipeline, PutsBefore
 from reput.store_format.derived.expiry import (
     begins_expired,
     expired_puts,
-    index_header,
 )
+from reput.store_format.derived.index_header import read_header
 from reput.store_format.derived.queue_entries import (
     decode_entries,
     is_batch,
     layout_of,
 )
+from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
@@ -48,8 +49,7 @@ from reput.store_format.names import (
     LMQ_PREFIX,
     parse_segment_name,
 )
-from reput.store_format.query.config import configured_topics
-from reput.store_format.query.notes import Told as Notes
+from reput.store_format.notes import Notes
 from reput.store_format.release.eras import every_put_counts_up_to
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
@@ -116,7 +116,7 @@ class _Judging:
         if own and (self.growing or ABORT in dict(listed(there, against))):
             self.again_from = dispatched_again_from(job.plan)
         self.topics: Collection[str] | None = None  # those of config/topics.json
-        if own:  # what is wrong with that file is told with the plan
+        if own:  # the plan says what is wrong with that file
             self.topics = configured_topics(job.plan.storage, job.plan.store, Notes())
 
     def verdict(self) -> Verdict:
@@ -221,7 +221,7 @@ class _Judging:
         if not self.growing:
             return False
         file = self.there.open(self._path(path))
-        begin = int(index_header(file)["beginPhyOffset"])
+        begin = read_header(file).begin_offset
         file.close()
         return begin >= self.log_end
 
@@ -230,7 +230,7 @@ class _Judging:
         if path != index[-1]:
             return False
         file = self.there.open(self._path(path))
-        marked = has_mark_only(index_header(file))
+        marked = has_mark_only(read_header(file))
         file.close()
         return marked
 
@@ -262,8 +262,8 @@ class _Judging:
         file = self.job.staging.storage.open(self.job.staging.path(row["name"]))
         try:
             if row["folder"] == INDEX:
-                head = index_header(file)
-                return int(head["beginPhyOffset"]) if head["indexCount"] > 1 else self.log_end
+                head = read_header(file)
+                return head.begin_offset if head.entries else self.log_end
             if not row["entries"]:
                 return self.log_end
             batch = is_batch(row["folder"])

@@ -5,7 +5,7 @@ from typing import Any
 
 from reput.jobs.judging.differences import Difference
 from reput.jobs.outputs.counted import counted
-from reput.jobs.outputs.summary import detected_lines
+from reput.jobs.outputs.summary import found_lines
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.store_format.names import MANIFEST
 
@@ -28,7 +28,7 @@ class Report:
     notes: list[str] = field(default_factory=list)  # what is no fault
     behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
     expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
-    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
     releases: str = ""  # those that write the same, as a text
 
     @property
@@ -57,7 +57,7 @@ class Report:
         """What -v shows besides."""
         return [
             *(f"  differs   {difference.text()}" for difference in self.differences[_SHOWN:]),
-            *detected_lines(self.told),
+            *found_lines(self.discovered),
             *(f"  note      {note}" for note in self.notes),
         ]
 
@@ -69,9 +69,10 @@ def manifest_differences(
 
     The set's queues keep positions for lost messages, so that the two must agree.
     """
-    told = manifest.get("damage")
-    if not told or damage is None:
+    known = manifest.get("damage")
+    if not known or damage is None:
         return []
-    same = told["missing"] == damage.gaps and told["range_count"] == damage.count
+    missing = [vars(gap) for gap in damage.gaps]
+    same = known["missing"] == missing and known["range_count"] == damage.count
     what = "the positions of missing messages are not those that the log gives"
     return [] if same else [Difference(f"{against}/{MANIFEST}", 0, what, None, None)]

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.outputs.counted import counted
-from reput.store_format.discover.store import told_lines
+from reput.store_format.discover.store import discovered_lines
 from reput.store_format.names import INDEX
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Summary:
     queue_files: int = 0
     index_files: int = 0
     bytes_scanned: int = 0
-    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
     seconds: float = 0.0
     stages: dict[str, float] = field(default_factory=dict)  # seconds of scan, build and publish
     on_damage: str = "refuse"
@@ -118,13 +118,13 @@ class Summary:
         causes = self.damage["causes"] if self.damage else ()
         return [
             *(f"  cause     {cause_line(each)}" for each in causes),
-            *detected_lines(self.told),
+            *found_lines(self.discovered),
         ]
 
 
-def detected_lines(told: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def found_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What -v shows of what a store's files told."""
-    return [f"  detected  {line}" for line in told_lines(told)]
+    return [f"  found     {line}" for line in discovered_lines(discovered)]
 
 
 def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summary:
@@ -135,8 +135,8 @@ def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summ
         rocketmq=plan.profile.release,
         profile=asdict(plan.profile),
         settings=plan.settings.by_name(),
-        told=plan.told.as_json(),
-        releases=plan.told.releases,
+        discovered=plan.discovered.as_json(),
+        releases=plan.discovered.releases,
         log_start=plan.segments[0].start,
         log_end=log_end,
         end_reason=end_reason,

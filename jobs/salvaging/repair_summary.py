@@ -5,7 +5,7 @@ from typing import Any
 
 from reput.jobs.outputs.counted import counted
 from reput.jobs.outputs.sets import REPAIR_FORMAT
-from reput.jobs.outputs.summary import OutputFile, damage_line, detected_lines
+from reput.jobs.outputs.summary import OutputFile, damage_line, found_lines
 from reput.jobs.salvaging.damage_map import range_text
 from reput.store_format.faults import REFUSE
 
@@ -35,7 +35,7 @@ class RepairSummary:
     copied: list[str] = field(default_factory=list)  # the broker's configuration
     on_damage: str = REFUSE  # what the derived files need; `verify` of the copy reads it
     warnings: list[str] = field(default_factory=list)
-    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
     releases: str = ""  # those that write the same, as a text
     seconds: float = 0.0
 
@@ -83,5 +83,5 @@ class RepairSummary:
         """What -v shows besides."""
         return [
             *(f"  range     {range_text(told)}" for told in self.damage["ranges"][:_SHOWN]),
-            *detected_lines(self.told),
+            *found_lines(self.discovered),
         ]

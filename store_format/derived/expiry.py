@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.derived.index_header import read_header
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
-    INDEX_HEADER,
     INDEX_HEADER_BYTES,
     INDEX_MESSAGE,
     INDEX_SLOT_BYTES,
@@ -43,15 +43,6 @@ def entries_at(slots: int) -> int:
     return INDEX_HEADER_BYTES + slots * INDEX_SLOT_BYTES
 
 
-def index_header(file: Reader) -> np.void:
-    """An index file's header; zeros where the file is shorter than a header."""
-    raw = np.zeros(INDEX_HEADER_BYTES, np.uint8)
-    if file.state.size >= len(raw):
-        file.read_into(0, raw)
-    header: np.void = raw.view(INDEX_HEADER)[0]
-    return header
-
-
 def index_entries(file: Reader, slots: int, first: int, count: int) -> npt.NDArray[Any]:
     """INDEX_ENTRY rows `first` to `first + count` of an index file, as many as it has room for."""
     at = entries_at(slots) + first * INDEX_ENTRY_BYTES
@@ -64,7 +55,7 @@ def index_entries(file: Reader, slots: int, first: int, count: int) -> npt.NDArr
 
 def begins_expired(file: Reader, slots: int, log_start: int) -> bool:
     """Whether an index file's first entry is of a message before the log's start."""
-    if index_header(file)["indexCount"] <= 1:
+    if not read_header(file).entries:
         return False
     first = index_entries(file, slots, 1, 1)
     return bool(len(first) and first[0]["physicalOffset"] < log_start)
@@ -72,8 +63,8 @@ def begins_expired(file: Reader, slots: int, log_start: int) -> bool:
 
 def expired_puts(file: Reader, slots: int, log_start: int) -> Iterator[ExpiredPuts]:
     """The entries with which an index file begins whose messages are before the log's start."""
-    header = index_header(file)
-    begin, count = int(header["beginTimestamp"]), int(header["indexCount"]) - 1
+    header = read_header(file)
+    begin, count = header.begin_timestamp, header.entries
     done = 0
     while done < count:
         entries = index_entries(file, slots, 1 + done, min(count - done, _CHUNK_ENTRIES))
@@ -88,7 +79,7 @@ def expired_puts(file: Reader, slots: int, log_start: int) -> Iterator[ExpiredPu
             messages["storeTimestamp"][0] = begin
         done += len(expired)
         if done == count and done > 1:  # the header has the last message's exact time
-            messages["storeTimestamp"][-1] = header["endTimestamp"]
+            messages["storeTimestamp"][-1] = header.end_timestamp
         # each put is the first of its message, so its hash is inverted (packed_puts)
         yield ExpiredPuts(~expired["keyHash"].astype(np.int32), messages)
         if len(live):

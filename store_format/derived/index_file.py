@@ -12,15 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reput.store_format.derived.index_header import IndexHeader, encode_header
 from reput.store_format.derived.index_shape import capacity as capacity
 from reput.store_format.derived.index_shape import file_bytes as file_bytes
 from reput.store_format.kernels.ints import put_i32, put_i64
 from reput.store_format.kernels.jit import inlined, kernel
-from reput.store_format.layouts import (
-    INDEX_AT,
-    INDEX_ENTRY_BYTES,
-    INDEX_HEADER,
-)
+from reput.store_format.layouts import INDEX_AT, INDEX_ENTRY_BYTES
 
 Bytes = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
@@ -114,14 +111,9 @@ def header(
     """
     opened = IndexedMessage(max(before.timestamp, 0), max(before.physical_offset, 0))
     begin, end = first or opened, last or opened
-    return np.array(
-        (
-            begin.timestamp,
-            end.timestamp,
-            begin.physical_offset,
-            end.physical_offset,
-            slots_used,
-            count,
-        ),
-        INDEX_HEADER,
-    ).tobytes()
+    return encode_header(
+        IndexHeader(
+            begin.timestamp, end.timestamp, begin.physical_offset, end.physical_offset,
+            slots_used, count,
+        )
+    )  # fmt: skip

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reput.store_format.derived.index_header import read_header
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.faults import StoreError
 from reput.store_format.java.text import hash_text
 from reput.store_format.layouts import (
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
-    INDEX_HEADER,
     INDEX_HEADER_BYTES,
     INDEX_SLOT_BYTES,
 )
@@ -35,26 +35,6 @@ class BadIndex(StoreError):
         self.path, self.offset, self.field = path, offset, field
         self.value, self.reason = value, reason
         super().__init__(f"{path}: offset {offset}: {field} {value}: {reason}")
-
-
-class IndexHeader(NamedTuple):
-    """A file's first 40 bytes; times in milliseconds, offsets physical."""
-
-    begin_timestamp: int
-    end_timestamp: int
-    begin_offset: int
-    end_offset: int
-    slots_used: int  # hashSlotCount: slots in use; up to 4.7.0 the number of all entries
-    next_entry: int  # indexCount: the next entry's number; 0 or 1 in a file without entries
-
-    @property
-    def entries(self) -> int:
-        return max(self.next_entry - 1, 0)
-
-    def matches(self, begin: int, end: int) -> bool:
-        """Whether the file may hold messages of [begin, end] (IndexFile.isTimeMatched)."""
-        first, last = self.begin_timestamp, self.end_timestamp
-        return (begin < first and end > last) or first <= begin <= last or first <= end <= last
 
 
 class IndexEntry(NamedTuple):
@@ -130,8 +110,7 @@ class IndexFileReader:
 
     def read_header(self) -> None:
         """Read it again: a broker may have put more entries meanwhile."""
-        values = np.frombuffer(self._bytes(0, INDEX_HEADER_BYTES), INDEX_HEADER)[0].item()
-        self.header = IndexHeader(*values)
+        self.header = read_header(self._reader)
 
     def slot(self, number: int) -> int:
         """The newest entry's number in a slot, 0 for none."""
@@ -281,6 +260,21 @@ class IndexReader:
             if header.begin_timestamp < begin or len(hits) >= limit:
                 break
         return Found(hits, len(hits) >= limit, last_timestamp, last_offset)
+
+    def last_before(self, until: int) -> int:
+        """The last physical offset before `until` that has an entry; -1 where there is none."""
+        for number in range(len(self.files)):
+            with self.open(number) as file:
+                low, high = 0, file.header.entries  # entries up to `low` are before it
+                while low < high:
+                    middle = (low + high + 1) // 2
+                    if file.entry(middle).physical_offset < until:
+                        low = middle
+                    else:
+                        high = middle - 1
+                if low:
+                    return file.entry(low).physical_offset
+        return -1
 
     def all_hits(
         self, topic: str, key: str, begin: int | None = None, end: int | None = None

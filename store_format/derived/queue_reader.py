@@ -87,6 +87,15 @@ class QueueReader:
         with self._files.open(last) as entries:
             return entries.used() in (0, last.state.size // self._files.entry_bytes)
 
+    def refuse_cut(self, usual: int) -> None:
+        """Raise BadQueue where a file ends within an entry, or is shorter than others (`usual`)."""
+        for file in self.files:
+            size = file.state.size
+            if size % self._files.entry_bytes or size < usual:
+                raise BadQueue(
+                    file.path, 0, "length", size, f"the file was cut: others have {usual}"
+                )
+
     def last(self) -> QueueEntry | None:
         """The last entry, pre-blanks left out."""
         for file in reversed(self.files):

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.derived.queues import Queue
 from reput.store_format.fate.gather import ENDED, Gathered, Marks, named_by_op
 from reput.store_format.fate.marks import (
     HALF,
@@ -23,7 +23,7 @@ from reput.store_format.message.message import OP_TOPIC, ROCKSDB_OP_TOPIC
 def gather_few(
     log: LogReader,
     places: Iterable[int],
-    op_queue: Callable[[str], QueueReader],
+    op_queue: Callable[[str], Queue],
     split: bool,
     near_end: int,
 ) -> Gathered:
@@ -61,7 +61,7 @@ def gather_few(
 
 
 def _ops_of_places(
-    log: LogReader, marks: list[Marks], op_queue: Callable[[str], QueueReader], split: bool
+    log: LogReader, marks: list[Marks], op_queue: Callable[[str], Queue], split: bool
 ) -> list[Marks]:
     """The marks of op messages that name half messages in RocksDB's topic, by their places."""
     wanted = {int(each["physicalOffset"][0]) for each in marks if each["kind"][0] == ROCKSDB_HALF}
@@ -101,7 +101,7 @@ def _last_timestamp(log: LogReader, near_end: int) -> int:
     return 0
 
 
-def _position_after(queue: QueueReader, place: int) -> int:
+def _position_after(queue: Queue, place: int) -> int:
     """The first position of a queue whose message stands behind a place in the log."""
     low, high = 0, queue.maximum()
     while low < high:

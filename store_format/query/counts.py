@@ -231,12 +231,12 @@ class Sums:
 
 def add_up(
     log: LogReader, sums: Sequence[Sums], split: bool, batch: Sequence[str],
-    told: Callable[[int], None], note: Callable[[str], None],
+    seen: Callable[[int], None], note: Callable[[str], None],
     behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> None:  # fmt: skip
     """Walk a log once and add its records to all of `sums`.
 
-    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ; told: is called
+    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ; seen: is called
     with how far the walk is, a physical offset; note: with each place where records break off.
     behind: gives the live records behind such a place in its segment, which is else not read any
     further.
@@ -249,7 +249,7 @@ def add_up(
                 counted = reading.counted(step)
                 for each in sums:
                     each.add(step.rows, counted, reading.value)
-            told(step.next)
+            seen(step.next)
 
     while at < log.end:
         try:
@@ -266,11 +266,12 @@ def add_up(
 
 def count(
     log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
-    told: Callable[[int], None], note: Callable[[str], None],
+    seen: Callable[[int], None], note: Callable[[str], None],
+    behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> list[Count]:  # fmt: skip
     """What was put, by these ways (of BY), in their order; the others as for `add_up`."""
     sums = Sums(by)
-    add_up(log, (sums,), split, batch, told, note)
+    add_up(log, (sums,), split, batch, seen, note, behind)
     return sums.counts()
 
 

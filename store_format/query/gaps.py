@@ -3,39 +3,40 @@
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from reput.store_format.derived.index_reader import BadIndex, IndexHeader
-from reput.store_format.derived.queue_reader import QueueReader
+from reput.store_format.derived.index_header import IndexHeader
+from reput.store_format.derived.index_reader import BadIndex
+from reput.store_format.derived.queues import Queue
 from reput.store_format.faults import Fault
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record_rules import reaches_index, reaches_queue
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.notes import Notes
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 
 _LOOKED_AT = 256  # records behind the end of derived files that are read one by one
 
 Gap = tuple[int, int]  # physical offsets [start, stop)
 
 
-def index_gaps(store: OpenedStore, told: Told) -> list[Gap]:
+def index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
     """The stretches of the log that hold messages with keys and that no index file has.
 
     Files are compared with the log at their first and last message only: a message with a key
     right behind a file's last one that the next file does not begin with is missing.
     """
     if store.index_gaps is None:
-        store.index_gaps = _index_gaps(store, told)
+        store.index_gaps = _index_gaps(store, notes)
     for start, _ in store.index_gaps:
-        told.note(f"the index does not have the log from {start} on: it is read there")
+        notes.note(f"the index does not have the log from {start} on: it is read there")
     return store.index_gaps
 
 
-def _index_gaps(store: OpenedStore, told: Told) -> list[Gap]:
+def _index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
     log = store.log
     try:
         headers = _headers(store)
     except BadIndex as error:
-        told.note(f"{error}; the log is read instead")
+        notes.note(f"{error}; the log is read instead")
         return [(log.start, log.end)]
     gaps, covered = [], log.start
     last = log.start  # the last message of the file before: a full file may lack some of its keys
@@ -43,18 +44,18 @@ def _index_gaps(store: OpenedStore, told: Told) -> list[Gap]:
         if header.end_offset < log.start:
             continue
         if header.begin_offset > covered:
-            start = _first(store, covered, _is_indexed, told)
+            start = _first(store, covered, _is_indexed, notes)
             if start is not None and start < header.begin_offset:
                 gaps.append((last, header.begin_offset))
         last = header.end_offset
         try:
             covered = last + log.record_at(last).size
         except (NoRecord, NotInLog) as error:
-            told.note(f"the index ends at a message that the log does not have: {error}")
+            notes.note(f"the index ends at a message that the log does not have: {error}")
             return [(log.start, log.end)]
     if headers and headers[-1].next_entry >= store.settings.max_index_num:
         covered = max(last, log.start)
-    start = _first(store, covered, _is_indexed, told)
+    start = _first(store, covered, _is_indexed, notes)
     return gaps if start is None else [*gaps, (start, log.end)]
 
 
@@ -69,7 +70,7 @@ def _headers(store: OpenedStore) -> list[IndexHeader]:
     return headers
 
 
-def _next(store: OpenedStore, at: int, told: Told) -> tuple[int | None, StoredMessage | None]:
+def _next(store: OpenedStore, at: int, notes: Notes) -> tuple[int | None, StoredMessage | None]:
     """(where the next record is, the one at `at`): None where the log ends, `at` at damage."""
     log = store.log
     if at >= log.end:
@@ -84,7 +85,7 @@ def _next(store: OpenedStore, at: int, told: Told) -> tuple[int | None, StoredMe
             return (None if end >= log.end else end), None
         if end >= log.end:
             if error.fault != Fault.ZEROS:
-                told.note(f"the log ends there: {error}")
+                notes.note(f"the log ends there: {error}")
             return None, None
         return (None if error.fault == Fault.ZEROS and log.is_zero_from(end) else at), None
     return at + record.size, store.message(record)
@@ -94,7 +95,7 @@ def _is_indexed(message: StoredMessage) -> bool:
     return reaches_index(message.record.sys_flag) and bool(message.unique_key or message.keys)
 
 
-def queue_gap(store: OpenedStore, queues: list[QueueReader], told: Told) -> int | None:
+def queue_gap(store: OpenedStore, queues: list[Queue], notes: Notes) -> int | None:
     """Where in the log messages of these queues begin that they may not have; None for nowhere."""
     log = store.log
     reached = _queued_to(store, queues)
@@ -112,29 +113,29 @@ def queue_gap(store: OpenedStore, queues: list[QueueReader], told: Told) -> int 
     def wanted(message: StoredMessage) -> bool:
         return in_queue(message) and (message.topic, str(message.queue_id)) in folders
 
-    return _first(store, reached, wanted, told)
+    return _first(store, reached, wanted, notes)
 
 
-def log_behind(store: OpenedStore, queues: Iterable[QueueReader], told: Told) -> int | None:
+def log_behind(store: OpenedStore, queues: Iterable[Queue], notes: Notes) -> int | None:
     """Where messages begin that stand behind the last ones of all queues; None for nowhere."""
-    return _first(store, _queued_to(store, queues), in_queue, told)
+    return _first(store, _queued_to(store, queues), in_queue, notes)
 
 
-def _queued_to(store: OpenedStore, queues: Iterable[QueueReader]) -> int:
+def _queued_to(store: OpenedStore, queues: Iterable[Queue]) -> int:
     lasts = (queue.last() for queue in queues)
-    ends = (last.physical_offset + last.size for last in lasts if last is not None)
-    return min(max(ends, default=store.log.start), store.log.end)
+    ends = [last.physical_offset + last.size for last in lasts if last is not None]
+    return min(max([store.log.start, store.queues.dispatched_to(), *ends]), store.log.end)
 
 
 def _first(
-    store: OpenedStore, at: int, wanted: Callable[[StoredMessage], bool], told: Told
+    store: OpenedStore, at: int, wanted: Callable[[StoredMessage], bool], notes: Notes
 ) -> int | None:
     """Where from `at` on the first message stands that is wanted, None for none.
 
     Where many are not, or the log is damaged, it is where looking at them one by one ended.
     """
     for _ in range(_LOOKED_AT):
-        following, message = _next(store, at, told)
+        following, message = _next(store, at, notes)
         if message is not None and wanted(message):
             return at
         if following is None:

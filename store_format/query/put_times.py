@@ -1,7 +1,7 @@
 """When what was put: messages by topic and time, and by size, from one walk over the log.
 
 Spans of time begin fine and grow as the log turns out to be long, so that a store of a minute and
-one of a year are both told in some hundreds of spans, and memory does not depend on its length.
+one of a year are both shown in some hundreds of spans, and memory does not depend on its length.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -63,12 +63,12 @@ class _Spans(Sums):
 
 
 def put_times(
-    log: LogReader, split: bool, batch: Sequence[str], told: Callable[[int], None],
+    log: LogReader, split: bool, batch: Sequence[str], seen: Callable[[int], None],
     note: Callable[[str], None], behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> PutTimes:  # fmt: skip
     """Count what was put by topic and time, by topic, and by size; arguments as for `add_up`."""
     spans, topics, sizes = _Spans(), Sums(("topic",)), Sums(("size",))
-    add_up(log, (spans, topics, sizes), split, batch, told, note, behind)
+    add_up(log, (spans, topics, sizes), split, batch, seen, note, behind)
     by_span = sorted(spans.found.items(), key=lambda item: item[0])
     found = [PutSpan(topic, begin, sums[1], sums[2]) for (topic, begin), sums in by_span]
     return PutTimes(spans.span, found, topics.counts(), sizes.counts())

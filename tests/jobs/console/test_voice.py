@@ -157,7 +157,7 @@ def test_a_summary_is_short_and_details_are_for_v(
     for command in ("check", "verify"):
         assert len(said(capsys, command, store).splitlines()) <= 3
         assert "RocketMQ 5.1.0 to 5.3.4" in said(capsys, command, store)
-        assert "  detected  segments of 8 KiB" in said(capsys, command, store, "-v")
+        assert "  found     segments of 8 KiB" in said(capsys, command, store, "-v")
 
 
 def test_quiet_says_only_what_was_asked_for(store: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,8 +171,8 @@ def test_quiet_says_only_what_was_asked_for(store: str, capsys: pytest.CaptureFi
 
 
 def test_no_warning_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    from reput.jobs.console.asking import remark
     from reput.jobs.console.options import show
+    from reput.jobs.console.store_questions import remark
 
     voice.begin()
     remark("the index is old")

@@ -1,0 +1,109 @@
+"""How a command ends: one line for whatever went wrong, and the exit code that it has.
+
+-v or REPUT_TRACEBACK=1 shows Python's traceback as well.
+"""
+
+import json
+import os
+import re
+import signal
+import sys
+import traceback
+
+from reput.jobs.console.options import DAMAGE, FAILED, USAGE
+from reput.jobs.console.streams import complain, discard
+from reput.jobs.console.voice import is_verbose
+from reput.store_format.faults import (
+    DamageFound,
+    PeerFailed,
+    StoreChanged,
+    StoreError,
+    WrongFilter,
+)
+from reput.store_format.message.refusals import Unavailable, WriterFailed
+from reput.store_format.release.profiles import UnknownRelease
+from reput.store_format.release.settings import SettingError
+
+_INSTALLED = "pip install 'reput[spark]'"
+_TEXT_MOST = 200  # of an error that nobody foresaw
+_JAVA_OR_PYTHON = re.compile(
+    r"^(?:: |Caused by: )?((?:[A-Za-z_$]+\.)+[A-Z][\w$]*: .*|[A-Z]\w*(?:Error|Exception): .*)$",
+    re.M,
+)
+
+
+def ending(error: BaseException, as_json: bool = False) -> int:
+    """Say in one line why a command ends; its exit code.
+
+    as_json: standard output gets an object of it too, as scripts that asked for JSON read that.
+    """
+    if is_verbose() or os.environ.get("REPUT_TRACEBACK"):
+        traceback.print_exception(error)
+    if isinstance(error, BrokenPipeError):  # as in `reput dump FILE | head`
+        discard(sys.stdout)
+        return 0
+    if isinstance(error, KeyboardInterrupt):
+        number = getattr(error, "number", signal.SIGINT)
+        code, text = 128 + number, f"ended by {signal.Signals(number).name}"
+    else:
+        code, text = meaning(error)
+    if as_json:
+        told = {"code": code, "kind": type(error).__name__, "message": text}
+        sys.stdout.write(json.dumps({"error": told}) + "\n")
+    if isinstance(error, DamageFound) and not is_verbose():
+        text = error.plain
+    complain(text)
+    return code
+
+
+def meaning(error: BaseException) -> tuple[int, str]:
+    """The exit code of an error, and what it says."""
+    code, text = _meaning(error)
+    if code == FAILED:
+        from reput.jobs.console.full_disk import full_disk
+
+        text = full_disk(text) or text
+    return code, text
+
+
+def _meaning(error: BaseException) -> tuple[int, str]:
+    # here, because they take a tenth of the time of a command that needs no Spark
+    from reput.jobs.engines.engine import EngineFailed
+    from reput.jobs.spark.failures import NoSparkError, SparkFailed
+    from reput.jobs.spark.java import NoJavaError
+
+    if isinstance(error, DamageFound):
+        return DAMAGE, str(error)
+    if isinstance(error, (StoreChanged, PeerFailed, Unavailable, WriterFailed, OSError)):
+        return FAILED, str(error)
+    if isinstance(error, (SettingError, UnknownRelease, StoreError, WrongFilter)):
+        return USAGE, str(error)
+    if isinstance(error, (NoJavaError, NoSparkError)):
+        return USAGE, str(error)
+    if isinstance(error, SparkFailed):
+        return FAILED, cause(str(error))
+    if isinstance(error, EngineFailed):
+        return FAILED, str(error)
+    if isinstance(error, ModuleNotFoundError):
+        return USAGE, f"{error.name} is missing: {_INSTALLED}"
+    if isinstance(error, ValueError) and "embedded null" in str(error):
+        return USAGE, "a path holds a NUL"
+    if isinstance(error, MemoryError):
+        return FAILED, "out of memory"
+    if isinstance(error, RecursionError):
+        return FAILED, f"{_place(error)}: something is nested too deeply"
+    text = " ".join(str(error).split())[:_TEXT_MOST]
+    return FAILED, (
+        f"{type(error).__name__} at {_place(error)}: {text}; this should not happen: -v shows more"
+    )
+
+
+def cause(trace: str) -> str:
+    """What a failed task said, out of Spark's account of it: the last line of Python's trace."""
+    said = _JAVA_OR_PYTHON.findall(trace)
+    return str(said[0]) if said else trace.strip().partition("\n")[0]
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "?"

@@ -172,7 +172,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--restore",
         action="store_true",
-        help="put back damaged header fields that witnesses tell, and report each bit",
+        help="put back damaged header fields that other files prove, and report each bit",
     )
     add_assume_names(parser)
 

@@ -49,7 +49,7 @@ class Reported(NamedTuple):
         """What a person reads."""
         lines = [f"wrote {self.output}: {self.bytes:,} bytes", f"  verdict   {self.verdict}"]
         untold = {name: why for name, why in self.unknown.items() if name != "check"}
-        return "\n".join([*lines, *(f"  not told  {name}: {why}" for name, why in untold.items())])
+        return "\n".join([*lines, *(f"  unknown   {name}: {why}" for name, why in untold.items())])
 
 
 @on_engine

@@ -48,10 +48,10 @@ _ONE_SETTING = (
 # --rocketmq of a command that writes messages
 WRITES_AS = (
     f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the store, "
-    "where its files tell them"
+    "where its files show them"
 )
 VERSIONS = """\
---rocketmq selects the release whose rules hold; without it the store's own files tell it, where
+--rocketmq selects the release whose rules hold; without it the store's own files show it, where
 they can. `reput help releases` says what differs.
 """
 
@@ -68,7 +68,7 @@ def add_store(
     add_broker(
         parser,
         f"{RELEASES[0]} .. {RELEASES[-1]}, or 5.3 for the newest of those; without it, as the "
-        "store's files tell",
+        "store's files show",
     )
     if on_damage:
         salvages = (

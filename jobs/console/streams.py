@@ -71,6 +71,8 @@ def complain(text: str) -> None:
     """
     line = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
     with suppress(OSError):
-        line = line.replace("; ", _BREAK) if sys.stderr.isatty() else line.replace(".; ", ". ")
+        line = line.replace(".; ", ". ") if not sys.stderr.isatty() else (
+            line.replace("; ", _BREAK).replace(" Example: ", f"{_BREAK}Example: ")
+        )  # fmt: skip
         sys.stderr.write(f"{label_of_error(sys.stderr)} {line}\n")
         sys.stderr.flush()

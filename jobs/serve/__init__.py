@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(
         parser,
         f"answer as a broker of this release, {RELEASES[0]} .. {RELEASES[-1]}; default: the newest",
-        "one setting by RocketMQ's name, such as brokerName; sizes are told by the files",
+        "one setting by RocketMQ's name, such as brokerName; the files show sizes",
     )
     add_output(parser)
     parser.add_argument(
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--address", metavar="HOST:PORT",
-        help="the broker's address that clients are told (default: the one they reach us by)",
+        help="the broker's address that clients get (default: the one they reach us by)",
     )  # fmt: skip
     parser.add_argument(
         "--at", type=milliseconds, metavar="TIME", help="serve what was stored by then, no more"

@@ -49,7 +49,7 @@ class Reported(NamedTuple):
         """What a person reads."""
         lines = [f"wrote {self.output}: {self.bytes:,} bytes", f"  verdict   {self.verdict}"]
         untold = {name: why for name, why in self.unknown.items() if name != "check"}
-        return "\n".join([*lines, *(f"  not told  {name}: {why}" for name, why in untold.items())])
+        return "\n".join([*lines, *(f"  unknown   {name}: {why}" for name, why in untold.items())])
 
 
 @on_engine
@@ -124,5 +124,5 @@ def run(arguments: argparse.Namespace) -> int:
             engine, arguments.store, arguments.output, check=not arguments.no_check,
             replace=arguments.replace, staging_folder=arguments.staging, **told,
         )  # fmt: skip
-    show(arguments, done._asdict(), done.text())
+    show(arguments, done._asdict(), done.text(), good=done.sound is not False)
     return DAMAGE if done.sound is False else DONE

@@ -9,10 +9,11 @@ from reput.jobs.console.new_files import new_file
 from reput.jobs.console.options import DAMAGE, DONE
 from reput.jobs.console.row_output import at
 from reput.jobs.console.store_questions import (
+    RowWriter,
     add_asked_store,
     asked_store,
+    for_programs,
     remark,
-    write_json,
     write_table,
 )
 from reput.jobs.console.texts import camel_case
@@ -63,9 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
     if file is not None:
         _write(file, by, rows)
         remark(f"{arguments.output}: {len(rows):,} rows")
-    elif arguments.json:
+    elif for_programs(arguments):
+        writer = RowWriter(arguments)
         for row in rows:
-            write_json(camel_case(_plain(by, row)))
+            writer.write(camel_case(_plain(by, row)))
     else:
         names = [*by, "messages", "records", "bytes", "first (UTC)", "last (UTC)",
                  "messages/s", "bytes/s"]  # fmt: skip

@@ -343,7 +343,7 @@ BUGS = (
     Bug("a missing numba is named", "store_format/__init__.py",
         "has no module 'numba'", "cannot go on", only("tests/test_cluster.py", "numba")),
     Bug("one JSON object on standard output", "jobs/console/options.py",
-        "return Progress() if arguments.json and one_stream else ShownProgress()",
+        "return Progress() if is_quiet() or (for_programs and one_stream) else ShownProgress()",
         "return ShownProgress()", only("tests/jobs/test_cli.py", "share_a_stream")),
 )  # fmt: skip
 

@@ -141,6 +141,7 @@ def report(plan: Plan, new: New) -> CaughtUp:
         queues=len(new.queues), index_keys=ahead.index_puts, left_out=new.left_out,
         lacking=new.lacking,
         warnings=[*plan.notes, *plan.warnings], discovered=plan.discovered.as_json(),
+        releases=plan.discovered.releases,
     )  # fmt: skip
 
 

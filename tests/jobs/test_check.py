@@ -11,7 +11,7 @@ import pyspark.sql
 import pytest
 
 from reput.jobs.check import check
-from reput.jobs.console.check_text import svg, text
+from reput.jobs.console.check_text import details, svg, text
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.verify import verify
@@ -78,7 +78,7 @@ def test_every_range_is_told_however_the_log_is_cut() -> None:
 
 
 def test_the_picture_shows_where() -> None:
-    lines = text(checked(several())).splitlines()
+    lines = [line for each in details(checked(several())) for line in each.splitlines()]
     bars = {line.split()[0]: line.split()[1] for line in lines if "[" in line and "]" in line}
     signs = {name: set(bar.strip("[]")) for name, bar in bars.items()}
     assert signs[f"{0:020d}"] == {"#", "!"}

@@ -305,7 +305,7 @@ def test_the_command_says_what_it_did(
 ) -> None:
     words = ["export", str(store), "--output", str(tmp_path / "out"), "--rocketmq", "5.3.3"]
     assert main([*words, "--format", "jsonl", "--no-bodies"]) == 0
-    assert "messages  60 in 1 files" in capsys.readouterr().out
+    assert "messages  60 in 1 file" in capsys.readouterr().out
     assert main([*words, "--verify", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["same"]
     (tmp_path / "out" / "part-00000000.jsonl").write_text("{}\n")

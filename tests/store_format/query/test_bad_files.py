@@ -292,7 +292,6 @@ def test_a_body_is_decompressed_or_what_is_wrong_with_it_is_told(
         (["--topic", "T", "--key", "k", "--queue", "0"], "--queue: not obeyed where --key"),
         (["--unique-key", "k", "--since", "0"], "--since: not obeyed where --unique-key"),
         (["--message-id", "0" * 32, "--sql", "a = 1"], "--sql: not obeyed"),
-        (["--topic", "T", "--count", "1"], "--count: not obeyed where a topic is asked for"),
         (["--topic", "T", "--keys-file", "k", "--as-rocketmq"], "--as-rocketmq: not obeyed"),
         (
             ["--topic", "T", "--scan", "--as-rocketmq", "--rocketmq", "5.3.3"],

@@ -23,7 +23,7 @@ from reput.store_format.fate.marks import hash_text
 from reput.store_format.fate.transactions import State, Transaction
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
-from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC, ROCKSDB_HALF_TOPIC
+from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
 from reput.store_format.names import CONFIG
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     unfinished: list[Transaction]  # ended before, and an op message is missing
     undecided: list[Transaction]  # stay pending
     given_up: int  # discarded or abandoned, and not wanted
-    told: list[str]  # names whose transaction has ended otherwise
+    ended_otherwise: list[str]  # names whose transaction has ended otherwise
     half_position: int  # up to where the broker has checked, a queue offset
     behind: bool  # it can go on, though nothing else is to be done
 
@@ -88,7 +88,7 @@ def plan_resolution(
         decision = named or decisions.default
         if each.state in _ENDED:
             if named not in (None, _ENDED[each.state]):
-                plan.told.append(f"physical {each.first}: is {each.state}: it stays so")
+                plan.ended_otherwise.append(f"physical {each.first}: is {each.state}: it stays so")
             if any(offset >= half_position for offset in each.open_offsets):
                 plan.unfinished.append(each)
         elif each.state in _GIVEN_UP and not (discarded or named):
@@ -114,9 +114,8 @@ def _refuse_in_rocksdb(each: Transaction, decision: Decision | None) -> None:
     """
     if each.in_rocksdb and each.state == State.PENDING and decision is not None:
         raise StoreError(
-            f"physical {each.first}: a half message in {ROCKSDB_HALF_TOPIC} (transRocksDBEnable), "
-            "of which RocksDB tells a broker: its producer or that broker ends it; decide the "
-            "others by a file"
+            f"physical {each.first}: a pending half message of transRocksDBEnable, which only its "
+            "broker or producer can end; --decide FILE decides the others"
         )
 
 

@@ -240,8 +240,8 @@ def test_what_has_ended_otherwise_is_told(files: DiskFiles) -> None:
         gathered, at = gathered_transactions(store, Notes())
         found = transactions.resolve(gathered, at)
         plan = plan_resolution(store.log, found, decisions, False, 15, at, False)
-    assert len(plan.told) == 1
-    assert "is committed: it stays so" in plan.told[0]
+    assert len(plan.ended_otherwise) == 1
+    assert "is committed: it stays so" in plan.ended_otherwise[0]
     assert (plan.commits, plan.rollbacks) == ([], [])
 
 
@@ -394,7 +394,7 @@ def test_what_rocksdb_tells_a_broker_of_is_refused_by_name(files: DiskFiles) -> 
     with writing(files, Clock(T0 + 5000)) as writer:
         at = half(writer, "r", topic=ROCKSDB_HALF_TOPIC)
     for decisions in (ALL_COMMIT, ALL_BACK, Decisions(None, {"r": Decision.COMMIT})):
-        with pytest.raises(StoreError, match=f"physical {at}: .*transRocksDBEnable"):
+        with pytest.raises(StoreError, match=f"physical {at}: .*decide FILE decides the others$"):
             run(files, decisions)
     named = dict.fromkeys("abc", Decision.ROLLBACK)
     assert run(files, Decisions(None, named))[:4] == (0, 3, 0, 0)

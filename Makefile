@@ -11,7 +11,7 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env browser man demo test test-long tested explore mutants fuzz fixtures lived-stores lint format bench settings-page imports docs release zip lock clean
+.PHONY: help env browser man demo test test-long tested explore mutants fuzz fixtures lived-stores lint format bench settings-page imports pictures docs release zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,10 @@ man: env  ## Write docs/reput.1 anew, the manual page, from the commands' help
 
 imports: env  ## Write docs/imports.md anew: which folder imports which
 	$(PY) scripts/imports.py
+
+pictures: env  ## Draw the pictures of README and docs/ anew (wants what make browser brings)
+	$(PY) -m scripts.pictures
+	$(PY) -m scripts.report_pictures
 
 docs: env  ## Build the site in build/site, with every link checked and every example tried
 	$(PY) -m pip install -q --require-hashes --no-deps -r requirements/release.lock

@@ -41,7 +41,7 @@ _KNOWN = {
     "progress": "what hears how far the work has come",
     "storage": "what to read by instead of what the URL says",
     "cut": "how the log is cut into splits",
-    "index_start_name": "the name of the first index file, where RocketMQ takes the hour",
+    "index_start_name": "the name of the first index file (default: its first message)",
 }
 _FUNCTION = re.compile(r"^::: (\S+)\.([a-z]\w*)$", re.M)
 

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from reput.broker.writer.copying import Copied, Wanted, copy_messages
+from reput.broker.writer.copies import Copied, Wanted, copy_messages
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.asking import TIME_FORMS, milliseconds, remark
 from reput.jobs.console.full_disk import room_of
 from reput.jobs.console.options import (
     DAMAGE,
@@ -25,6 +24,7 @@ from reput.jobs.console.options import (
     setting_layers,
 )
 from reput.jobs.console.progress import ShownProgress
+from reput.jobs.console.store_questions import TIME_FORMS, milliseconds, remark
 from reput.jobs.exporting.append_exported import FromExport, append_exported
 from reput.jobs.exporting.append_sources import Line, Rows, segments_of, source_of
 from reput.jobs.opening.changeable import (

@@ -100,7 +100,7 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
         flush(0)
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last catch)
-        from reput.jobs.console.ending import ending  # knows all that can fail
+        from reput.jobs.console.exit_lines import ending  # knows all that can fail
 
         code = ending(error, "--json" in words)
     finally:

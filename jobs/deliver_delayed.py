@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.asking import TIME_FORMS, milliseconds
 from reput.jobs.console.options import DAMAGE, DONE, show
 from reput.jobs.console.service_options import add_service, options_of_service
+from reput.jobs.console.store_questions import TIME_FORMS, milliseconds
 from reput.jobs.console.texts import time_text
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reput.broker.services.due import Plan, Until
     from reput.broker.writer.writer import CommitLogWriter
     from reput.jobs.in_place.service import Look
-    from reput.store_format.query.opened import OpenedStore
+    from reput.store_format.query.opened_store import OpenedStore
 
 _EPILOG = """\
 What waits in SCHEDULE_TOPIC_XXXX (delay levels) and rmq_sys_wheel_timer (timers) and is due at

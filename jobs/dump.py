@@ -19,7 +19,7 @@ from reput.jobs.console.dump_text import Item, TextTable
 from reput.jobs.console.options import DAMAGE, DONE, add_broker, broker_conf
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.consume_queue import entry_bytes
-from reput.store_format.describe.files import (
+from reput.store_format.describe.file_kinds import (
     FileKind,
     describe_checkpoint,
     describe_queue,

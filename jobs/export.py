@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.asking import TIME_FORMS, milliseconds
 from reput.jobs.console.older_words import add_older
 from reput.jobs.console.options import (
     DAMAGE,
@@ -15,6 +14,7 @@ from reput.jobs.console.options import (
     options_of_job,
     show,
 )
+from reput.jobs.console.store_questions import TIME_FORMS, milliseconds
 from reput.jobs.engines.choose import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.progress import Progress

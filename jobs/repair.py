@@ -71,7 +71,7 @@ def repair(
     StoreError (also where a broker has the store, or a range is too short for any record),
     SettingError, UnknownRelease; nothing is left behind in `output` then.
     """
-    from reput.jobs.opening.unchanged import check_unchanged
+    from reput.jobs.opening.log_state import check_unchanged
     from reput.jobs.outputs.manifest import manifest_text
     from reput.jobs.outputs.sets import REPAIRED
     from reput.jobs.pipeline.job import find_store
@@ -101,7 +101,7 @@ def repair(
             warnings=plan.notes + plan.warnings + damage.all_warnings(),
             discovered=plan.discovered.as_json(), restored=[patch.as_json() for patch in patches],
         )  # fmt: skip
-        summary.on_damage = SALVAGE if damage.openings else REFUSE
+        summary.on_damage = SALVAGE if damage.renumberings else REFUSE
         rows = repair_segments(job, damage, summary)
         check_unchanged(plan)
         folder = job.staging.path("set")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.asking import TIME_FORMS, before, milliseconds
 from reput.jobs.console.older_words import add_older
 from reput.jobs.console.options import (
     DONE,
@@ -18,6 +17,7 @@ from reput.jobs.console.options import (
     setting_layers,
     show,
 )
+from reput.jobs.console.store_questions import TIME_FORMS, before, milliseconds
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError, merge_layers

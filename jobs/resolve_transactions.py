@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reput.broker.services.resolve import Plan
     from reput.broker.writer.writer import CommitLogWriter
     from reput.jobs.in_place.service import Look
-    from reput.store_format.query.opened import OpenedStore
+    from reput.store_format.query.opened_store import OpenedStore
 
 _FILE_BYTES_MAX = 1 << 30
 _EPILOG = """\
@@ -155,7 +155,7 @@ def resolve_transactions(
     report.to_commit, report.to_roll_back = len(planned.commits), len(planned.rollbacks)
     report.to_discard, report.to_finish = len(planned.discards), len(planned.unfinished)
     report.pending, report.given_up = len(planned.undecided), planned.given_up
-    report.otherwise, report.needed = planned.told, planned.needed
+    report.otherwise, report.needed = planned.ended_otherwise, planned.needed
     return report
 
 

@@ -52,7 +52,7 @@ def verify(
     """
     from reput.jobs.judging.verdict import judge
     from reput.jobs.judging.verify_report import Report, manifest_differences
-    from reput.jobs.opening.unchanged import check_unchanged
+    from reput.jobs.opening.log_state import check_unchanged
     from reput.jobs.outputs.manifest import read_manifest, refuse_unfinished
     from reput.jobs.outputs.output import inputs_of
     from reput.jobs.pipeline.job import find_store

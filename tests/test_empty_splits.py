@@ -12,7 +12,7 @@ from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.jobs.pipeline.stages import Stages
 from reput.store_format.discover.store import discover
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.udfs.rebuild.scan import ScanSplits
+from reput.udfs.rebuild.scan_splits import ScanSplits
 from reput.udfs.schemas import Task
 from reput.udfs.staging import RUNS, Staging, split_of
 from tests.in_process import Session

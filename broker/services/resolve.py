@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from reput.broker.services.broker_json import integer_key, read_offsets, write_json
 from reput.broker.services.decisions import Decision, Decisions
-from reput.broker.writer.put_again import properties_of, put_again, text_of
-from reput.broker.writer.stored import Stored, stored_at
-from reput.broker.writer.transactions import Transactions
+from reput.broker.writer.half_messages import Transactions
+from reput.broker.writer.records_back import Stored, stored_at
+from reput.broker.writer.reput_records import properties_of, put_again, text_of
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate.marks import hash_text
 from reput.store_format.fate.transactions import State, Transaction
@@ -27,7 +27,7 @@ from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
 from reput.store_format.names import CONFIG
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 
 CONSUMER_OFFSETS = f"{CONFIG}/consumerOffset.json"
 _CHECKER = f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"  # ConsumerOffsetManager's key of the group that checks
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     unfinished: list[Transaction]  # ended before, and an op message is missing
     undecided: list[Transaction]  # stay pending
     given_up: int  # discarded or abandoned, and not wanted
-    told: list[str]  # names whose transaction has ended otherwise
+    ended_otherwise: list[str]  # names whose transaction has ended otherwise
     half_position: int  # up to where the broker has checked, a queue offset
     behind: bool  # it can go on, though nothing else is to be done
 
@@ -88,7 +88,7 @@ def plan_resolution(
         decision = named or decisions.default
         if each.state in _ENDED:
             if named not in (None, _ENDED[each.state]):
-                plan.told.append(f"physical {each.first}: is {each.state}: it stays so")
+                plan.ended_otherwise.append(f"physical {each.first}: is {each.state}: it stays so")
             if any(offset >= half_position for offset in each.open_offsets):
                 plan.unfinished.append(each)
         elif each.state in _GIVEN_UP and not (discarded or named):

@@ -1,4 +1,4 @@
-"""`Broker`: what handlers answer from: the store, and what clients have told since we began."""
+"""`Broker`: what handlers answer from: the store, and what clients have said since we began."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from reput.broker.remoting.codes import RequestCode
 from reput.broker.remoting.command import ONE_WAY_BIT, Command
 from reput.broker.serving.answer import Answer, Caller
 from reput.broker.serving.consumers import Consumers
-from reput.broker.serving.given import Given
 from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.pull_limits import PullLimits
 from reput.broker.serving.queue_locks import QueueLocks
-from reput.broker.serving.store import ServedStore
+from reput.broker.serving.read_rates import Given
+from reput.broker.serving.served_store import ServedStore
 from reput.broker.serving.subscription_groups import SubscriptionGroups
 
 Handler = Callable[["Broker", Command, Caller], Answer]
@@ -54,10 +54,10 @@ class Broker:
 
     def _tell_of_change(self, connection: int, group: str) -> None:
         """Have a client look at once who is in its group now (DefaultConsumerIdsChangeListener)."""
-        told = {"consumerGroup": group}
-        note = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, ONE_WAY_BIT, told)
+        fields = {"consumerGroup": group}
+        note = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, ONE_WAY_BIT, fields)
         self.outbox.append((connection, note._replace(version=self.version)))
 
     def address_for(self, caller: Caller) -> str:
-        """Where a client is told to find the broker."""
+        """Where a client is to find the broker."""
         return self.address or caller.local

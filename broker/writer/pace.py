@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from reput.broker.writer.commit_log import CommitLog
-from reput.broker.writer.dispatch import Reput
+from reput.broker.writer.reput_service import Reput
 
 LOOK_SECONDS = 0.05  # how often the thread looks
 BEHIND_BYTES = 4 << 20  # one who appends dispatches so much at once
@@ -26,7 +26,7 @@ class Pace:
         dispatch: Callable[[bool], None],
         fail: Callable[[BaseException], None],
     ) -> None:
-        """dispatch: if told so only where no other thread does. fail: told of its error."""
+        """dispatch: if asked so only where no other thread does. fail: gets its error."""
         self._log, self._reput = log, reput
         self._dispatch, self._fail = dispatch, fail
         self._last_end = log.committed

@@ -10,7 +10,7 @@ from reput.broker.writer.appender import Appender, Request, check_fits
 from reput.broker.writer.commit_log import in_background
 from reput.broker.writer.durability import Durability, Service
 from reput.broker.writer.pace import LOOK_SECONDS, Pace
-from reput.broker.writer.store import OpenStore
+from reput.broker.writer.writer_store import OpenStore
 from reput.store_format.discover.sizes import settings_to_continue
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.local_files import DiskFiles

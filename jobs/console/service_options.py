@@ -3,7 +3,6 @@
 import argparse
 from typing import Any
 
-from reput.jobs.console.asking import remark
 from reput.jobs.console.options import (
     WRITES_AS,
     add_broker,
@@ -12,6 +11,7 @@ from reput.jobs.console.options import (
     progress_of,
     setting_layers,
 )
+from reput.jobs.console.store_questions import remark
 from reput.store_format.release.profiles import profile, release_named
 from reput.store_format.release.settings import merge_layers
 

@@ -41,7 +41,7 @@ def on_engine(job: Callable[Concatenate[Engine, P], R]) -> OnEngine[P, R]:
         given, rest = (args[0], args[1:]) if args and not isinstance(args[0], str) else (None, args)
         if given is not None:
             return job(engine_of(given), *rest, **kwargs)
-        from reput.jobs.engines.local import local_engine
+        from reput.jobs.engines.local_engine import local_engine
 
         with local_engine() as engine:
             return job(engine, *rest, **kwargs)
@@ -53,7 +53,7 @@ def engine_of(given: "Engine | SparkSession") -> Engine:
     """The engine that was given, or one on the session that was."""
     if isinstance(given, Engine):
         return given
-    from reput.jobs.engines.spark import SparkEngine
+    from reput.jobs.engines.spark_engine import SparkEngine
 
     return SparkEngine(given)
 
@@ -102,7 +102,7 @@ def command_engine(
         try:
             prepare()
             from reput.jobs.engines.arrow_alone import arrow_alone
-            from reput.jobs.engines.local import local_engine
+            from reput.jobs.engines.local_engine import local_engine
 
             arrow_alone()
             with local_engine() as here:
@@ -110,7 +110,7 @@ def command_engine(
         finally:
             let_go()
         return
-    from reput.jobs.engines.spark import SparkEngine
+    from reput.jobs.engines.spark_engine import SparkEngine
     from reput.jobs.spark.session import command_session
 
     with command_session(master, meanwhile=meanwhile, settings=settings) as spark:

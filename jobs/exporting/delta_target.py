@@ -33,7 +33,7 @@ _DIFFERENCES_MOST = 100
 def writer_of(delta_by: str, engine: Engine) -> TableWriter:
     """Who writes the tables. Raises SettingError where it is not there."""
     if delta_by == SPARK:
-        from reput.jobs.engines.spark import SparkEngine
+        from reput.jobs.engines.spark_engine import SparkEngine
         from reput.jobs.exporting.delta_spark import DeltaSpark
 
         if not isinstance(engine, SparkEngine):

@@ -14,9 +14,9 @@ from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.in_place.catch_up_store import clock, report, rules_of, topics_of
 from reput.jobs.judging.verdict import files_there
 from reput.jobs.opening.log_files import LogBytes, LogFiles
+from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.progress import Done, Progress
-from reput.jobs.opening.unchanged import check_unchanged
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, publish
 from reput.jobs.outputs.staging_folder import (

@@ -12,9 +12,9 @@ from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.opening.changeable import refuse_second_name, refuse_shared_derived
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.log_files import LogBytes, LogFiles
+from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.progress import Done, Progress
-from reput.jobs.opening.unchanged import check_unchanged
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.disk.files import Files

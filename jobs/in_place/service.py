@@ -24,7 +24,7 @@ from reput.store_format.fate.gather import Gathered
 from reput.store_format.faults import StoreError
 from reput.store_format.names import COMMIT_LOG, CONFIG
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.storage.local import LocalStorage
 
 Planned = TypeVar("Planned")

@@ -18,7 +18,7 @@ from reput.store_format.names import CONFIG, RETRY_PREFIX
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_queue import refuse_cut
 from reput.store_format.query.gaps import log_behind
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.release.foreign import POP_DB
 from reput.store_format.storage.protocol import Storage
 

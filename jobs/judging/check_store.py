@@ -7,7 +7,7 @@ from reput.jobs.judging.log_end import add_torn, past_the_end
 from reput.jobs.judging.other_release import of_other_releases
 from reput.jobs.judging.verdict import files_there, judge
 from reput.jobs.opening.broker_start import read_checkpoint
-from reput.jobs.opening.unchanged import check_unchanged
+from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.salvaging.damage_map import write_ranges
 from reput.jobs.salvaging.damage_search import map_damage

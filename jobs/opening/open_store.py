@@ -10,8 +10,8 @@ from reput.jobs.opening.progress import Done, Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, newest
-from reput.store_format.query.opened import NEWEST, OpenedStore
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.opened_store import NEWEST, OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.storage import storage_for
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reput.store_format.fate.trace import Event
     from reput.store_format.filter.filters import Filter
     from reput.store_format.query.counts import Count
-    from reput.store_format.query.listing import GroupRow, QueueRow, RateRow, TopicRow
+    from reput.store_format.query.inventory import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.storage.protocol import Storage
 
 _BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
@@ -211,28 +211,28 @@ class Store:
 
         scan: count in the log itself; everything: topics that are only configured as well.
         """
-        from reput.store_format.query.listing import topics
+        from reput.store_format.query.inventory import topics
 
         notes = self._new_notes()
         return Rows(topics(self._opened, scan, everything, notes), notes)
 
     def queues(self, *, scan: bool = False) -> "Rows[QueueRow]":
         """All queues, by topic and id."""
-        from reput.store_format.query.listing import queues
+        from reput.store_format.query.inventory import queues
 
         notes = self._new_notes()
         return Rows(queues(self._opened, scan, notes), notes)
 
     def rates(self, buckets: int) -> "Rows[RateRow]":
         """Messages of each topic in equal spans of time, from the oldest to the newest."""
-        from reput.store_format.query.listing import rates
+        from reput.store_format.query.inventory import rates
 
         notes = self._new_notes()
         return Rows(rates(self._opened, buckets, notes), notes)
 
     def groups(self, *, scan: bool = False) -> "Rows[GroupRow]":
         """How far each consumer group has come in each queue, and its lag."""
-        from reput.store_format.query.listing import groups
+        from reput.store_format.query.inventory import groups
 
         notes = self._new_notes()
         return Rows(groups(self._opened, scan, notes), notes)

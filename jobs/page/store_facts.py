@@ -33,7 +33,7 @@ from reput.store_format.fate.sums import FateSums, fate_sums
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Notes
-from reput.store_format.query.listing import (
+from reput.store_format.query.inventory import (
     GroupRow,
     QueueRow,
     TopicRow,
@@ -41,7 +41,7 @@ from reput.store_format.query.listing import (
     queues,
     topics_of,
 )
-from reput.store_format.query.opened import NEWEST, OpenedStore
+from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.query.put_times import PutTimes, put_times
 from reput.store_format.release.candidates import span
 from reput.store_format.release.profiles import UnknownRelease

@@ -18,7 +18,7 @@ from reput.jobs.page.store_facts import Facts
 from reput.store_format.derived.index_stats import IndexFileStats
 from reput.store_format.fate.answers import ENDED, OPEN
 from reput.store_format.fate.sums import FateSums
-from reput.store_format.query.listing import GroupRow, QueueRow
+from reput.store_format.query.inventory import GroupRow, QueueRow
 
 
 def queues_section(facts: Facts) -> Section:

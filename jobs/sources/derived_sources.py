@@ -28,10 +28,10 @@ from reput.store_format.derived.queue_files import QueueFiles, queue_folder
 from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.faults import StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_id
-from reput.store_format.query.opened import NEWEST
+from reput.store_format.query.opened_store import NEWEST
 from reput.store_format.storage import storage_for
-from reput.store_format.storage.growing import LiveFiles
 from reput.store_format.storage.listing import listed
+from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import ANY_TIME
 from reput.udfs.table.derived_batches import (
     INDEX,
@@ -41,7 +41,7 @@ from reput.udfs.table.derived_batches import (
     index_batches,
     queue_batches,
 )
-from reput.udfs.table.settled import settle
+from reput.udfs.worker_garbage import settle
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

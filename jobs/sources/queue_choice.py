@@ -14,8 +14,8 @@ from reput.store_format.discover.config_folder import queues_of
 from reput.store_format.log.reader import LogReader
 from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName, is_queue_id
 from reput.store_format.notes import Notes
-from reput.store_format.storage.growing import LiveFiles
 from reput.store_format.storage.listing import listed
+from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.table.log_parts import FAIL, LogParts
 from reput.udfs.table.queue_parts import Doubt, Queue, QueuedParts

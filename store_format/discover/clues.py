@@ -1,6 +1,6 @@
 """Clues of the releases that wrote a store, in the store's own files.
 
-Each is a rule that only some releases follow. The index says most (told_eras). Nothing here reads
+Each is a rule that only some releases follow. The index says most (index_eras). Nothing here reads
 more than a few records.
 """
 
@@ -31,8 +31,8 @@ from reput.store_format.release.eras import Period, merged
 from reput.store_format.release.foreign import STORE_DB
 from reput.store_format.release.profiles import RELEASES, profile, release_key
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.growing import LiveFiles
 from reput.store_format.storage.listing import listed
+from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import Storage
 
 _TOPICS = f"{CONFIG}/topics.json"

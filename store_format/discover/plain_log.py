@@ -18,7 +18,7 @@ from reput.store_format.message.property_text import parse_properties
 from reput.store_format.release.candidates import Has, differing
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import Settings
-from reput.store_format.storage.growing import LiveFiles
+from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import Storage
 
 _READ_MOST, _RECORDS_MOST = 1 << 30, 1 << 12

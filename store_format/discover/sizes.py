@@ -26,8 +26,8 @@ from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG, INDEX
 from reput.store_format.release.settings import Settings, settings_from
 from reput.store_format.release.writer_settings import WriterSettings
-from reput.store_format.storage.of_files import FilesRead
 from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.writer_files import FilesRead
 
 
 def agreed_pair(

@@ -24,7 +24,7 @@ from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.notes import Notes
 from reput.store_format.query.gaps import queue_gap
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.release.foreign import STORE_DB
 
 _SCHEDULE = SCHEDULE_NAME.tobytes().decode()

@@ -21,7 +21,7 @@ from reput.store_format.fate.answers import (
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Marks
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 
 
 class FateSums(NamedTuple):

@@ -7,8 +7,8 @@ from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message_ids import BadMessageId, OffsetId, parse_message_id
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import by_key
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 
 
 def by_message_id(

@@ -9,9 +9,9 @@ from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record_rules import reaches_index
 from reput.store_format.notes import Notes
 from reput.store_format.query.gaps import Gap, index_gaps
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.scan import needle_of, scan
-from reput.store_format.query.stored import TAGS_KEY, StoredMessage, keys_of
+from reput.store_format.query.log_scan import needle_of, scan
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import TAGS_KEY, StoredMessage, keys_of
 
 UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes so many for a unique key, whatever is asked for
 LAST_TIME = (1 << 63) - 1
@@ -69,7 +69,7 @@ def as_broker(
 
 
 def newest(messages: Iterable[StoredMessage], most: int, notes: Notes) -> Iterator[StoredMessage]:
-    """The last `most` messages; it is told where there are more."""
+    """The last `most` messages; a note says where there are more."""
     many, kept = 0, deque[StoredMessage](maxlen=most)
     for message in messages:
         many += 1
@@ -89,7 +89,7 @@ def note_if_wrong(message: StoredMessage, hashes: Container[int], notes: Notes) 
 
 
 def read(store: OpenedStore, places: list[int], notes: Notes) -> Iterator[StoredMessage]:
-    """The messages that stand where the index says; where there is none, that is told."""
+    """The messages that stand where the index says; where there is none, a note says so."""
     for place in places:
         try:
             yield store.message(store.log.record_at(place))

@@ -16,9 +16,9 @@ from reput.store_format.log.reader import late_records_of
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import note_if_wrong, place_of, read, within
 from reput.store_format.query.gaps import Gap, index_gaps
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.scan import scan
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.log_scan import scan
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.query.wanted_keys import WantedKeys
 
 Places = npt.NDArray[np.int64]

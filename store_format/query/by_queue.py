@@ -12,9 +12,9 @@ from reput.store_format.message.message import SCHEDULE_TOPIC
 from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import within
 from reput.store_format.query.gaps import in_queue, queue_gap
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.scan import needle_of, scan
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.log_scan import needle_of, scan
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.release.foreign import QUEUE_EXT
 from reput.store_format.release.profiles import RELEASES, profile
 
@@ -178,7 +178,7 @@ def _entries(
     store: OpenedStore, queue: Queue, topic: str, first: int, stop: int | None, notes: Notes,
     may_match: Callable[[int], bool] | None = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
-    """The messages that a queue's entries point to; an entry that points to none is told.
+    """The messages that a queue's entries point to; an entry that points to none is noted.
 
     may_match: tells by an entry's tagsCode whether its message need be read.
     """

@@ -236,7 +236,7 @@ def add_up(
 ) -> None:  # fmt: skip
     """Walk a log once and add its records to all of `sums`.
 
-    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ; told: is called
+    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ; seen: is called
     with how far the walk is, a physical offset; note: with each place where records break off.
     behind: gives the live records behind such a place in its segment, which is else not read any
     further.

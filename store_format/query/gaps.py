@@ -10,8 +10,8 @@ from reput.store_format.faults import Fault
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record_rules import reaches_index, reaches_queue
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 
 _LOOKED_AT = 256  # records behind the end of derived files that are read one by one
 

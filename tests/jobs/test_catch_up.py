@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.broker.writer.queue_files import QueueFiles
+from reput.broker.writer.queue_writer import QueueFiles
 from reput.jobs.catch_up import catch_up, follow
 from reput.jobs.cli import main
 from reput.jobs.in_place.catch_up_report import CaughtUp

@@ -18,7 +18,7 @@ from reput.store_format.faults import Fault, StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.records import RECORD_ROW, bad_bodies, walk
 from reput.store_format.log.walk import Step
-from reput.store_format.storage.growing import LiveFiles
+from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.table import log_parts
 from reput.udfs.table.log_columns import Rows
@@ -46,7 +46,7 @@ class QueuedParts(LogParts):
     topic: str = ""
     queues: tuple[Queue, ...] = ()
 
-    def steps(self, part: Part, tell: Tell = log_parts.told.info) -> Iterator[Step]:
+    def steps(self, part: Part, tell: Tell = log_parts.logger.info) -> Iterator[Step]:
         """The topic's records of a part; where the log is walked, all others as well."""
         known, start = part.known, part.start
         try:

@@ -7,7 +7,7 @@ from tests.planting import Bug, only
 
 _CATCH, _POSITION = "broker/change/catch_up.py", "broker/change/position.py"
 _NEW = "broker/change/new_messages.py"
-_QUEUES, _INDEX = "broker/writer/queue_files.py", "broker/writer/index_files.py"
+_QUEUES, _INDEX = "broker/writer/queue_writer.py", "broker/writer/index_writer.py"
 _EXPIRE, _NEEDED = "broker/change/expire.py", "jobs/in_place/still_needed.py"
 _ENGINE, _COUNTS = "jobs/in_place/catch_up_store.py", "store_format/query/counts.py"
 

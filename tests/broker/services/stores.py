@@ -17,7 +17,7 @@ from reput.store_format.message.message import Message
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.unique_ids import UniqueIds
 from reput.store_format.notes import Notes
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Bytes, FileState, Listed
 from tests.broker.writer.stores import Clock, settings

@@ -11,7 +11,7 @@ import pytest
 
 from reput.broker.services.decisions import Decision, Decisions, read_decisions
 from reput.broker.services.resolve import Resolved, plan_resolution, resolve_planned
-from reput.broker.writer.transactions import Transactions
+from reput.broker.writer.half_messages import Transactions
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.cli import main
 from reput.store_format.disk.files import Files
@@ -240,8 +240,8 @@ def test_what_has_ended_otherwise_is_told(files: DiskFiles) -> None:
         gathered, at = gathered_transactions(store, Notes())
         found = transactions.resolve(gathered, at)
         plan = plan_resolution(store.log, found, decisions, False, 15, at, False)
-    assert len(plan.told) == 1
-    assert "is committed: it stays so" in plan.told[0]
+    assert len(plan.ended_otherwise) == 1
+    assert "is committed: it stays so" in plan.ended_otherwise[0]
     assert (plan.commits, plan.rollbacks) == ([], [])
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.broker.writer import copying, log_recovery
-from reput.broker.writer.copying import SourceSegment, Wanted, copy_messages
+from reput.broker.writer import copies, log_recovery
+from reput.broker.writer.copies import SourceSegment, Wanted, copy_messages
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.disk.local_files import DiskFiles
@@ -29,7 +29,7 @@ LOG = [Message(topic="S"), LONG, Message(topic="S"), LONG, LONG, Message(topic="
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_recovery, "_WINDOW_BYTES", WINDOW)
-    monkeypatch.setattr(copying, "_WINDOW_BYTES", WINDOW)
+    monkeypatch.setattr(copies, "_WINDOW_BYTES", WINDOW)
     monkeypatch.setattr(oversize, "_PIECE_BYTES", WINDOW)
 
 

@@ -9,7 +9,7 @@ _FRAMES, _BINARY = "broker/remoting/frames.py", "broker/remoting/header_binary.p
 _JSON = "broker/remoting/header_json.py"
 _PULL, _LIMITS = "broker/serving/pull.py", "broker/serving/pull_limits.py"
 _BYTES, _QUEUE = "broker/serving/record_bytes.py", "broker/serving/queue.py"
-_STORE, _SLICES = "broker/serving/store.py", "store_format/derived/queue_slices.py"
+_STORE, _SLICES = "broker/serving/served_store.py", "store_format/derived/queue_slices.py"
 _MESSAGES, _AS_OF = "broker/serving/messages.py", "broker/serving/as_of.py"
 _CONNECTION, _SERVER = "jobs/serve/connection.py", "jobs/serve/server.py"
 
@@ -36,7 +36,7 @@ BUGS = (
     Bug("extFields of a binary header end within it", _BINARY,
         "    if length < 0 or at + length > len(header):", "    if length < 0:", frames("end_within_it")),
     Bug("a header's code is an int of Java's", _JSON,
-        "        if not is_int(told.get(name, 0)):", "        if False:", frames("json_header")),
+        "        if not is_int(fields.get(name, 0)):", "        if False:", frames("json_header")),
     Bug("fields that are numbers become texts", _JSON,
         "    if isinstance(value, int | float):", "    if isinstance(value, float):", frames("numbers")),
     # a pull, as DefaultMessageStore.getMessage
@@ -65,7 +65,7 @@ BUGS = (
     Bug("a boundary is obeyed by releases that know it", _QUEUE,
         "            boundary = Boundary.LOWER", "            pass", stores("boundary")),
     Bug("where no key is found the index tells nothing of itself", _STORE,
-        "            return [], 0, 0\n        return places", "            pass\n        return places", alike("expired")),
+        "            return [], 0, 0\n        if self.at is None", "            pass\n        if self.at is None", alike("expired")),
     Bug("a unique key is asked for 32 messages", _MESSAGES,
         "most = UNIQUE_KEY_MOST if flag(request, _UNIQUE) else", "most = 1 if flag(request, _UNIQUE) else", ("tests/jobs/serve/test_groups.py", "-k", "unique_key")),
     # what a broker does not look at
@@ -87,7 +87,7 @@ BUGS = (
         ("tests/jobs/serve/test_as_cut.py",)),
     Bug("pulls that wait are answered once there is more", _SERVER,
         "queue.maximum > hold.position", "queue.maximum > hold.position + 1", stores("waits")),
-    Bug("a file that is followed may become longer", "jobs/serve/opening.py",
+    Bug("a file that is followed may become longer", "jobs/serve/open_served.py",
         "    return cast(Storage, GrowingFiles(storage)) if follow else storage", "    return storage", stores("copied_in")),
     # the server
     Bug("a client that takes no answers is not read", _CONNECTION,
@@ -96,6 +96,6 @@ BUGS = (
         "            if len(self._connections) >= self.limits.connections:", "            if False:", server("too_many")),
     Bug("nothing is answered to a one-way request", _SERVER,
         "        if not request.is_one_way:", "        if True:", server("one_way")),
-    Bug("a pull that waits keeps no other waiting", "jobs/serve/held.py",
+    Bug("a pull that waits keeps no other waiting", "jobs/serve/waiting_pulls.py",
         "min(held.said.hold.until / 1000 - time.time(), _WAIT_MOST)", "0.0", server("waits")),
 )  # fmt: skip

@@ -34,11 +34,11 @@ def proven_names(
     is left out. Otherwise they stay, and findings say what --assume-names would make of them.
     Raises what opening and reading them raises.
     """
-    told = {each.path: _begins_at(storage, each, segment_bytes) for each in segments}
-    wanted = Counter(start for start in told.values() if start is not None)
+    starts = {each.path: _begins_at(storage, each, segment_bytes) for each in segments}
+    wanted = Counter(start for start in starts.values() if start is not None)
     moved: dict[str, int] = {}
     for each in segments:
-        start = told[each.path]
+        start = starts[each.path]
         if start is not None and start != each.start and wanted[start] == 1:
             moved[each.path] = start
     findings = [

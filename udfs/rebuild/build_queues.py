@@ -85,9 +85,9 @@ class NumberRuns:
             if after % in_file == 0 and numbered.skips_at_end:
                 last += 1
             if after > position or last == position // in_file:
-                told = kept.add(gaps)
+                found = kept.add(gaps)
                 for segment in range(position // in_file, last + 1):
-                    yield {**row, **told, "position": position, "start": start, "segment": segment}
+                    yield {**row, **found, "position": position, "start": start, "segment": segment}
             position = after
 
     def _begin(self, row: Row, before: Beginning | None) -> Beginning:
@@ -117,14 +117,14 @@ class GapFile:
 
     def add(self, gaps: np.ndarray) -> Row:
         """Write the gaps of a run. Returns the columns of PLACED that say where they are."""
-        told = {"gaps_name": self._name, "gaps_at": self._bytes, "gaps": len(gaps)}
+        found = {"gaps_name": self._name, "gaps_at": self._bytes, "gaps": len(gaps)}
         if len(gaps):
             if self._output is None:
-                self._name = told["gaps_name"] = attempt_name("gaps")
+                self._name = found["gaps_name"] = attempt_name("gaps")
                 self._output = self._staging.storage.create(self._staging.path(self._name))
             self._output.write(gaps.view(np.uint8))
             self._bytes += gaps.nbytes
-        return told
+        return found
 
     def finish(self) -> None:
         if self._output:

@@ -31,7 +31,7 @@ FAIL, SKIP = "fail", "skip"
 ON_DAMAGE = (FAIL, SKIP, SALVAGE)
 
 WINDOW_BYTES = 4 << 20  # rows of one window are one Arrow batch: some thousands
-told = logging.getLogger("reput.source")
+logger = logging.getLogger("reput.source")
 Tell = Callable[[str], None]
 Found = TypeVar("Found")
 End = tuple[int, Fault]  # where a walk ended, and why
@@ -61,7 +61,7 @@ class LogParts:
     check_body: bool = False
     may_miss: bool = False
 
-    def steps(self, part: Part, tell: Tell = told.warning) -> Iterator[Step]:
+    def steps(self, part: Part, tell: Tell = logger.warning) -> Iterator[Step]:
         """The records of a part, a window at a time; each step is valid until the next one.
 
         tell: called with a line for each thing that is left out.
@@ -84,7 +84,7 @@ class LogParts:
     def around(self, part: Part) -> tuple["LogParts", Part]:
         """All that a task needs of the log for one part: what is sent to it is small."""
         if self.on_damage == SALVAGE:
-            return self, part  # what is live is told by the segments before
+            return self, part  # the segments before show what is live
         n = part.segment
         return replace(self, segments=self.segments[n : n + 2]), part._replace(segment=0)
 
@@ -162,7 +162,7 @@ class PartReader:
     """Reads one part of an open segment."""
 
     def __init__(
-        self, log: LogParts, part: Part, reader: Reader, tell: Tell = told.warning
+        self, log: LogParts, part: Part, reader: Reader, tell: Tell = logger.warning
     ) -> None:
         self.log, self.part, self.tell = log, part, tell
         self.segment = log.segments[part.segment]

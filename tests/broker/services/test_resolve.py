@@ -240,8 +240,8 @@ def test_what_has_ended_otherwise_is_told(files: DiskFiles) -> None:
         gathered, at = gathered_transactions(store, Notes())
         found = transactions.resolve(gathered, at)
         plan = plan_resolution(store.log, found, decisions, False, 15, at, False)
-    assert len(plan.told) == 1
-    assert "is committed: it stays so" in plan.told[0]
+    assert len(plan.ended_otherwise) == 1
+    assert "is committed: it stays so" in plan.ended_otherwise[0]
     assert (plan.commits, plan.rollbacks) == ([], [])
 
 

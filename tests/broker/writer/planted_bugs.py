@@ -97,7 +97,7 @@ BUGS = (
         "            self._tell_before_me(requests)\n\n    def",
         "            self._tell_before_me(requests + self._requests)\n\n    def",
         "test_flush.py -k too_late"),
-    Bug("one who is told tells nobody", "flush", "            if request.told:", "            if False:",
+    Bug("one who is told tells nobody", "flush", "            if request.woken:", "            if False:",
         "test_flush.py -k behind"),
     Bug("one who waits no longer is told, and nobody after him", "flush",
         "    while request is not None and request.left:", "    while False:",

@@ -81,9 +81,10 @@ class MapSegments:
             tuple(each for each in self.unread if each[0] < split),
         )  # fmt: skip
         progress = _Progress(self.staging, run, segment.start, lambda: scan.reporter.count)
+        read = progress.reads(padded(reader, segment))
         scan = scan_past_damage(
-            progress.reads(padded(reader, segment)), segment.start, segment.start + self.segment_bytes,
-            self.rules, Before(damaged.last_timestamp, before.last, damaged.is_last),
+            read, segment.start, segment.start + self.segment_bytes, self.rules,
+            Before(damaged.last_timestamp, before.last, damaged.is_last),
         )  # fmt: skip
         ranges = RangeFile(self.staging, run, segment.end, lambda: scan.live.end)
         scan.most_ranges = self.most_ranges
@@ -126,7 +127,7 @@ def padded(reader: Reader, segment: Segment) -> Read:
 
 
 class _Progress:
-    """Notes how far a task is in its segment, for the driver: as names of empty files in staging."""
+    """Notes for the driver how far a task is in its segment: by names of empty files in staging."""
 
     def __init__(self, staging: Staging, run: str, start: int, ranges: Callable[[], int]) -> None:
         self._staging, self._run, self._start, self._ranges = staging, run, start, ranges

@@ -475,7 +475,7 @@ BUGS = (
         "if stored > last and", "if False and", ("tests/jobs/judging/test_log_end.py",)),
     Bug("check tells of groups that have read more", "jobs/judging/log_end.py",
         "read.get(key, 0) > end", "False", ("tests/jobs/judging/test_log_end.py",)),
-    Bug("check tells of a record that is torn in its text", "udfs/damage/torn_records.py",
+    Bug("check tells of a record that is torn in its text", "udfs/damage/torn_search.py",
         "if torn < len(rows):", "if False:", ("tests/jobs/judging/test_log_end.py",)),
     Bug("what was durable is not torn", "jobs/judging/log_end.py",
         "known.physic_msg_timestamp if known else 0,", "0,", ("tests/jobs/judging/test_log_end.py",)),

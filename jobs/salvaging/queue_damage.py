@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from reput.jobs.salvaging.damage_map import DamageMap, add_range, segment_of
+from reput.store_format.damage.field_patches import Testimony
 from reput.store_format.damage.losses import Losses, SegmentLoss
 from reput.store_format.damage.other_queues import (
     ENTRIES_A_BREAK,
     claimed_records,
     displaced_records,
 )
-from reput.store_format.damage.patches import Testimony
 from reput.store_format.damage.queue_findings import (
     ContradictedRecord,
     Gap,

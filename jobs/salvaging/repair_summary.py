@@ -70,11 +70,11 @@ class RepairSummary:
             saved = sum(file.length for file in self.saved)
             lines.append(f"  saved     {counted(saved, 'damaged byte')} in {DAMAGED}/")
         lines += [
-            f"  restored  {told['field']} of the record at {told['record']}: "
-            f"{', '.join(told['bits'])}; by {told['by']}"
-            for told in self.restored[:_SHOWN]
+            f"  restored  {each['field']} of the record at {each['record']}: "
+            f"{', '.join(each['bits'])}; by {each['by']}"
+            for each in self.restored[:_SHOWN]
         ]
-        ranges = {range_text(told) for told in self.damage["ranges"]}  # -v shows these
+        ranges = {range_text(each) for each in self.damage["ranges"]}  # -v shows these
         return "\n".join(
             [*lines, *(f"  warning   {each}" for each in self.warnings if each not in ranges)]
         )

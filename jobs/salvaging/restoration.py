@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reput.jobs.salvaging.damage_map import DamageMap, all_ranges, read_places, segment_of
-from reput.store_format.damage.patches import (
+from reput.store_format.damage.field_patches import (
     Patch,
     Testimony,
     by_checksum,

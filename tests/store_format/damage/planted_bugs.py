@@ -14,7 +14,7 @@ _OTHERS = "store_format/damage/other_queues.py"
 _OLD_INDEX = "store_format/damage/old_index.py"
 _INDEX_TEST = ("tests/store_format/damage/test_old_index.py",)
 _START_TEST = "tests/jobs/test_repair.py"
-_RESTORE, _RESTORE_TEST = "store_format/damage/patches.py", "tests/jobs/test_restore.py"
+_RESTORE, _RESTORE_TEST = "store_format/damage/field_patches.py", "tests/jobs/test_restore.py"
 
 BUGS = (
     Bug("of all readings the one with the fewest faults is believed", _CHAIN,

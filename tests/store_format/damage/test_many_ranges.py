@@ -236,7 +236,7 @@ def test_progress_moves_within_a_segment(monkeypatch: pytest.MonkeyPatch) -> Non
         told.append((done, found))
         return whole(run, done, found)
 
-    monkeypatch.setattr(damaged_segments, "TOLD_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(damaged_segments, "NOTED_EVERY_SECONDS", 0.0)
     monkeypatch.setattr(damaged_segments, "past_name", noted)
     log = damaged(messages(COUNT), 1 << 19)
     for number in range(1, COUNT - 4, 2):

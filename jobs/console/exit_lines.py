@@ -47,8 +47,8 @@ def ending(error: BaseException, as_json: bool = False) -> int:
     else:
         code, text = meaning(error)
     if as_json:
-        told = {"code": code, "kind": type(error).__name__, "message": text}
-        sys.stdout.write(json.dumps({"error": told}) + "\n")
+        about = {"code": code, "kind": type(error).__name__, "message": text}
+        sys.stdout.write(json.dumps({"error": about}) + "\n")
     complain(text)
     return code
 

@@ -34,7 +34,7 @@ def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
         parser,
         f"the release of its broker, {RELEASES[0]} .. {RELEASES[-1]}: answers differ where "
         "properties are malformed, and with --as-rocketmq",
-        "one setting by RocketMQ's name; sizes are told by the files",
+        "one setting by RocketMQ's name; the files show sizes",
     )
     if scan:
         parser.add_argument(

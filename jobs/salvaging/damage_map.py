@@ -1,4 +1,4 @@
-"""What is damaged in a log, and how it is told: each range with its place, cause and witnesses."""
+"""What is damaged in a log, and how it is reported: each range, its cause and witnesses."""
 
 import json
 from bisect import bisect_right
@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from reput.jobs.pipeline.link import Linked, Scanned
 from reput.store_format.damage.ranges import Damage, DamageKind
-from reput.store_format.damage.restore import Told
+from reput.store_format.damage.restore import QueueWitness
 from reput.store_format.damage.witnesses import heard
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.log.segments import Finding, Segment
@@ -40,7 +40,7 @@ class DamageMap:
     ranges: list[Damage] = field(default_factory=list)  # the first RANGES_LISTED
     more: list[Damage] = field(default_factory=list)  # those in no file: holes, zeros, torn ones
     strays: list[Damage] = field(default_factory=list)  # records that have no place in their queue
-    told: list[Told] = field(default_factory=list)  # what queues tell of single records
+    queue_witnesses: list[QueueWitness] = field(default_factory=list)  # of single records
     count: int = 0
     bytes_lost: int = 0
     causes: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # -> ranges, bytes
@@ -150,30 +150,30 @@ def _describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
     }
 
 
-def harms(told: dict[str, Any]) -> bool:
+def harms(about: dict[str, Any]) -> bool:
     """Whether a range would stop a broker, or cost other messages.
 
     A record whose queue cannot place it is whole: derived as salvage does, it harms no other. Nor
     does one of which a field is doubted that neither a CRC nor a queue depends on.
     """
-    if told["kind"] == DamageKind.CONTENT:
-        return told["field"] in {REASONS[fault][0] for fault in CRC_FAULTS}
-    return told["field"] not in {REASONS[each][0] for each in (Fault.STRAY, Fault.KEPT_OUT)}
+    if about["kind"] == DamageKind.CONTENT:
+        return about["field"] in {REASONS[fault][0] for fault in CRC_FAULTS}
+    return about["field"] not in {REASONS[each][0] for each in (Fault.STRAY, Fault.KEPT_OUT)}
 
 
-def range_text(told: dict[str, Any]) -> str:
+def range_text(about: dict[str, Any]) -> str:
     """One line about a range: file, offset, length, field, reason, and what comes after."""
-    where = f"{told['file']}: offset {told['offset']}, " if told["file"] else ""
-    value = f" (it says {told['value']})" if told["value"] is not None else ""
+    where = f"{about['file']}: offset {about['offset']}, " if about["file"] else ""
+    value = f" (it says {about['value']})" if about["value"] is not None else ""
     missing = ", ".join(
-        f"{gap['topic']}/{gap['queue_id']}: {_positions(gap)}" for gap in told["missing"]
+        f"{gap['topic']}/{gap['queue_id']}: {_positions(gap)}" for gap in about["missing"]
     )
     return (
-        f"{where}physical {told['physical_offset']}, {told['length']:,} bytes {told['kind']}: "
-        f"{told['field']} {told['reason']}{value}; {told['sureness']}, by "
-        f"{' and '.join(told['witnesses']) or 'nobody'}"
-        + (f", against {' and '.join(told['against'])}" if told["against"] else "")
-        + f"; then {told['follows']}"
+        f"{where}physical {about['physical_offset']}, {about['length']:,} bytes {about['kind']}: "
+        f"{about['field']} {about['reason']}{value}; {about['sureness']}, by "
+        f"{' and '.join(about['witnesses']) or 'nobody'}"
+        + (f", against {' and '.join(about['against'])}" if about["against"] else "")
+        + f"; then {about['follows']}"
         + (f"; missing {missing}" if missing else "")
     )
 

@@ -20,7 +20,7 @@ from reput.jobs.salvaging.damage_map import (
 )
 from reput.jobs.salvaging.other_queues import ENTRIES_A_BREAK, explained_by_queues, known_elsewhere
 from reput.store_format.damage.ranges import Damage, DamageKind
-from reput.store_format.damage.restore import Told
+from reput.store_format.damage.restore import QueueWitness
 from reput.store_format.damage.tolerant import MOST_RANGES
 from reput.store_format.faults import SALVAGE, Fault
 from reput.store_format.log.segments import Finding, Segment
@@ -226,14 +226,14 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
         rows = job.find_gaps(found.linked, listed, lines, ask_queues=True)
     explained = explained_by_queues(rows, LongestLost(found.linked.lost, job.staging))
     strays = [row for row in rows if row["what"] == STRAY] + [row for row, _ in explained]
-    found.told += [
-        Told(row["before"], "the queue that misses it", hole["topic"], hole["queue_id"])
+    found.queue_witnesses += [
+        QueueWitness(row["before"], "the queue that misses it", hole["topic"], hole["queue_id"])
         for row, hole in explained
     ]
     known = {row["before"] for row in strays}
     elsewhere = [each for each in known_elsewhere(rows) if each[0]["before"] not in known]
-    found.told += [
-        Told(r["before"], "its ConsumeQueue entry", c["topic"], c["queue_id"], c["first"])
+    found.queue_witnesses += [
+        QueueWitness(r["before"], "its ConsumeQueue entry", c["topic"], c["queue_id"], c["first"])
         for r, c in elsewhere
     ]
     found.strays = [
@@ -270,8 +270,8 @@ def _add_gaps(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> No
         (row for row in rows if row["what"] in (OPENING, MOVED)), key=lambda row: row["before"]
     )
     found.openings = len(openings)
-    found.told += [
-        Told(row["before"], "the queueOffsets around it", queue_offset=row["first"])
+    found.queue_witnesses += [
+        QueueWitness(row["before"], "the queueOffsets around it", queue_offset=row["first"])
         for row in openings
         if row["count"] == 1 and row["first"] >= 0
     ]
@@ -329,19 +329,19 @@ def _opening(found: DamageMap, row: dict[str, Any]) -> Finding:
     assert segment is not None
     left_out = min(max(-row["first"], 0), row["count"])
     kept = row["count"] - left_out
-    told = [f"{kept:,} kept from position {row['first'] + left_out}"] if kept else []
-    told += [f"{left_out:,} without a position"] if left_out else []
+    parts = [f"{kept:,} kept from position {row['first'] + left_out}"] if kept else []
+    parts += [f"{left_out:,} without a position"] if left_out else []
     where = f"offset {row['before'] - segment.start} (physical {row['before']}): queueOffset "
     if row["what"] == MOVED:
         of = f"topic {row['topic']!r}, queue {row['queue_id']}"
         return Finding(
             segment.path,
-            f"{where}{row['value']} is outvoted by its neighbours in {of}: {', '.join(told)}",
+            f"{where}{row['value']} is outvoted by its neighbours in {of}: {', '.join(parts)}",
         )
     return Finding(
         segment.path,
         f"{where}{row['value']} cannot begin topic {row['topic']!r}, queue {row['queue_id']}: by "
-        f"those that follow, of its first {row['count']:,} messages {', '.join(told)}",
+        f"those that follow, of its first {row['count']:,} messages {', '.join(parts)}",
     )
 
 

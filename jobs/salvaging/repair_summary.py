@@ -64,11 +64,11 @@ class RepairSummary:
             f"  saved     {sum(file.length for file in self.saved):,} bytes in {DAMAGED}/",
             f"  derived   {len(self.derived):,} files",
         ]
-        lines += [f"  range     {range_text(told)}" for told in self.damage["ranges"][:_SHOWN]]
+        lines += [f"  range     {range_text(each)}" for each in self.damage["ranges"][:_SHOWN]]
         lines += [
-            f"  restored  {told['field']} of the record at {told['record']}: "
-            f"{', '.join(told['bits'])}; by {told['by']}"
-            for told in self.restored[:_SHOWN]
+            f"  restored  {each['field']} of the record at {each['record']}: "
+            f"{', '.join(each['bits'])}; by {each['by']}"
+            for each in self.restored[:_SHOWN]
         ]
         lines += [f"  warning   {warning}" for warning in self.warnings]
         lines += [f"  found     {line}" for line in discovered_lines(self.discovered)]

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(
         parser,
         f"answer as a broker of this release, {RELEASES[0]} .. {RELEASES[-1]}; default: the newest",
-        "one setting by RocketMQ's name, such as brokerName; sizes are told by the files",
+        "one setting by RocketMQ's name, such as brokerName; the files show sizes",
     )
     parser.add_argument(
         "--json", action="store_true", help="the line that says ready as a JSON object"
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--address", metavar="HOST:PORT",
-        help="the broker's address that clients are told (default: the one they reach us by)",
+        help="the broker's address that clients get (default: the one they reach us by)",
     )  # fmt: skip
     parser.add_argument(
         "--at", type=milliseconds, metavar="TIME", help="serve what was stored by then, no more"
@@ -142,8 +142,8 @@ async def _serve(
             if port > _VIP_BELOW:
                 with suppress(OSError):  # for clients up to 4.4.0; the port may be another's
                     server.listen(host, port - _VIP_BELOW)
-        told = json.dumps({"ready": addresses}) if as_json else f"ready {' '.join(addresses)}"
-        sys.stdout.write(f"{told}\n")
+        ready = json.dumps({"ready": addresses}) if as_json else f"ready {' '.join(addresses)}"
+        sys.stdout.write(f"{ready}\n")
         sys.stdout.flush()
         await ended.wait()
     finally:

@@ -1,4 +1,4 @@
-"""Which records behind damage are live: told by what lived before them, and by what is behind."""
+"""Which records behind damage are live: by what lived before them, and by what is behind."""
 
 from collections import deque
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
 
 
 class Before(NamedTuple):
-    """What the log has before a segment; a stale record is told from a live one by it.
+    """What the log has before a segment; a stale record differs from a live one by it.
 
     known: (topic, queue id) -> what the queue goes on from, or None. is_last: all later segments
     are empty. Only then do stale records follow the log's end: RocketMQ deletes the segments behind

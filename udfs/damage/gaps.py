@@ -121,7 +121,7 @@ class QueueGaps:
             self.expected += row["count"]
             self._place, self._last = None, row
             return _NO_RUN_GAPS
-        offsets, ends, places = self._told(row)
+        offsets, ends, places = self._known(row)
         expected = self.expected
         if expected is None:
             expected = 0 if self.lost.from_start else int(offsets[0])
@@ -151,7 +151,7 @@ class QueueGaps:
             and row["greatest"] < _CREDIBLE
         )  # fmt: skip
 
-    def _told(self, row: Row) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _known(self, row: Row) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(queueOffsets, the offsets that follow them, physicalOffsets) of those entries of the run
         that may have a gap before them.
 
@@ -223,7 +223,7 @@ class FindGaps:
             old: OldQueue | None = None
             last: Row | None = None
             for row in believed(self.files, runs, lost):
-                told = {
+                base = {
                     **{name: row[name] for name in QUEUE_KEY},
                     "more": 0,
                     "more_positions": 0,
@@ -235,9 +235,9 @@ class FindGaps:
                     )  # its messages are another queue's too
                     old = None if is_lmq else self.old.of(row["topic"], row["queue_id"])
                 if old and old.any:
-                    yield from self._contradicted(row, told, old)
+                    yield from self._contradicted(row, base, old)
                 if row["is_left_out"]:
-                    yield from self._records(row, told, STRAY)
+                    yield from self._records(row, base, STRAY)
                     continue
                 if row["is_outvoted"] or row["decided"]:
                     if decided and row["is_outvoted"]:
@@ -246,13 +246,13 @@ class FindGaps:
                     if decided is None:
                         place = decode_entries(self.files.entries(row, 0, 1))["physicalOffset"]
                         decided = {
-                            **told, "first": row["decided_from"], "count": 0, "after": -1,
+                            **base, "first": row["decided_from"], "count": 0, "after": -1,
                             "before": int(place[0]), "value": row["first"],
                             "what": MOVED if row["is_outvoted"] else OPENING,
                         }  # fmt: skip
                     decided["count"] += row["decided"]
                     if row["is_outvoted"]:
-                        for number, record in enumerate(self._records(row, told, PLACED)):
+                        for number, record in enumerate(self._records(row, base, PLACED)):
                             first, value = row["decided_from"] + number, row["first"] + number
                             yield {**record, "first": first, "value": value}
                 elif decided:
@@ -261,7 +261,7 @@ class FindGaps:
                 entries += row["count"]
                 breaks += row["is_alone"] or row["is_outvoted"] or row["decided"] > 0
                 if lost.any and not row["batch"]:
-                    yield from self._twice(last, row, told)
+                    yield from self._twice(last, row, base)
                     last = row
                 gaps = queue.of(row)
                 for what, found in (
@@ -270,7 +270,7 @@ class FindGaps:
                 ):
                     for count, first, after, before in zip(*found, strict=True):
                         gap = {
-                            **told, "first": int(first), "count": int(count["count"]),
+                            **base, "first": int(first), "count": int(count["count"]),
                             "after": int(after), "before": int(before), "what": what, "value": 0,
                         }  # fmt: skip
                         breaks += what == HOLE
@@ -279,16 +279,16 @@ class FindGaps:
                         else:
                             yield gap
                         if old and old.any:
-                            yield from _claims(old, int(first), int(count["count"]), told)
+                            yield from _claims(old, int(first), int(count["count"]), base)
                 if row["is_alone"]:
-                    for record in self._records(row, told, ALONE):
+                    for record in self._records(row, base, ALONE):
                         yield {**record, "first": int(row["may_be_own"])}
             if decided:
                 yield decided
             for hole in holes:
                 yield {**hole, "value": entries // breaks}
 
-    def _contradicted(self, row: Row, told: Row, old: OldQueue) -> Iterator[Row]:
+    def _contradicted(self, row: Row, base: Row, old: OldQueue) -> Iterator[Row]:
         """A row for each entry of a run that the old queue contradicts. A queue that contradicts
         many was not written from this log, or by other rules: it is no witness.
         """
@@ -303,12 +303,12 @@ class FindGaps:
             entry, offset = mine[number], int(offsets[number])
             same = said["physicalOffset"] == entry["physicalOffset"]
             yield {
-                **told, "first": offset, "count": int(entry["size"]), "after": -1,
+                **base, "first": offset, "count": int(entry["size"]), "after": -1,
                 "before": int(entry["physicalOffset"]), "what": TAGGED if same else OTHER,
                 "value": int(said["tagsCode"]),
             }  # fmt: skip
 
-    def _twice(self, before: Row | None, row: Row, told: Row) -> Iterator[Row]:
+    def _twice(self, before: Row | None, row: Row, base: Row) -> Iterator[Row]:
         """Rows for records with the queueOffset of the one before; before: the run before."""
         offsets = self.files.offsets(row)
         again = np.flatnonzero(np.diff(offsets) == 0)[:_TWICE_MOST].tolist()
@@ -318,29 +318,29 @@ class FindGaps:
         for value, (each, number) in ((value, one) for value, *two in pairs for one in two):
             entry = decode_entries(self.files.entries(each, number, number + 1))[0]
             yield {
-                **told, "first": 0, "count": int(entry["size"]), "after": -1,
+                **base, "first": 0, "count": int(entry["size"]), "after": -1,
                 "before": int(entry["physicalOffset"]), "what": TWICE, "value": value,
             }  # fmt: skip
 
-    def _records(self, row: Row, told: Row, what: str) -> Iterator[Row]:
+    def _records(self, row: Row, base: Row, what: str) -> Iterator[Row]:
         """A row for each record of a run."""
         entries = decode_entries(self.files.entries(row, 0, row["count"]))
         offsets = self.files.offsets(row)
         for number in range(row["count"]):
             value = int(offsets[number]) if len(offsets) else row["first"] + number
             yield {
-                **told, "first": 0, "count": int(entries["size"][number]), "after": -1,
+                **base, "first": 0, "count": int(entries["size"][number]), "after": -1,
                 "before": int(entries["physicalOffset"][number]), "what": what, "value": value,
             }  # fmt: skip
 
 
-def _claims(old: OldQueue, first: int, count: int, told: Row) -> Iterator[Row]:
+def _claims(old: OldQueue, first: int, count: int, base: Row) -> Iterator[Row]:
     """What the old queue says of these positions; of the first few of them."""
     for number, said in enumerate(old.at(first, min(count, _CLAIMS_A_GAP))):
         place, size, tags = (int(said[name]) for name in ("physicalOffset", "size", "tagsCode"))
         if size > 0:
             yield {
-                **told, "first": first + number, "count": size, "after": -1, "before": place,
+                **base, "first": first + number, "count": size, "after": -1, "before": place,
                 "what": CLAIM, "value": tags,
             }  # fmt: skip
 

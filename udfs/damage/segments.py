@@ -80,10 +80,11 @@ class MapSegments:
             self.staging, tuple(each for each in self.runs if each[0] < split),
             tuple(each for each in self.unread if each[0] < split),
         )  # fmt: skip
-        told = _Told(self.staging, run, segment.start, lambda: scan.reported.count)
+        progress = _PartProgress(self.staging, run, segment.start, lambda: scan.reported.count)
         scan = scan_past_damage(
-            told.reads(padded(reader, segment)), segment.start, segment.start + self.segment_bytes,
-            self.rules, Before(damaged.last_timestamp, before.last, damaged.is_last),
+            progress.reads(padded(reader, segment)), segment.start,
+            segment.start + self.segment_bytes, self.rules,
+            Before(damaged.last_timestamp, before.last, damaged.is_last),
         )  # fmt: skip
         ranges = RangeFile(self.staging, run, segment.end, lambda: scan.live.end)
         scan.most_ranges = self.most_ranges
@@ -102,7 +103,7 @@ class MapSegments:
                     end = part
         reader.close()
         output.finish(end.records)
-        told.tell(self.segment_bytes)
+        progress.tell(self.segment_bytes)
         return {
             **scanned_row(split, run, end, output.unsafe),
             "segment": damaged.number,
@@ -125,13 +126,13 @@ def padded(reader: Reader, segment: Segment) -> Read:
     return read
 
 
-class _Told:
+class _PartProgress:
     """Tells the driver how far a task is in its segment: by the names of empty files in staging."""
 
     def __init__(self, staging: Staging, run: str, start: int, ranges: Callable[[], int]) -> None:
         self._staging, self._run, self._start, self._ranges = staging, run, start, ranges
         self._done = 0
-        self._told = (-1, -1)
+        self._last_said = (-1, -1)
         self._at = time.monotonic()
 
     def reads(self, read: Read) -> Read:
@@ -147,10 +148,10 @@ class _Told:
 
     def tell(self, done: int) -> None:
         self._at = time.monotonic()
-        if self._told == (done, self._ranges()):
+        if self._last_said == (done, self._ranges()):
             return  # the file is there
-        self._told = done, self._ranges()
-        path = self._staging.path(past_name(self._run, *self._told))
+        self._last_said = done, self._ranges()
+        path = self._staging.path(past_name(self._run, *self._last_said))
         self._staging.storage.create(path).finish(0)
 
 

@@ -101,7 +101,7 @@ def repair(
             warnings=plan.notes + plan.warnings + damage.all_warnings(),
             discovered=plan.discovered.as_json(), restored=[patch.as_json() for patch in patches],
         )  # fmt: skip
-        summary.on_damage = SALVAGE if damage.openings else REFUSE
+        summary.on_damage = SALVAGE if damage.renumberings else REFUSE
         rows = repair_segments(job, damage, summary)
         check_unchanged(plan)
         folder = job.staging.path("set")

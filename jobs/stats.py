@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reput.jobs.console.new_files import new_file
-from reput.jobs.console.options import DONE
+from reput.jobs.console.options import DAMAGE, DONE
 from reput.jobs.console.row_output import at
 from reput.jobs.console.store_questions import (
     add_asked_store,
@@ -53,7 +53,9 @@ def _ways(text: str) -> tuple[str, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Count, and show it; returns the exit code. Raises StoreError, SettingError, OSError."""
+    """Count, and show it: 0, or 1 where the log is damaged. Raises StoreError, SettingError,
+    OSError.
+    """
     file = new_file(arguments, "output", {})
     with asked_store(arguments) as store:
         rows = store.stats(arguments.by)
@@ -68,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         names = [*by, "messages", "records", "bytes", "first (UTC)", "last (UTC)",
                  "messages/s", "bytes/s"]  # fmt: skip
         write_table(names, [_cells(by, row) for row in rows], {"topic", "group"})
-    return DONE
+    return DAMAGE if rows.notes else DONE
 
 
 def _plain(by: Sequence[str], row: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from reput.store_format.fate.marks import hash_text
 from reput.store_format.fate.transactions import State, Transaction
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
-from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC, ROCKSDB_HALF_TOPIC
+from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
 from reput.store_format.names import CONFIG
@@ -114,9 +114,8 @@ def _refuse_in_rocksdb(each: Transaction, decision: Decision | None) -> None:
     """
     if each.in_rocksdb and each.state == State.PENDING and decision is not None:
         raise StoreError(
-            f"physical {each.first}: a half message in {ROCKSDB_HALF_TOPIC} (transRocksDBEnable), "
-            "of which RocksDB tells a broker: its producer or that broker ends it; decide the "
-            "others by a file"
+            f"physical {each.first}: a pending half message of transRocksDBEnable, which only its "
+            "broker or producer can end; --decide FILE decides the others"
         )
 
 

@@ -150,7 +150,10 @@ class ServedStore:
         places = sorted(hit.physical_offset for hit in found.hits)
         if not places:
             return [], 0, 0
-        return places, found.last_timestamp, found.last_offset
+        if self.at is None:
+            return places, found.last_timestamp, found.last_offset
+        last = index.last_before(self.limit)
+        return places, self.log.store_timestamp(last, RECORD_FIXED_BYTES), last
 
     def _open(self, topic: str, queue_id: int, batch: bool) -> ServedQueue | None:
         opened = self.opened

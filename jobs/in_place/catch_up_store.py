@@ -30,7 +30,9 @@ from reput.store_format.notes import Notes
 
 
 def rules_of(plan: Plan) -> Rules:
-    """The rules of a plan's release and settings."""
+    """The rules of a plan's releases and settings. By those of the older ones only the records are
+    looked at to which the files point: what is new is of the last one (`discover`).
+    """
     scanned = scan_rules(plan.profile, plan.settings, plan.batch_topics, plan.eras)
     return Rules(plan.profile, plan.settings, scanned, place_rules(plan.profile))
 

@@ -62,6 +62,7 @@ def manifest_differences(
     known = manifest.get("damage")
     if not known or damage is None:
         return []
-    same = known["missing"] == damage.gaps and known["range_count"] == damage.count
+    missing = [vars(gap) for gap in damage.gaps]
+    same = known["missing"] == missing and known["range_count"] == damage.count
     what = "the positions of missing messages are not those that the log gives"
     return [] if same else [Difference(f"{against}/{MANIFEST}", 0, what, None, None)]

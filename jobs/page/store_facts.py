@@ -18,21 +18,19 @@ from reput.jobs.in_place.still_needed import Even
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.check_store import check_store_of
 from reput.jobs.opening.held_store import held_local_store
+from reput.jobs.opening.live_behind import live_behind
 from reput.jobs.opening.open_store import notes_with
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Cut
-from reput.jobs.sources.opened_log import parts_log
-from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.index_stats import IndexFileStats, index_stats
 from reput.store_format.discover.config_folder import batch_topics
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.fate.sums import FateSums, fate_sums
-from reput.store_format.faults import SALVAGE, StoreChanged, StoreError
-from reput.store_format.log.walk import Step
+from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Notes
 from reput.store_format.query.inventory import (
@@ -51,7 +49,6 @@ from reput.store_format.release.settings import SettingError
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
-from reput.udfs.table.log_parts import Part
 
 FATES_MOST = 2000  # messages that have not arrived are listed up to so many
 _NOTES_MOST = 50
@@ -232,23 +229,11 @@ def _put(opened: OpenedStore, plan: Plan | None, notes: Notes) -> PutTimes:
         return put_times(
             opened.log, opened.profile.split_properties,
             batch_topics(opened.storage, opened.path, notes), watch, notes.note,
-            None if plan is None else _live_behind(plan),
+            None if plan is None else live_behind(
+                plan.storage, plan.segments, plan.profile, plan.settings, plan.batch_topics,
+                plan.splits.limit,
+            ),
         )  # fmt: skip
-
-
-def _live_behind(plan: Plan) -> Callable[[int], Iterator[Step]]:
-    """What gives the live records of a segment from an offset on, past its damage, as the check
-    counts them.
-    """
-    log = parts_log(plan, SourceOptions(plan.store, on_damage=SALVAGE), False, grows=True)
-
-    def behind(place: int) -> Iterator[Step]:
-        number = next(n for n, s in enumerate(log.segments) if s.start <= place < s.end)
-        segment, limit = log.segments[number], plan.splits.limit
-        stop = segment.end if limit is None else min(segment.end, limit)
-        return log.steps(Part(number, segment.start, place, stop), lambda _: None)
-
-    return behind
 
 
 def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexFileStats]:

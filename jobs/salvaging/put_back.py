@@ -8,9 +8,9 @@ from reput.jobs.salvaging.damage_map import DamageMap, all_ranges, read_places, 
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.restore import (
     Patch,
-    QueueWitness,
+    Testimony,
     by_checksum,
-    fields_by_queue,
+    by_testimony,
     magic,
     own_place,
     plain,
@@ -33,18 +33,18 @@ _BY_LOG = (Fault.PROPERTY_CRC, Fault.BAD_MAGIC, Fault.PLACE)
 
 def restorations(job: "Pipeline", found: DamageMap) -> list[Patch]:
     """The fields that witnesses tell, in the log's order."""
-    by_place: dict[int, Damage | QueueWitness] = {}
+    by_place: dict[int, Damage | Testimony] = {}
     for damage in (*all_ranges(job.staging, found), *found.strays):
         by_log = damage.fault in _BY_LOG and damage.kind != DamageKind.CONTENT
         if (by_log or damage.fault == Fault.KEPT_OUT) and len(by_place) < _MOST_RESTORED:
             by_place[damage.offset] = damage
-    for witness in found.queue_witnesses[:_MOST_RESTORED]:
-        by_place[witness.place] = witness
+    for each in found.testimony[:_MOST_RESTORED]:
+        by_place[each.place] = each
     return list(_patches(job, found, by_place))
 
 
 def _patches(
-    job: "Pipeline", found: DamageMap, by_place: dict[int, Damage | QueueWitness]
+    job: "Pipeline", found: DamageMap, by_place: dict[int, Damage | Testimony]
 ) -> Iterator[Patch]:
     held: Segment | None = None
     for place, segment, read in read_places(job.plan.storage, found, sorted(by_place)):
@@ -58,11 +58,11 @@ def _patches(
             yield from _of(by_place[place], record, parts, behind)
 
 
-def _of(said: Damage | QueueWitness, record: bytes, parts: Parts, behind: bytes) -> list[Patch]:
-    if isinstance(said, QueueWitness):
+def _of(said: Damage | Testimony, record: bytes, parts: Parts, behind: bytes) -> list[Patch]:
+    if isinstance(said, Testimony):
         at = parts.body_at - said.place + parts.body_length + topic_length_bytes(parts.magic)
         end = len(record) - parts.properties_length - PROPERTIES_LENGTH
-        return fields_by_queue(said, record, at, record[at:end])
+        return by_testimony(said, record, at, record[at:end])
     place = said.offset
     if said.fault == Fault.PROPERTY_CRC:
         patch = by_checksum(place, record, parts.body_at - place, parts.body_length)

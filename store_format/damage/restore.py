@@ -44,8 +44,8 @@ class Patch(NamedTuple):
         }  # fmt: skip
 
 
-class QueueWitness(NamedTuple):
-    """What a queue says of the record at `place`; None: nothing."""
+class Testimony(NamedTuple):
+    """What a queue says of the record at `place`; None where it says nothing."""
 
     place: int
     by: str
@@ -123,25 +123,23 @@ def plain(place: int, raw: bytes, by: str) -> Patch | None:
     return Patch(place, place + RECORD_AT.sysFlag, "sysFlag", raw, now, by)
 
 
-def fields_by_queue(
-    witness: QueueWitness, record: bytes, topic_at: int, topic: bytes
-) -> list[Patch]:
-    """queueId, queueOffset and topic as a queue has them, those that differ.
+def by_testimony(said: Testimony, record: bytes, topic_at: int, topic: bytes) -> list[Patch]:
+    """queueId, queueOffset and topic as a queue says, those that differ.
 
-    None of them where the queue's topic is not of the same length: then it is another record.
+    No patch where the queue's topic is not of the same length: then it is another record.
     """
-    wanted = topic if witness.topic is None else witness.topic.encode()
+    wanted = topic if said.topic is None else said.topic.encode()
     if len(wanted) != len(topic):
         return []
     fields = [("topic", topic_at, wanted)]
-    if witness.queue_id is not None:
-        raw = witness.queue_id.to_bytes(4, "big", signed=True)
+    if said.queue_id is not None:
+        raw = said.queue_id.to_bytes(4, "big", signed=True)
         fields.append(("queueId", RECORD_AT.queueId, raw))
-    if witness.queue_offset is not None:
-        raw = witness.queue_offset.to_bytes(8, "big", signed=True)
+    if said.queue_offset is not None:
+        raw = said.queue_offset.to_bytes(8, "big", signed=True)
         fields.append(("queueOffset", RECORD_AT.queueOffset, raw))
     return [
-        Patch(witness.place, witness.place + at, name, was, now, witness.by)
+        Patch(said.place, said.place + at, name, was, now, said.by)
         for name, at, now in fields
         if (was := record[at : at + len(now)]) != now
     ]

@@ -267,10 +267,11 @@ def add_up(
 def count(
     log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
     seen: Callable[[int], None], note: Callable[[str], None],
+    behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> list[Count]:  # fmt: skip
     """What was put, by these ways (of BY), in their order; the others as for `add_up`."""
     sums = Sums(by)
-    add_up(log, (sums,), split, batch, seen, note)
+    add_up(log, (sums,), split, batch, seen, note, behind)
     return sums.counts()
 
 

@@ -5,7 +5,7 @@
 order.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from reput.store_format.damage.losses import NO_LOSSES, Losses, LossReader
+from reput.store_format.damage.offset_votes import AS_IT_IS, runs_by_vote
 from reput.store_format.damage.openings import can_be_first
+from reput.store_format.damage.queue_gaps import NO_GAPS, QueueGaps
 from reput.store_format.derive.queue_runs import (
     NO_POSITION,
     Beginning,
@@ -24,16 +27,14 @@ from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
 from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, QueuePath
 from reput.store_format.storage.protocol import Writer
-from reput.udfs.believed import believed
-from reput.udfs.lost import NOTHING_LOST, Lost, LostReader
+from reput.udfs.range_files import loss_reader
 from reput.udfs.rebuild.small_queues import SmallQueues, built_rows
 from reput.udfs.schemas import BUILT, PLACED, in_batches, rows_of
 from reput.udfs.staged_runs import (
-    NO_GAPS,
     QUEUE_KEY,
     SEGMENT_KEY,
-    QueueFiles,
     Row,
+    StagedRuns,
     key_of,
 )
 from reput.udfs.staging import Staging, attempt_name, queue_file_name
@@ -45,38 +46,39 @@ _ENTRIES_A_WRITE = 1 << 16
 class NumberRuns:
     """Turns RUN rows of whole queues, in order, into PLACED rows: one for each file of a run."""
 
-    files: QueueFiles
-    # called once for each task; what it returns is called once for each queue (gaps.queue_gaps)
-    gaps: Callable[[], Callable[[], Callable[[Row], np.ndarray]]] | None = None
-    lost: Lost = NOTHING_LOST
+    files: StagedRuns
+    losses: Losses = NO_LOSSES
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         small = SmallQueues(self.files)
         # where the log is damaged, neighbours decide what a queueOffset is
-        if self.gaps is None and self.files.firsts != SALVAGE:
+        if not self._keeps_gaps and self.files.firsts != SALVAGE:
             batches = small.others(batches)
         queues = groupby(rows_of(batches), key_of(QUEUE_KEY))
         kept = GapFile(self.files.staging)
-        gaps = self.gaps() if self.gaps else None
-        lost = LostReader(self.lost, self.files.staging)
-        placed = (row for _, rows in queues
-                  for row in self._number(rows, kept, gaps() if gaps else None, lost))  # fmt: skip
+        lost = loss_reader(self.losses, self.files.staging)
+        placed = (row for _, rows in queues for row in self._number(rows, kept, lost))
         yield from in_batches(placed, PLACED)
         kept.finish()
         for number, stream in enumerate(small.take()):
             row = {"topic": "", "queue_id": number, "batch": False, "segment": 0, "built": stream}
             yield pa.RecordBatch.from_pylist([row], PLACED)
 
-    def _number(
-        self,
-        rows: Iterator[Row],
-        kept: "GapFile",
-        gaps_before: Callable[[Row], np.ndarray] | None,
-        lost: LostReader,
-    ) -> Iterator[Row]:
+    @property
+    def _keeps_gaps(self) -> bool:
+        """Whether positions of lost messages are kept."""
+        return self.losses.any or bool(self.files.damage.no_room)
+
+    def _runs(self, rows: Iterator[Row], lost: LossReader) -> Iterator[Row]:
+        if self.files.firsts == SALVAGE:
+            return runs_by_vote(self.files, rows, lost)
+        return ({**row, **AS_IT_IS} for row in rows)
+
+    def _number(self, rows: Iterator[Row], kept: "GapFile", lost: LossReader) -> Iterator[Row]:
+        gaps_before = QueueGaps(self.files, lost) if self._keeps_gaps else None
         start = position = NO_POSITION
         beginning: Beginning | None = None
-        for row in believed(self.files, rows, lost):
+        for row in self._runs(rows, lost):
             if row["is_left_out"]:
                 continue
             gaps = gaps_before(row) if gaps_before else NO_GAPS
@@ -143,7 +145,7 @@ class GapFile:
 class BuildQueueFiles:
     """Writes queue files from PLACED rows, of which it gets all of a file in order; BUILT rows."""
 
-    files: QueueFiles
+    files: StagedRuns
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         built = self._built(rows_of(batches))

@@ -394,7 +394,7 @@ def test_what_rocksdb_tells_a_broker_of_is_refused_by_name(files: DiskFiles) -> 
     with writing(files, Clock(T0 + 5000)) as writer:
         at = half(writer, "r", topic=ROCKSDB_HALF_TOPIC)
     for decisions in (ALL_COMMIT, ALL_BACK, Decisions(None, {"r": Decision.COMMIT})):
-        with pytest.raises(StoreError, match=f"physical {at}: .*transRocksDBEnable"):
+        with pytest.raises(StoreError, match=f"physical {at}: .*decide FILE decides the others$"):
             run(files, decisions)
     named = dict.fromkeys("abc", Decision.ROLLBACK)
     assert run(files, Decisions(None, named))[:4] == (0, 3, 0, 0)

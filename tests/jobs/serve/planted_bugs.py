@@ -65,7 +65,7 @@ BUGS = (
     Bug("a boundary is obeyed by releases that know it", _QUEUE,
         "            boundary = Boundary.LOWER", "            pass", stores("boundary")),
     Bug("where no key is found the index tells nothing of itself", _STORE,
-        "            return [], 0, 0\n        return places", "            pass\n        return places", alike("expired")),
+        "            return [], 0, 0\n        if self.at is None", "            pass\n        if self.at is None", alike("expired")),
     Bug("a unique key is asked for 32 messages", _MESSAGES,
         "most = UNIQUE_KEY_MOST if flag(request, _UNIQUE) else", "most = 1 if flag(request, _UNIQUE) else", ("tests/jobs/serve/test_groups.py", "-k", "unique_key")),
     # what a broker does not look at

@@ -8,7 +8,10 @@ _CONSUMERS, _HEARTBEATS = _SERVING + "consumers.py", _SERVING + "heartbeats.py"
 _OFFSETS, _ASKED = _SERVING + "group_offsets.py", _SERVING + "offset_requests.py"
 _LOCKS = _SERVING + "queue_locks.py"
 _CONNECTION, _PASSED = "jobs/serve/connection.py", _SERVING + "consumer_requests.py"
-_TURNS, _PASSING = ("tests/jobs/serve/test_turns.py",), ("tests/jobs/serve/test_consumer_requests.py",)
+_TURNS, _PASSING = (
+    ("tests/jobs/serve/test_turns.py",),
+    ("tests/jobs/serve/test_consumer_requests.py",),
+)
 _GROUPS = ("tests/jobs/serve/test_groups.py",)
 _ACCESS = ("tests/jobs/serve/test_access.py",)
 _HOSTILE = ("tests/jobs/serve/test_hostile_requests.py",)

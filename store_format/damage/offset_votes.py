@@ -1,7 +1,7 @@
 """A queue's runs with the queueOffsets that count: the log's own, or those that neighbours prove.
 
 A run is handed on as it is, or in pieces where some of its entries are outvoted: those have other
-queueOffsets then, or are left out (reput.store_format.damage.openings and chain).
+queueOffsets then, or are left out (damage/openings and damage/chain).
 """
 
 from collections import deque
@@ -19,37 +19,39 @@ from reput.store_format.damage.chain import (
     goes_on,
     judge,
 )
+from reput.store_format.damage.losses import LossReader
 from reput.store_format.damage.openings import LOOKED_AT, opening
+from reput.store_format.damage.run_reader import (
+    Run,
+    RunReader,
+    all_entries,
+    all_offsets,
+    place_of,
+)
 from reput.store_format.derived.queue_entries import decode_entries
-from reput.store_format.faults import SALVAGE
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES, RECORD_FIXED_BYTES
 from reput.store_format.names import LMQ_PREFIX
-from reput.udfs.lost import LostReader
-from reput.udfs.staged_runs import QueueFiles, Row
 
-# What each row gets. decided: its first entries whose queueOffsets count as decided_from, ...;
-# is_outvoted: it is one piece of a run, which neighbours outvote; is_left_out: without a place;
-# is_alone: no neighbour speaks for it, but none can speak against it either; may_be_own: it is so
-# because what stood before it in its queue may have been lost.
+# The columns that each run gets. decided: the queueOffsets of its first `decided` entries count as
+# decided_from, decided_from + 1, ...; is_outvoted: the run is one piece of a run, which neighbours
+# outvote; is_left_out: its records are in no queue; is_alone: no record of the queue confirms it,
+# and none contradicts it; may_be_own: it is alone perhaps because what its queue had before it was
+# lost.
 AS_IT_IS = {
     "decided": 0, "decided_from": 0, "is_outvoted": False, "is_left_out": False, "is_alone": False,
     "may_be_own": False,
 }  # fmt: skip
 _LOOKED_ROUND = 128  # entries before and behind an outvoted one
-# Of those, so many for each further place where the queue does not go on; fewer where damage may
-# be why.
+# Around an outvoted entry a queue may break off once more for each 32 entries; where damage may be
+# why it does, once more for each 8.
 _ENTRIES_A_BREAK, _ENTRIES_A_BREAK_IF_LOST = 32, 8
 _MOST_OUTVOTED = 10_000  # of a queue, so that no log makes more rows than it has gaps worth naming
 
 
-def believed(files: QueueFiles, rows: Iterator[Row], lost: LostReader) -> Iterator[Row]:
+def runs_by_vote(files: RunReader, rows: Iterator[Run], lost: LossReader) -> Iterator[Run]:
     """A queue's runs, in the log's order, cut where an entry is outvoted."""
-    if files.firsts != SALVAGE:
-        for row in rows:
-            yield {**row, **AS_IT_IS}
-        return
     chain = _Chain(files, lost)
-    for row in _opened(files, rows):
+    for row in _by_opening(files, rows):
         # a message may go into an LMQ queue twice, with one queueOffset
         if row["batch"] or row["topic"].startswith(LMQ_PREFIX):
             yield row
@@ -58,9 +60,9 @@ def believed(files: QueueFiles, rows: Iterator[Row], lost: LostReader) -> Iterat
     yield from chain.rest()
 
 
-def _opened(files: QueueFiles, rows: Iterator[Row]) -> Iterator[Row]:
+def _by_opening(files: RunReader, rows: Iterator[Run]) -> Iterator[Run]:
     """A queue's runs, with corrected queueOffsets for its first entries (damage/openings)."""
-    head: list[Row] = []
+    head: list[Run] = []
     offsets: list[int] = []
     is_all = False
     while len(offsets) < LOOKED_AT:
@@ -71,10 +73,7 @@ def _opened(files: QueueFiles, rows: Iterator[Row]) -> Iterator[Row]:
         head.append({**row, **AS_IT_IS})
         if row["batch"]:
             break
-        given, looked = files.offsets(row), min(row["count"], LOOKED_AT)
-        offsets += (
-            given[:looked].tolist() if len(given) else range(row["first"], row["first"] + looked)
-        )
+        offsets += all_offsets(files, row)[:LOOKED_AT].tolist()
     decision = opening(offsets[:LOOKED_AT], is_all) if head and not head[0]["batch"] else None
     count, first = decision or (0, 0)
     for row in head:
@@ -85,22 +84,21 @@ def _opened(files: QueueFiles, rows: Iterator[Row]) -> Iterator[Row]:
         yield {**row, **AS_IT_IS}
 
 
-# (entry, count, what counts)
-_Wrong = tuple[int, int, "Outvoted | Alone"]
-
-
-class Alone(NamedTuple):
-    """A piece of a queue that goes on from nothing."""
+class _Alone(NamedTuple):
+    """A piece of a queue that no record of the queue confirms."""
 
     may_be_own: bool
 
 
-class _Held:
-    """A run of which some pieces wait for what follows them."""
+_Finding = tuple[int, int, Outvoted | _Alone]  # (number of the first entry, entries, what it is)
 
-    def __init__(self, row: Row) -> None:
+
+class _Held:
+    """A run of which some pieces wait until those behind them are known."""
+
+    def __init__(self, row: Run) -> None:
         self.row, self.waiting = row, 0
-        self.wrong: list[_Wrong] = []
+        self.findings: list[_Finding] = []
 
 
 class _Part(NamedTuple):
@@ -114,22 +112,23 @@ class _Part(NamedTuple):
 class _Chain:
     """Follows one queue; holds the few runs whose pieces cannot be judged yet.
 
-    Pieces that go on by one are one piece, whether they are of one run or of several: what is
-    decided must not depend on how the log was cut.
+    Pieces that go on by one are one piece, whether they are of one run or of several: the verdict
+    must not depend on how the log was cut into splits.
     """
 
-    def __init__(self, files: QueueFiles, lost: LostReader) -> None:
+    def __init__(self, files: RunReader, lost: LossReader) -> None:
         self._files, self._lost = files, lost
         self._before: Piece | None = None
         self._pieces: deque[Piece] = deque()
         self._held: deque[_Held] = deque()
         self._after_stray = False  # whether the last piece is a record without a place
         self._left = _MOST_OUTVOTED
-        self._entries = 0  # so many were judged
-        self._waits = 0  # and so many wait
-        self._breaks: deque[int] = deque()  # where among them one did not go on
+        self._entries = 0  # entries judged so far
+        self._waits = 0  # entries that wait
+        # Numbers of judged entries that do not go on from the one before.
+        self._breaks: deque[int] = deque()
 
-    def take(self, row: Row) -> Iterator[Row]:
+    def take(self, row: Run) -> Iterator[Run]:
         held = _Held(row)
         self._held.append(held)
         for at, first, after, count in self._cut(row):
@@ -137,7 +136,8 @@ class _Chain:
                 row, Piece(first, after, count, _Part(held, at, count))
             ):
                 self._add(piece)
-        # The last one may go on, those before it are witnesses; and a queue is looked at around.
+        # The last piece may still grow, those before it are witnesses, and _is_orderly looks at
+        # the entries on both sides.
         while (
             len(self._pieces) > LOOKED_AHEAD + 1
             and self._waits - self._pieces[-1].entries > 2 * _LOOKED_ROUND
@@ -145,17 +145,17 @@ class _Chain:
             self._judge()
         yield from self._done()
 
-    def rest(self) -> Iterator[Row]:
+    def rest(self) -> Iterator[Run]:
         while self._pieces:
             self._judge()
         yield from self._done()
 
     def _add(self, piece: Piece) -> None:
-        """A piece waits as long as it may be outvoted; of a longer one only the ends count."""
+        """Hold a piece as long as it may be outvoted; of a longer piece only its ends count."""
         last = self._pieces[-1] if self._pieces else None
         waits = piece.entries <= MOST_OUTVOTED
         self._waits += piece.entries
-        stray = self._is_one_of(piece, self._files.twice)
+        stray = self._is_one_of(piece, self._files.damage.twins)
         apart, self._after_stray = stray or self._after_stray, stray
         if last is not None and last.after == piece.first and not apart:
             count, parts = last.entries + piece.entries, last.where + piece.where
@@ -172,27 +172,22 @@ class _Chain:
     def _is_one_of(self, piece: Piece, records: frozenset[int]) -> bool:
         return bool(records) and self._place(piece.where[0], 0) in records
 
-    def _without_strays(self, row: Row, piece: Piece) -> Iterator[Piece]:
-        """A piece of a run; a record that is not the one of its queueOffset is one of its own."""
+    def _without_strays(self, row: Run, piece: Piece) -> Iterator[Piece]:
+        """The pieces of a piece: each stray that has another record's queueOffset is cut out."""
         part: _Part = piece.where
-        if not self._files.twice or piece.entries == 1:
+        if not self._files.damage.twins or piece.entries == 1:
             yield piece._replace(where=(part,))
             return
-        offsets = self._files.offsets(row)
+        offsets = all_offsets(self._files, row)
         entries = self._files.entries(row, part.at, part.at + part.entries)
         places = decode_entries(entries)["physicalOffset"].tolist()
         cuts = {0, part.entries}
         for number, place in enumerate(places):
-            if place in self._files.twice:
+            if place in self._files.damage.twins:
                 cuts |= {number, number + 1}
         for start, stop in pairwise(sorted(cuts)):
             at, last = part.at + start, part.at + stop - 1
-            ends = (
-                (offsets[at], offsets[last])
-                if len(offsets)
-                else (row["first"] + at, row["first"] + last)
-            )
-            first, after = int(ends[0]), int(ends[1]) + 1
+            first, after = int(offsets[at]), int(offsets[last]) + 1
             yield Piece(first, after, stop - start, (_Part(part.held, at, stop - start),))
 
     def _judge(self) -> None:
@@ -204,9 +199,9 @@ class _Chain:
                 part.held.waiting -= 1
         if not wrong:
             if self._is_alone(piece):
-                alone = Alone(self._before is None and self._may_have_begun(piece))
+                alone = _Alone(self._before is None and self._may_have_begun(piece))
                 for part in piece.where:
-                    part.held.wrong.append((part.at, part.entries, alone))
+                    part.held.findings.append((part.at, part.entries, alone))
             if self._before is not None and not self._goes_on(self._before, piece):
                 self._breaks.append(self._entries)
             self._before = piece
@@ -216,20 +211,20 @@ class _Chain:
         self._entries += piece.entries
         first = wrong.first
         for part in piece.where:
-            part.held.wrong.append((part.at, part.entries, Outvoted(first)))
+            part.held.findings.append((part.at, part.entries, Outvoted(first)))
             first = first + part.entries if first is not None else None
 
     def _wrong(self, piece: Piece) -> Outvoted | None:
         if piece.entries > MOST_OUTVOTED or not self._left:
             return None
-        if self._is_one_of(piece, self._files.strays):
+        if self._is_one_of(piece, self._files.damage.strays):
             return Outvoted(None)
         if self._before is None:
             return None
         wrong = judge(self._before, piece, list(islice(self._pieces, LOOKED_AHEAD)), self._room)
         if wrong is None:
             return None
-        # where the next ones do not go on without it either, several faults stand side by side
+        # Where the next piece does not go on without this one, several faults stand side by side.
         is_single = goes_on(self._before, self._pieces[0], self._room, piece.entries)
         if not self._is_orderly(piece, 2 if is_single else 1):
             return None
@@ -239,8 +234,7 @@ class _Chain:
     def _is_orderly(self, piece: Piece, breaks_of_its_own: int = 2) -> bool:
         """Whether the queue goes on nearly everywhere around a piece.
 
-        Where it does not, as of a producer or a test that makes up its queueOffsets, its order is
-        no witness.
+        Where a producer or a test made up the queueOffsets, the queue's order is no witness.
         """
         while self._breaks and self._breaks[0] < self._entries - _LOOKED_ROUND:
             self._breaks.popleft()
@@ -252,7 +246,7 @@ class _Chain:
             seen += following.entries
             before = following
         seen = min(seen, _LOOKED_ROUND) + min(self._entries, _LOOKED_ROUND)
-        is_damaged = self._lost.any or self._files.repaired
+        is_damaged = self._lost.any or self._files.damage.repaired
         entries = _ENTRIES_A_BREAK_IF_LOST if is_damaged else _ENTRIES_A_BREAK
         return breaks <= breaks_of_its_own + seen // entries
 
@@ -260,7 +254,7 @@ class _Chain:
         return goes_on(before, after, self._room)
 
     def _is_alone(self, piece: Piece) -> bool:
-        """Whether a piece goes on from nothing, and nothing from it."""
+        """Whether a piece does not go on from the one before, nor the next one from it."""
         if piece.entries > MOST_OUTVOTED:
             return False
         if self._pieces and self._goes_on(piece, self._pieces[0]):
@@ -279,38 +273,37 @@ class _Chain:
 
     def _place(self, part: _Part, number: int) -> int:
         """Where the record of a part's entry stands."""
-        at = part.at + number
-        entry = self._files.entries(part.held.row, at, at + 1)
-        return int(decode_entries(entry)["physicalOffset"][0])
+        return place_of(self._files, part.held.row, part.at + number)
 
-    def _done(self) -> Iterator[Row]:
+    def _done(self) -> Iterator[Run]:
         while self._held and not self._held[0].waiting:
             held = self._held.popleft()
-            yield from self._in_parts(held.row, held.wrong)
+            yield from self._in_parts(held.row, held.findings)
 
-    def _in_parts(self, row: Row, wrong: list[_Wrong]) -> Iterator[Row]:
+    def _in_parts(self, row: Run, findings: list[_Finding]) -> Iterator[Run]:
         at = 0
-        offsets = self._files.offsets(row) if wrong else np.empty(0, np.int64)
-        for start, count, outvoted in wrong:
+        offsets = self._files.offsets(row) if findings else np.empty(0, np.int64)
+        for start, count, finding in findings:
             if start > at:
                 yield _part(row, offsets, at, start)
             part = _part(row, offsets, start, start + count)
             at = start + count
-            if isinstance(outvoted, Alone):
-                yield {**part, "is_alone": True, "may_be_own": outvoted.may_be_own}
-            elif outvoted.first is None:
+            if isinstance(finding, _Alone):
+                yield {**part, "is_alone": True, "may_be_own": finding.may_be_own}
+            elif finding.first is None:
                 yield {**part, "is_outvoted": True, "is_left_out": True}
             else:
                 yield {
-                    **part, "is_outvoted": True, "decided": count, "decided_from": outvoted.first,
+                    **part, "is_outvoted": True, "decided": count, "decided_from": finding.first,
                 }  # fmt: skip
         if at == 0:
             yield row
         elif at < row["count"]:
             yield _part(row, offsets, at, row["count"])
 
-    def _cut(self, row: Row) -> Iterator[tuple[int, int, int, int]]:
-        """(entry, first queueOffset, the one that goes on, count) of the pieces of a run.
+    def _cut(self, row: Run) -> Iterator[tuple[int, int, int, int]]:
+        """(number of the first entry, its queueOffset, the queueOffset that goes on, entries) of
+        each piece of a run.
 
         Pieces that go on from each other over a gap are one, unless they stand beside a break: so
         a run with a million gaps is few pieces.
@@ -337,12 +330,11 @@ class _Chain:
                 yield at, int(offsets[at]), int(offsets[stop - 1]) + 1, stop - at
                 at = stop
 
-    def _lost_before(self, row: Row, entries: np.ndarray) -> np.ndarray:
+    def _lost_before(self, row: Run, entries: np.ndarray) -> np.ndarray:
         """How many messages may have been lost right before each of these entries."""
         if not self._lost.any:
             return np.zeros(len(entries), np.int64)
-        raw = decode_entries(self._files.entries(row, 0, row["count"]))
-        places = raw["physicalOffset"].astype(np.int64)
+        places = all_entries(self._files, row)["physicalOffset"].astype(np.int64)
         return self._lost.between(places[entries - 1], places[entries]) // RECORD_FIXED_BYTES
 
     def _room(self, before: Piece, after: Piece) -> int:
@@ -354,7 +346,7 @@ class _Chain:
         return int(lost[0]) // RECORD_FIXED_BYTES
 
 
-def _part(row: Row, offsets: np.ndarray, start: int, stop: int) -> Row:
+def _part(row: Run, offsets: np.ndarray, start: int, stop: int) -> Run:
     """The entries [start, stop) of a run, as a run of their own."""
     mine = offsets[start:stop]
     decided = max(min(row["decided"] - start, stop - start), 0)

@@ -24,8 +24,8 @@ from reput.udfs.schemas import ids_of, in_batches, schema
 
 _WINDOW_BYTES = 1 << 20
 
-# One row for each record that is kept out: where it stands, its length, and its sysFlag.
-KEPT_OUT = schema(place=pa.int64(), size=pa.int64(), value=pa.int64())
+# One row for each record that its transaction type keeps out of its queue. size: its bytes.
+FALSE_TRANSACTION = schema(place=pa.int64(), size=pa.int64(), sys_flag=pa.int64())
 
 
 class Missed(NamedTuple):
@@ -39,7 +39,7 @@ class Missed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FindKeptOut:
+class FindFalseTransactions:
     """Looks into those of `segments` whose indices arrive in the column `id`, each byte once."""
 
     storage: Storage  # that the store is on
@@ -50,7 +50,7 @@ class FindKeptOut:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for place in ids_of(batches):
-            yield from in_batches(self._look(self.segments[place]), KEPT_OUT)
+            yield from in_batches(self._look(self.segments[place]), FALSE_TRANSACTION)
 
     def _look(self, segment: Segment) -> Iterator[dict[str, int]]:
         start, end = segment.start, segment.start + self.segment_bytes
@@ -66,7 +66,7 @@ class FindKeptOut:
             at, stop = max(at, missed.after), min(end, missed.before)
             while at < stop:
                 for step in walk.steps(at, stop):
-                    yield from _kept_out(step, wanted)
+                    yield from _of_step(step, wanted)
                     at = step.next
                 if at < stop:
                     found = prover.next_record(at + 1)
@@ -78,7 +78,7 @@ def _after(missed: Missed) -> int:
     return missed.after
 
 
-def _kept_out(step: Step, wanted: dict[tuple[str, int, int], Missed]) -> Iterator[dict[str, int]]:
+def _of_step(step: Step, wanted: dict[tuple[str, int, int], Missed]) -> Iterator[dict[str, int]]:
     kind = step.rows["sysFlag"] & SYS_TRANSACTION_MASK
     rows: Rows = step.rows[(kind != 0) & (kind != SYS_TRANSACTION_COMMIT)]
     for row in rows:
@@ -87,4 +87,4 @@ def _kept_out(step: Step, wanted: dict[tuple[str, int, int], Missed]) -> Iterato
         missed = wanted.get((topic, int(row["queueId"]), int(row["queueOffset"])))
         place = int(row["physicalOffset"])
         if missed and missed.after < place < missed.before:
-            yield {"place": place, "size": int(row["size"]), "value": int(row["sysFlag"])}
+            yield {"place": place, "size": int(row["size"]), "sys_flag": int(row["sysFlag"])}

@@ -1,7 +1,7 @@
 """The store's own ConsumeQueue files as witnesses: they were written from the sound records.
 
 An entry says of one record its place, its size and the hash of its tag; its own place in the file
-says topic, queue and queueOffset. So it tells what a record said before damage came.
+says topic, queue and queueOffset. So the entry shows what the record said before it was damaged.
 """
 
 from dataclasses import dataclass
@@ -75,11 +75,11 @@ class OldQueue:
         return found
 
 
-def unlike(old: OldQueue, offsets: np.ndarray, mine: Entries) -> tuple[np.ndarray, Entries]:
-    """(numbers of the entries of which the old queue says something else, what it says of them).
+def contradictions(old: OldQueue, offsets: np.ndarray, mine: Entries) -> tuple[np.ndarray, Entries]:
+    """(numbers of the entries that the old queue contradicts, the old queue's entries there).
 
     offsets: the queueOffsets of `mine`, which are entries of the log. Where the old queue has no
-    entry it says nothing.
+    entry it contradicts nothing.
     """
     numbers, said = [], []
     for start in range(0, len(offsets), _AT_A_TIME):
@@ -98,8 +98,8 @@ def unlike(old: OldQueue, offsets: np.ndarray, mine: Entries) -> tuple[np.ndarra
 
 
 def _at_each(old: OldQueue, offsets: np.ndarray) -> Entries:
-    """The entries at these positions. Far-flung ones are read in at most _READS pieces; what is
-    left then counts as if the old queue had no entry.
+    """The entries at these positions. Scattered positions are read in at most _READS pieces; for
+    the rest the old queue counts as having no entry.
     """
     found = np.zeros(len(offsets), QUEUE_ENTRY)
     pieces = [(0, len(offsets))]

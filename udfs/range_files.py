@@ -6,16 +6,14 @@ from itertools import islice
 
 import numpy as np
 
-from reput.store_format.damage.ranges import FOLLOWS, KINDS, RANGE, Damage, DamageKind, as_row
+from reput.store_format.damage.losses import Losses, LossReader, ReadPlaces, lost_places
+from reput.store_format.damage.range_totals import RangeTotals
+from reput.store_format.damage.ranges import RANGE, Damage, DamageKind, as_row, damages
 from reput.store_format.faults import Fault
 from reput.udfs.staging import Staging
 
 DAMAGE = ".damage"
 _ROWS_A_PIECE = 1 << 14
-
-CONTENT = KINDS.index(DamageKind.CONTENT)
-
-Causes = dict[tuple[str, int, bool], list[int]]  # (kind, fault, in the tail) -> [ranges, bytes]
 
 
 class RangeFile:
@@ -34,57 +32,32 @@ class RangeFile:
         self._held_rows = 0
         self._there_end, self._live_end = there_end, live_end
         self._bytes = 0
-        self._before: Causes = {}
-        self._tail: Causes = {}
-        self._last = -1  # where the last range starts
-        self._lost_end = self._lost_end_in_tail = -1
+        self._totals = RangeTotals(live_end)
 
     def add(self, damage: Damage) -> None:
         if damage.offset < self._there_end:
             self._add(damage._replace(end=min(damage.end, self._there_end)))
 
-    def _add(self, d: Damage) -> None:
-        self._settle()
-        self._rows.append(as_row(d))
+    def _add(self, damage: Damage) -> None:
+        self._totals.add(damage)
+        self._rows.append(as_row(damage))
         if self._held_rows + len(self._rows) >= _ROWS_A_PIECE:
             self._write()
-        _count(self._tail, (str(d.kind), int(d.fault), True), 1, d.length)
-        self._last = d.offset
-        if d.kind != DamageKind.CONTENT:
-            self._lost_end_in_tail = d.end
 
     def add_rows(self, rows: np.ndarray) -> None:
         """Add RANGE rows that a live record follows each."""
-        self._settle()
+        self._totals.add_rows(rows)
         self._hold()
         self._held.append(rows)
         self._held_rows += len(rows)
         if self._held_rows >= _ROWS_A_PIECE:
             self._write()
-        causes = rows["kind"].astype(np.int64) << 8 | rows["fault"]
-        lengths = rows["end"] - rows["offset"]
-        for cause in np.unique(causes).tolist():
-            of = causes == cause
-            key = str(KINDS[cause >> 8]), cause & 0xFF, False
-            _count(self._before, key, int(np.count_nonzero(of)), int(lengths[of].sum()))
-        lost = rows["end"][rows["kind"] != CONTENT]
-        if len(lost):
-            self._lost_end = max(self._lost_end, int(lost[-1]))
 
     def _hold(self) -> None:
         if self._rows:
             self._held.append(np.array(self._rows, RANGE))
             self._held_rows += len(self._rows)
             self._rows.clear()
-
-    def _settle(self) -> None:
-        """Count ranges as lost, and not as the log's tail, when a live record follows them."""
-        if not self._tail or self._last >= self._live_end():
-            return
-        for (kind, fault, _), (count, length) in self._tail.items():
-            _count(self._before, (kind, fault, False), count, length)
-        self._tail.clear()
-        self._lost_end = max(self._lost_end, self._lost_end_in_tail)
 
     def finish(self, segment_end: int) -> dict[str, object]:
         """Complete the file. Returns the columns of MAPPED that sum it up."""
@@ -93,14 +66,12 @@ class RangeFile:
         if start < segment_end:
             kind, fault = DamageKind.MISSING, Fault.MISSING
             self._add(Damage(start, segment_end, kind, fault, 0, None, "segment's end"))
-        self._settle()
         self._write()
         self._output.finish(self._bytes)
-        causes = [[*key, *counted] for key, counted in [*self._before.items(), *self._tail.items()]]
         return {
             "ranges": self._bytes // RANGE.itemsize,
-            "causes": json.dumps(causes),
-            "lost_end": self._lost_end,
+            "causes": json.dumps(self._totals.causes),
+            "lost_end": self._totals.lost_end,
         }
 
     def _write(self) -> None:
@@ -112,14 +83,10 @@ class RangeFile:
         self._held_rows = 0
 
 
-def _count(causes: Causes, cause: tuple[str, int, bool], ranges: int, length: int) -> None:
-    counted = causes.setdefault(cause, [0, 0])
-    counted[0] += ranges
-    counted[1] += length
-
-
 def range_rows(staging: Staging, run: str) -> Iterator[np.ndarray]:
-    """The RANGE rows of a scanned segment, in pieces of bounded size."""
+    """The RANGE rows of a scanned segment, in pieces of bounded size; none where run is ''."""
+    if not run:
+        return
     reader = staging.storage.open(staging.path(run + DAMAGE))
     at, size = 0, reader.state.size
     while at < size:
@@ -132,10 +99,14 @@ def range_rows(staging: Staging, run: str) -> Iterator[np.ndarray]:
 
 def read_ranges(staging: Staging, run: str, most: int | None = None) -> Iterator[Damage]:
     """The ranges of a scanned segment, at most so many from the first on."""
-    return islice((d for rows in range_rows(staging, run) for d in _damages(rows)), most)
+    return islice((d for rows in range_rows(staging, run) for d in damages(rows)), most)
 
 
-def _damages(rows: np.ndarray) -> Iterator[Damage]:
-    for offset, end, size, value, has_value, kind, fault, follows in rows.tolist():
-        stored = value if has_value else None
-        yield Damage(offset, end, KINDS[kind], Fault(fault), size, stored, FOLLOWS[follows])
+def places_in(staging: Staging) -> ReadPlaces:
+    """What reads a segment's lost ranges from staging."""
+    return lambda loss: lost_places(loss, range_rows(staging, loss.run))
+
+
+def loss_reader(losses: Losses, staging: Staging) -> LossReader:
+    """Answers how much was lost between two offsets, by the files in staging."""
+    return LossReader(losses, places_in(staging))

@@ -24,7 +24,7 @@ from reput.udfs.rebuild.scan_splits import RunFiles, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of
 from reput.udfs.staging import ENTRIES, RUNS, Staging, past_name, read_range, scan_name
 
-TOLD_EVERY_SECONDS = 2.0
+SAID_EVERY_SECONDS = 2.0
 
 # One row for each damaged segment: how its scan ended, as in SCANNED, and what was damaged.
 MAPPED = SCANNED.append(pa.field("segment", pa.int64()))
@@ -141,7 +141,7 @@ class _PartProgress:
         def telling(offset: int, buffer: np.ndarray) -> None:
             read(offset, buffer)
             self._done = max(self._done, offset - self._start)
-            if time.monotonic() >= self._at + TOLD_EVERY_SECONDS:
+            if time.monotonic() >= self._at + SAID_EVERY_SECONDS:
                 self.tell(self._done)
 
         return telling

@@ -260,7 +260,7 @@ BUGS = (
         "            approve(folder)\n", "            pass\n", only(_REPLACED, "last_moment")),
     Bug("what took the output's place gets it back", _PUBLISHING, "if files.inode(folder) != known:",
         "if False:", only(_REPLACED, "last_moment")),
-    Bug("an object store removes only what it was reported", "store_format/storage/manifest_last.py",
+    Bug("an object store removes only what it was asked to", "store_format/storage/manifest_last.py",
         'self.remove_all(f"{to}/{path}" for path in going if path[-1:] != "/")',
         "self.remove_tree(to)", only("tests/store_format/storage/test_volumes.py", "volume_to")),
     Bug("a store within a leftover stays", "jobs/outputs/staging_folder.py",

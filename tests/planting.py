@@ -80,7 +80,7 @@ def _run(tree: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def only(module: str, words: str) -> tuple[str, ...]:
-    """What pytest is reported to run of a module: the tests whose names have these words (`-k`)."""
+    """What pytest is to run of a module: the tests whose names have these words (`-k`)."""
     return (module, "-k", words)
 
 

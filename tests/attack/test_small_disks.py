@@ -39,7 +39,8 @@ WORKS = {
                              *WRITES],
     "catch-up": ["catch-up", "{behind}", "--yes", *GIVEN],
     "replicate": ["replicate", "{other}", "{disk}/replica", *GIVEN],
-    "expire": ["expire", "{store}", "--any-hour", "--archive", "{disk}/old", "--yes", *EVEN, *GIVEN],
+    "expire": ["expire", "{store}", "--any-hour", "--archive", "{disk}/old", "--yes", *EVEN,
+               *GIVEN],
     "export": ["export", "{other}", "--to", "{disk}/made", "--format", "rocketmq", *WRITES],
 }  # fmt: skip
 

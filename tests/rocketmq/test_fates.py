@@ -1,4 +1,4 @@
-"""Brokers live every fate of a message; what is reported of their stores is what was done."""
+"""Brokers live every fate of a message; what is reported about their stores is what was done."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ BUGS = (
         "if broker.offsets.is_reset(group, topic, queue_id):", "if False:", _PASSING),
     Bug("a reset before 5.2.0 sets nobody forward unless forced", _SERVING + "offset_resets.py",
         "to if forced or to < before else before", "to", _PASSING),
-    Bug("messages that no queue has are reported of", "jobs/serve/open_served.py",
+    Bug("messages that no queue has are named", "jobs/serve/open_served.py",
         "    if first is not None:\n", "    if False:\n", only("tests/jobs/serve/test_stores.py", "named_where")),
     Bug("of a broker that stopped cleanly nothing is reported", "jobs/serve/open_served.py",
         "if not any(name == ABORT for", "if False and not any(name == ABORT for", only("tests/jobs/serve/test_stores.py", "named_where")),

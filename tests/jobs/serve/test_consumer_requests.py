@@ -192,7 +192,7 @@ def test_questions_reach_the_consumer_by_its_connection() -> None:
         assert consumer.ask(request(RequestCode.HEART_BEAT, 3, body)).code == 0
         operator.send(running)
         while (question := consumer.next()).code != RequestCode.GET_CONSUMER_RUNNING_INFO:
-            pass  # it is reported of itself
+            pass  # it names itself
         said = Command(0, question.opaque, RESPONSE_BIT, {}, b'{"a":1}')
         consumer.send(said)
         consumer.send(said)  # nobody waits for it now

@@ -1,4 +1,4 @@
-"""Whether what is reported of a store is what was done in it."""
+"""Whether what is reported about a store is what was done in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reput.jobs.opening.open_store import Store
 
 
 def compare_done(path: Path, done: Mapping[str, Any]) -> None:
-    """done: the fields of tests.rocketmq.fates.Done. Nothing is reported of the delay levels."""
+    """done: the fields of tests.rocketmq.fates.Done. Nothing is known of the delay levels."""
     with reput.open_store(str(path)) as store:
         transactions = store.transactions(everything=True)
         assert {row.unique_key: row.state for row in transactions} == done["transactions"]

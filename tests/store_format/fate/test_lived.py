@@ -1,4 +1,4 @@
-"""What is reported of stores that real brokers wrote is what was done there."""
+"""What is reported about stores that real brokers wrote is what was done there."""
 
 from __future__ import annotations
 

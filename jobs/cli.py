@@ -267,7 +267,7 @@ class _Command(_Words):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.fill()
         found, rest = super().parse_known_args(args, namespace)
-        if rest:  # said by the command, which knows where its words are told
+        if rest:  # said by the command, which knows where its words are checked
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
 

@@ -203,7 +203,7 @@ def _settings(args: argparse.Namespace) -> Settings:
 def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) -> Iterator[Item]:
     length, settings = reader.state.size, _settings(args)
     if args.rocketmq:
-        profile(args.rocketmq)  # a wrong one is told, also where the kind of file needs none
+        profile(args.rocketmq)  # a wrong one is refused, also where the kind of file needs none
     if kind == FileKind.COMMIT_LOG:
         rules = profile(args.rocketmq or _release_found(path, args))
         start = first_offset(path.rpartition("/")[2], _head(reader))

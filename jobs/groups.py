@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--broker-name", metavar="NAME", default="broker-a",
         help="with --clients: the broker's name (broker-a), by which queues are hashed and rooms "
-        "told",
+        "known",
     )  # fmt: skip
     parser.add_argument(
         "--rooms", type=_words, metavar="ROOM,ROOM...", default=[],

@@ -137,7 +137,7 @@ def _sign(kind: str) -> tuple[str, str]:
 def rows(report: CheckReport) -> Iterator[Row]:
     """The segments worth showing: the first, the last, those with damage, missing ones."""
     size = report.segment_bytes
-    spans = [_span(told) for told in report.damage["ranges"]]
+    spans = [_span(each) for each in report.damage["ranges"]]
     starts = set(report.segments)
     wanted = {report.segments[0], report.segments[-1]}
     for start, end, _ in spans:
@@ -154,9 +154,9 @@ def rows(report: CheckReport) -> Iterator[Row]:
         yield Row(0, [], left)
 
 
-def _span(told: dict[str, Any]) -> tuple[int, int, str]:
-    start = told["physical_offset"]
-    return start, start + told["length"], told["kind"]
+def _span(each: dict[str, Any]) -> tuple[int, int, str]:
+    start = each["physical_offset"]
+    return start, start + each["length"], each["kind"]
 
 
 def _cells(
@@ -175,7 +175,7 @@ def _cells(
 def svg(report: CheckReport) -> str:
     """The picture as an SVG image: a bar a segment, each range at its place."""
     size, left, width, height = report.segment_bytes, 190, 640, 18
-    spans = [_span(told) for told in report.damage["ranges"]]
+    spans = [_span(each) for each in report.damage["ranges"]]
     parts = []
     y = 30
     for row in rows(report):

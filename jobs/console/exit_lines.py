@@ -48,8 +48,8 @@ def ending(error: BaseException, as_json: bool = False) -> int:
     else:
         code, text = meaning(error)
     if as_json:
-        told = {"code": code, "kind": type(error).__name__, "message": text}
-        sys.stdout.write(json.dumps({"error": told}) + "\n")
+        about = {"code": code, "kind": type(error).__name__, "message": text}
+        sys.stdout.write(json.dumps({"error": about}) + "\n")
     if isinstance(error, DamageFound) and not is_verbose():
         text = error.plain
     complain(text)

@@ -173,7 +173,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def options_of_job(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What every job is told. Raises SettingError, UnknownRelease, and StoreError where there is
+    """What every job gets. Raises SettingError, UnknownRelease, and StoreError where there is
     no such store: Spark is not started for that.
     """
     if arguments.rocketmq:

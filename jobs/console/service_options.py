@@ -18,7 +18,7 @@ from reput.store_format.release.settings import merge_layers
 
 
 def add_service(parser: argparse.ArgumentParser) -> None:
-    """By whose rules it is done, who agrees to it, and how it is told."""
+    """By whose rules it is done, who agrees to it, and how it is reported."""
     add_broker(parser, WRITES_AS)
     add_consent(parser)
     add_output(parser)

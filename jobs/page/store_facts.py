@@ -1,6 +1,6 @@
 """What a report shows of a store: each part asked of the function that a command of its own has.
 
-A part that cannot be told (a queue file is damaged, the release is not known) says why, and the
+A part that cannot be shown (a queue file is damaged, the release is not known) says why, and the
 others go on: a store in any state has a report, as long as it has a log.
 """
 
@@ -55,7 +55,7 @@ _NOTES_MOST = 50
 _WALKS = 5
 _NO_SPARK = "no check of the log was asked for"
 _IN_USE = (
-    "A broker was writing to the store. The log, and what queues have of it, is told as it was "
+    "A broker was writing to the store. The log, and what queues have of it, is shown as it was "
     "when it ended at {end:,}; consumers' offsets and the disk were read a moment later."
 )
 
@@ -108,8 +108,8 @@ class Facts:
     def note(self, name: str, lines: list[str]) -> None:
         """What a part tells besides, the first of very many."""
         more = len(lines) - _NOTES_MOST
-        told = lines[:_NOTES_MOST] + ([f"... and {more:,} more"] if more > 0 else [])
-        self.notes[name] += [each for each in told if each not in self.notes[name]]
+        shown = lines[:_NOTES_MOST] + ([f"... and {more:,} more"] if more > 0 else [])
+        self.notes[name] += [each for each in shown if each not in self.notes[name]]
 
 
 def look_at(
@@ -280,7 +280,7 @@ def _expired(
 ) -> Expired:
     """What `reput expire --any-hour --dry-run` says."""
     if not isinstance(found.storage, LocalStorage) or not os.path.isdir(found.path):
-        raise StoreError("only of a local store it is told what cleaning would free")
+        raise StoreError("only of a local store it is known what cleaning would free")
     nothing: Callable[[str], None] = lambda _: None  # noqa: E731 (it is never asked)
     with held_local_store(found.path, True) as held:
         return expire_store(

@@ -15,7 +15,7 @@ from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.names import segment_name
 from reput.store_format.storage.protocol import Storage
 
-_TOLD_BY = 2  # records that must agree
+_AGREED_BY = 2  # records that must agree
 
 
 class Proven(NamedTuple):
@@ -65,7 +65,7 @@ def proven_names(
 def _begins_at(storage: Storage, segment: Segment, segment_bytes: int) -> int | None:
     """Where the file begins by its first records; None where they do not say, or disagree."""
     at, said = 0, set()
-    for _ in range(_TOLD_BY):
+    for _ in range(_AGREED_BY):
         raw = np.zeros(RECORD_HEAD.itemsize, np.uint8)
         if at + len(raw) > segment.state.size:
             return None

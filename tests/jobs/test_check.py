@@ -60,11 +60,11 @@ def several() -> Damaged:
     return log
 
 
-def test_every_range_is_told_however_the_log_is_cut() -> None:
+def test_every_range_is_reported_however_the_log_is_cut() -> None:
     log = several()
     reports = [checked(log, splits) for splits in CUTS]
-    told = [json.dumps({**each.as_json(), "seconds": 0}) for each in reports]
-    assert told == told[:1] * len(CUTS)
+    reported = [json.dumps({**each.as_json(), "seconds": 0}) for each in reports]
+    assert reported == reported[:1] * len(CUTS)
     ranges = reports[0].damage["ranges"]
     assert [each["kind"] for each in ranges] == ["damaged", "content", "damaged"]
     first = ranges[0]

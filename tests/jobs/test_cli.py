@@ -158,7 +158,7 @@ def test_a_broker_s_own_file(store: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "60 index keys in 2 files" in capsys.readouterr().out
 
 
-def test_unsafe_topics_are_listed_and_told_by_the_code(
+def test_unsafe_topics_are_listed_and_reported_by_the_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "store" / "commitlog"
@@ -216,9 +216,9 @@ def test_salvage_and_repair(store: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_recover_asks_and_says_what_it_did(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (store / "abort").touch()
     assert run(store, "--dry-run", "--json", command="recover") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["needed"]
-    assert not told["done"]
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["needed"]
+    assert not reported["done"]
     assert run(store, command="recover") == 2
     assert "--yes does it" in capsys.readouterr().err
     assert (store / "abort").exists()

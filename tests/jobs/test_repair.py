@@ -212,8 +212,8 @@ def test_config_is_copied_and_the_manifest_lists_all() -> None:
     _, storage = repaired(log, storage)
     assert storage.files[f"{OUTPUT}/config/consumerOffset.json"] == b"{}"
     manifest = json.loads(storage.files[f"{OUTPUT}/manifest.json"])
-    (told,) = manifest["repaired"]["ranges"]
-    assert told["physical_offset"] == log.places[10]
+    (reported,) = manifest["repaired"]["ranges"]
+    assert reported["physical_offset"] == log.places[10]
     assert manifest["filled"] == [
         {"topic": "T", "queue_id": 1, "first": 3, "many": 1, "range": log.places[10]}
     ]

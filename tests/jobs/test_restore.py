@@ -57,11 +57,11 @@ def test_a_field_that_witnesses_tell_is_put_back(case: str) -> None:
     whole = {start: bytes(raw) for start, raw in log.segments.items()}
     log.flip(30, byte, bit)
     summary, storage = restored(log)
-    (told,) = summary.restored
-    assert told["record"] == log.places[30]
-    assert told["field"] == name
-    assert told["bits"] == [f"byte {byte}, bit {bit}"]
-    assert told["by"]
+    (reported,) = summary.restored
+    assert reported["record"] == log.places[30]
+    assert reported["field"] == name
+    assert reported["bits"] == [f"byte {byte}, bit {bit}"]
+    assert reported["by"]
     assert f"byte {byte}, bit {bit}; by " in summary.text()
     assert storage.files[f"{OUTPUT}/commitlog/{0:020d}"] == whole[0]
     assert summary.fillers == 0
@@ -131,7 +131,7 @@ DENSE = {8: 0, 32: 0, 57: 0, 78: 0, 87: 1, 101: 2, 114: 0, 144: 0, 146: 0}
 
 @pytest.mark.parametrize("seed", DENSE)
 def test_dense_flips_displace_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No room for a lost position is told by name; those behind it stay where they are."""
+    """No room for a lost position is shown by name; those behind it stay where they are."""
     monkeypatch.setitem(KINDS, "few", lambda hurt: flips(hurt, 67))
     hurt = generate("few", seed, crc=False, count=400)
     found = salvaged(hurt, derived=False)

@@ -23,7 +23,7 @@ from reput.udfs.schemas import ids_of, in_batches, schema
 
 _ENTRIES_A_READ = 1 << 16
 _MOST_UNLIKE, _ENTRIES_AN_UNLIKE = 8, 8  # in a file: eight, and one more for each eight entries
-_MOST_TOLD = 1000  # of a file
+_MOST_LISTED = 1000  # of a file
 
 # One row for each record that an index file contradicts: where it stands, and the Fault.
 CONTRADICTED = schema(place=pa.int64(), fault=pa.int32())
@@ -57,7 +57,7 @@ class CompareIndex:
             found, looked = self._compare(file)
         # A file that disagrees so often is not of this log, or was written by other settings.
         if len(found) <= _MOST_UNLIKE + looked // _ENTRIES_AN_UNLIKE:
-            for place in sorted(found)[:_MOST_TOLD]:
+            for place in sorted(found)[:_MOST_LISTED]:
                 yield {"place": place, "fault": found[place]}
 
     def _compare(self, file: IndexFileReader) -> tuple[dict[int, int], int]:

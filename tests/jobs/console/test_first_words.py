@@ -191,9 +191,9 @@ def test_the_doctor_says_what_there_is_and_what_is_slow(
 ) -> None:
     monkeypatch.setenv("REPUT_CACHE", str(tmp_path))
     assert cli.main(["doctor", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    looked = {each["what"]: each for each in told["looked"]}
-    assert told["fine"]
+    reported = json.loads(capsys.readouterr().out)
+    looked = {each["what"]: each for each in reported["looked"]}
+    assert reported["fine"]
     assert looked["PySpark"]["found"] == "4.2.0"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -129,15 +129,19 @@ def tear(log: Damaged, number: int, cut: bool) -> int:
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_torn_last_record_is_told_though_a_rebuild_takes_it(cut: bool) -> None:
+def test_a_torn_last_record_is_reported_though_a_rebuild_takes_it(cut: bool) -> None:
     log = ending_in({})
     place = tear(log, 10, cut)
     assert rebuild_log(log.log).summary.messages == 11  # as RocketMQ does
     reports = [checked(log, splits) for splits in (1, 3)]
     for report in reports:
-        (told,) = report.damage["ranges"]
-        assert (told["offset"], told["length"], told["kind"]) == (place, log.size(10), "content")
-        assert told["reason"] == REASONS[Fault.TORN][1]
+        (got,) = report.damage["ranges"]
+        assert (got["offset"], got["length"], got["kind"]) == (
+            place,
+            log.size(10),
+            "content",
+        )
+        assert got["reason"] == REASONS[Fault.TORN][1]
         assert report.messages == 11
         assert not report.sound
         assert report.damage["bytes_lost"] == 0

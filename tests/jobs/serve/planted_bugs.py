@@ -57,7 +57,7 @@ BUGS = (
     Bug("a wrong expression in a pull is no filter", _PULL,
         "            return EVERYTHING  # ConsumerFilterManager.build gives none, and so no filter",
         '            return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "")', alike("5.5.0")),
-    Bug("flags of topic and group are told from 5.0.0 on", _PULL, "    if profile.pull_sys_flags:", "    if True:", alike("4.9.7")),
+    Bug("flags of topic and group are reported from 5.0.0 on", _PULL, "    if profile.pull_sys_flags:", "    if True:", alike("4.9.7")),
     Bug("an empty batch queue begins at -1", "broker/serving/topics.py",
         '        return -1 if self.attributes.get("queue.type") == "BatchCQ" else 0', "        return 0", stores("without_a_file")),
     Bug("tags are compared by the lower 32 bits of a code", "broker/serving/subscriptions.py",

@@ -257,7 +257,7 @@ def test_an_export_without_bodies_is_not_appended(
     assert not (tmp_path / "copy").exists()
 
 
-def test_damage_fails_or_is_told(tmp_path: Path) -> None:
+def test_damage_fails_or_is_reported(tmp_path: Path) -> None:
     log = damaged(messages(60))
     log.flip(5, 0)
     store = write(log.log, tmp_path / "store")

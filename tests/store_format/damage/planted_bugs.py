@@ -49,7 +49,7 @@ BUGS = (
     Bug("of several hosts none is wrong", _NEIGHBOURS,
         "if (odd_time or beside) and _is_odd_host(noted, i):", "if _is_odd_host(noted, i):",
         (_TEST, "-k", "two_witnesses")),
-    Bug("a lost __CRC32# is told by those around it", _NEIGHBOURS,
+    Bug("a lost __CRC32# is shown by those around it", _NEIGHBOURS,
         "            return _UNSEALED", "            return 0", (_TEST, "-k", "lost_crc")),
     Bug("the store's own queue files are witnesses", "jobs/pipeline/pipeline.py",
         "if ask_queues else None", "if False else None", (_TEST, "-k", "queue_files")),

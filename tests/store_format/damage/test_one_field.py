@@ -164,9 +164,9 @@ def test_a_field_that_two_witnesses_contradict_is_named(
     rebuilt = salvage(log.log)
     assert entries(rebuilt, "T", 0) == whole_but(log, {elsewhere} - {None})  # type: ignore[arg-type]
     named = {(d["physical_offset"], d["field"]) for d in rebuilt.summary.damage["ranges"]}
-    told = elsewhere is not None and (field == "storeTimestamp" or elsewhere == 29)
-    assert ((log.places[30], field) in named) == told
-    assert len(named) == told + (elsewhere is not None)
+    reported = elsewhere is not None and (field == "storeTimestamp" or elsewhere == 29)
+    assert ((log.places[30], field) in named) == reported
+    assert len(named) == reported + (elsewhere is not None)
 
 
 def test_a_time_that_its_own_birth_confirms_is_not_doubted() -> None:

@@ -212,7 +212,7 @@ def test_an_option_that_no_file_agrees_with_is_refused(
     assert f"={shown}" in str(refused.value)
 
 
-def test_an_option_that_agrees_is_not_told_again(tmp_path: Path) -> None:
+def test_an_option_that_agrees_is_not_reported_again(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     assert discovered(store, **SMALL).found == {}
     older = {"mapedFileSizeCommitLog": "8192", "mapedFileSizeConsumeQueue": "95"}  # rounded up

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from reput.broker.writer.copying import Copied, Wanted, copy_messages
+from reput.broker.writer.copies import Copied, Wanted, copy_messages
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.asking import TIME_FORMS, milliseconds, remark
 from reput.jobs.console.full_disk import room_of
 from reput.jobs.console.options import (
     DAMAGE,
@@ -25,6 +24,7 @@ from reput.jobs.console.options import (
     setting_layers,
 )
 from reput.jobs.console.progress import ShownProgress
+from reput.jobs.console.store_questions import TIME_FORMS, milliseconds, remark
 from reput.jobs.exporting.append_exported import FromExport, append_exported
 from reput.jobs.exporting.append_sources import Line, Rows, segments_of, source_of
 from reput.jobs.opening.changeable import (
@@ -37,7 +37,7 @@ from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
 from reput.jobs.replicating.append_slaves import for_the_writer, slaves_of
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
-from reput.store_format.discover.store import told_lines
+from reput.store_format.discover.store import discovered_lines
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.release.profiles import profile
@@ -146,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = merge_layers(*setting_layers(arguments))
     listen = host_port("--ha-listen", arguments.ha_listen) if arguments.ha_listen else None
     warnings: list[str] = []
-    told: dict[str, Any] = {}
+    discovered: dict[str, Any] = {}
     # opened before the store is: a missing file must not make one
     copied_from = arguments.from_store
     source = _opened(arguments)
@@ -157,7 +157,7 @@ def run(arguments: argparse.Namespace) -> int:
         dispatches=not arguments.no_dispatch,
         prepare_ahead=arguments.preallocate,
         warnings=warnings,
-        told=told,
+        discovered=discovered,
     )
     start = writer.log.end
     code, said = DONE, ""
@@ -205,8 +205,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise
     assert counted is not None
     done = Appended(counted.messages, start, end, arguments.skip + counted.messages)
-    told |= {n: {"value": v, "by": "by the store's files"} for n, v in writer.told.items()}
-    _report(arguments, done, writer, warnings, told)
+    discovered |= {
+        n: {"value": v, "by": "by the store's files"} for n, v in writer.sizes_found.items()
+    }
+    _report(arguments, done, writer, warnings, discovered)
     if said:
         _say(f"{said}; {_progress_of(arguments, counted.messages)}")
     return code
@@ -297,7 +299,7 @@ def _append_line(writer: CommitLogWriter, line: Line) -> None:
 
 def _report(
     arguments: argparse.Namespace, done: Appended, writer: CommitLogWriter, warnings: list[str],
-    told: dict[str, Any],
+    discovered: dict[str, Any],
 ) -> None:  # fmt: skip
     recovered = writer.recovered
     if arguments.json:
@@ -306,7 +308,7 @@ def _report(
             "store": local_store(arguments.store),
             "recovered": recovered is not None,
             "cut_bytes": recovered.cut_bytes if recovered else 0,
-            "told": told,
+            "discovered": discovered,
             "warnings": warnings,
         }
         sys.stdout.write(json.dumps(whole) + "\n")
@@ -318,8 +320,8 @@ def _report(
             f"the store was not closed; recovered up to {recovered.end}, "
             f"{recovered.cut_bytes} bytes after it were cut off\n"
         )
-    for line in told_lines(told):
-        sys.stdout.write(f"told: {line}\n")
+    for line in discovered_lines(discovered):
+        sys.stdout.write(f"found: {line}\n")
     sys.stdout.write(
         f"{done.messages} messages appended to {arguments.store}, offsets {done.start} to "
         f"{done.end}\n"

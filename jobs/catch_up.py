@@ -13,8 +13,8 @@ from reput.jobs.console.options import (
     add_consent,
     add_store,
     consent,
+    options_of_job,
     show,
-    told_to_jobs,
 )
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
@@ -84,12 +84,12 @@ def _to_output(
     from reput.jobs.opening.plan import make_plan
     from reput.jobs.outputs.output import Output, inputs_of
     from reput.jobs.outputs.sets import REBUILT
-    from reput.store_format.discover.store import tell
+    from reput.store_format.discover.store import discover
     from reput.store_format.disk.files import StoreInUse
     from reput.store_format.storage.listing import listed
 
     storage, store = source
-    plan = make_plan(storage, store, tell(storage, store, rocketmq, settings), 1, None)
+    plan = make_plan(storage, store, discover(storage, store, rocketmq, settings), 1, None)
     if plan.in_use:
         raise StoreInUse(f"{store}: is in use, so that its queues change; `reput rebuild` reads it")
     if any(name == ABORT for name, _ in listed(storage, store)):
@@ -112,14 +112,14 @@ def _in_place(
     from reput.jobs.in_place.catch_up_store import catch_up_in_place
     from reput.jobs.opening.changeable import refuse_log_elsewhere
     from reput.jobs.opening.plan import make_plan
-    from reput.store_format.discover.store import tell
+    from reput.store_format.discover.store import discover
 
     with _held(store, dry_run) as held:
-        told = tell(held.storage, held.path, rocketmq, settings)
-        told.refuse_contradicted()
-        if told.torn:
-            raise StoreError(told.torn)
-        plan = make_plan(held.storage, held.path, told, 1, None)
+        discovered = discover(held.storage, held.path, rocketmq, settings)
+        discovered.refuse_contradicted()
+        if discovered.torn:
+            raise StoreError(discovered.torn)
+        plan = make_plan(held.storage, held.path, discovered, 1, None)
         refuse_log_elsewhere(plan.store, plan.segments, "catch-up without --output")
         return catch_up_in_place(held, plan, progress, confirm)
 
@@ -180,7 +180,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Catch up, and say what was done: 0 done, or nothing new; 1 with --dry-run where there is,
     and where queues lack what the log has.
     """
-    told = told_to_jobs(arguments)
+    options = options_of_job(arguments)
     agree = consent(arguments.yes)
     _check_words(arguments)
 
@@ -198,19 +198,19 @@ def run(arguments: argparse.Namespace) -> int:
 
             with _held(arguments.store, False) as held, command_session(arguments.master) as spark:
                 follow_stream(
-                    spark, held, told["rocketmq"], told["settings"], told["progress"], agree,
-                    checkpoint=arguments.checkpoint, every=arguments.every, idle=arguments.idle,
-                    said=say,
+                    spark, held, options["rocketmq"], options["settings"], options["progress"],
+                    agree, checkpoint=arguments.checkpoint, every=arguments.every,
+                    idle=arguments.idle, said=say,
                 )  # fmt: skip
         else:
             follow(
                 arguments.store, every=arguments.every, idle=arguments.idle, confirm=agree,
-                said=say, **told,
+                said=say, **options,
             )  # fmt: skip
         return DAMAGE if lacking else DONE
     about = catch_up(
         arguments.store, output=arguments.output, replace=arguments.replace,
-        dry_run=arguments.dry_run, confirm=agree, **told,
+        dry_run=arguments.dry_run, confirm=agree, **options,
     )  # fmt: skip
     say(about)
     return DAMAGE if about.left_out or lacking or (about.needed and not about.done) else DONE

@@ -15,8 +15,8 @@ from reput.jobs.console.options import (
     add_store,
     asks_store,
     engine_for,
+    options_of_job,
     show,
-    told_to_jobs,
 )
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
@@ -88,11 +88,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, and say what was found: 0 sound; 1 something was found; 2 it is of another release."""
-    told = told_to_jobs(arguments)
-    picture = new_file(arguments, "picture", told["settings"])
+    options = options_of_job(arguments)
+    picture = new_file(arguments, "picture", options["settings"])
     with (
-        new_ranges(arguments, told["settings"]) as ranges,
-        engine_for(arguments, asks_store(arguments, told, compares=True)) as engine,
+        new_ranges(arguments, options["settings"]) as ranges,
+        engine_for(arguments, asks_store(arguments, options, compares=True)) as engine,
     ):
         report = check(
             engine,
@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
             staging_folder=arguments.staging,
             ranges=ranges,
             assume_names=arguments.assume_names,
-            **told,
+            **options,
         )
     from reput.jobs.console.check_text import svg, text
 

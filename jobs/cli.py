@@ -44,6 +44,9 @@ _COMMANDS = {
     "completion": "print what makes bash, zsh or fish complete reput's words",
 }
 
+# Those that work on an engine whatever their options are.
+_ON_AN_ENGINE = ("rebuild", "verify", "check", "repair", "recover")
+
 # So many objects are made before Python looks for garbage. The 700 that it has itself cost 0.1 s of
 # a start, as imports make many objects and no garbage.
 _GARBAGE = 50_000
@@ -78,14 +81,18 @@ examples:
 """
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code, whatever goes wrong."""
+def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
+    """Run one command; returns its exit code, whatever goes wrong. own_process: it is all that
+    this process does.
+    """
     # Nothing here multiplies matrices, and numpy's threads for that spin as they start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     open_streams()
     words = list(sys.argv[1:] if words is None else words)
     try:
         with ending_by_signals():
+            if own_process and words[:1] and words[0] in _ON_AN_ENGINE:
+                _start_workers(words)
             arguments = _arguments(words)
             _tell_of_no_cache()
             code: int = arguments.run(arguments)
@@ -93,16 +100,21 @@ def main(words: Sequence[str] | None = None) -> int:
         flush(0)
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last catch)
-        from reput.jobs.console.ending import ending  # knows all that can fail
+        from reput.jobs.console.exit_lines import ending  # knows all that can fail
 
         code = ending(error, "--json" in words)
+    finally:
+        if own_process and "reput.jobs.engines.forking" in sys.modules:
+            from reput.jobs.engines.forking import let_go
+
+            let_go()
     return flush(code)
 
 
 def command() -> NoReturn:
     """Run one command as a process of its own, which ends with it."""
     gc.set_threshold(_GARBAGE)
-    code = main()
+    code = main(own_process=True)
     # all is closed; to take numba, pandas and PySpark apart would take a quarter of a second
     os._exit(code)
 
@@ -136,6 +148,15 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     if arguments.verbose:
         os.environ["REPUT_TRACEBACK"] = "1"
     return arguments
+
+
+def _start_workers(words: Sequence[str]) -> None:
+    """Have what tasks need loaded, half a second's work, while the command reads its words. Where
+    it turns out that Spark does the work, or nobody, it was in vain and ends.
+    """
+    from reput.jobs.engines.choose import start_early
+
+    start_early(words)
 
 
 def _tell_of_no_cache() -> None:

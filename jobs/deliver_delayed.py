@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.asking import TIME_FORMS, milliseconds
 from reput.jobs.console.options import DAMAGE, DONE, show
-from reput.jobs.console.service_options import add_service, told_to_services
+from reput.jobs.console.service_options import add_service, options_of_service
+from reput.jobs.console.store_questions import TIME_FORMS, milliseconds
 from reput.jobs.console.texts import time_text
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reput.broker.services.due import Plan, Until
     from reput.broker.writer.writer import CommitLogWriter
     from reput.jobs.in_place.service import Look
-    from reput.store_format.query.opened import OpenedStore
+    from reput.store_format.query.opened_store import OpenedStore
 
 _EPILOG = """\
 What waits in SCHEDULE_TOPIC_XXXX (delay levels) and rmq_sys_wheel_timer (timers) and is due at
@@ -93,9 +93,9 @@ def deliver_delayed(
     from reput.broker.services.deliver import deliver
     from reput.broker.services.due import Until, plan_delivery
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
+    from reput.store_format.discover.in_rocksdb import has_rows
     from reput.store_format.fate import delays
     from reput.store_format.fate.answers import gathered_delays
-    from reput.store_format.query.in_rocksdb import has_rows
     from reput.store_format.release.foreign import STORE_DB
     from reput.store_format.release.writer_settings import writer_settings_from
 
@@ -108,7 +108,7 @@ def deliver_delayed(
     shown = progress or Progress()
 
     def plan(look: "Look") -> "tuple[Plan, Until, int]":
-        gathered, levels, read = gathered_delays(look.store, look.told)
+        gathered, levels, read = gathered_delays(look.store, look.notes)
         refuse_damage(gathered, look.store)
         if look.stopped is not None:
             read = read._replace(stopped=look.stopped)
@@ -169,7 +169,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Deliver, and say what was. Raises as deliver_delayed does."""
     report = deliver_delayed(
         arguments.store, until=arguments.until, missed=arguments.missed,
-        **told_to_services(arguments),
+        **options_of_service(arguments),
     )  # fmt: skip
     show(arguments, asdict(report), report.text())
     if report.stopped:

@@ -19,8 +19,7 @@ from reput.jobs.console.dump_text import Item, TextTable
 from reput.jobs.console.options import DAMAGE, DONE, add_broker, broker_conf
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.consume_queue import entry_bytes
-from reput.store_format.derived.index_sizes import ENTRIES, SLOTS, Seen, pair_of, seen_index
-from reput.store_format.describe.files import (
+from reput.store_format.describe.file_kinds import (
     FileKind,
     describe_checkpoint,
     describe_queue,
@@ -30,7 +29,8 @@ from reput.store_format.describe.files import (
 )
 from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.describe.log import Shown, describe_segment
-from reput.store_format.discover.store import tell
+from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, Seen, pair_of, seen_index
+from reput.store_format.discover.store import discover
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import INDEX_HEADER_BYTES, RECORD_HEAD
 from reput.store_format.names import parse_segment_name
@@ -182,7 +182,7 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
     if args.rocketmq:
         profile(args.rocketmq)  # a wrong one is told, also where the kind of file needs none
     if kind == FileKind.COMMIT_LOG:
-        rules = profile(args.rocketmq or _told_release(path, args))
+        rules = profile(args.rocketmq or _release_found(path, args))
         start = first_offset(path.rpartition("/")[2], _head(reader))
         end = start + length
         _check_first(args.first, start, end, "physical offsets")
@@ -208,12 +208,12 @@ def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) 
     return describe_checkpoint(raw) if kind == FileKind.CHECKPOINT else describe_small(kind, raw)
 
 
-def _told_release(path: str, args: argparse.Namespace) -> str:
+def _release_found(path: str, args: argparse.Namespace) -> str:
     """The release that the file's store tells; else the newest, which reads every sound log."""
     folder, _, _ = path.rpartition("/")
     store, _, _ = folder.rpartition("/")
     with suppress(UnknownRelease, OSError, StoreError):
-        return tell(storage_for(path), store, None, parse_assignments(args.assignments)).release
+        return discover(storage_for(path), store, None, parse_assignments(args.assignments)).release
     return RELEASES[-1]
 
 

@@ -11,8 +11,8 @@ from reput.jobs.console.options import (
     add_consent,
     add_store,
     consent,
+    options_of_job,
     show,
-    told_to_jobs,
 )
 from reput.jobs.opening.progress import Progress
 from reput.store_format.release.settings import SettingError
@@ -108,12 +108,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Delete, and say what: 0 done, or nothing to delete; 1 with --dry-run where there is."""
-    told = told_to_jobs(arguments)
+    options = options_of_job(arguments)
     about = expire(
         arguments.store, any_hour=arguments.any_hour, even_unread=arguments.even_unread,
         even_delayed=arguments.even_delayed, even_pending=arguments.even_pending,
         ignored_groups=arguments.ignored_groups, archive=arguments.archive,
-        dry_run=arguments.dry_run, confirm=consent(arguments.yes), **told,
+        dry_run=arguments.dry_run, confirm=consent(arguments.yes), **options,
     )  # fmt: skip
     show(arguments, about.as_json(), about.text())
     return DAMAGE if about.needed and not about.done else DONE

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from reput.jobs.console.asking import TIME_FORMS, milliseconds
 from reput.jobs.console.older_words import add_older
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
     add_store,
     engine_for,
+    options_of_job,
     show,
-    told_to_jobs,
 )
+from reput.jobs.console.store_questions import TIME_FORMS, milliseconds
 from reput.jobs.engines.choose import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.progress import Progress
@@ -102,7 +102,7 @@ def export(
     from reput.jobs.exporting.redact_option import redaction
     from reput.jobs.outputs.sets import EXPORTED
     from reput.jobs.pipeline.job import find_store
-    from reput.jobs.sources.opened_log import told_of
+    from reput.jobs.sources.opened_log import discover_for_reading
     from reput.store_format.release.settings import SettingError
     from reput.store_format.storage import storage_for
 
@@ -137,7 +137,7 @@ def export(
     found = find_store(
         engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
         progress=progress, tolerant=on_damage == "salvage",
-        told=told_of(storage, storage.resolve(store), rocketmq, settings or {}),
+        discovered=discover_for_reading(storage, storage.resolve(store), rocketmq, settings or {}),
     )  # fmt: skip
     target = found.output(to, EXPORTED, replace, output_storage or given)
     return export_set(found, target, format, chosen, keep_repeats)
@@ -163,7 +163,7 @@ def verify_export(
     """
     from reput.jobs.exporting.file_set import chosen_of, compare_set, export_manifest
     from reput.jobs.pipeline.job import find_store
-    from reput.jobs.sources.opened_log import told_of
+    from reput.jobs.sources.opened_log import discover_for_reading
     from reput.store_format.storage import storage_for
 
     if is_delta(to):
@@ -177,7 +177,7 @@ def verify_export(
     found = find_store(
         engine, store, rocketmq=rocketmq, settings=settings, cut=None, storage=storage,
         progress=progress, tolerant=salvages,
-        told=told_of(storage, storage.resolve(store), rocketmq, settings or {}),
+        discovered=discover_for_reading(storage, storage.resolve(store), rocketmq, settings or {}),
     )  # fmt: skip
     return compare_set(found, there, folder)
 
@@ -253,14 +253,14 @@ def _settings(delta: bool) -> Mapping[str, str] | None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export, or compare: 0 done; 1 where something was left out, or differs."""
-    told = told_to_jobs(arguments)
+    options = options_of_job(arguments)
     delta = is_delta(arguments.to) if arguments.verify else arguments.format == _DELTA
     delta_by = arguments.engine or LOCAL  # spark-submit alone does not say that there is Delta
     alone = delta_by != SPARK if delta else arguments.format == _STORE
     with nullcontext() if alone else engine_for(arguments, settings=_settings(delta)) as engine:
         if arguments.verify:
             compared = verify_export(
-                engine, arguments.store, arguments.to, delta_by=delta_by, **told
+                engine, arguments.store, arguments.to, delta_by=delta_by, **options
             )
             show(arguments, compared.as_json(), compared.text())
             return DONE if compared.same else DAMAGE
@@ -271,7 +271,7 @@ def run(arguments: argparse.Namespace) -> int:
             decompress=arguments.decompress, on_damage=arguments.on_damage,
             redact=arguments.redact, keep_repeats=arguments.keep_repeats,
             system_topics=arguments.system_topics, delta_by=delta_by,
-            replace=arguments.replace, **told,
+            replace=arguments.replace, **options,
         )  # fmt: skip
     show(arguments, done.as_json(), done.text())
     return DAMAGE if done.left_out else DONE

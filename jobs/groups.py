@@ -12,10 +12,10 @@ from reput.broker.allocation import (
     allocation,
     strategies,
 )
-from reput.jobs.console.asking import add_asked_store
-from reput.jobs.console.listed import Shown, run_listing
+from reput.jobs.console.row_output import Shown, run_listing
+from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.opening.open_store import Store
-from reput.store_format.query.listing import GroupRow
+from reput.store_format.query.inventory import GroupRow
 
 _COLUMNS = (
     Shown("group", lambda row: row.group, True),

@@ -30,13 +30,13 @@ from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.sets import REBUILT, parse_manifest
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import End, scan
+from reput.store_format.discover.config_folder import batch_topics
 from reput.store_format.disk.local_files import DiskFiles, FixedFiles
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.layouts import RECORD_HEAD
 from reput.store_format.log.segments import Segment, Stretch, commit_log_folders, find_segments
 from reput.store_format.names import CONSUME_QUEUE, MANIFEST
-from reput.store_format.query.config import batch_topics
-from reput.store_format.query.notes import Told as Notes
+from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage

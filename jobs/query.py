@@ -6,7 +6,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from reput.jobs.console.asking import (
+from reput.jobs.console.body_text import body_of, inner_of, inner_row
+from reput.jobs.console.keys_file import read_keys
+from reput.jobs.console.new_files import new_file
+from reput.jobs.console.older_words import add_older
+from reput.jobs.console.options import DONE
+from reput.jobs.console.query_words import refuse_words
+from reput.jobs.console.store_questions import (
     add_asked_store,
     asked_store,
     before,
@@ -15,17 +21,11 @@ from reput.jobs.console.asking import (
     remark,
     write_json,
 )
-from reput.jobs.console.bodies import body_of, inner_of, inner_row
-from reput.jobs.console.keys_file import read_keys
-from reput.jobs.console.new_files import new_file
-from reput.jobs.console.older_words import add_older
-from reput.jobs.console.options import DONE
-from reput.jobs.console.query_words import refuse_words
 from reput.jobs.console.texts import safe, time_text
 from reput.jobs.opening.open_store import Store
 from reput.store_format.faults import StoreError, WrongFilter
 from reput.store_format.log.reader import NoRecord, NotInLog
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.stored_message import StoredMessage
 
 if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter

@@ -2,10 +2,10 @@
 
 import argparse
 
-from reput.jobs.console.asking import add_asked_store
-from reput.jobs.console.listed import Shown, at, run_listing
+from reput.jobs.console.row_output import Shown, at, run_listing
+from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.opening.open_store import Store
-from reput.store_format.query.listing import QueueRow
+from reput.store_format.query.inventory import QueueRow
 
 _COLUMNS = (
     Shown("topic", lambda row: row.topic, True),

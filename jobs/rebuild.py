@@ -13,8 +13,8 @@ from reput.jobs.console.options import (
     add_store,
     asks_store,
     engine_for,
+    options_of_job,
     show,
-    told_to_jobs,
 )
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
@@ -112,10 +112,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Rebuild, and say what was done: 0 done; 1 where something could not be derived."""
-    told = told_to_jobs(arguments)
+    options = options_of_job(arguments)
     with (
-        new_ranges(arguments, told["settings"]) as ranges,
-        engine_for(arguments, asks_store(arguments, told)) as engine,
+        new_ranges(arguments, options["settings"]) as ranges,
+        engine_for(arguments, asks_store(arguments, options)) as engine,
     ):
         summary = rebuild(
             engine,
@@ -126,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
             index_start_name=arguments.index_start_name,
             ranges=ranges,
             assume_names=arguments.assume_names,
-            **told,
+            **options,
         )
     show(arguments, summary.as_json(), summary.text())
     return DAMAGE if summary.left_out else DONE

@@ -15,8 +15,8 @@ from reput.jobs.console.options import (
     asks_store,
     consent,
     engine_for,
+    options_of_job,
     show,
-    told_to_jobs,
 )
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
@@ -53,28 +53,30 @@ def recover(
     from reput.jobs.opening.held_store import complete_last, held_store
     from reput.jobs.pipeline.job import find_store
     from reput.store_format.discover.index_eras import dispatched_again
-    from reput.store_format.discover.store import tell
+    from reput.store_format.discover.store import discover
     from reput.store_format.storage.local import LocalStorage
 
     started = time.monotonic()
     store = LocalStorage().resolve(store)
     _refuse(store, settings or {})
     with held_store(store, dry_run) as held:
-        told = tell(held.storage, store, rocketmq, settings or {}, compares=dry_run)
-        told.refuse_contradicted()
-        if told.torn:
-            raise StoreError(told.torn)
+        discovered = discover(
+            held.storage, store, rocketmq, settings or {}, compares=dry_run, sweeps=True
+        )
+        discovered.refuse_contradicted()
+        if discovered.torn:
+            raise StoreError(discovered.torn)
         if held.crashed:
-            complete_last(held, settings_from(told.settings), confirm)
-            told = told.dispatched_from(
+            complete_last(held, settings_from(discovered.settings), confirm)
+            discovered = discovered.dispatched_from(
                 dispatched_again(
-                    held.storage, store, settings_from(told.settings),
+                    held.storage, store, settings_from(discovered.settings),
                     read_checkpoint(held.storage, store),
                 )
             )  # fmt: skip
         found = find_store(
             engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=held.storage,
-            progress=progress, told=told,
+            progress=progress, discovered=discovered,
         )  # fmt: skip
         with staged_job(found, held) as job:
             recovery, about = examine(found, held, job, on_damage)
@@ -109,12 +111,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, and say what was done: 0 done, or nothing to do; 1 with --dry-run where there is."""
-    told = told_to_jobs(arguments)
-    asked = asks_store(arguments, told, compares=arguments.dry_run)
+    options = options_of_job(arguments)
+    asked = asks_store(arguments, options, compares=arguments.dry_run)
     with engine_for(arguments, asked) as engine:
         about = recover(
             engine, arguments.store, on_damage=arguments.on_damage or REFUSE,
-            dry_run=arguments.dry_run, confirm=consent(arguments.yes), **told,
+            dry_run=arguments.dry_run, confirm=consent(arguments.yes), **options,
         )  # fmt: skip
     show(arguments, {"needed": about.needed, **asdict(about)}, about.text())
     return DAMAGE if about.needed and not about.done else DONE

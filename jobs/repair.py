@@ -12,8 +12,8 @@ from reput.jobs.console.options import (
     add_store,
     asks_store,
     engine_for,
+    options_of_job,
     show,
-    told_to_jobs,
 )
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
@@ -71,7 +71,7 @@ def repair(
     StoreError (also where a broker has the store, or a range is too short for any record),
     SettingError, UnknownRelease; nothing is left behind in `output` then.
     """
-    from reput.jobs.opening.unchanged import check_unchanged
+    from reput.jobs.opening.log_state import check_unchanged
     from reput.jobs.outputs.manifest import manifest_text
     from reput.jobs.outputs.sets import REPAIRED
     from reput.jobs.pipeline.job import find_store
@@ -99,9 +99,9 @@ def repair(
             plan.store, place.path, plan.profile.release, plan.segments[0].start,
             damage.linked.end, damage.as_json(),
             warnings=plan.notes + plan.warnings + damage.all_warnings(),
-            told=plan.told.as_json(), restored=[patch.as_json() for patch in patches],
+            discovered=plan.discovered.as_json(), restored=[patch.as_json() for patch in patches],
         )  # fmt: skip
-        summary.on_damage = SALVAGE if damage.openings else REFUSE
+        summary.on_damage = SALVAGE if damage.renumberings else REFUSE
         rows = repair_segments(job, damage, summary)
         check_unchanged(plan)
         folder = job.staging.path("set")
@@ -132,7 +132,7 @@ def _derive(
     from reput.jobs.salvaging.damage_map import harms, range_text
 
     storage, derived = staging.storage, staging.path("derived")
-    known = found.plan.told.settings  # of the copy nothing but the log tells
+    known = found.plan.discovered.settings  # of the copy nothing but the log tells
     repaired = find_store(
         found.engine,
         target,
@@ -177,8 +177,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Repair, and say what was done: 0 done; 1 where lost positions could not be kept."""
-    told = told_to_jobs(arguments)
-    with engine_for(arguments, asks_store(arguments, told)) as engine:
+    options = options_of_job(arguments)
+    with engine_for(arguments, asks_store(arguments, options)) as engine:
         summary = repair(
             engine,
             arguments.store,
@@ -186,7 +186,7 @@ def run(arguments: argparse.Namespace) -> int:
             replace_output=arguments.replace,
             assume_names=arguments.assume_names,
             restore=arguments.restore,
-            **told,
+            **options,
         )
     show(arguments, summary.as_json(), summary.text())
     return DAMAGE if summary.not_filled else DONE

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.asking import TIME_FORMS, before, milliseconds
 from reput.jobs.console.older_words import add_older
 from reput.jobs.console.options import (
     DONE,
     add_broker,
     add_consent,
     consent,
+    options_of_job,
     progress_of,
     setting_layers,
     show,
-    told_to_jobs,
 )
+from reput.jobs.console.store_questions import TIME_FORMS, before, milliseconds
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError, merge_layers
@@ -241,7 +241,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         about = replicate(
             arguments.store, arguments.target, dry_run=arguments.dry_run, every=arguments.every,
-            verify=arguments.verify, confirm=agree, **_common(arguments), **told_to_jobs(arguments),
+            verify=arguments.verify, confirm=agree, **_common(arguments),
+            **options_of_job(arguments),
         )  # fmt: skip
     show(arguments, about.as_json(), about.text())
     return DONE

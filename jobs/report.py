@@ -12,8 +12,8 @@ from reput.jobs.console.options import (
     add_staging,
     add_store,
     engine_for,
+    options_of_job,
     show,
-    told_to_jobs,
 )
 from reput.jobs.engines.choose import on_engine
 from reput.jobs.engines.engine import Engine
@@ -73,7 +73,8 @@ def report(
     ever replaced. now: milliseconds, by default the machine's. Raises StoreError where there is no
     log or the output may not be written, SettingError, UnknownRelease, OSError.
     """
-    from reput.jobs.page.html import page, verdict
+    from reput.jobs.page.headline import verdict
+    from reput.jobs.page.html import page
     from reput.jobs.page.store_facts import look_at
 
     file = _file(store, output, settings or {}, replace)
@@ -85,7 +86,7 @@ def report(
     content = page(facts)
     file.write(content)
     sound = None if facts.check is None else facts.check.sound
-    return Reported(output, len(content), sound, verdict(facts)["text"], dict(facts.unknown))
+    return Reported(output, len(content), sound, verdict(facts).text, dict(facts.unknown))
 
 
 def _file(store: str, output: str, settings: Mapping[str, str], replace: bool) -> "WholeFile":
@@ -115,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page; returns the exit code."""
-    told = told_to_jobs(arguments)
+    told = options_of_job(arguments)
     # before anybody waits for an engine
     _file(arguments.store, arguments.output, told["settings"], arguments.replace)
     with nullcontext() if arguments.no_check else engine_for(arguments) as engine:

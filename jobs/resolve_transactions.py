@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.options import DAMAGE, DONE, show
-from reput.jobs.console.service_options import add_service, told_to_services
+from reput.jobs.console.service_options import add_service, options_of_service
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reput.broker.services.resolve import Plan
     from reput.broker.writer.writer import CommitLogWriter
     from reput.jobs.in_place.service import Look
-    from reput.store_format.query.opened import OpenedStore
+    from reput.store_format.query.opened_store import OpenedStore
 
 _FILE_BYTES_MAX = 1 << 30
 _EPILOG = """\
@@ -103,9 +103,9 @@ def resolve_transactions(
     """
     from reput.broker.services.resolve import plan_resolution, resolve_planned
     from reput.jobs.in_place.service import Service, one_by_one, refuse_damage, run_service
+    from reput.store_format.discover.in_rocksdb import config_in_rocksdb
     from reput.store_format.fate import transactions
     from reput.store_format.fate.answers import gathered_transactions
-    from reput.store_format.query.in_rocksdb import config_in_rocksdb
     from reput.store_format.release.writer_settings import writer_settings_from
 
     given = settings or {}
@@ -125,7 +125,7 @@ def resolve_transactions(
                 f"{elsewhere}: RocksDB tells a broker up to where half messages are done, and that "
                 "cannot be written: it could discard what is committed here"
             )
-        gathered, position = gathered_transactions(look.store, look.told)
+        gathered, position = gathered_transactions(look.store, look.notes)
         refuse_damage(gathered, look.store)
         return plan_resolution(
             look.store.log, transactions.resolve(gathered, position), decisions, discarded,
@@ -190,7 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Resolve, and say what was done. Raises as resolve_transactions does."""
     report = resolve_transactions(
         arguments.store, decide=_decide(arguments.decide), discarded=arguments.discarded,
-        **told_to_services(arguments),
+        **options_of_service(arguments),
     )  # fmt: skip
     show(arguments, asdict(report), report.text())
     if report.stopped:

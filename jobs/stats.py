@@ -5,10 +5,16 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from reput.jobs.console.asking import add_asked_store, asked_store, remark, write_json, write_table
-from reput.jobs.console.listed import at
 from reput.jobs.console.new_files import new_file
 from reput.jobs.console.options import DONE
+from reput.jobs.console.row_output import at
+from reput.jobs.console.store_questions import (
+    add_asked_store,
+    asked_store,
+    remark,
+    write_json,
+    write_table,
+)
 from reput.jobs.console.texts import camel_case
 from reput.jobs.outputs.output import NewFile
 

@@ -2,10 +2,10 @@
 
 import argparse
 
-from reput.jobs.console.asking import add_asked_store, number
-from reput.jobs.console.listed import Shown, at, run_listing
+from reput.jobs.console.row_output import Shown, at, run_listing
+from reput.jobs.console.store_questions import add_asked_store, number
 from reput.jobs.opening.open_store import Store
-from reput.store_format.query.listing import RateRow, TopicRow
+from reput.store_format.query.inventory import RateRow, TopicRow
 
 _EPILOG = """\
 kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in

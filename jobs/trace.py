@@ -2,8 +2,8 @@
 
 import argparse
 
-from reput.jobs.console.asking import add_asked_store
-from reput.jobs.console.listed import Shown, at, run_listing
+from reput.jobs.console.row_output import Shown, at, run_listing
+from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.opening.open_store import Store
 from reput.store_format.fate.trace import Event
 

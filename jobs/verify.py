@@ -12,8 +12,8 @@ from reput.jobs.console.options import (
     add_store,
     asks_store,
     engine_for,
+    options_of_job,
     show,
-    told_to_jobs,
 )
 from reput.jobs.console.store_there import check_folder
 from reput.jobs.engines.choose import on_engine
@@ -52,12 +52,12 @@ def verify(
     """
     from reput.jobs.judging.verdict import judge
     from reput.jobs.judging.verify_report import Report, manifest_differences
-    from reput.jobs.opening.unchanged import check_unchanged
+    from reput.jobs.opening.log_state import check_unchanged
     from reput.jobs.outputs.manifest import read_manifest, refuse_unfinished
     from reput.jobs.outputs.output import inputs_of
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.log_read import read_log
-    from reput.store_format.discover.store import tell
+    from reput.store_format.discover.store import discover
     from reput.store_format.storage import storage_for
 
     there = storage or storage_for(against or store)
@@ -69,19 +69,19 @@ def verify(
 
     def verified(release: str | None) -> tuple[Report, tuple[str, ...]]:
         """What is found by a release's rules, and those that may be meant instead."""
-        told = tell(
+        discovered = discover(
             of_store, of_store.resolve(store), release, settings or {}, (there, against), manifest,
-            compares=True,
+            compares=True, sweeps=True,
         )  # fmt: skip
         found = find_store(
             engine, store, rocketmq=release, settings=settings, cut=cut, storage=storage,
-            progress=progress, tolerant=on_damage == SALVAGE, told=told, compares=True,
+            progress=progress, tolerant=on_damage == SALVAGE, discovered=discovered, compares=True,
         )  # fmt: skip
         plan, also = found.plan, inputs_of(there, against, {})
         with found.temporarily("reput-verify", staging_folder, storage, also) as job:
             linked, reason, warnings, damage = read_log(job, on_damage)
             report = Report(plan.store, against, plan.profile.release, linked.end, reason)
-            report.warnings, report.told = plan.warnings + warnings, told.as_json()
+            report.warnings, report.discovered = plan.warnings + warnings, discovered.as_json()
             report.differences = manifest_differences(against, manifest, damage)
             verdict = judge(job, linked, there, against)
             report.files, report.notes = len(verdict.named), plan.notes + verdict.notes()
@@ -90,7 +90,7 @@ def verify(
             report.differences.sort(key=lambda difference: difference.path)
             check_unchanged(plan)
             report.seconds = found.seconds()
-            return report, told.others
+            return report, discovered.others
 
     report, others = verified(rocketmq)
     for release in others if report.differences else ():
@@ -114,8 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Verify, and say what was found: 0 the same; 1 there are differences."""
     if arguments.against:
         check_folder("--against", arguments.against)
-    told = told_to_jobs(arguments)
-    asked = asks_store(arguments, told, arguments.against or arguments.store, compares=True)
+    options = options_of_job(arguments)
+    asked = asks_store(arguments, options, arguments.against or arguments.store, compares=True)
     with engine_for(arguments, asked) as engine:
         report = verify(
             engine,
@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
             against=arguments.against,
             staging_folder=arguments.staging,
             on_damage=arguments.on_damage,
-            **told,
+            **options,
         )
     show(arguments, report.as_json(), report.text())
     return DONE if report.same else DAMAGE

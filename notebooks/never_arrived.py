@@ -34,7 +34,7 @@ import reput
 
 WORK = Path(os.environ.get("REPUT_NOTEBOOK_WORK") or tempfile.mkdtemp(prefix="reput-notebook-"))
 for name in ("skipped_5.2.0", "live_5.3.3"):
-    archive = HERE.parent / "tests" / "fate" / "stores" / f"{name}.tar.xz"
+    archive = HERE.parent / "tests" / "store_format" / "fate" / "stores" / f"{name}.tar.xz"
     (WORK / name).mkdir(exist_ok=True)
     subprocess.run(["tar", "-xJf", str(archive), "-C", str(WORK / name)], check=True)
 SKIPPED, LIVED = str(WORK / "skipped_5.2.0" / "store"), str(WORK / "live_5.3.3" / "store")

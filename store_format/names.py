@@ -100,6 +100,11 @@ def is_queue_folder(name: str) -> bool:
     return str(int(name)) == name and -(1 << 31) <= int(name) < 1 << 31
 
 
+def is_queue_id(name: str) -> bool:
+    """Whether a name is a queue's id as a broker writes it."""
+    return name.isascii() and name.isdigit() and name == name[:10].lstrip("0").rjust(1, "0")
+
+
 def check_topic(topic: str) -> str:
     """The topic, if it can be one folder's name; raises UnsafeName with the reason.
 

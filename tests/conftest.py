@@ -44,7 +44,7 @@ def spark() -> Iterator["SparkSession"]:
 @pytest.fixture(scope="session")
 def local() -> "Iterator[Engine]":
     """The local engine with two processes."""
-    from reput.jobs.engines.local import local_engine
+    from reput.jobs.engines.local_engine import local_engine
 
     with local_engine(2) as engine:
         yield engine
@@ -54,7 +54,7 @@ def local() -> "Iterator[Engine]":
 def engine(request: pytest.FixtureRequest) -> "Iterator[Engine]":
     """Each engine, on two cores. On Spark the tests are long ones, but those marked `both`."""
     if request.param == "spark":
-        from reput.jobs.engines.spark import SparkEngine
+        from reput.jobs.engines.spark_engine import SparkEngine
 
         yield SparkEngine(request.getfixturevalue("spark"))
     else:

@@ -10,9 +10,9 @@ from reput.jobs.opening.progress import Progress
 from reput.jobs.pipeline.link import Linked, link, runs_of
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
 from reput.jobs.pipeline.stages import Stages
-from reput.store_format.discover.store import tell
+from reput.store_format.discover.store import discover
 from reput.store_format.names import COMMIT_LOG, segment_name
-from reput.udfs.rebuild.scan import ScanSplits
+from reput.udfs.rebuild.scan_splits import ScanSplits
 from reput.udfs.schemas import Task
 from reput.udfs.staging import RUNS, Staging, split_of
 from tests.in_process import Session
@@ -41,8 +41,8 @@ class Scan:
         files = {f"store/{COMMIT_LOG}/{segment_name(at)}": raw for at, raw in segments.items()}
         self.storage = MemoryStorage(files)
         settings = {"mappedFileSizeCommitLog": str(SEGMENT_BYTES)}
-        told = tell(self.storage, "store", "5.3.3", settings)
-        plan = make_plan(self.storage, "store", told, 2, SPLIT_BYTES, False, False)
+        found = discover(self.storage, "store", "5.3.3", settings)
+        plan = make_plan(self.storage, "store", found, 2, SPLIT_BYTES, False, False)
         staging = Staging(self.storage, "staging")
         job = Pipeline(Session(), plan, staging, Cut(), Progress())
         numbers = range(plan.splits.total)

@@ -1,8 +1,7 @@
 """The rows that the stages of a rebuild hand to each other through Spark, as Arrow schemas.
 
-The rows of other jobs are declared beside the stage that yields them: PAIR, DIFFERENCE, LOOK and
-LOOKED in `compare`, MAPPED in `damage`, GAP in `gaps`, REPAIRED in `repair`, SURVEYED in `survey`,
-TORN and NEWEST in `torn`. A row says where bytes are; the bytes themselves are in staging files.
+The rows of other jobs are declared beside the stage that yields them. A row says where bytes are;
+the bytes themselves are in staging files.
 Offsets and lengths are in bytes unless named otherwise; timestamps are in milliseconds.
 """
 
@@ -81,8 +80,8 @@ PLACED = RUN.append(pa.field("position", pa.int64()))  # the queue's next positi
 # count as having the queueOffsets decided_from, decided_from + 1, ...
 PLACED = PLACED.append(pa.field("decided", pa.int64()))
 PLACED = PLACED.append(pa.field("decided_from", pa.int64()))
-# Positions before entries of the run whose messages are lost: `gaps` rows of queues.GAP_COUNT, from
-# byte `gaps_at` on, in the staging file `gaps_name`.
+# Positions before entries of the run whose messages are lost: `gaps` rows of queue_gaps.GAP_COUNT,
+# from byte `gaps_at` on, in the staging file `gaps_name`.
 PLACED = PLACED.append(pa.field("gaps_name", pa.string()))
 PLACED = PLACED.append(pa.field("gaps_at", pa.int64()))
 PLACED = PLACED.append(pa.field("gaps", pa.int64()))

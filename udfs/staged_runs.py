@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from reput.store_format.damage.queue_gaps import GAP_COUNT, NO_GAPS
+from reput.store_format.damage.run_reader import NO_QUEUE_DAMAGE, QueueDamage
 from reput.store_format.derive.queue_runs import (
     NO_POSITION,
     REPEATED,
@@ -23,10 +25,6 @@ Row = dict[str, Any]
 
 _NO_ENTRIES = np.empty(0, np.uint8)
 _NO_OFFSETS = np.empty(0, np.int64)
-
-# Before the run's entry number `index`, `count` positions are lost.
-GAP_COUNT = np.dtype([("index", "<i8"), ("count", "<i8")])
-NO_GAPS = np.empty(0, GAP_COUNT)
 
 QUEUE_KEY = ("topic", "queue_id", "batch")
 LOG_ORDER = ("split", "part")
@@ -67,7 +65,7 @@ class Numbered(NamedTuple):
 
 
 @dataclass(frozen=True)
-class QueueFiles:
+class StagedRuns:
     """What the queue stages need: staging, the splits' run names, and the rules."""
 
     staging: Staging
@@ -76,12 +74,7 @@ class QueueFiles:
     queue_file_bytes: int  # mappedFileSizeConsumeQueue
     batch_file_bytes: int  # mapperFileSizeBatchConsumeQueue
     firsts: str = REFUSE  # what to do where a queue's first queueOffset is impossible
-    strays: frozenset[int] = frozenset()  # records at these offsets are in no queue (damage)
-    twice: frozenset[int] = frozenset()  # of these, those whose queueOffset another record has too
-    # (topic, queueId, physical offset of the record behind) of lost positions for which the log has
-    # lost too few bytes: they are kept all the same
-    no_room: frozenset[tuple[str, int, int]] = frozenset()
-    repaired: bool = False  # the log lost something, and has fillers for that
+    damage: QueueDamage = NO_QUEUE_DAMAGE
 
     def entries_a_file(self, batch: bool) -> int:
         return self.file_bytes(batch) // entry_bytes(batch)

@@ -19,10 +19,10 @@ from typing import Any
 from reput.broker.change.install import read_note as read_own_note
 from reput.broker.change.new_messages import New, Rules
 from reput.broker.change.position import Log, Position, QueueEnd
-from reput.broker.writer.dispatch import Reput
-from reput.broker.writer.index_files import IndexFiles
+from reput.broker.writer.index_writer import IndexFiles
 from reput.broker.writer.log_recovery import LogRecovery
-from reput.broker.writer.queue_files import QueueFiles
+from reput.broker.writer.queue_writer import QueueFiles
+from reput.broker.writer.reput_service import Reput
 from reput.store_format.derived.checkpoint import (
     Checkpoint,
     after_rebuild,

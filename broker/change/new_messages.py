@@ -5,6 +5,7 @@ What could not be gone on from is refused here: live records behind a fault, a q
 its last entries, an impossible queueOffset.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,11 +13,12 @@ import numpy as np
 from reput.broker.change.position import Ahead, Log, Position, QueueEnd, look_ahead
 from reput.broker.writer.log_recovery import LogEnd, LogRecovery
 from reput.store_format.derive.queue_runs import PositionRules, start_position
-from reput.store_format.derive.scan import QueueKey, Runs, ScanRules
+from reput.store_format.derive.scan import Buffers, QueueKey, Runs, ScanRules, scan
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import Fault, StoreError
 from reput.store_format.layouts import RECORD_HEAD_BYTES
+from reput.store_format.log.segments import FIND_FIRST, Stretch
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     CONSUME_QUEUE,
@@ -99,13 +101,14 @@ class _Sorting:
 
 def find_new(
     log: Log, recovery: LogRecovery, position: Position, rules: Rules, growing: bool = False,
-    settled: bool = True,
+    settled: bool = True, topics: Collection[str] | None = None,
 ) -> New:  # fmt: skip
     """Read what is new once: where the log ends, and what comes.
 
-    growing: what stands at the end may be about to be written, and is not judged. settled: False
-    where the last record may be there in part: zeros in its properties are found by no CRC, so it
-    waits until something follows it.
+    topics: those of the broker's list, where there is one; others were deleted. growing: what
+    stands at the end may be about to be written, and is not judged. settled: False where the last
+    record may be there in part: zeros in its properties are found by no CRC, so it waits until
+    something follows it.
 
     Raises DamageFound where live records follow a fault, StoreError for an impossible queueOffset,
     and for a queue that has lost its last entries, so that the next ones had no place.
@@ -113,7 +116,9 @@ def find_new(
     new = New(position, Ahead(position.first, position.first))
     sorting = _Sorting(new)
     new.ahead = look_ahead(log, position, rules.scan, sorting, _STRETCH_BYTES)
-    lost = _find_lost(log, position, rules.scan, sorting)
+    missing = set() if growing else _without_files(log, position, rules.scan)
+    missing = {key for key in missing if topics is None or key.topic in topics}
+    lost = _find_lost(log, position, rules.scan, sorting, missing)
     refused = [(each.place, key) for key, each in lost.items() if key in sorting.gaps]
     if refused:
         place, key = min(refused)
@@ -146,18 +151,45 @@ class _Lost:
     count: int = 0
 
 
+def _without_files(log: Log, position: Position, rules: ScanRules) -> set[QueueKey]:
+    """Queues without an entry that have messages in the last stretch of what the queues hold."""
+    found: set[QueueKey] = set()
+    buffers = Buffers(min(_STRETCH_BYTES, log.segment_bytes))
+    at = max(log.start, position.queues - _STRETCH_BYTES)
+    while at < position.queues:
+        segment = log.segment_of(at)
+        segment_end = segment + log.segment_bytes
+        stop = min(segment_end, position.queues)
+        first = at if at == segment else FIND_FIRST
+        for out in scan(log.read, Stretch(segment, segment_end, at, stop, first), rules, buffers):
+            if isinstance(out, Runs):
+                found.update(key for n, key in enumerate(out.queues) if out.runs.count[n])
+        at = segment_end
+    return {key for key in found - set(position.ends) if _is_safe(key.topic)}
+
+
+def _is_safe(topic: str) -> bool:
+    try:
+        check_topic(topic)
+    except UnsafeName:
+        return False
+    return True
+
+
 def _find_lost(
-    log: Log, position: Position, rules: ScanRules, sorting: _Sorting
+    log: Log, position: Position, rules: ScanRules, sorting: _Sorting, missing: set[QueueKey]
 ) -> dict[QueueKey, _Lost]:
     """The queues in doubt that lack what the log has of them, before what is new.
 
-    In doubt are queues whose next record has a queueOffset beyond their end, and those that may be
-    cut; the log is read for them alone. Without such a record it has the gap itself, and the queue
-    goes on as RocketMQ's. A record with a lower queueOffset is none: RocketMQ skips it. Of a queue
-    without an entry those before a queueOffset of 0 are of a topic that was deleted.
+    In doubt are queues whose next record has a queueOffset beyond their end, those that may be
+    cut, and those that are missing without a new record; the log is read for them alone. Without
+    such a record it has the gap itself, and the queue goes on as RocketMQ's. A record with a lower
+    queueOffset is none: RocketMQ skips it. Of a queue without an entry those before a queueOffset
+    of 0 are of a topic that was deleted.
     """
     none = QueueEnd(0, log.start)
     doubtful = {key: position.ends.get(key, none) for key in position.doubtful}
+    doubtful |= dict.fromkeys(missing - set(sorting.firsts), none)
     doubtful |= {key: none for key, first in sorting.firsts.items() if first > 0}
     doubtful |= sorting.gaps
     lost: dict[QueueKey, _Lost] = {}

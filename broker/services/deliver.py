@@ -20,8 +20,8 @@ from reput.broker.services.timer_log import (
     replace_timer_files,
     units_of,
 )
-from reput.broker.writer.put_again import properties_of, put_again, text_of
-from reput.broker.writer.stored import Stored, stored_at, with_body
+from reput.broker.writer.records_back import Stored, stored_at, with_body
+from reput.broker.writer.reput_records import properties_of, put_again, text_of
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate.timer_units import timer_log_names, write_times
 from reput.store_format.faults import StoreError
@@ -34,7 +34,7 @@ from reput.store_format.message.message import (
 )
 from reput.store_format.message.refusals import FieldRange, Refused, Unavailable
 from reput.store_format.names import CONFIG
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 
 DELAY_OFFSETS = f"{CONFIG}/delayOffset.json"
 _NEVER_IN_WHEEL = (1 << 63) - 1  # Long.MAX_VALUE: TIMER_ENQUEUE_MS of what was due at once

@@ -15,19 +15,19 @@ from typing import NamedTuple
 
 from reput.broker.services.broker_json import integer_key, read_offsets, write_json
 from reput.broker.services.decisions import Decision, Decisions
-from reput.broker.writer.put_again import properties_of, put_again, text_of
-from reput.broker.writer.stored import Stored, stored_at
-from reput.broker.writer.transactions import Transactions
+from reput.broker.writer.half_messages import Transactions
+from reput.broker.writer.records_back import Stored, stored_at
+from reput.broker.writer.reput_records import properties_of, put_again, text_of
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.fate.marks import hash_text
 from reput.store_format.fate.transactions import State, Transaction
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import LogReader
-from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC, ROCKSDB_HALF_TOPIC
+from reput.store_format.message.message import CHECK_MAX_TOPIC, HALF_TOPIC
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.refusals import NotPrepared, Refused, Unavailable
 from reput.store_format.names import CONFIG
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 
 CONSUMER_OFFSETS = f"{CONFIG}/consumerOffset.json"
 _CHECKER = f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"  # ConsumerOffsetManager's key of the group that checks
@@ -114,9 +114,8 @@ def _refuse_in_rocksdb(each: Transaction, decision: Decision | None) -> None:
     """
     if each.in_rocksdb and each.state == State.PENDING and decision is not None:
         raise StoreError(
-            f"physical {each.first}: a half message in {ROCKSDB_HALF_TOPIC} (transRocksDBEnable), "
-            "of which RocksDB tells a broker: its producer or that broker ends it; decide the "
-            "others by a file"
+            f"physical {each.first}: a pending half message of transRocksDBEnable, which only its "
+            "broker or producer can end; --decide FILE decides the others"
         )
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from reput.store_format.log.reader import LogReader, NoRecord
-from reput.store_format.query.notes import Told
+from reput.store_format.notes import Notes
 
 
-def end_at(log: LogReader, time: int, told: Told) -> int:
+def end_at(log: LogReader, time: int, notes: Notes) -> int:
     """The physical offset before which all was stored at `time` (milliseconds) or earlier.
 
     It looks at the first record of each segment, and goes through one of them. So, where a broker's
@@ -28,6 +28,6 @@ def end_at(log: LogReader, time: int, told: Told) -> int:
             if len(later):
                 return int(step.rows["physicalOffset"][later[0]])
     except NoRecord as error:
-        told.note(f"{error}; what follows may have been stored later, and is not served")
+        notes.note(f"{error}; what follows may have been stored later, and is not served")
         return error.place
     return end

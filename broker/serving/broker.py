@@ -7,11 +7,11 @@ from reput.broker.remoting.codes import RequestCode
 from reput.broker.remoting.command import ONE_WAY_BIT, Command
 from reput.broker.serving.answer import Answer, Caller
 from reput.broker.serving.consumers import Consumers
-from reput.broker.serving.given import Given
 from reput.broker.serving.group_offsets import GroupOffsets
 from reput.broker.serving.pull_limits import PullLimits
 from reput.broker.serving.queue_locks import QueueLocks
-from reput.broker.serving.store import ServedStore
+from reput.broker.serving.read_rates import Given
+from reput.broker.serving.served_store import ServedStore
 from reput.broker.serving.subscription_groups import SubscriptionGroups
 
 Handler = Callable[["Broker", Command, Caller], Answer]

@@ -2,7 +2,7 @@
 (ConsumerOffsetManager). The store itself is never written to.
 """
 
-from reput.store_format.query.config import Offsets
+from reput.store_format.discover.config_folder import Offsets
 
 MOST_QUEUES = 200_000  # of all groups together that clients may add; a broker has no limit
 

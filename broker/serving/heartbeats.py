@@ -7,6 +7,7 @@ from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import Command, is_int
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.serving.client_names import MOST_CLIENT_ID, is_group_name
 from reput.broker.serving.consumers import (
     TAG,
     Client,
@@ -15,7 +16,6 @@ from reput.broker.serving.consumers import (
     TooManyClients,
 )
 from reput.broker.serving.fields import text
-from reput.broker.serving.names import MOST_CLIENT_ID, is_group_name
 from reput.broker.serving.subscriptions import compiled, is_tags
 from reput.store_format.filter.parser import WrongExpression
 

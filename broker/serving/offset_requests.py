@@ -8,9 +8,9 @@ from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.serving.client_names import is_group_name
 from reput.broker.serving.fields import number, text
 from reput.broker.serving.group_offsets import TooManyOffsets
-from reput.broker.serving.names import is_group_name
 from reput.broker.serving.queue import ServedQueue
 from reput.store_format.release.profiles import release_key
 

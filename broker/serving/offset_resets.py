@@ -9,7 +9,7 @@ from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import flag, number, text
 from reput.broker.serving.group_offsets import TooManyOffsets
-from reput.broker.serving.store import bounds
+from reput.broker.serving.served_store import bounds
 from reput.broker.serving.topic_facts import message_queue
 from reput.store_format.derived.queue_times import Boundary
 

@@ -17,7 +17,7 @@ from reput.broker.serving.pull_limits import Taken
 from reput.broker.serving.queue import ServedQueue
 from reput.broker.serving.record_bytes import Piece, records_of
 from reput.broker.serving.routes import MASTER_ID
-from reput.broker.serving.store import bounds
+from reput.broker.serving.served_store import bounds
 from reput.broker.serving.subscriptions import EVERYTHING, Wanted, subscription_of, wanted_by
 from reput.broker.serving.topics import PERM_READ, Topic
 from reput.store_format.filter.filters import WrongTags

@@ -5,8 +5,8 @@ from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, refused
 from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.serving.client_lists import subscription
 from reput.broker.serving.fields import number, text
-from reput.broker.serving.who_is_there import subscription
 
 _MOST = 1000  # entries of one answer; a broker has no limit
 

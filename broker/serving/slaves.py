@@ -9,7 +9,7 @@ from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, found, refused
 from reput.broker.serving.broker import Broker, Handlers
 from reput.broker.serving.fields import number
-from reput.broker.serving.refused import writing
+from reput.broker.serving.write_requests import writing
 from reput.store_format.names import CONFIG
 
 _TIMER_CHECKPOINT_BYTES = 56  # TimerCheckpoint.encode

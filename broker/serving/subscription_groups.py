@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from reput.broker.serving.names import is_group_name
+from reput.broker.serving.client_names import is_group_name
 from reput.store_format.release.profiles import Profile, release_key
 
 MOST_NEW = 20_000  # groups that clients made and that are known; a broker has no limit

@@ -4,15 +4,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from reput.broker.writer.store import OpenStore
+from reput.broker.writer.writer_store import OpenStore
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import BLANK_BYTES
 from reput.store_format.message.encode import Draft, finish
 from reput.store_format.message.refusals import (
-    BatchQueueTopic,
     CreateFileFailed,
     MessageTooLarge,
     Refused,
+    batch_queue_topic,
 )
 from reput.store_format.message.unique_ids import Clock
 
@@ -154,7 +154,7 @@ class Appender:
         if offset is not None:
             return offset
         if key[0] in self._batch_topics:
-            raise BatchQueueTopic(f"topic {key[0]} has queue.type BatchCQ")
+            raise batch_queue_topic(key[0])
         self._store.learn_queues()
         for known, position in self._store.positions().items():
             self._next.setdefault(known, position)

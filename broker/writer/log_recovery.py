@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reput.broker.writer.torn import first_torn
+from reput.broker.writer.torn_records import first_torn
 from reput.store_format.derive.scan import ScanRules
 from reput.store_format.derived.after_crash import vouched_for, was_durable
 from reput.store_format.derived.checkpoint import Checkpoint

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from reput.broker.writer.commit_log import CommitLog
-from reput.broker.writer.dispatch import Reput
+from reput.broker.writer.reput_service import Reput
 
 LOOK_SECONDS = 0.05  # how often the thread looks
 BEHIND_BYTES = 4 << 20  # one who appends dispatches so much at once

@@ -10,8 +10,8 @@ from reput.broker.writer.appender import Appender, Request, check_fits
 from reput.broker.writer.commit_log import in_background
 from reput.broker.writer.durability import Durability, Service
 from reput.broker.writer.pace import LOOK_SECONDS, Pace
-from reput.broker.writer.store import OpenStore
-from reput.broker.writer.store_settings import as_the_store_tells
+from reput.broker.writer.writer_store import OpenStore
+from reput.store_format.discover.sizes import settings_to_continue
 from reput.store_format.disk.files import Files
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
@@ -69,7 +69,7 @@ class CommitLogWriter:
         self.settings, self.profile, self.clock = store.settings, store.profile, store.clock
         self.log, self.queues, self.index = store.log, store.queues, store.index
         self.reput, self.recovered = store.reput, store.recovered
-        self.told = store.told
+        self.sizes_found = store.sizes_found
         self._unlock = unlock
         self._process = os.getpid()
         self._error: BaseException | None = None
@@ -126,7 +126,7 @@ class CommitLogWriter:
         in threads; without them only when `flush`, `dispatch` and `close` are called (and for
         SYNC_FLUSH with each append).
 
-        Sizes that were not given are those of the store's files (`told` says which).
+        Sizes that were not given are those of the store's files (`sizes_found` says which).
 
         Raises StoreInUse, DamageFound, StoreError, SettingError (SizeDisagrees), OSError.
         """
@@ -142,10 +142,10 @@ class CommitLogWriter:
         unlock = files.lock(LOCK)
         store: OpenStore | None = None
         try:
-            settings, told = as_the_store_tells(settings, files)
+            settings, found = settings_to_continue(settings, files)
             encoder = Encoder(settings, rules, clock, ids, host)
             store = OpenStore(files, settings, rules, clock, batch_topics, dispatches)
-            store.told = told
+            store.sizes_found = found
             ahead = prepare_ahead or settings.warm_mapped_file_enable
             store.open(ahead, in_background if background else None)
             return cls(store, encoder, frozenset(batch_topics), background, unlock)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.outputs.summary import cause_line, damage_line
 from reput.jobs.salvaging.damage_map import range_text
-from reput.store_format.discover.store import told_lines
+from reput.store_format.discover.store import discovered_lines
 from reput.store_format.names import segment_name
 
 CELLS = 64  # a segment
@@ -65,7 +65,7 @@ def text(report: CheckReport) -> str:
         lines.append(f"  derived   {report.derived_files:,} files: {same}")
         lines += [f"  differs   {each.text()}" for each in report.differences[:_SHOWN]]
         lines += _more(count)
-    lines += [f"  told      {line}" for line in told_lines(report.told)]
+    lines += [f"  found     {line}" for line in discovered_lines(report.discovered)]
     lines += [f"  note      {note}" for note in report.notes]
     lines += [f"  warning   {warning}" for warning in report.warnings]
     lines += ["", *picture(report), f"  {_LEGEND}"]

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from reput.jobs.console.asking import remark
+from reput.jobs.console.store_questions import remark
 
 
 def add_older(parser: Any, name: str, now: str, **options: Any) -> None:

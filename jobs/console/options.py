@@ -11,7 +11,7 @@ from typing import Any
 
 from reput.jobs.console.kernel_cache import tell_of_first_run
 from reput.jobs.console.progress import ShownProgress
-from reput.jobs.console.store_there import check_store, check_told
+from reput.jobs.console.store_there import check_discovery, check_store
 from reput.jobs.engines.choose import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.progress import Progress
@@ -157,7 +157,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
     return settings
 
 
-def told_to_jobs(arguments: argparse.Namespace) -> dict[str, Any]:
+def options_of_job(arguments: argparse.Namespace) -> dict[str, Any]:
     """What every job is told. Raises SettingError, UnknownRelease, and StoreError where there is
     no such store: Spark is not started for that.
     """
@@ -183,7 +183,7 @@ def engine_for(
 
 
 def asks_store(
-    arguments: argparse.Namespace, told: Mapping[str, Any], compared: str | None = None,
+    arguments: argparse.Namespace, options: Mapping[str, Any], compared: str | None = None,
     compares: bool = False,
 ) -> Callable[[], None]:  # fmt: skip
     """What is done while an engine starts: it raises where the store does not tell what it must,
@@ -194,7 +194,9 @@ def asks_store(
     """
 
     def asked() -> None:
-        check_told(arguments.store, told["rocketmq"], told["settings"], compared, compares)
+        check_discovery(
+            arguments.store, options["rocketmq"], options["settings"], compared, compares
+        )
         import reput.jobs.deriving.derive_set  # noqa: F401
 
     return asked

@@ -3,7 +3,6 @@
 import argparse
 from typing import Any
 
-from reput.jobs.console.asking import remark
 from reput.jobs.console.options import (
     WRITES_AS,
     add_broker,
@@ -12,6 +11,7 @@ from reput.jobs.console.options import (
     progress_of,
     setting_layers,
 )
+from reput.jobs.console.store_questions import remark
 from reput.store_format.release.profiles import profile, release_named
 from reput.store_format.release.settings import merge_layers
 
@@ -25,7 +25,7 @@ def add_service(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def told_to_services(arguments: argparse.Namespace) -> dict[str, Any]:
+def options_of_service(arguments: argparse.Namespace) -> dict[str, Any]:
     """What `add_service` has read, by the names that a service's function gives it.
 
     Raises SettingError, UnknownRelease.

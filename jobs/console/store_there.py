@@ -27,7 +27,7 @@ def check_store(store: str, settings: Mapping[str, str]) -> None:
     raise StoreError(f"{path}/{COMMIT_LOG}: no such folder{hint}")
 
 
-def check_told(
+def check_discovery(
     store: str, rocketmq: str | None, settings: Mapping[str, str], compared: str | None = None,
     compares: bool = False,
 ) -> None:  # fmt: skip
@@ -37,16 +37,16 @@ def check_told(
     compares: as for `tell`.
     """
     from reput.jobs.outputs.manifest import read_manifest  # here, for commands that ask no store
-    from reput.store_format.discover.store import tell
+    from reput.store_format.discover.store import discover
 
     storage = storage_for(store)
     store = storage.resolve(store)
     if compared is None:
-        tell(storage, store, rocketmq, settings, compares=compares)
+        discover(storage, store, rocketmq, settings, compares=compares)
         return
     there = storage_for(compared)
     folder = there.resolve(compared)
-    tell(
+    discover(
         storage, store, rocketmq, settings, (there, folder), read_manifest(there, folder),
         compares=compares,
     )  # fmt: skip

@@ -4,8 +4,8 @@ import time
 from typing import BinaryIO
 
 from reput.jobs.deriving.new_checkpoint import new_checkpoint
+from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
-from reput.jobs.opening.unchanged import check_unchanged
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, name_files, publish, unnamed
 from reput.jobs.outputs.summary import Summary, summary_of
@@ -29,14 +29,15 @@ def derive_set(
     """Scan the log, build queues and index from it, and publish them in `target`.
 
     on_damage, index_start_name and ranges are as for `reput.jobs.rebuild.rebuild`. no_room: of a
-    repaired log, the lost positions that have no filler (udfs.staged_runs.QueueFiles). Raises
+    repaired log, the lost positions that have no filler (QueueDamage). Raises
     StoreError, of which DamageFound and StoreChanged are two; nothing is left behind then.
     """
     with found.publishing(target) as (job, cleaned):
         planned = time.monotonic()
         read = read_log(job, on_damage, ranges)
         if no_room is not None:
-            read.linked.no_room, read.linked.repaired = no_room, True
+            damage = read.linked.queue_damage
+            read.linked.queue_damage = damage._replace(no_room=no_room, repaired=True)
         scanned = time.monotonic()
         summary = _summary(job.plan, target.path, read, on_damage, cleaned)
         built = job.build(read.linked)

@@ -2,12 +2,13 @@
 surroundings say.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from reput.jobs.engines.engine import Engine
+from reput.jobs.engines.engine import Engine, EngineFailed
+from reput.jobs.spark.masters import session_given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ def on_engine(job: Callable[Concatenate[Engine, P], R]) -> OnEngine[P, R]:
         given, rest = (args[0], args[1:]) if args and not isinstance(args[0], str) else (None, args)
         if given is not None:
             return job(engine_of(given), *rest, **kwargs)
-        from reput.jobs.engines.local import local_engine
+        from reput.jobs.engines.local_engine import local_engine
 
         with local_engine() as engine:
             return job(engine, *rest, **kwargs)
@@ -52,7 +53,7 @@ def engine_of(given: "Engine | SparkSession") -> Engine:
     """The engine that was given, or one on the session that was."""
     if isinstance(given, Engine):
         return given
-    from reput.jobs.engines.spark import SparkEngine
+    from reput.jobs.engines.spark_engine import SparkEngine
 
     return SparkEngine(given)
 
@@ -63,9 +64,20 @@ def chosen(engine: str | None, master: str | None) -> str:
     """
     if engine is not None:
         return engine
-    from reput.jobs.spark.session import session_given
-
     return SPARK if master or session_given() else LOCAL
+
+
+def start_early(words: Sequence[str]) -> None:
+    """Start this machine's worker processes for a command that is likely to run on them, by its
+    words; `command_engine` ends them, or the end of this process.
+    """
+    spark = ("--engine", "--master", "-h", "--help")
+    if session_given() or any(word.startswith(spark) for word in words):
+        return
+    from reput.jobs.engines.forking import prepare
+
+    with suppress(EngineFailed):  # who needs them says so
+        prepare()
 
 
 def _nothing() -> None:
@@ -90,7 +102,7 @@ def command_engine(
         try:
             prepare()
             from reput.jobs.engines.arrow_alone import arrow_alone
-            from reput.jobs.engines.local import local_engine
+            from reput.jobs.engines.local_engine import local_engine
 
             arrow_alone()
             with local_engine() as here:
@@ -98,7 +110,7 @@ def command_engine(
         finally:
             let_go()
         return
-    from reput.jobs.engines.spark import SparkEngine
+    from reput.jobs.engines.spark_engine import SparkEngine
     from reput.jobs.spark.session import command_session
 
     with command_session(master, meanwhile=meanwhile, settings=settings) as spark:

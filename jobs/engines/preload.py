@@ -40,6 +40,10 @@ with suppress(Exception):  # whoever runs a task meets the same failure, and can
     from reput.jobs.engines.arrow_alone import arrow_alone
 
     arrow_alone()
+    import reput.jobs.engines.pool  # what a worker begins with
+    import reput.udfs.rebuild.build_index
+    import reput.udfs.rebuild.queue_shares
+    import reput.udfs.rebuild.scan_splits  # noqa: F401
     from reput.udfs.warm import load_kernels
 
     load_kernels()

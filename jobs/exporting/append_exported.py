@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from reput.broker.writer.copying import append_stored
-from reput.broker.writer.stored import Stored
+from reput.broker.writer.copies import append_stored
+from reput.broker.writer.records_back import Stored
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.exporting.file_set import export_manifest
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
-from reput.broker.writer.copying import SourceSegment
+from reput.broker.writer.copies import SourceSegment
 from reput.store_format.log.segments import Segment, find_segments
 from reput.store_format.names import COMMIT_LOG
 from reput.store_format.release.settings import SettingError

@@ -9,7 +9,7 @@ from reput.jobs.exporting.file_set import Chosen
 from reput.jobs.exporting.redact_option import looked_through, redaction
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
-from reput.jobs.sources.opened_log import parts_log, told_of
+from reput.jobs.sources.opened_log import discover_for_reading, parts_log
 from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
@@ -33,9 +33,9 @@ class ChosenLog:
         self.folder = self.target.resolve(to)
         self.inputs: list[Input] = inputs_of(storage, self.store, settings)
         refuse_overlap(self.target, self.folder, self.inputs)
-        told = told_of(storage, self.store, rocketmq, settings)
+        discovered = discover_for_reading(storage, self.store, rocketmq, settings)
         salvages = chosen.on_damage == "salvage"
-        self.plan: Plan = make_plan(storage, self.store, told, 1, None, tolerant=salvages)
+        self.plan: Plan = make_plan(storage, self.store, discovered, 1, None, tolerant=salvages)
         self._wanted = chosen.wanted(self.plan)  # raises before anything is made
         self.redacted = redaction(chosen.redact)
         self.system: int = 0  # messages of system topics that were left out of `batches`

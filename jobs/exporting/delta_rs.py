@@ -135,9 +135,9 @@ class DeltaRs:
 
 
 def _storage() -> dict[str, str]:
-    """What delta-rs is told of a file system besides what it reads in the environment itself."""
+    """What delta-rs needs of a file system besides what it reads in the environment itself."""
     named = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    told = {"AWS_ENDPOINT_URL": named} if named else {}
+    options = {"AWS_ENDPOINT_URL": named} if named else {}
     if named.startswith("http://"):
-        told["AWS_ALLOW_HTTP"] = "true"
-    return told
+        options["AWS_ALLOW_HTTP"] = "true"
+    return options

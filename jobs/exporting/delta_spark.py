@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from reput.jobs.engines.spark import collect, raised_in_tasks, run_in_tasks, spark_cores
+from reput.jobs.engines.spark_engine import collect, raised_in_tasks, run_in_tasks, spark_cores
 from reput.jobs.exporting.chosen_log import ChosenLog
 from reput.jobs.exporting.delta_table import CLUSTERED_BY, Commit, Last, Range
 from reput.jobs.sources.opened_log import cut
@@ -118,11 +118,11 @@ class DeltaSpark:
         self._append(path, rows, commit)
         if job.chosen.on_damage == FAIL:
             return []  # nothing is ever left out
-        told = ExportParts(
+        work = ExportParts(
             job.log, task.parts, task.choice, task.wanted, _columns(_ADDED_UP), "",
             Staging(job.target, job.folder),
         )  # fmt: skip
-        asked = collect(run_in_tasks(self._numbers(len(parts)), told, EXPORTED))
+        asked = collect(run_in_tasks(self._numbers(len(parts)), work, EXPORTED))
         return [note for row in sorted(asked, key=lambda row: row["part"]) for note in row["notes"]]
 
     def _numbers(self, count: int) -> "DataFrame":
@@ -180,8 +180,8 @@ def _unlogged() -> Iterator[None]:
 
 def _cause(text: str) -> str:
     """What a Java error with its trace comes from, in a line."""
-    told = re.findall(r"^(?:Caused by)?: ((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", text, re.MULTILINE)
-    return str(told[-1] if told else text.partition("\n")[0])
+    reasons = re.findall(r"^(?:Caused by)?: ((?:[\w$]+\.)+[\w$]+(?:: .*)?)$", text, re.MULTILINE)
+    return str(reasons[-1] if reasons else text.partition("\n")[0])
 
 
 def _columns(names: Sequence[str]) -> pa.Schema:

@@ -116,11 +116,11 @@ def chosen_in(writer: TableWriter, folder: str) -> dict[str, Any]:
     """The options that a table was made with. Raises StoreError where it is none of ours."""
     path = f"{folder}/{MESSAGES}"
     try:
-        told: dict[str, Any] = json.loads(writer.description(path) or "")
-        del told["store"]
+        chosen: dict[str, Any] = json.loads(writer.description(path) or "")
+        del chosen["store"]
     except (ValueError, KeyError, TypeError):
         raise StoreError(f"{path}: is no table that reput has exported") from None
-    return told
+    return chosen
 
 
 class MessageTable:
@@ -129,7 +129,7 @@ class MessageTable:
     def __init__(self, writer: TableWriter, job: ChosenLog) -> None:
         """Raises StoreError where the tables are of another store, or of other options."""
         self.writer, self.job = writer, job
-        self.chosen = json.dumps({"store": job.store, **job.chosen.told()}, sort_keys=True)
+        self.chosen = json.dumps({"store": job.store, **job.chosen.as_json()}, sort_keys=True)
         self.app = "reput-" + hashlib.sha256(self.chosen.encode()).hexdigest()[:32]
         self.messages, self.run_rows = f"{job.folder}/{MESSAGES}", f"{job.folder}/{RUNS}"
         comments = {each.field.name: {"comment": each.comment} for each in COLUMNS}

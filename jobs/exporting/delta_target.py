@@ -33,7 +33,7 @@ _DIFFERENCES_MOST = 100
 def writer_of(delta_by: str, engine: Engine) -> TableWriter:
     """Who writes the tables. Raises SettingError where it is not there."""
     if delta_by == SPARK:
-        from reput.jobs.engines.spark import SparkEngine
+        from reput.jobs.engines.spark_engine import SparkEngine
         from reput.jobs.exporting.delta_spark import DeltaSpark
 
         if not isinstance(engine, SparkEngine):
@@ -80,7 +80,7 @@ def export_delta(
     lost, start = max(begin - start, 0), max(start, begin)
     done = Exported(
         store=job.store, output=job.folder, kind="delta", release=job.plan.profile.release,
-        log_start=start, log_end=end, chosen=chosen.told(), sums=Sums(),
+        log_start=start, log_end=end, chosen=chosen.as_json(), sums=Sums(),
         warnings=[*job.plan.notes, *job.plan.warnings],
     )  # fmt: skip
     if lost:
@@ -123,7 +123,7 @@ def compare_delta(
     What was chosen stands in the table. Raises as export_delta does.
     """
     target = storage_for(to)
-    chosen = Chosen.from_told(chosen_in(writer, target.resolve(to)))
+    chosen = Chosen.from_json(chosen_in(writer, target.resolve(to)))
     job = ChosenLog(store, to, rocketmq, settings, chosen)
     _refuse_other_files(target, job.folder, make=False)
     table = MessageTable(writer, job)

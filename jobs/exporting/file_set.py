@@ -12,8 +12,8 @@ from reput.jobs.engines.engine import Engine, Row
 from reput.jobs.exporting.export_report import Compared, Exported
 from reput.jobs.exporting.read_back import UNREADABLE, batches_in
 from reput.jobs.exporting.redact_option import looked_through, redaction
+from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
-from reput.jobs.opening.unchanged import check_unchanged
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import begin_set, end_set
 from reput.jobs.outputs.sets import EXPORTED as EXPORTED_SET
@@ -53,19 +53,19 @@ class Chosen:
     system_topics: bool = True  # those of brokers too, where no topics are named
     redact: tuple[str, ...] = ()  # words of `--redact`
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """What a manifest says; without what older exports did not know."""
-        told = {**vars(self), "topics": list(self.topics), "redact": list(self.redact)}
+        fields = {**vars(self), "topics": list(self.topics), "redact": list(self.redact)}
         return {
-            name: value for name, value in told.items()
+            name: value for name, value in fields.items()
             if name not in _LATER or value != getattr(_EVERYTHING, name)
         }  # fmt: skip
 
     @classmethod
-    def from_told(cls, told: dict[str, Any]) -> "Chosen":
+    def from_json(cls, fields: dict[str, Any]) -> "Chosen":
         """What a manifest says. Raises KeyError, TypeError, ValueError."""
-        redact = tuple(told.get("redact", ()))
-        return cls(**{**told, "topics": tuple(told["topics"]), "redact": redact})
+        redact = tuple(fields.get("redact", ()))
+        return cls(**{**fields, "topics": tuple(fields["topics"]), "redact": redact})
 
     @property
     def with_system(self) -> bool:
@@ -89,7 +89,7 @@ class Chosen:
 
     @property
     def choice(self) -> Choice:
-        """What of it is told by columns."""
+        """What of it columns show."""
         late = () if self.until is None else (Condition("storeTimestampMillis", LESS, self.until),)
         return Choice(self.topics or None, since=self.since, conditions=late)
 
@@ -130,7 +130,7 @@ def export_set(
         done = Exported(
             store=plan.store, output=target.path, kind=kind, release=plan.profile.release,
             log_start=begin, log_end=max((begin, *(row["end"] for row in rows))),
-            chosen=chosen.told(), sums=_added(rows), warnings=warnings, cleaned=cleaned,
+            chosen=chosen.as_json(), sums=_added(rows), warnings=warnings, cleaned=cleaned,
             system=sum(row["system"] for row in rows),
             left_out=sum(row["left_out"] for row in rows),
             notes=[note for row in rows for note in row["notes"]][:NOTES_MOST],
@@ -170,9 +170,9 @@ def compare_set(found: FoundStore, storage: Storage, folder: str) -> Compared:
         rows = _run(found.engine, log, parts, plan, chosen, "", job.staging)
     log_has = _added(rows)
     for name, value in vars(log_has).items():
-        told = getattr(there, name)
-        if told != value and not (name == "crcs" and chosen.other_crcs):
-            differences.append(f"{name}: {told:,}, the log has {value:,}")
+        stored = getattr(there, name)
+        if stored != value and not (name == "crcs" and chosen.other_crcs):
+            differences.append(f"{name}: {stored:,}, the log has {value:,}")
     return Compared(plan.store, folder, there.messages, differences)
 
 
@@ -189,7 +189,7 @@ def export_manifest(storage: Storage, folder: str) -> dict[str, Any]:
 def chosen_of(manifest: dict[str, Any], folder: str) -> Chosen:
     """What an export's manifest says was chosen. Raises StoreError."""
     try:
-        return Chosen.from_told(dict(manifest["chosen"]))
+        return Chosen.from_json(dict(manifest["chosen"]))
     except (KeyError, TypeError, ValueError):
         raise StoreError(f"{folder}/{MANIFEST}: does not say what was chosen") from None
 

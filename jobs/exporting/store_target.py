@@ -27,7 +27,19 @@ from reput.jobs.outputs.staging_folder import (
     temporary_folder,
 )
 from reput.jobs.sources.opened_log import end_of_log
-from reput.store_format.names import CONFIG, LOCK
+from reput.store_format.message.message import check_topic
+from reput.store_format.message.refusals import Refused, batch_queue_topic
+from reput.store_format.names import (
+    BATCH_CONSUME_QUEUE,
+    CONFIG,
+    CONSUME_QUEUE,
+    LMQ_PREFIX,
+    LOCK,
+    SYSTEM_PREFIX,
+    SYSTEM_TOPICS,
+)
+from reput.store_format.release.setting_table import SettingError
+from reput.store_format.storage.listing import listed
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.manifest_last import ManifestLast
 from reput.store_format.storage.protocol import Storage
@@ -35,6 +47,8 @@ from reput.udfs.table.export import Sums
 
 _TEMPORARY = "reput-export-store-"
 _PIECE = 1 << 20
+_TOPIC_MOST = 255  # of a %RETRY% topic; the writer knows maxTopicLength
+_INSTEAD = "; --topic chooses others, and --format parquet takes all"
 _CONFIGURED = ("topics.json", "subscriptionGroup.json")
 
 
@@ -47,8 +61,8 @@ def export_store(
     It is there whole, with its manifest, or not at all; at a URL, and on volumes, it is made in the
     folder of temporary files first. keep_repeats: as for `looked_through`.
 
-    Raises StoreError, SettingError, UnknownRelease, Refused where the writer does not take a
-    message, OSError.
+    Raises StoreError, SettingError also where the writer does not take a message, UnknownRelease,
+    OSError.
     """
     began = time.monotonic()
     job, local = ChosenLog(store, to, rocketmq, settings, chosen), LocalStorage()
@@ -56,11 +70,12 @@ def export_store(
     output.check()
     cleaned = remove_leftovers(job.target, job.folder, job.inputs)
     log, plan = job.log, job.plan
+    _refuse_topics(job)
     start = log.segments[0].start
     end = end_of_log(log, start)
     done = Exported(
         store=job.store, output=job.folder, kind="rocketmq", release=plan.profile.release,
-        log_start=start, log_end=end, chosen=chosen.told(), sums=Sums(),
+        log_start=start, log_end=end, chosen=chosen.as_json(), sums=Sums(),
         warnings=[*plan.notes, *plan.warnings], cleaned=cleaned,
     )  # fmt: skip
     configured = _configured(job)
@@ -81,6 +96,26 @@ def export_store(
     return done
 
 
+def _refuse_topics(job: ChosenLog) -> None:
+    """Raise SettingError for a chosen topic that has queues and that the writer does not take.
+
+    Where the store has no queues, the first message of such a topic is refused.
+    """
+    plan, chosen = job.plan, job.chosen
+    for kind in (CONSUME_QUEUE, BATCH_CONSUME_QUEUE):
+        for name, _ in listed(plan.storage, f"{job.store}/{kind}"):
+            system = name in SYSTEM_TOPICS or name.startswith(SYSTEM_PREFIX)
+            taken = name in chosen.topics if chosen.topics else chosen.system_topics or not system
+            if not taken or name.startswith(LMQ_PREFIX):
+                continue
+            try:
+                check_topic(name, _TOPIC_MOST)
+                if name in plan.batch_topics:
+                    raise batch_queue_topic(name)
+            except Refused as error:
+                raise SettingError(f"{job.store}: {error}{_INSTEAD}") from None
+
+
 def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported) -> str:
     """The store, in a local folder."""
     os.makedirs(f"{made}/{CONFIG}")
@@ -88,12 +123,16 @@ def _make(job: ChosenLog, made: str, configured: dict[str, str], done: Exported)
         with open(f"{made}/{path}", "w", encoding="utf-8") as file:
             file.write(text)
     with open_writer(
-        made, rocketmq=done.release, settings=job.plan.told.settings, warnings=done.warnings
+        made, rocketmq=done.release, settings=job.plan.discovered.settings, warnings=done.warnings
     ) as writer:
         for batch in job.batches(done.log_start, done.log_end, done.notes, raw=False):
             done.sums.add(batch)
             for row in batch.to_pylist():
-                append_exported(writer, f"message at {row['physicalOffset']}", row)
+                where = f"{job.store}: message at {row['physicalOffset']}"
+                try:
+                    append_exported(writer, where, row)
+                except Refused as error:
+                    raise SettingError(f"{error}{_INSTEAD}") from None
         writer.wait_durable(writer.log.end)
     os.unlink(f"{made}/{LOCK}")
     done.left_out, done.system = len(done.notes), job.system

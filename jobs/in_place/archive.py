@@ -37,7 +37,7 @@ class Archive:
     def keep(self, files: Files, path: str, done: Callable[[int], None]) -> str:
         """Copy a file, read the copy back and compare; its SHA-256. A copy that is there stays.
 
-        done: is told how many bytes are copied. Raises StoreError where something else has its
+        done: gets how many bytes are copied. Raises StoreError where something else has its
         name, StoreChanged where the copy reads otherwise than what was written.
         """
         target = f"{self.folder}/{path}"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from reput.store_format.discover.store import told_lines
+from reput.store_format.discover.store import discovered_lines
 
 
 @dataclass
@@ -26,7 +26,7 @@ class CaughtUp:
     left_out: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)  # queues without messages that the log has
     warnings: list[str] = field(default_factory=list)
-    told: dict[str, dict[str, Any]] = field(default_factory=dict)
+    discovered: dict[str, dict[str, Any]] = field(default_factory=dict)
     seconds: float = 0.0
 
     def text(self) -> str:
@@ -53,5 +53,5 @@ class CaughtUp:
         lines += [f"  lacks     {line}" for line in self.lacking]
         lines += [f"  left out  {line}" for line in self.left_out]
         lines += [f"  warning   {line}" for line in self.warnings]
-        lines += [f"  told      {line}" for line in told_lines(self.told)]
+        lines += [f"  found     {line}" for line in discovered_lines(self.discovered)]
         return "\n".join(lines)

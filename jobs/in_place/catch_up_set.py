@@ -11,12 +11,12 @@ from reput.broker.change.new_messages import New, find_new
 from reput.broker.change.position import Log, find_position
 from reput.broker.writer.log_recovery import LogRecovery
 from reput.jobs.in_place.catch_up_report import CaughtUp
-from reput.jobs.in_place.catch_up_store import clock, report, rules_of
+from reput.jobs.in_place.catch_up_store import clock, report, rules_of, topics_of
 from reput.jobs.judging.verdict import files_there
 from reput.jobs.opening.log_files import LogBytes, LogFiles
+from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.progress import Done, Progress
-from reput.jobs.opening.unchanged import check_unchanged
 from reput.jobs.outputs.output import Output
 from reput.jobs.outputs.publish import Built, publish
 from reput.jobs.outputs.staging_folder import (
@@ -72,7 +72,10 @@ def catch_up_set(plan: Plan, target: Output, progress: Progress) -> CaughtUp:
                     local.make_folders(f"{work}/{path}".rpartition("/")[0])
                     _copy(plan.storage, f"{plan.store}/{path}", local, f"{work}/{path}")
             position = find_position(local, work, log, plan.settings, rules.scan)
-            new = find_new(log, recovery, position, rules, growing=plan.splits.limit is not None)
+            new = find_new(
+                log, recovery, position, rules, growing=plan.splits.limit is not None,
+                topics=topics_of(plan),
+            )  # fmt: skip
             catching = CatchUp(DiskFiles(work), log, recovery, rules, clock)
             with progress.stage("written", lambda: Done(None, f"up to {new.ahead.end:,}")):
                 catching.continue_set(new)

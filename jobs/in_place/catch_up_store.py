@@ -1,7 +1,7 @@
 """Catch-up of one store: opened, asked what is new, and changed in place or written anew."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import cast
 
 from reput.broker.change.catch_up import NOTE, CatchUp, read_note
@@ -12,10 +12,11 @@ from reput.jobs.in_place.catch_up_report import CaughtUp
 from reput.jobs.opening.changeable import refuse_second_name, refuse_shared_derived
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.log_files import LogBytes, LogFiles
+from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
 from reput.jobs.opening.progress import Done, Progress
-from reput.jobs.opening.unchanged import check_unchanged
 from reput.store_format.derive.rules import place_rules, scan_rules
+from reput.store_format.discover.config_folder import configured_topics
 from reput.store_format.disk.files import Files
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.names import (
@@ -25,12 +26,18 @@ from reput.store_format.names import (
     INDEX,
     QueuePath,
 )
+from reput.store_format.notes import Notes
 
 
 def rules_of(plan: Plan) -> Rules:
     """The rules of a plan's release and settings."""
     scanned = scan_rules(plan.profile, plan.settings, plan.batch_topics, plan.eras)
     return Rules(plan.profile, plan.settings, scanned, place_rules(plan.profile))
+
+
+def topics_of(plan: Plan) -> Collection[str] | None:
+    """Those of the broker's list, where the store has one; the plan tells what is wrong with it."""
+    return configured_topics(plan.storage, plan.store, Notes())
 
 
 def clock() -> int:
@@ -62,7 +69,7 @@ def catch_up_in_place(
         else:
             position = find_position(held.storage, held.path, log, plan.settings, rules.scan)
         with progress.stage("read", lambda: Done(None, f"from {position.first:,} on")):
-            new = find_new(log, recovery, position, rules, growing, settled)
+            new = find_new(log, recovery, position, rules, growing, settled, topics_of(plan))
         about = report(plan, new)
         about.resumed = resumed
         about.needed = resumed or not new.ahead.nothing_new
@@ -131,7 +138,7 @@ def report(plan: Plan, new: New) -> CaughtUp:
         log_end=ahead.end, end_reason=reason, messages=ahead.records, entries=ahead.entries,
         queues=len(new.queues), index_keys=ahead.index_puts, left_out=new.left_out,
         lacking=new.lacking,
-        warnings=[*plan.notes, *plan.warnings], told=plan.told.as_json(),
+        warnings=[*plan.notes, *plan.warnings], discovered=plan.discovered.as_json(),
     )  # fmt: skip
 
 

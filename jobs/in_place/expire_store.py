@@ -22,7 +22,7 @@ from reput.jobs.opening.changeable import refuse_log_elsewhere
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Done, Progress
-from reput.store_format.discover.store import Told, tell
+from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
 from reput.store_format.names import ABORT, COMMIT_LOG, CONSUME_QUEUE, segment_name
@@ -98,23 +98,26 @@ def disk_used(path: str) -> float:
 
 
 def plan_expiry(
-    held: HeldStore, rocketmq: str | None, settings: Mapping[str, str], told: Told | None = None
+    held: HeldStore,
+    rocketmq: str | None,
+    settings: Mapping[str, str],
+    discovered: Discovered | None = None,
 ) -> tuple[Plan, ExpirySettings]:
     """A held store's segments, and the settings by which they expire.
 
-    told: what it told, where that is known already. Raises StoreError where files of it must not
-    be deleted, SettingError, UnknownRelease.
+    discovered: of the store, where that is known already. Raises StoreError where files of it must
+    not be deleted, SettingError, UnknownRelease.
     """
     check_no_links(held.files, "")
     if held.crashed:
         raise StoreError(
             f"{held.path}/{ABORT}: the store was not stopped cleanly; use `reput recover` first"
         )
-    told = told or tell(held.storage, held.path, rocketmq, settings)
-    told.refuse_contradicted()
-    plan = make_plan(held.storage, held.path, told, 1, None)
+    discovered = discovered or discover(held.storage, held.path, rocketmq, settings)
+    discovered.refuse_contradicted()
+    plan = make_plan(held.storage, held.path, discovered, 1, None)
     refuse_log_elsewhere(plan.store, plan.segments, "expire")
-    return plan, parse_settings(ExpirySettings, told.settings, release=told.release)
+    return plan, parse_settings(ExpirySettings, discovered.settings, release=discovered.release)
 
 
 def expire_store(
@@ -165,8 +168,8 @@ def _choose(
         return
     end = segments[len(expired) - 1].end
     wanted = needed(
-        held.storage, held.path, plan.profile.release, dict(plan.told.settings), even, progress,
-        lambda note: about.warnings.append(note),
+        held.storage, held.path, plan.profile.release, dict(plan.discovered.settings), even,
+        progress, lambda note: about.warnings.append(note),
     )  # fmt: skip
     about.kept = [each for each in wanted if each.offset < end]
     first = min((each.offset for each in about.kept), default=end)

@@ -13,7 +13,7 @@ from reput.jobs.opening.changeable import refuse_log_elsewhere
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Progress
-from reput.store_format.discover.store import tell
+from reput.store_format.discover.store import discover
 from reput.store_format.faults import StoreError
 from reput.store_format.log.segments import Segment, commit_log_folders
 from reput.store_format.release.settings import settings_from
@@ -41,7 +41,7 @@ def one_round(
     if not seen:
         return None, seen
     plan = growing_plan(held, rocketmq, settings)
-    plan.told.refuse_contradicted()
+    plan.discovered.refuse_contradicted()
     about = catch_up_in_place(
         held, plan, progress, confirm, growing=True, settled=seen == before
     )  # fmt: skip
@@ -50,8 +50,8 @@ def one_round(
 
 def growing_plan(held: HeldStore, rocketmq: str | None, settings: Mapping[str, str]) -> Plan:
     """The plan of the segments that are there without a hole, the last perhaps in part."""
-    told = tell(held.storage, held.path, rocketmq, settings)
-    plan = make_plan(held.storage, held.path, told, 1, None, tolerant=True)
+    discovered = discover(held.storage, held.path, rocketmq, settings)
+    plan = make_plan(held.storage, held.path, discovered, 1, None, tolerant=True)
     size = plan.settings.mapped_file_size_commit_log
     kept: list[Segment] = []
     for number, segment in enumerate(plan.segments):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from reput.store_format.discover.store import told_lines
+from reput.store_format.discover.store import discovered_lines
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Recovered:
     written: list[str] = field(default_factory=list)  # derived files that were behind or wrong
     removed: list[str] = field(default_factory=list)  # derived files that the log gives none of
     checkpoint: bool = False  # it is written anew
-    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what is no fault
@@ -48,6 +48,6 @@ class Recovered:
             f"  removed   {len(self.removed):,} derived files",
             f"  abort     {'removed' if self.crashed else 'was not there'}",
         ]
-        lines += [f"  told      {line}" for line in told_lines(self.told)]
+        lines += [f"  found     {line}" for line in discovered_lines(self.discovered)]
         lines += [f"  note      {note}" for note in self.notes]
         return "\n".join(lines + [f"  warning   {warning}" for warning in self.warnings])

@@ -14,8 +14,8 @@ from reput.jobs.in_place.renewal import Renewal, renewal
 from reput.jobs.judging.verdict import judge
 from reput.jobs.opening.broker_start import read_checkpoint
 from reput.jobs.opening.held_store import HeldStore
+from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.opening.plan import Plan
-from reput.jobs.opening.unchanged import check_unchanged
 from reput.jobs.outputs.staging_folder import remove_abandoned, staging_folder
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Pipeline
@@ -73,7 +73,7 @@ def examine(
         cut_bytes=cut_bytes, cut_kept=f"{held.path}/{CUT}" if cut_bytes else "",
         written=[file.path for file in renewed.placed], removed=renewed.removed,
         warnings=plan.warnings + warnings, notes=plan.notes + verdict.notes(),
-        expired=verdict.expired, told=plan.told.as_json(),
+        expired=verdict.expired, discovered=plan.discovered.as_json(),
     )  # fmt: skip
     about.checkpoint = old is None or about.needed
     new = decode(new_checkpoint(plan, linked, verdict.named))

@@ -12,19 +12,19 @@ from reput.jobs.opening.changeable import (
     refuse_what_is_no_store,
 )
 from reput.jobs.opening.log_files import LogFiles
-from reput.jobs.opening.open_store import told_with
-from reput.jobs.opening.open_writer import local_store, open_writer, told_by
+from reput.jobs.opening.open_store import notes_with
+from reput.jobs.opening.open_writer import discover_to_write, local_store, open_writer
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import scan_rules
-from reput.store_format.discover.store import told_lines
+from reput.store_format.discover.store import discovered_lines
 from reput.store_format.disk.files import Files, StoreInUse
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.fate.gather import Gathered
 from reput.store_format.faults import StoreError
 from reput.store_format.names import COMMIT_LOG, CONFIG
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.notes import Notes
+from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.storage.local import LocalStorage
 
 Planned = TypeVar("Planned")
@@ -34,7 +34,7 @@ class Look(NamedTuple):
     """A store as a service looks at it."""
 
     store: OpenedStore
-    told: Told
+    notes: Notes
     # Whether it was stopped cleanly, where the file `abort` does not tell: this job has it open.
     stopped: bool | None
 
@@ -68,17 +68,17 @@ def run_service(
     """
     store = local_store(path)
     _refuse(store)
-    of_store = told_by(store, rocketmq, settings)
+    of_store = discover_to_write(store, rocketmq, settings)
     release = of_store.release
     if len(of_store.left) > 1:
-        for line in told_lines(of_store.of_release()):
+        for line in discovered_lines(of_store.of_release()):
             tell(line)
 
     def look(stopped: bool | None) -> tuple[OpenedStore, Planned]:
-        told = told_with(progress, tell)
-        opened = OpenedStore(LocalStorage(), store, release, settings, told)
+        notes = notes_with(progress, tell)
+        opened = OpenedStore(LocalStorage(), store, release, settings, notes)
         try:
-            return opened, service.plan(Look(opened, told, stopped))
+            return opened, service.plan(Look(opened, notes, stopped))
         except BaseException:
             opened.close()
             raise

@@ -11,14 +11,14 @@ import numpy as np
 from reput.jobs.opening.open_store import Store, open_store
 from reput.jobs.opening.progress import Progress
 from reput.store_format.derived.queues import Queue
+from reput.store_format.discover.config_folder import consumer_offsets
+from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.faults import StoreError
 from reput.store_format.names import CONFIG, RETRY_PREFIX
+from reput.store_format.notes import Notes
 from reput.store_format.query.by_queue import refuse_cut
-from reput.store_format.query.config import consumer_offsets
 from reput.store_format.query.gaps import log_behind
-from reput.store_format.query.in_rocksdb import has_rows
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.release.foreign import POP_DB
 from reput.store_format.storage.protocol import Storage
 
@@ -59,12 +59,12 @@ def needed(
     """
     found: list[Needed] = []
     if not even.unread:
-        told = Told()
-        opened = OpenedStore(storage, store, release, settings, told)
+        notes = Notes()
+        opened = OpenedStore(storage, store, release, settings, notes)
         with opened:
-            found += _unread(opened, even.groups, told)
-        if told.notes:
-            raise StoreError(f"{told.notes[0]}: what is unread is not known; --even-unread")
+            found += _unread(opened, even.groups, notes)
+        if notes.lines:
+            raise StoreError(f"{notes.lines[0]}: what is unread is not known; --even-unread")
     with open_store(
         store, rocketmq=release, settings=settings, storage=storage, progress=progress, tell=note
     ) as asked:
@@ -72,7 +72,7 @@ def needed(
     return sorted(found)
 
 
-def _unread(opened: OpenedStore, ignored: frozenset[str], told: Told) -> Iterator[Needed]:
+def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Iterator[Needed]:
     """Of each group and queue the first message that it has not read.
 
     Of a topic that a group reads, a queue without an offset was not read at all. Raises BadQueue.
@@ -80,7 +80,7 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], told: Told) -> Iterato
     folder = f"{opened.path}/{POP_DB}"
     if has_rows(opened.storage, folder):
         raise StoreError(f"{folder}: what pop consumers still hold is in RocksDB: {_NOT_KNOWN}")
-    offsets = consumer_offsets(opened.storage, opened.path, told)
+    offsets = consumer_offsets(opened.storage, opened.path, notes)
     asked = {pair: read for pair, read in offsets.items() if pair[0] not in ignored}
     for group, _ in list(asked):  # each group reads what is to be sent to it again
         asked.setdefault((group, f"{RETRY_PREFIX}{group}"), {})
@@ -114,7 +114,7 @@ def _not_in_queues(opened: OpenedStore) -> Iterator[Needed]:
         opened.queue(topic, queue_id, batch)
         for topic in opened.queues.topics() for queue_id, batch in opened.queues.of(topic)
     ]  # fmt: skip
-    behind = log_behind(opened, queues, Told())
+    behind = log_behind(opened, queues, Notes())
     if behind is not None:
         yield Needed(behind, "the queues end before the log, so that no group has read what is "
                      "behind (reput catch-up)")  # fmt: skip

@@ -29,7 +29,7 @@ class CheckReport:
     behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
     expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
     looks_like: str = ""  # another release, by whose rules the store is sound
-    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
     seconds: float = 0.0
 
     @property
@@ -65,5 +65,5 @@ def report_of(plan: Plan, found: DamageMap) -> CheckReport:
         findings=list(found.findings),
         warnings=plan.warnings + found.warnings,
         notes=list(plan.notes),
-        told=plan.told.as_json(),
+        discovered=plan.discovered.as_json(),
     )

@@ -7,7 +7,7 @@ from reput.jobs.judging.log_end import add_torn, past_the_end
 from reput.jobs.judging.other_release import of_other_releases
 from reput.jobs.judging.verdict import files_there, judge
 from reput.jobs.opening.broker_start import read_checkpoint
-from reput.jobs.opening.unchanged import check_unchanged
+from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.salvaging.damage_map import write_ranges
 from reput.jobs.salvaging.damage_search import map_damage
@@ -28,7 +28,7 @@ def check_store_of(
         for other in of_other_releases(found):
             another = _check(other, staging_folder, storage, None)
             if another.sound:
-                if found.plan.told.others:  # nobody has said that it is of the first one
+                if found.plan.discovered.others:  # nobody has said that it is of the first one
                     report = another
                 else:
                     report.looks_like = other.plan.profile.release

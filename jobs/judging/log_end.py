@@ -84,10 +84,10 @@ def _derived(
     storage: Storage, store: str, end: int, differences: list[Difference]
 ) -> Iterator[tuple[str, str]]:
     """(path, what is said) of the first queue and the last index file that point past the end."""
-    told = [d for d in differences if d.field.endswith(PAST_END)]
+    past = [d for d in differences if d.field.endswith(PAST_END)]
     whole = [d for d in differences if d.field == NO_SUCH_FILE]
-    for each in told[:1] or whole[:_SHOWN]:
-        at = each.there if told else _first_entry(storage, each.path)
+    for each in past[:1] or whole[:_SHOWN]:
+        at = each.there if past else _first_entry(storage, each.path)
         if at is not None and at >= end:
             yield each.path, f"points to {at:,}, the log ends at {end:,}"
             break

@@ -101,7 +101,8 @@ class _Comparison:
         self.again_from = max(queues.dispatched_to(), 0)  # a broker writes rows from there again
         self.times: list[tuple[str, Numbers, Numbers, Numbers]] = []
         self.waiting = 0
-        self.some_topics = plan.told.settings.get(_SELECTIVE) == "true"  # queues of lite topics
+        # a broker that has only queues of lite topics there
+        self.some_topics = plan.discovered.settings.get(_SELECTIVE) == "true"
 
     def compare(self, named: list[Built], deleted: Any) -> None:
         batch = self.job.plan.batch_topics

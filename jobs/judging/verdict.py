@@ -41,6 +41,8 @@ from reput.store_format.derived.queue_entries import (
     is_batch,
     layout_of,
 )
+from reput.store_format.discover.config_folder import configured_topics
+from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
@@ -49,9 +51,7 @@ from reput.store_format.names import (
     LMQ_PREFIX,
     parse_segment_name,
 )
-from reput.store_format.query.config import configured_topics
-from reput.store_format.query.in_rocksdb import has_rows
-from reput.store_format.query.notes import Told as Notes
+from reput.store_format.notes import Notes
 from reput.store_format.release.eras import every_put_counts_up_to
 from reput.store_format.release.foreign import STORE_DB
 from reput.store_format.rocksdb.queues import queues_folder
@@ -123,7 +123,7 @@ class _Judging:
         if own and (self.growing or ABORT in dict(listed(there, against))):
             self.again_from = dispatched_again_from(job.plan)
         self.topics: Collection[str] | None = None  # those of config/topics.json
-        if own:  # what is wrong with that file is told with the plan
+        if own:  # the plan says what is wrong with that file
             self.topics = configured_topics(job.plan.storage, job.plan.store, Notes())
 
     def verdict(self) -> Verdict:

@@ -5,7 +5,7 @@ from typing import Any
 
 from reput.jobs.judging.differences import Difference
 from reput.jobs.salvaging.damage_map import DamageMap
-from reput.store_format.discover.store import told_lines
+from reput.store_format.discover.store import discovered_lines
 from reput.store_format.names import MANIFEST
 
 _SHOWN = 20
@@ -27,7 +27,7 @@ class Report:
     notes: list[str] = field(default_factory=list)  # what is no fault
     behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
     expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
-    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
 
     @property
     def same(self) -> bool:
@@ -46,7 +46,7 @@ class Report:
         lines += [f"  differs   {difference.text()}" for difference in self.differences[:_SHOWN]]
         if count > _SHOWN:
             lines.append(f"  ... and {count - _SHOWN:,} more (--json has all)")
-        lines += [f"  told      {line}" for line in told_lines(self.told)]
+        lines += [f"  found     {line}" for line in discovered_lines(self.discovered)]
         lines += [f"  note      {note}" for note in self.notes]
         lines += [f"  warning   {warning}" for warning in self.warnings]
         return "\n".join(lines)
@@ -59,9 +59,10 @@ def manifest_differences(
 
     The set's queues keep positions for lost messages, so that the two must agree.
     """
-    told = manifest.get("damage")
-    if not told or damage is None:
+    known = manifest.get("damage")
+    if not known or damage is None:
         return []
-    same = told["missing"] == damage.gaps and told["range_count"] == damage.count
+    missing = [vars(gap) for gap in damage.gaps]
+    same = known["missing"] == missing and known["range_count"] == damage.count
     what = "the positions of missing messages are not those that the log gives"
     return [] if same else [Difference(f"{against}/{MANIFEST}", 0, what, None, None)]

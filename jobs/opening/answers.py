@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from reput.store_format.query.notes import Told
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.notes import Notes
+from reput.store_format.query.stored_message import StoredMessage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,25 +18,25 @@ class Messages:
     notes: what was skipped, cut or read from the log; all of it once the messages are read.
     """
 
-    def __init__(self, messages: Iterable[StoredMessage], told: Told) -> None:
-        self._messages, self._told = iter(messages), told
+    def __init__(self, messages: Iterable[StoredMessage], notes: Notes) -> None:
+        self._messages, self._notes = iter(messages), notes
 
     def __iter__(self) -> Iterator[StoredMessage]:
         return self._messages
 
     @property
     def notes(self) -> list[str]:
-        return self._told.notes
+        return self._notes.lines
 
     @property
     def cut(self) -> bool:
         """Whether there are more messages than were asked for."""
-        return self._told.cut
+        return self._notes.cut
 
     @property
     def scanned(self) -> tuple[int, int]:
         """Bytes of the log that were read in place of queues and index, and are to be read."""
-        return self._told.scanned, self._told.to_scan
+        return self._notes.scanned, self._notes.to_scan
 
     def to_arrow(self, body: bool = False) -> "pa.Table":
         """A table with the columns of the Spark source; needs pyarrow."""
@@ -50,9 +50,9 @@ class KeyMessages(Messages):
     """The messages that were found by many keys."""
 
     def __init__(
-        self, messages: Iterable[StoredMessage], told: Told, missing: Callable[[], list[str]]
+        self, messages: Iterable[StoredMessage], notes: Notes, missing: Callable[[], list[str]]
     ) -> None:
-        super().__init__(messages, told)
+        super().__init__(messages, notes)
         self._missing = missing
 
     @property
@@ -64,9 +64,9 @@ class KeyMessages(Messages):
 class Rows(list[Row], Generic[Row]):
     """Rows of a listing; `notes` as for Messages."""
 
-    def __init__(self, rows: Iterable[Row], told: Told) -> None:
+    def __init__(self, rows: Iterable[Row], notes: Notes) -> None:
         super().__init__(rows)
-        self.notes = told.notes
+        self.notes = notes.lines
 
     def to_arrow(self) -> "pa.Table":
         """A table with the rows' fields as columns; needs pyarrow."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from reput.jobs.opening.answers import KeyMessages, Messages, Rows
 from reput.jobs.opening.progress import Done, Progress
 from reput.store_format.faults import StoreError
+from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import UNIQUE_KEY_MOST, as_broker, by_key, newest
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import NEWEST, OpenedStore
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.opened_store import NEWEST, OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.storage import storage_for
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reput.store_format.fate.trace import Event
     from reput.store_format.filter.filters import Filter
     from reput.store_format.query.counts import Count
-    from reput.store_format.query.listing import GroupRow, QueueRow, RateRow, TopicRow
+    from reput.store_format.query.inventory import GroupRow, QueueRow, RateRow, TopicRow
     from reput.store_format.storage.protocol import Storage
 
 _BROKER_MOST = 64  # MessageStoreConfig.maxMsgsNumBatch
@@ -32,8 +32,10 @@ class Store:
     Its files are listed once: what a broker appends later is seen by opening it again.
     """
 
-    def __init__(self, opened: OpenedStore, notes: list[str], new_told: Callable[[], Told]) -> None:
-        self._opened, self.notes, self._new_told = opened, notes, new_told
+    def __init__(
+        self, opened: OpenedStore, notes: list[str], new_notes: Callable[[], Notes]
+    ) -> None:
+        self._opened, self.notes, self._new_notes = opened, notes, new_notes
 
     def __enter__(self) -> "Store":
         return self
@@ -65,18 +67,18 @@ class Store:
         ones; where: only those that it wants (`filter`). as_rocketmq: what a broker answers: 64 at
         most, by the key's hash alone, with its misses. scan: read the log, not the index.
         """
-        told = self._new_told()
+        notes = self._new_notes()
         if as_rocketmq:
             limit = _BROKER_MOST if most is None else most
-            return Messages(as_broker(self._opened, topic, key, begin, end, limit, told), told)
+            return Messages(as_broker(self._opened, topic, key, begin, end, limit, notes), notes)
         found = by_key(
             self._opened, [topic], key,
             lambda each: each.topic == topic and each.has_key(key) and (
                 where is None or each.wanted_by(where)
             ),
-            begin, end, scan, told,
+            begin, end, scan, notes,
         )  # fmt: skip
-        return Messages(found if most is None else newest(found, most, told), told)
+        return Messages(found if most is None else newest(found, most, notes), notes)
 
     def query_keys(
         self,
@@ -95,10 +97,10 @@ class Store:
         from reput.store_format.query.by_keys import by_keys
         from reput.store_format.query.wanted_keys import WantedKeys
 
-        told, wanted = self._new_told(), WantedKeys(topic, keys)
-        found = by_keys(self._opened, wanted, begin, end, scan, told)
+        notes, wanted = self._new_notes(), WantedKeys(topic, keys)
+        found = by_keys(self._opened, wanted, begin, end, scan, notes)
         chosen = (each for each in found if where is None or each.wanted_by(where))
-        return KeyMessages(chosen, told, lambda: wanted.missing)
+        return KeyMessages(chosen, notes, lambda: wanted.missing)
 
     def by_unique_key(
         self,
@@ -109,34 +111,34 @@ class Store:
         scan: bool = False,
     ) -> Messages:
         """The messages with a UNIQ_KEY, of one topic or of all, retries and half messages too."""
-        told = self._new_told()
+        notes = self._new_notes()
         topics = self.topic_names() if topic is None else [topic]
         if as_rocketmq:
             if topic is None:
                 raise StoreError("a broker looks for a unique key in one topic: name the topic")
-            found = as_broker(self._opened, topic, key, None, None, UNIQUE_KEY_MOST, told)
-            return Messages(found, told)
+            found = as_broker(self._opened, topic, key, None, None, UNIQUE_KEY_MOST, notes)
+            return Messages(found, notes)
         return Messages(
             by_key(
                 self._opened, topics, key,
                 lambda each: each.unique_key == key and topic in (None, each.topic),
-                None, None, scan, told,
+                None, None, scan, notes,
             ),
-            told,
+            notes,
         )  # fmt: skip
 
     def by_message_id(
         self, message_id: str, topic: str | None = None, *, scan: bool = False
     ) -> Messages:
-        """The message with a broker's id, or else those with a client's, told apart by what is
-        found; the notes have the id's parts. Raises BadMessageId (a StoreError).
+        """The message with a broker's id, or else those with a client's; the notes have the
+        id's parts. Raises BadMessageId (a StoreError).
         """
         from reput.store_format.query.by_id import by_message_id
 
-        told = self._new_told()
+        notes = self._new_notes()
         names = self.topic_names() if topic is None else [topic]
-        found = by_message_id(self._opened, message_id, topic, names, scan, told)
-        return Messages(found, told)
+        found = by_message_id(self._opened, message_id, topic, names, scan, notes)
+        return Messages(found, notes)
 
     def messages(
         self,
@@ -159,20 +161,20 @@ class Store:
         """
         from reput.store_format.query.by_queue import as_client, by_offset, by_time, in_log
 
-        told, store = self._new_told(), self._opened
+        notes, store = self._new_notes(), self._opened
         if topic is None:
-            return Messages(in_log(store, begin, end, told, where), told)
+            return Messages(in_log(store, begin, end, notes, where), notes)
         if offset is not None:
             if queue is None:
                 raise StoreError("a position is one of a queue: name the queue")
             stop = None if count is None else offset + count
-            found = by_offset(store, topic, queue, offset, stop, scan, told)
+            found = by_offset(store, topic, queue, offset, stop, scan, notes)
         elif as_rocketmq:
-            found = as_client(store, topic, queue, begin, end, told)
+            found = as_client(store, topic, queue, begin, end, notes)
         else:
-            return Messages(by_time(store, topic, queue, begin, end, scan, told, where), told)
+            return Messages(by_time(store, topic, queue, begin, end, scan, notes, where), notes)
         wanted = (each for each in found if where is None or each.wanted_by(where))
-        return Messages(wanted, told)
+        return Messages(wanted, notes)
 
     def filter(
         self, tags: str | None = None, sql: str | None = None, grep: str | None = None
@@ -191,13 +193,13 @@ class Store:
             chosen.append(selected)
             if selected.rest is not None:
                 line, column = selected.rest
-                self._new_told().note(
+                self._new_notes().note(
                     f"SQL92 expression: RocketMQ ignores it from line {line}, column {column} on"
                 )
         if grep is not None:
             from reput.store_format.filter.grep import grep_filter
 
-            chosen.append(grep_filter(grep, BODY_MOST, self._new_told().note))
+            chosen.append(grep_filter(grep, BODY_MOST, self._new_notes().note))
         return chosen[0] if len(chosen) == 1 else AllOf(*chosen)
 
     def message_at(self, physical_offset: int) -> StoredMessage:
@@ -209,31 +211,31 @@ class Store:
 
         scan: count in the log itself; everything: topics that are only configured as well.
         """
-        from reput.store_format.query.listing import topics
+        from reput.store_format.query.inventory import topics
 
-        told = self._new_told()
-        return Rows(topics(self._opened, scan, everything, told), told)
+        notes = self._new_notes()
+        return Rows(topics(self._opened, scan, everything, notes), notes)
 
     def queues(self, *, scan: bool = False) -> "Rows[QueueRow]":
         """All queues, by topic and id."""
-        from reput.store_format.query.listing import queues
+        from reput.store_format.query.inventory import queues
 
-        told = self._new_told()
-        return Rows(queues(self._opened, scan, told), told)
+        notes = self._new_notes()
+        return Rows(queues(self._opened, scan, notes), notes)
 
     def rates(self, buckets: int) -> "Rows[RateRow]":
         """Messages of each topic in equal spans of time, from the oldest to the newest."""
-        from reput.store_format.query.listing import rates
+        from reput.store_format.query.inventory import rates
 
-        told = self._new_told()
-        return Rows(rates(self._opened, buckets, told), told)
+        notes = self._new_notes()
+        return Rows(rates(self._opened, buckets, notes), notes)
 
     def groups(self, *, scan: bool = False) -> "Rows[GroupRow]":
         """How far each consumer group has come in each queue, and its lag."""
-        from reput.store_format.query.listing import groups
+        from reput.store_format.query.inventory import groups
 
-        told = self._new_told()
-        return Rows(groups(self._opened, scan, told), told)
+        notes = self._new_notes()
+        return Rows(groups(self._opened, scan, notes), notes)
 
     def transactions(self, *, everything: bool = False) -> "Rows[TransactionRow]":
         """Transactions that are pending, discarded or abandoned; everything: all of them.
@@ -242,8 +244,8 @@ class Store:
         """
         from reput.store_format.fate.answers import transaction_rows
 
-        told = self._new_told()
-        return Rows(transaction_rows(self._opened, everything, told), told)
+        notes = self._new_notes()
+        return Rows(transaction_rows(self._opened, everything, notes), notes)
 
     def delayed(self, *, everything: bool = False) -> "Rows[DelayedRow]":
         """Delayed messages that are not delivered, or will be again; everything: all of them.
@@ -252,27 +254,27 @@ class Store:
         """
         from reput.store_format.fate.answers import delayed_rows
 
-        told = self._new_told()
-        return Rows(delayed_rows(self._opened, everything, told), told)
+        notes = self._new_notes()
+        return Rows(delayed_rows(self._opened, everything, notes), notes)
 
     def stats(self, by: Sequence[str]) -> "Rows[Count]":
         """What was put into the log: records, messages, bytes, by topic, hour, group or size, or
         by several of these. The log is read once.
         """
-        from reput.store_format.query.config import batch_topics
+        from reput.store_format.discover.config_folder import batch_topics
         from reput.store_format.query.counts import count
 
-        told, opened = self._new_told(), self._opened
-        batch = batch_topics(opened.storage, opened.path, told)
+        notes, opened = self._new_notes(), self._opened
+        batch = batch_topics(opened.storage, opened.path, notes)
         start = opened.log.start
-        told.to_scan = opened.log.end - start
+        notes.to_scan = opened.log.end - start
 
         def watch(at: int) -> None:
-            told.scanned = at - start
+            notes.scanned = at - start
 
-        with told.watching():
-            rows = count(opened.log, by, opened.profile.split_properties, batch, watch, told.note)
-        return Rows(rows, told)
+        with notes.watching():
+            rows = count(opened.log, by, opened.profile.split_properties, batch, watch, notes.note)
+        return Rows(rows, notes)
 
     def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":
         """The steps of one message's life, by the client's id or the broker's.
@@ -282,24 +284,24 @@ class Store:
         from reput.store_format.fate.answers import message_events
         from reput.store_format.query.by_id import who_is
 
-        told = self._new_told()
+        notes = self._new_notes()
         key, origin = who_is(self._opened, message_id)
         topics = self.topic_names()
         places = None
         if key and topics and not scan:
             found = by_key(
                 self._opened, topics, key, lambda each: each.unique_key == key,
-                None, None, False, told,
+                None, None, False, notes,
             )  # fmt: skip
             places = [each.physical_offset for each in found]
-        return Rows(message_events(self._opened, key, origin, places, told), told)
+        return Rows(message_events(self._opened, key, origin, places, notes), notes)
 
     def topic_names(self) -> list[str]:
         """The topics that have a queue or are configured."""
-        from reput.store_format.query.config import configured_topics
+        from reput.store_format.discover.config_folder import configured_topics
 
-        told = Told()
-        configured = configured_topics(self._opened.storage, self._opened.path, told) or {}
+        notes = Notes()
+        configured = configured_topics(self._opened.storage, self._opened.path, notes) or {}
         return sorted({*self._opened.queues.topics(), *configured})
 
 
@@ -315,30 +317,30 @@ def open_store(
     """Open a store, by path or URL, for questions. It is only read, and may be in use.
 
     rocketmq: the release whose rules hold where releases differ, by default the newest, which
-    reads older logs; settings: by RocketMQ's names, as text; sizes are told by the files. progress:
-    of reading the log, where queues and index do not answer; tell: is called with each note as it
+    reads older logs; settings: by RocketMQ's names, as text; the files show sizes. progress: of
+    reading the log, where queues and index do not answer; tell: is called with each note as it
     comes. Raises StoreError, SettingError, UnknownRelease, OSError.
     """
     storage = storage or storage_for(path)
 
-    def new_told() -> Told:
-        return told_with(progress, tell)
+    def new_notes() -> Notes:
+        return notes_with(progress, tell)
 
-    told = new_told()
-    opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, told)
-    return Store(opened, told.notes, new_told)
+    notes = new_notes()
+    opened = OpenedStore(storage, storage.resolve(path), rocketmq or NEWEST, settings or {}, notes)
+    return Store(opened, notes.lines, new_notes)
 
 
-def told_with(progress: Progress | None, tell: Callable[[str], Any] | None) -> Told:
-    """What is told of one question: progress of reading the log, and notes as they come."""
+def notes_with(progress: Progress | None, tell: Callable[[str], Any] | None) -> Notes:
+    """What one question says: progress of reading the log, and notes as they come."""
     shown = progress or Progress()
 
-    def watch(told: Told) -> AbstractContextManager[None]:
-        return shown.stage("log", lambda: _done(told))
+    def watch(notes: Notes) -> AbstractContextManager[None]:
+        return shown.stage("log", lambda: _done(notes))
 
-    return Told(tell or (lambda _: None), watch)
+    return Notes(tell or (lambda _: None), watch)
 
 
-def _done(told: Told) -> Done:
-    share = told.scanned / told.to_scan if told.to_scan else None
-    return Done(share, f"{told.scanned:,} of {told.to_scan:,} bytes read")
+def _done(notes: Notes) -> Done:
+    share = notes.scanned / notes.to_scan if notes.to_scan else None
+    return Done(share, f"{notes.scanned:,} of {notes.to_scan:,} bytes read")

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.derived.store_sizes import SIZES
-from reput.store_format.discover.broker_conf import found_conf
-from reput.store_format.discover.store import Told, tell
+from reput.store_format.discover.config_folder import batch_topics
+from reput.store_format.discover.file_sizes import SIZES
+from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.faults import StoreError
-from reput.store_format.query.config import batch_topics
-from reput.store_format.query.notes import Told as Notes
+from reput.store_format.notes import Notes
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.setting_table import BY_NAME
 from reput.store_format.release.setting_warnings import setting_warnings
@@ -36,24 +35,28 @@ def open_writer(
     dispatches: bool = True,
     prepare_ahead: bool = False,
     warnings: list[str] | None = None,
-    told: dict[str, dict[str, Any]] | None = None,
+    discovered: dict[str, dict[str, Any]] | None = None,
 ) -> CommitLogWriter:
     """Open a local store for appending; `with` closes it as a clean stop does.
 
-    rocketmq: None where the store's files are to tell it. settings: by RocketMQ's names, as text;
-    what they do not say is told by the store's files, or by a broker's configuration with them.
+    rocketmq: None where the store's files are to show it. settings: by RocketMQ's names, as text;
+    what they do not say the store's files show, or a broker's configuration with them.
     dispatches: also write ConsumeQueue and Index; prepare_ahead: make each segment while the one
-    before it is filled; warnings: gets what a broker would do and the writer does not; told: gets
-    what the store told of its release. Recovers the store first where it was not closed. Raises
-    SettingError, UnknownRelease, StoreError (StoreInUse where a broker has it), OSError.
+    before it is filled; warnings: gets what a broker would do and the writer does not; discovered:
+    gets what the store shows of its release. Recovers the store first where it was not closed.
+    Raises SettingError, UnknownRelease, StoreError (StoreInUse where a broker has it), OSError.
     """
     said = [] if warnings is None else warnings
     path = local_store(store)
-    of_store = told_by(path, rocketmq, settings or {})
-    if told is not None:
-        told |= of_store.of_release()
+    of_store = discover_to_write(path, rocketmq, settings or {})
+    if discovered is not None:
+        discovered |= of_store.of_release()
     rules = profile(of_store.release)
-    given = {**_found(path, said), **(settings or {})} if os.path.isdir(path) else settings or {}
+    given = dict(settings or {})
+    if of_store.conf is not None and os.path.isdir(path):
+        said += of_store.conf.warnings
+        named = of_store.conf.settings.items()  # the files show sizes
+        given = {n: text for n, text in named if BY_NAME[n].name not in SIZES} | given
     parsed = writer_settings_from(given, release=rules.release)
     said += setting_warnings(given, rules.release, "append")
     return CommitLogWriter.open(
@@ -68,27 +71,18 @@ def open_writer(
     )
 
 
-def told_by(store: str, rocketmq: str | None, settings: Mapping[str, str]) -> Told:
-    """What a store tells that is to be written to, its release before all.
+def discover_to_write(store: str, rocketmq: str | None, settings: Mapping[str, str]) -> Discovered:
+    """What a store shows that is to be written to, its release before all.
 
-    Raises UnknownRelease where it does not tell that, SettingError where it tells another.
+    Raises UnknownRelease where it does not show that, SettingError where it shows another.
     """
-    told = tell(LocalStorage(), store, rocketmq, settings, writes=True)
-    told.refuse_contradicted()
-    return told
-
-
-def _found(store: str, warnings: list[str]) -> dict[str, str]:
-    """What a configuration that lies with the store sets; sizes are told by the store's files."""
-    conf = found_conf(LocalStorage(), store)
-    if conf is None:
-        return {}
-    warnings += conf.warnings
-    return {name: text for name, text in conf.settings.items() if BY_NAME[name].name not in SIZES}
+    discovered = discover(LocalStorage(), store, rocketmq, settings, writes=True)
+    discovered.refuse_contradicted()
+    return discovered
 
 
 def _batch_topics(store: str, warnings: list[str]) -> Iterable[str]:
-    told = Notes()
-    topics = batch_topics(LocalStorage(), store, told)
-    warnings += told.notes
+    notes = Notes()
+    topics = batch_topics(LocalStorage(), store, notes)
+    warnings += notes.lines
     return topics

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 
 from reput.jobs.opening.live_end import log_end_now, may_grow, states_now
 from reput.store_format.derive.rules import scan_rules
-from reput.store_format.discover.store import Told
+from reput.store_format.discover.config_folder import topic_attributes
+from reput.store_format.discover.in_rocksdb import not_derived
+from reput.store_format.discover.store import Discovered
 from reput.store_format.disk.locks import holder_text
 from reput.store_format.layouts import BATCH_QUEUE_ENTRY_BYTES
 from reput.store_format.log.proven_names import proven_names
@@ -17,9 +19,7 @@ from reput.store_format.log.segments import (
     list_segments,
 )
 from reput.store_format.names import CONSUME_QUEUE, INDEX
-from reput.store_format.query.config import topic_attributes
-from reput.store_format.query.in_rocksdb import not_derived
-from reput.store_format.query.notes import Told as Notes
+from reput.store_format.notes import Notes
 from reput.store_format.release.eras import Era
 from reput.store_format.release.foreign import IN_ROCKSDB, refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
@@ -44,7 +44,7 @@ class Plan:
 
     store: str
     storage: Storage  # that the store is on
-    told: Told
+    discovered: Discovered
     profile: Profile  # of the release that wrote last
     settings: Settings
     segments: list[Segment]
@@ -59,7 +59,7 @@ class Plan:
     @property
     def eras(self) -> tuple[Era, ...]:
         """The releases that the store's broker has had; the last one is that of the profile."""
-        return self.told.eras or (Era(0, self.profile.release, (self.profile.release,)),)
+        return self.discovered.eras or (Era(0, self.profile.release, (self.profile.release,)),)
 
     @property
     def has_queues(self) -> bool:
@@ -79,7 +79,7 @@ class Plan:
 def make_plan(
     storage: Storage,
     store: str,
-    told: Told,
+    discovered: Discovered,
     cores: int,
     split_bytes: int | None,
     tolerant: bool = False,
@@ -88,12 +88,12 @@ def make_plan(
 ) -> Plan:
     """List and check a store. Raises StoreError, SettingError.
 
-    told: its release and settings. tolerant: what is wrong with the segments is in the plan's
+    discovered: its release and settings. tolerant: what is wrong with the segments is in the plan's
     `findings`, and not refused. assume_names: then segments count as what their records say.
     compares: derived files are only compared, so that queues in RocksDB are not refused.
     """
-    rules = profile(told.release)
-    parsed = settings_from(told.settings, release=rules.release)
+    rules = profile(discovered.release)
+    parsed = settings_from(discovered.settings, release=rules.release)
     refuse_unsupported(parsed, IN_ROCKSDB if compares else ())
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = commit_log_folders(store, parsed)
@@ -109,10 +109,13 @@ def make_plan(
     else:
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
     refuse_foreign_store(storage, store, compares)
-    warnings = [*told.warnings, *setting_warnings(told.settings, rules.release, "derive")]
+    warnings = [
+        *discovered.warnings,
+        *setting_warnings(discovered.settings, rules.release, "derive"),
+    ]
     of_config = Notes()
     topics = topic_attributes(storage, store, of_config)
-    warnings += of_config.notes
+    warnings += of_config.lines
     notes = [
         f"topic {name!r} is compacted; its compacted files are not derived"
         for name, about in topics.items()
@@ -144,7 +147,7 @@ def make_plan(
     return Plan(
         store=store,
         storage=storage,
-        told=told,
+        discovered=discovered,
         profile=rules,
         settings=parsed,
         segments=segments,

@@ -13,7 +13,7 @@ class Done(NamedTuple):
 
 
 class Progress:
-    """Says nothing; what library calls use unless told otherwise."""
+    """Says nothing; what library calls use unless another is given."""
 
     @contextmanager
     def stage(self, name: str, done: Callable[[], Done]) -> Iterator[None]:

@@ -67,7 +67,7 @@ def parse_manifest(raw: bytes, path: str, kind: SetKind) -> dict[str, Any]:
 
 
 def files_of(manifest: dict[str, Any], path: str, kind: SetKind) -> dict[str, int | None]:
-    """Each file that a manifest lists, by its path below the set: its length where that is told."""
+    """Each file that a manifest lists, by its path below the set: its length if that is known."""
     files: dict[str, int | None] = {}
     for name in kind.lists:
         listed = manifest.get(name)
@@ -82,14 +82,14 @@ def files_of(manifest: dict[str, Any], path: str, kind: SetKind) -> dict[str, in
 
 
 def _file(entry: Any) -> tuple[str | None, int | None]:
-    """(path, length) of one entry of a list; of a saved listing the length is not told."""
+    """(path, length) of one entry of a list; of a saved listing the length is not known."""
     if isinstance(entry, str):
         return entry, None
     if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
         return None, None
     length, path = entry.get("length"), entry["path"]
-    told = type(length) is int and isinstance(entry.get("sha256"), str)
-    return (path if told else None), None if path.endswith(".json") else length
+    known = type(length) is int and isinstance(entry.get("sha256"), str)
+    return (path if known else None), None if path.endswith(".json") else length
 
 
 def _is_plain(path: str) -> bool:

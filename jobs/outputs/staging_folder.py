@@ -61,7 +61,7 @@ def places(storage: Storage, output: str) -> list[tuple[str, str]]:
     """
     found = [beside(storage, output)]
     if isinstance(storage, ManifestLast):
-        return found  # elsewhere it could not be told whose they are
+        return found  # elsewhere it is not known whose they are
     folder, _, name = output.rpartition("/")
     while name:
         if (folder, _prefix(name)) != found[0]:
@@ -74,8 +74,8 @@ def leftovers(storage: Storage, output: str) -> list[str]:
     """Staging folders for this output whose jobs are gone."""
     found = []
     for number, (folder, prefix) in enumerate(places(storage, output)):
-        told = (True,) if number else (True, None)
-        found += [path for path, gone in staged(storage, folder, prefix) if gone in told]
+        wanted = (True,) if number else (True, None)
+        found += [path for path, gone in staged(storage, folder, prefix) if gone in wanted]
     return found
 
 

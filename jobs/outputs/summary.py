@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reput.store_format.discover.store import told_lines
+from reput.store_format.discover.store import discovered_lines
 from reput.store_format.names import INDEX
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Summary:
     queue_files: int = 0
     index_files: int = 0
     bytes_scanned: int = 0
-    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
     seconds: float = 0.0
     stages: dict[str, float] = field(default_factory=dict)  # seconds of scan, build and publish
     on_damage: str = "refuse"
@@ -100,7 +100,7 @@ class Summary:
         if self.damage and self.damage["range_count"]:
             lines.append(f"  damage    {damage_line(self.damage)}")
             lines += [f"  cause     {cause_line(each)}" for each in self.damage["causes"]]
-        lines += [f"  told      {line}" for line in told_lines(self.told)]
+        lines += [f"  found     {line}" for line in discovered_lines(self.discovered)]
         lines += [f"  warning   {warning}" for warning in self.warnings]
         lines += [f"  left out  {queue}" for queue in self.left_out]
         lines += [
@@ -117,7 +117,7 @@ def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summ
         rocketmq=plan.profile.release,
         profile=asdict(plan.profile),
         settings=plan.settings.by_name(),
-        told=plan.told.as_json(),
+        discovered=plan.discovered.as_json(),
         log_start=plan.segments[0].start,
         log_end=log_end,
         end_reason=end_reason,

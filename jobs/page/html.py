@@ -12,6 +12,7 @@ from html import escape
 from importlib.resources import files
 
 from reput.jobs.console.texts import time_text
+from reput.jobs.page.headline import headline
 from reput.jobs.page.log_sections import (
     damage_section,
     derived_section,
@@ -41,11 +42,12 @@ _SECTIONS = (
 def page(facts: Facts) -> bytes:
     """The page, as UTF-8."""
     sections = [_printable(make(facts)) for make in _SECTIONS]
+    sections.sort(key=lambda section: not section.alarms)  # what is wrong comes first
     title = f"RocketMQ store {name_text(facts.store)}"
     whole = {
         "title": title,
-        "made": f"Read {time_text(facts.now)} by reput; nothing of it was changed.",
-        "verdict": verdict(facts),
+        "made": f"Read by reput at {time_text(facts.now)}. The store was not changed.",
+        **headline(facts),
         "notes": [name_text(each) for each in facts.notes["store"]],
         "sections": [asdict(section) for section in sections],
     }
@@ -62,26 +64,13 @@ def page(facts: Facts) -> bytes:
         f"<title>{escape(title)}</title>\n<style>\n{_asset('page.css')}</style>\n"
         f'<a class="skip" href="#main">To the report</a>\n<header id="top"></header>\n'
         f'<nav aria-label="Sections"></nav>\n<main id="main" tabindex="-1"></main>\n'
+        f'<footer class="soft"></footer>\n'
         f"<noscript><p>The pictures and tables of this page are drawn by its own scripts: allow "
         f"them.</p></noscript>\n"
         f'<script type="application/json" id="report">{as_data(whole)}</script>\n'
     )
     body = "".join(f"<script>{script}</script>\n" for script in scripts)
     return BEGINS + (head + body + "</html>\n").encode()
-
-
-def verdict(facts: Facts) -> dict[str, str]:
-    """The page's first sentence: whether the store is sound, and how that is known."""
-    report = facts.check
-    if report is None:
-        return {"kind": "unknown", "text": f"Not checked: {name_text(facts.unknown['check'])}"}
-    if report.looks_like:
-        return {"kind": "bad", "text": f"This looks like RocketMQ {report.looks_like}, not "
-                f"{report.rocketmq}"}  # fmt: skip
-    if report.sound:
-        return {"kind": "sound", "text": "Sound: every record and every derived file that is there "
-                "is as it should be"}  # fmt: skip
-    return {"kind": "bad", "text": "Not sound: see the log's bytes, and queues and index"}
 
 
 def as_data(value: object) -> str:
@@ -94,6 +83,7 @@ def _printable(section: Section) -> Section:
     """Its sentences may name files and topics; its tables and pictures are made of such text."""
     for lines in (section.words, section.alarms, section.notes):
         lines[:] = map(name_text, lines)
+    section.tables = [each for each in section.tables if each.rows]
     return section
 
 

@@ -2,11 +2,11 @@
 
 from bisect import bisect_left
 from collections import defaultdict
+from typing import Any
 
 from reput.jobs.console.check_text import rows as segment_rows
 from reput.jobs.console.texts import duration
 from reput.jobs.judging.check_report import CheckReport
-from reput.jobs.outputs.summary import cause_line
 from reput.jobs.page.model import (
     Column,
     Picture,
@@ -23,21 +23,27 @@ from reput.jobs.page.pictures import (
     Bar,
     Span,
     bars,
-    columns,
     drawable,
     grid,
     over_time,
 )
 from reput.jobs.page.store_facts import Facts
 from reput.jobs.salvaging.damage_map import range_text
-from reput.store_format.discover.store import size_text, told_lines
+from reput.store_format.discover.store import discovered_lines, size_text
 from reput.store_format.query.put_times import SPANS_MOST, PutTimes
 
 _OTHER = "other topics"
+_SPAN_NAMES = {1000: "second", 60_000: "minute", 3_600_000: "hour", 86_400_000: "day"}
 _KINDS = (
     ("sound", "var(--c0)"), ("damaged", "var(--bad)"), ("stale", "var(--c3)"),
     ("content", "var(--c1)"), ("missing", "var(--ink)"), ("unused", "var(--line)"),
 )  # fmt: skip
+# In plain words: what a cell shows, and what is the matter with a damaged range.
+_CELL_NAMES = {"content": "wrong checksum", "unused": "not written"}
+_CAUSES = {
+    "damaged": "no sound record", "missing": "the segment's file is gone or too short",
+    "stale": "records from before the log was cut", "content": "only a checksum is wrong",
+}  # fmt: skip
 
 
 def put_section(facts: Facts) -> Section:
@@ -53,20 +59,26 @@ def put_section(facts: Facts) -> Section:
         return section
     section.words.append(
         f"{plural(messages, 'message')} of {plural(len(put.topics), 'topic')}, "
-        f"{sum(row.bytes for row in put.topics):,} bytes of records, by storeTimestamp, in spans "
-        f"of {duration(put.width)}."
+        f"{sum(row.bytes for row in put.topics):,} bytes."
     )
     spans, parts = _grouped(put)
-    drawn = [span for span in spans if drawable(span.begin) and drawable(span.end)]
-    drawn, left_out = _densest(drawn, put.width)
-    left_out += len(spans) - len(drawn) - left_out
+    drawn = drawn_spans(put)
+    left_out = len(spans) - len(drawn)
     if left_out:
         section.notes.append(
-            f"{left_out:,} of {len(spans):,} spans lie far from the others and are not drawn; the "
-            f"table has them"
+            f"{left_out:,} of {len(spans):,} spans of time lie far from the others: they are in "
+            f"the table, but not in the picture"
         )
-    about = f"Stacked bars: messages in spans of {duration(put.width)}, by topic"
-    section.pictures.append(Picture(about, over_time(drawn, "messages", parts)))
+    if len({span.begin for span in drawn}) > 1:
+        about = f"Messages in each {_SPAN_NAMES.get(put.width) or duration(put.width)}, by topic"
+        section.pictures.append(Picture(about, over_time(drawn, "messages", parts)))
+    elif drawn:
+        section.words.append(
+            f"All were stored within {duration(put.width)} from {time_cell(drawn[0].begin)} on."
+            if not left_out
+            else f"Most were stored within {duration(put.width)} from {time_cell(drawn[0].begin)} "
+            f"on."
+        )
     section.tables.append(
         table(
             "Messages in each span",
@@ -79,6 +91,12 @@ def put_section(facts: Facts) -> Section:
         )
     )
     return section
+
+
+def drawn_spans(put: PutTimes) -> list[Span]:
+    """The spans that a picture can show: not those of clocks that were wrong by years."""
+    spans = [each for each in _grouped(put)[0] if drawable(each.begin) and drawable(each.end)]
+    return _densest(spans, put.width)[0]
 
 
 def _grouped(put: PutTimes) -> tuple[list[Span], list[str]]:
@@ -134,7 +152,7 @@ def topics_section(facts: Facts) -> Section:
         )
         section.pictures.append(
             Picture(
-                "Bars: bytes of each topic's records in the log",
+                "Bytes in the log, by topic",
                 bars(
                     [Bar(label, put[name].bytes)
                      for label, name in zip(labels(shown), shown, strict=True)],
@@ -172,13 +190,15 @@ def sizes_section(facts: Facts) -> Section:
     if not rows:
         section.words.append("There is none.")
         return section
-    records = sum(row.records for row in rows)
+    mean = sum(row.bytes for row in rows) // sum(row.records for row in rows)
     section.words.append(
-        f"Records of the log by their length; {sum(row.bytes for row in rows) // records:,} bytes "
-        f"on average."
+        f"A record of the log (a message and its head) has {mean:,} bytes on average."
     )
-    shown = [Bar(_from_size(int(row.size or 0)), row.records) for row in rows]
-    section.pictures.append(Picture("Columns: records by size", columns(shown, "records")))
+    shown = [Bar(_sizes(int(row.size or 0)), row.records) for row in rows]
+    if len(shown) > 1:
+        section.pictures.append(Picture("Records by their size", bars(shown, "records")))
+    else:
+        section.words.append(f"All have {shown[0].label}.")
     section.tables.append(
         table(
             "Sizes",
@@ -194,32 +214,39 @@ def sizes_section(facts: Facts) -> Section:
     return section
 
 
-def _from_size(size: int) -> str:
-    return size_text(size).replace(" bytes", " B")
+def _sizes(size: int) -> str:
+    """From a size up to twice as much, without the end."""
+    return f"{size_text(size).removesuffix(' bytes')} to {size_text(2 * size)}"
 
 
 def damage_section(facts: Facts) -> Section:
     """The damage map, as `reput check` draws it."""
-    section = Section("damage", "The log's bytes")
+    section = Section("damage", "Damage")
     report = facts.check
     if report is None:
         section.notes.append(facts.not_known("check"))
         return section
     section.words.append(
-        f"From {report.log_start:,} to {report.log_end:,}, {plural(report.messages, 'message')} in "
-        f"{plural(len(report.segments), 'segment')}, read as RocketMQ {report.rocketmq} has them."
+        f"{plural(report.messages, 'message')} in {plural(len(report.segments), 'segment')}, at "
+        f"offsets {report.log_start:,} to {report.log_end:,}, read by the rules of RocketMQ "
+        f"{report.rocketmq}."
     )
     found = report.damage
     section.alarms += [f"{each.path}: {each.reason}" for each in report.findings[:20]]
     if found["range_count"]:
+        one, lost = found["range_count"] == 1, "nothing is known to be lost"
+        if found["bytes_lost"] or found["messages_missing"]:
+            lost = (
+                f"{found['bytes_lost']:,} bytes lost, "
+                f"{plural(found['messages_missing'], 'message')} known to be missing"
+            )
         section.alarms.append(
-            f"{plural(found['range_count'], 'range')} of the log "
-            f"{'is' if found['range_count'] == 1 else 'are'} damaged: {found['bytes_lost']:,} "
-            f"bytes lost, {plural(found['messages_missing'], 'message')} known to be missing."
+            f"{plural(found['range_count'], 'range')} of the log {'is' if one else 'are'} damaged: "
+            f"{lost}."
         )
-        section.alarms += [cause_line(each) for each in found["causes"][:5]]
-    else:
-        section.words.append("Every record is whole, by every CRC that there is.")
+        section.alarms += [_cause(each) for each in found["causes"][:5]]
+    elif not report.findings:
+        section.words.append("Every record is whole: each checksum (CRC) in the log matches.")
     section.pictures.append(Picture(_map_words(report), grid(_cells(report), _kinds(report))))
     section.tables.append(_map_table(report))
     if found["range_count"]:
@@ -227,20 +254,33 @@ def damage_section(facts: Facts) -> Section:
     return section
 
 
+def _cause(cause: dict[str, Any]) -> str:
+    """What damaged some ranges, in one sentence."""
+    return (
+        f"{plural(cause['ranges'], 'range')} of {plural(cause['bytes'], 'byte')}, "
+        f"{_CAUSES.get(cause['kind'], cause['kind'])}: {cause['field']} {cause['reason']}."
+    )
+
+
 def _cells(report: CheckReport) -> list[tuple[str, list[str]]]:
     """Each segment that is drawn, by its first physical offset."""
-    return [(f"{row.start:,}", row.cells) for row in segment_rows(report) if row.cells]
+    return [
+        (f"{row.start:,}", [_CELL_NAMES.get(kind, kind) for kind in row.cells])
+        for row in segment_rows(report)
+        if row.cells
+    ]
 
 
 def _kinds(report: CheckReport) -> list[tuple[str, str]]:
     there = {kind for _, cells in _cells(report) for kind in cells}
-    return [each for each in _KINDS if each[0] in there]
+    named = [(_CELL_NAMES.get(kind, kind), colour) for kind, colour in _KINDS]
+    return [each for each in named if each[0] in there]
 
 
 def _map_words(report: CheckReport) -> str:
     shown, there = len(_cells(report)), len(report.segments)
     which = "" if shown >= there else f" ({shown:,} of {there:,}: the ends and those with damage)"
-    return f"A row a segment{which}, each cell a 64th of its bytes"
+    return f"The log: a row for each segment{which}, cut into 64 cells"
 
 
 def _map_table(report: CheckReport) -> Table:
@@ -300,13 +340,12 @@ def _damage_tables(report: CheckReport) -> list[Table]:
 
 def derived_section(facts: Facts) -> Section:
     """What is derived from the log, behind it, or missing: the verdict of `reput check`."""
-    section = Section("derived", "Queues and index against the log")
+    section = Section("derived", "Derived files")
     report = facts.check
     if report is None:
         section.notes.append(facts.not_known("check"))
         return section
     section.notes += [*report.notes, *report.warnings]
-    section.notes += told_lines(report.told)
     if report.derived_files is None:
         section.words.append("There are none; reput rebuild makes them from the log.")
         return section
@@ -326,9 +365,12 @@ def derived_section(facts: Facts) -> Section:
     elif wrong:
         section.alarms.append(f"{plural(wrong, 'difference')} from what the log gives.")
     else:
-        section.words.append(f"{plural(report.derived_files, 'file')}: as the log gives them.")
+        section.words.append(
+            f"{plural(report.derived_files, 'file')} of queues and index, as the log gives them."
+        )
     shown = [Bar(name, many) for name, many in states if many]
-    section.pictures.append(Picture("Bars: derived files by state", bars(shown, "files")))
+    if len(shown) > 1:
+        section.pictures.append(Picture("Derived files, by state", bars(shown, "files")))
     rows = [("different", each) for each in report.differences]
     rows += [("behind", each) for each in report.behind]
     section.tables.append(
@@ -344,6 +386,14 @@ def derived_section(facts: Facts) -> Section:
                 "Files that differ or are behind",
                 (Column("state", lambda row: row[0]), Column("what", lambda row: row[1].text())),
                 rows,
+            )
+        )
+    if report.discovered:
+        section.tables.append(
+            table(
+                "What the store's files say of its settings",
+                (Column("setting", lambda row: row[0]), Column("known by", lambda row: row[2])),
+                [line.partition(": ") for line in discovered_lines(report.discovered)],
             )
         )
     return section

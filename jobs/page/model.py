@@ -25,7 +25,7 @@ class Column(NamedTuple):
 
 @dataclass
 class Picture:
-    """A Vega-Lite specification, with its data; about: what a screen reader says in its place."""
+    """A Vega-Lite specification, with its data; about: its caption, which a screen reader says."""
 
     about: str
     spec: dict[str, Any]
@@ -90,12 +90,15 @@ def time_cell(milliseconds: int) -> str | None:
 
 
 def labels(names: Iterable[str]) -> list[str]:
-    """Names as a picture's axis has them: short, and each another."""
+    """Names as a picture has them: each another, and not without end. Of a long one the middle is
+    left out, as a queue's id stands at the end; the page cuts them further to what has room.
+    """
     found: list[str] = []
     seen: dict[str, int] = {}
     for name in names:
-        shown = safe(name[:_LABEL_MOST])
-        label = shown if len(name) <= _LABEL_MOST else f"{shown}..."
+        label = safe(name)
+        if len(label) > _LABEL_MOST:
+            label = f"{label[:_LABEL_BEGIN]}…{label[_LABEL_BEGIN + 1 - _LABEL_MOST :]}"
         seen[label] = seen.get(label, 0) + 1
         while seen[label] > 1:
             label = f"{label} ({seen[label]})"
@@ -104,7 +107,7 @@ def labels(names: Iterable[str]) -> list[str]:
     return found
 
 
-_LABEL_MOST = 48
+_LABEL_MOST, _LABEL_BEGIN = 140, 80  # a topic has 127 characters at most
 
 
 def plural(count: int, what: str) -> str:

@@ -12,7 +12,18 @@ COLOURS = 8  # series with a colour of their own: --c0 to --c7
 BARS_MOST = 30
 _OTHER = "var(--other)"
 _TIMES_MOST = 8_000_000_000_000_000  # milliseconds that a Date of JavaScript's can have
-_UTC = {"type": "utc"}
+_UTC = {"type": "utc", "padding": 4}
+# An axis of numbers that are counted: no half message, and 0 without a unit.
+_COUNTS = {
+    "format": "~s", "tickCount": 5, "tickMinStep": 1,
+    "labelExpr": "datum.value === 0 ? '0' : datum.label",
+}  # fmt: skip
+_DAY = 86_400_000
+# By the length of a time axis: how its labels are written.
+_TIME_FORMS = (
+    (3000, "%H:%M:%S.%L"), (600_000, "%H:%M:%S"), (_DAY, "%H:%M"), (4 * _DAY, "%d %b %H:%M"),
+    (300 * _DAY, "%d %b"), (float("inf"), "%b %Y"),
+)  # fmt: skip
 
 
 class Bar(NamedTuple):
@@ -43,7 +54,7 @@ def bars(rows: Sequence[Bar], axis: str, parts: Sequence[str] = ()) -> dict[str,
             "y": {"field": "label", "type": "nominal", "sort": None, "title": None},
             "x": {
                 "field": "value", "type": "quantitative", "title": axis, "stack": "zero",
-                "axis": {"format": "~s", "tickCount": 5},
+                "axis": _COUNTS,
             },
             "tooltip": _tooltip(("label", "nominal"), ("value", "quantitative")),
         },
@@ -57,27 +68,6 @@ def bars(rows: Sequence[Bar], axis: str, parts: Sequence[str] = ()) -> dict[str,
             ("label", "nominal"), ("part", "nominal"), ("value", "quantitative")
         )
     return spec
-
-
-def columns(rows: Sequence[Bar], axis: str) -> dict[str, Any]:
-    """Upright bars in the order given."""
-    return {
-        "data": {"values": [row._asdict() for row in rows]},
-        "mark": {"type": "bar", "color": "var(--c0)"},
-        "width": "container",
-        "height": 220,
-        "encoding": {
-            "x": {
-                "field": "label", "type": "nominal", "sort": None, "title": None,
-                "axis": {"labelAngle": -40},
-            },
-            "y": {
-                "field": "value", "type": "quantitative", "title": axis,
-                "axis": {"format": "~s", "tickCount": 5},
-            },
-            "tooltip": _tooltip(("label", "nominal"), ("value", "quantitative")),
-        },
-    }  # fmt: skip
 
 
 def over_time(rows: Sequence[Span], axis: str, parts: Sequence[str]) -> dict[str, Any]:
@@ -96,14 +86,11 @@ def over_time(rows: Sequence[Span], axis: str, parts: Sequence[str]) -> dict[str
         "width": "container",
         "height": 260,
         "encoding": {
-            "x": {
-                "field": "begin", "type": "temporal", "title": "UTC", "scale": _UTC,
-                "axis": {"labelOverlap": True, "tickCount": 6},
-            },
+            "x": {"field": "begin", **_time_axis([t for row in rows for t in row[:2]])},
             "x2": {"field": "end"},
             "y": {
                 "field": "low", "type": "quantitative", "title": axis,
-                "axis": {"format": "~s", "tickCount": 5},
+                "axis": _COUNTS,
             },
             "y2": {"field": "high"},
             "color": _coloured(parts),
@@ -114,21 +101,19 @@ def over_time(rows: Sequence[Span], axis: str, parts: Sequence[str]) -> dict[str
     }  # fmt: skip
 
 
-def lanes(rows: Sequence[tuple[str, int, int]], axis: str) -> dict[str, Any]:
+def lanes(rows: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
     """One horizontal line a row, from a time to a time, in milliseconds."""
     values = [
         {"label": label, "begin": begin, "end": end, "when": f"{time_text(begin)} to "
          f"{time_text(end)}"} for label, begin, end in rows
     ]  # fmt: skip
-    x = {"type": "temporal", "title": axis, "scale": _UTC,
-         "axis": {"labelOverlap": True, "tickCount": 5}}  # fmt: skip
     return {
         "data": {"values": values},
         "width": "container",
         "height": {"step": 24},
         "encoding": {
             "y": {"field": "label", "type": "nominal", "sort": None, "title": None},
-            "x": {"field": "begin", **x},
+            "x": {"field": "begin", **_time_axis([time for row in rows for time in row[1:]])},
             "x2": {"field": "end"},
             "tooltip": _tooltip(("label", "nominal"), ("when", "nominal")),
         },
@@ -159,6 +144,17 @@ def grid(rows: Sequence[tuple[str, Sequence[str]]], kinds: Sequence[tuple[str, s
             },
             "tooltip": _tooltip(("row", "nominal"), ("kind", "nominal")),
         },
+    }  # fmt: skip
+
+
+def _time_axis(times: Sequence[int]) -> dict[str, Any]:
+    """A time axis in UTC whose labels are as fine as its length; its title has the day."""
+    length, day = max(times) - min(times), time_text(min(times))[:10]
+    form = next(form for most, form in _TIME_FORMS if length <= most)
+    return {
+        "type": "temporal", "scale": _UTC,
+        "title": f"{day}, UTC" if length <= _DAY else "UTC",
+        "axis": {"labelOverlap": True, "tickCount": 5, "format": form},
     }  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Sections about the rest of a store: queues, groups, index files, fates of messages, the disk."""
 
+from collections.abc import Sequence
+
 from reput.jobs.console.texts import duration
 from reput.jobs.page.model import (
     Column,
@@ -11,12 +13,12 @@ from reput.jobs.page.model import (
     table,
     time_cell,
 )
-from reput.jobs.page.pictures import BARS_MOST, Bar, bars, columns, drawable, lanes
+from reput.jobs.page.pictures import BARS_MOST, Bar, bars, drawable, lanes
 from reput.jobs.page.store_facts import Facts
 from reput.store_format.derived.index_stats import IndexFileStats
 from reput.store_format.fate.answers import ENDED, OPEN
 from reput.store_format.fate.sums import FateSums
-from reput.store_format.query.listing import GroupRow, QueueRow
+from reput.store_format.query.inventory import GroupRow, QueueRow
 
 
 def queues_section(facts: Facts) -> Section:
@@ -32,12 +34,13 @@ def queues_section(facts: Facts) -> Section:
     deepest = sorted(rows, key=lambda row: (-row.messages, row.topic, row.queue_id))
     shown = deepest[:BARS_MOST]
     section.words.append(
-        f"{plural(len(rows), 'queue')}; the picture has the {len(shown):,} with the most messages "
-        f"that the log still has."
+        f"{plural(len(rows), 'queue')}, with {sum(row.messages for row in rows):,} messages that "
+        f"the log still has{_most(rows, shown)}."
     )
     names = labels(_queue_name(row) for row in shown)
     drawn = [Bar(name, row.messages) for name, row in zip(names, shown, strict=True)]
-    section.pictures.append(Picture("Bars: messages in each queue", bars(drawn, "messages")))
+    if len(drawn) > 1:
+        section.pictures.append(Picture("Messages in each queue", bars(drawn, "messages")))
     section.tables.append(
         table(
             "Queues",
@@ -57,13 +60,17 @@ def queues_section(facts: Facts) -> Section:
     return section
 
 
+def _most(rows: Sequence[object], shown: Sequence[object]) -> str:
+    return f"; the picture has the {len(shown):,} largest" if len(rows) > len(shown) else ""
+
+
 def _queue_name(row: QueueRow | GroupRow) -> str:
     return f"{row.topic} / {row.queue_id}"
 
 
 def groups_section(facts: Facts) -> Section:
     """How far consumer groups are behind."""
-    section = Section("groups", "Consumer groups and their lag")
+    section = Section("groups", "Consumer groups")
     if facts.queues is None:
         section.notes.append(facts.not_known("queues"))
         return section
@@ -77,11 +84,14 @@ def groups_section(facts: Facts) -> Section:
     shown = most[:BARS_MOST]
     behind = sum(lag > 0 for lag in lags.values())
     section.words.append(
-        f"{plural(len(lags), 'group')}, {behind:,} of them with messages not yet consumed; the "
-        f"picture has the {len(shown):,} that are furthest behind."
+        f"{plural(len(lags), 'group')}, {behind:,} of them with messages not yet consumed"
+        f"{_most(most, shown)}."
     )
     drawn = [Bar(name, lags[group]) for name, group in zip(labels(shown), shown, strict=True)]
-    section.pictures.append(Picture("Bars: lag of each group", bars(drawn, "messages behind")))
+    if len(drawn) > 1 and behind:
+        section.pictures.append(
+            Picture("Messages not yet consumed, by group", bars(drawn, "messages"))
+        )
     section.tables.append(
         table(
             "Groups",
@@ -117,21 +127,22 @@ def index_section(facts: Facts) -> Section:
             chains[least] = chains.get(least, 0) + slots
     entries = sum(file.header.entries for file in files)
     section.words.append(
-        f"{plural(len(files), 'file')} with {entries:,} entries in {sum(chains.values()):,} slots; "
-        f"the longest chain has {max(file.longest for file in files):,} entries, "
-        f"which a query by key reads one by one."
+        f"{plural(len(files), 'file')} with {entries:,} entries in {sum(chains.values()):,} slots. "
+        f"A query by key reads the entries of one slot's chain; the longest chain has "
+        f"{max(file.longest for file in files):,}."
     )
     shown = files[-BARS_MOST:]
     names = labels(_file_name(file) for file in shown)
     full = [Bar(name, file.header.entries) for name, file in zip(names, shown, strict=True)]
-    section.pictures.append(
-        Picture(f"Bars: entries in each of the newest {len(shown):,} index files",
-                bars(full, f"entries, of {shown[-1].room:,}"))
-    )  # fmt: skip
-    if chains:
+    if len(full) > 1:
+        newest = f"of the newest {len(shown):,} index files" if len(files) > len(shown) else "file"
+        section.pictures.append(
+            Picture(f"Entries in each {newest}", bars(full, f"entries, of {shown[-1].room:,}"))
+        )
+    if len(chains) > 1:
         drawn = [Bar(_at_least(least), chains[least]) for least in sorted(chains)]
         section.pictures.append(
-            Picture("Columns: slots by the length of their chain", columns(drawn, "slots"))
+            Picture("Slots, by how many entries their chain has", bars(drawn, "slots"))
         )
     times = [
         (name, file.header.begin_timestamp, file.header.end_timestamp)
@@ -140,11 +151,10 @@ def index_section(facts: Facts) -> Section:
         and drawable(file.header.begin_timestamp)
         and drawable(file.header.end_timestamp)
     ]
-    if times:
+    if len(times) > 1:
         section.pictures.append(
-            Picture("Lines: from the oldest to the newest message of each file",
-                    lanes(times, "store times (UTC)"))
-        )  # fmt: skip
+            Picture("From the oldest to the newest message of each file", lanes(times))
+        )
     section.tables.append(_index_table(files, facts.now))
     return section
 
@@ -154,7 +164,7 @@ def _file_name(file: IndexFileStats) -> str:
 
 
 def _at_least(least: int) -> str:
-    return str(least) if least == 1 else f"{least} to {2 * least - 1}"
+    return "1 entry" if least == 1 else f"{least} to {2 * least - 1} entries"
 
 
 def _index_table(files: list[IndexFileStats], now: int) -> Table:
@@ -185,22 +195,28 @@ def fates_section(facts: Facts) -> Section:
     if not found.transactions and not found.delayed:
         section.words.append("The log has none.")
         return section
-    section.words.append("As they stand where the log ends.")
+    section.words.append("What had become of them when the log ended:")
     if found.transactions:
         drawn = [Bar(str(state), many) for state, many in sorted(found.transactions.items())]
-        section.pictures.append(
-            Picture("Bars: half messages by what became of them", bars(drawn, "half messages"))
-        )
+        if len(drawn) > 1:
+            section.pictures.append(
+                Picture("Half messages, by what became of them", bars(drawn, "half messages"))
+            )
+        else:
+            section.words.append(f"Half messages: {drawn[0].value:,} {drawn[0].label}.")
         section.tables.append(_transactions_table(found))
     if found.delayed:
         drawn = [Bar(str(state), many, by) for (by, state), many in sorted(found.delayed.items())]
         parts = sorted({by for by, _ in found.delayed})
-        section.pictures.append(
-            Picture(
-                "Bars: delayed messages by what became of them, by level and timer",
-                bars(drawn, "delayed messages", parts),
+        if len(drawn) > 1:
+            section.pictures.append(
+                Picture(
+                    "Delayed messages, by what became of them",
+                    bars(drawn, "delayed messages", parts if len(parts) > 1 else ()),
+                )
             )
-        )
+        else:
+            section.words.append(f"Delayed messages: {drawn[0].value:,} {drawn[0].label}.")
         section.tables.append(_delayed_table(found))
     counts = [("half", "", state, many) for state, many in sorted(found.transactions.items())]
     counts += [("delayed", by, state, many) for (by, state), many in sorted(found.delayed.items())]
@@ -288,12 +304,14 @@ def disk_section(facts: Facts) -> Section:
             drawn.append(Bar(name, gone, "cleaning frees it"))
     section.words.append(
         f"{sum(row.bytes for row in facts.disk):,} bytes in "
-        f"{plural(sum(row.files for row in facts.disk), 'file')}, by their lengths: files that a "
-        f"broker has prepared take less of the disk."
+        f"{plural(sum(row.files for row in facts.disk), 'file')}, by the files' lengths. A file "
+        f"that a broker has prepared takes less of the disk."
     )
-    section.pictures.append(
-        Picture("Bars: bytes in each folder of the store", bars(drawn[:BARS_MOST], "bytes", parts))
-    )
+    if len(facts.disk) > 1:
+        drawn = drawn[:BARS_MOST]
+        section.pictures.append(
+            Picture("Bytes in each folder", bars(drawn, "bytes", parts if freed else ()))
+        )
     section.tables.append(
         table(
             "Folders",

@@ -18,7 +18,7 @@ from reput.jobs.outputs.staging_folder import (
     temporary_folder,
 )
 from reput.jobs.pipeline.pipeline import Cut, Pipeline
-from reput.store_format.discover.store import Told, tell
+from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.staging import Staging
@@ -87,27 +87,29 @@ def find_store(
     storage: Storage | None,
     progress: Progress | None,
     tolerant: bool = False,
-    told: Told | None = None,
+    discovered: Discovered | None = None,
     assume_names: bool = False,
     compares: bool = False,
     one_release: bool = False,
 ) -> FoundStore:
     """List and check a store. None stands for what is usual, `storage` for what the URL says, and
-    for `rocketmq` and what `settings` do not say, what the store tells.
+    for `rocketmq` and what `settings` do not say, what the store shows.
 
-    tolerant, assume_names: as for make_plan. told: what it told, where that is known already.
-    compares: as for `tell` and make_plan. one_release: all is derived by the rules of one release.
+    tolerant, assume_names: as for make_plan. discovered: of the store, where that is known already.
+    compares: as for `discover` and make_plan. one_release: all is derived by the rules of one.
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
     storage = storage or storage_for(store)
     store, settings = storage.resolve(store), settings or {}
     cut = cut or Cut()
-    told = told or tell(storage, store, rocketmq, settings, compares=compares)
+    discovered = discovered or discover(
+        storage, store, rocketmq, settings, compares=compares, sweeps=compares
+    )
     if one_release:
-        told = told.of_one_release()
+        discovered = discovered.of_one_release()
     plan = make_plan(
-        storage, store, told, engine.cores, cut.split_bytes, tolerant, assume_names, compares
+        storage, store, discovered, engine.cores, cut.split_bytes, tolerant, assume_names, compares
     )
     inputs = tuple(inputs_of(storage, store, settings))
     return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from reput.store_format.damage.losses import NO_LOSSES, Losses
+from reput.store_format.damage.run_reader import NO_QUEUE_DAMAGE, QueueDamage
 from reput.store_format.faults import REFUSE, Fault
 from reput.store_format.log.segments import Splits
-from reput.udfs.lost import Lost
 
 Scanned = dict[str, Any]  # one SCANNED row, see reput.udfs.schemas
 
@@ -36,13 +37,10 @@ class Linked:
     accepted: list[Scanned] = field(default_factory=list)
     end: int = 0
     broke: Break | None = None
-    lost: Lost | None = None  # what damage took, if it was passed over
-    # What to do where a queue's first queueOffset is impossible (udfs/rebuild/queues.py).
+    lost: Losses = NO_LOSSES  # what damage took, if it was passed over
+    # What to do where a queue's first queueOffset is impossible (udfs/rebuild/build_queues.py).
     firsts: str = REFUSE
-    strays: frozenset[int] = frozenset()  # records that are in no queue, by their offsets
-    twice: frozenset[int] = frozenset()  # of these, those whose queueOffset another record has too
-    no_room: frozenset[tuple[str, int, int]] = frozenset()  # see udfs.staged_runs.QueueFiles
-    repaired: bool = False  # a copy of a damaged log, with fillers for what was lost
+    queue_damage: QueueDamage = NO_QUEUE_DAMAGE
 
     @property
     def runs(self) -> dict[int, str]:

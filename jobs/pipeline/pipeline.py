@@ -4,7 +4,7 @@ Rows say where bytes are; the bytes themselves are in staging.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import NamedTuple
 
 from reput.jobs.engines.engine import Engine, Row, Rows
@@ -14,24 +14,24 @@ from reput.jobs.outputs.publish import Built
 from reput.jobs.pipeline.link import Linked, Rescan, Scanned, SegmentWalk, link, link_segment
 from reput.jobs.pipeline.stages import Stages
 from reput.jobs.pipeline.task_sizes import guided
+from reput.store_format.damage.old_queue import OldQueues
+from reput.store_format.damage.queue_findings import QueueFindings
 from reput.store_format.derive.rules import place_rules, scan_rules
 from reput.store_format.derived.consume_queue import segment_bytes
 from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.derived.queue_entries import is_batch
 from reput.store_format.release.eras import every_put_counts_up_to
-from reput.udfs.damage.gaps import GAP, FindGaps, queue_gaps
-from reput.udfs.damage.kept_out import KEPT_OUT, FindKeptOut
-from reput.udfs.damage.old_queue import OldQueues
+from reput.udfs.damage.false_transactions import FALSE_TRANSACTION, FindFalseTransactions
+from reput.udfs.damage.queue_search import FINDINGS, SearchQueues, joined
 from reput.udfs.damage.segments import MAPPED, MapSegments
-from reput.udfs.lost import NOTHING_LOST
-from reput.udfs.rebuild.in_turn import InTurn
-from reput.udfs.rebuild.index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
+from reput.udfs.rebuild.build_index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
+from reput.udfs.rebuild.build_queues import BuildQueueFiles, NumberRuns
 from reput.udfs.rebuild.queue_shares import BuildShares
-from reput.udfs.rebuild.queues import BuildQueueFiles, NumberRuns
-from reput.udfs.rebuild.scan import ScanSplits
+from reput.udfs.rebuild.scan_splits import ScanSplits
+from reput.udfs.rebuild.task_series import InTurn
 from reput.udfs.schemas import BUILT, CHAINED, PLACED, RUN, SCANNED, Task
-from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, QueueFiles
+from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, SEGMENT_KEY, ListRuns, StagedRuns
 from reput.udfs.staging import RUNS, Staging
 
 
@@ -76,7 +76,7 @@ class Pipeline:
         self.cores, self.cut = engine.cores, cut
         self.stages = Stages(engine, plan, staging, progress)
         self.rules = scan_rules(
-            plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.told.again
+            plan.profile, plan.settings, plan.batch_topics, plan.eras, plan.discovered.again
         )
 
     def check_every_crc(self) -> None:
@@ -150,22 +150,21 @@ class Pipeline:
         with self.stages.past_damage(len(task.segments)):
             return rows.collect()
 
-    def find_gaps(
+    def search_queues(
         self, linked: Linked, most: int, lines: bool, ask_queues: bool = False
-    ) -> list[Row]:
-        """GAP rows, at most so many a task: lost positions of queues, and how queues begin.
+    ) -> QueueFindings:
+        """Lost positions of queues, and records that are not theirs; each task lists `most` gaps.
 
-        ask_queues: also what the store's own queue files say.
+        ask_queues: the store's own queue files are asked too.
         """
         old = OldQueues(self.plan.storage, self.plan.store) if ask_queues else None
-        files, lost = self._queue_files(linked), linked.lost or NOTHING_LOST
-        task = FindGaps(files, lost, most, lines, old)
+        task = SearchQueues(self._staged_runs(linked), linked.lost, most, lines, old)
         with self.stages.by_tasks("asked what is missing", _messages(linked), "messages"):
-            return self._runs_by_queue(linked).run(task, GAP).collect()
+            return joined(self._runs_by_queue(linked).run(task, FINDINGS).collect())
 
-    def find_kept_out(self, task: FindKeptOut) -> list[Row]:
-        """KEPT_OUT rows: records that no queue takes though one misses them."""
-        rows = self.ids(len(task.segments)).run(task, KEPT_OUT)
+    def find_false_transactions(self, task: FindFalseTransactions) -> list[Row]:
+        """FALSE_TRANSACTION rows: records that no queue takes though a queue misses them."""
+        rows = self.ids(len(task.segments)).run(task, FALSE_TRANSACTION)
         with self.stages.by_tasks("asked what is missing", len(task.segments), "segments"):
             return rows.collect()
 
@@ -231,19 +230,16 @@ class Pipeline:
         ids = self.ids(self.plan.splits.total, self.cores)
         return ids.run(ListRuns(self.staging, linked.runs), RUN)
 
-    def _queue_files(self, linked: Linked) -> QueueFiles:
+    def _staged_runs(self, linked: Linked) -> StagedRuns:
         settings = self.plan.settings
-        return QueueFiles(
+        return StagedRuns(
             self.staging,
             linked.runs,
             place_rules(self.plan.profile),
             settings.mapped_file_size_consume_queue,
             settings.mapper_file_size_batch_consume_queue,
             linked.firsts,
-            linked.strays,
-            linked.twice,
-            linked.no_room,
-            linked.repaired,
+            linked.queue_damage,
         )
 
     def _runs_by_queue(self, linked: Linked) -> Rows:
@@ -252,10 +248,7 @@ class Pipeline:
         return self.runs_rows(linked).by_key(parts, QUEUE_KEY, LOG_ORDER)
 
     def _numbered(self, linked: Linked) -> NumberRuns:
-        files = self._queue_files(linked)
-        lost = linked.lost or NOTHING_LOST
-        gaps = partial(queue_gaps, files, lost) if lost.any or linked.no_room else None
-        return NumberRuns(files, gaps, lost)
+        return NumberRuns(self._staged_runs(linked), linked.lost)
 
     def queue_rows(self, linked: Linked) -> Rows:
         """BUILT rows of the queues' segments."""

@@ -1,6 +1,6 @@
 """The stages of a job as a person sees them: bytes and messages done of how many.
 
-Told by what is in staging, as tasks finish or write their files; where nothing is written, by how
+Seen by what is in staging, as tasks finish or write their files; where nothing is written, by how
 many tasks are done.
 """
 
@@ -36,7 +36,7 @@ class Stages:
         self._finished: dict[str, ListedSplits] = {}  # .runs files seen
 
     def scanned(self) -> AbstractContextManager[None]:
-        """The log, told by the run files that are finished."""
+        """The log, by the run files that are finished."""
         return self._progress.stage("scanned", self._scanned)
 
     def past_damage(self, segments: int) -> AbstractContextManager[None]:

@@ -22,7 +22,7 @@ _OWN_TIMEOUT = (4, 9, 3)  # slaveTimeout; before, syncFlushTimeout was that of s
 
 
 class NotReplicated(StoreError):
-    """A message is in the log, and not enough slaves have told in time that they have it."""
+    """A message is in the log, and not enough slaves have said in time that they have it."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from reput.broker.remoting.codes import RequestCode
 from reput.broker.remoting.frames import FRAME_MOST, Frames
-from reput.broker.replication.asked import (
+from reput.broker.replication.slave_requests import (
     CONFIG_FILES,
     decode_answer,
     encode_question,

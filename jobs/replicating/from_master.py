@@ -9,7 +9,6 @@ from contextlib import suppress
 
 import numpy as np
 
-from reput.broker.replication.asked import CONFIG_FILES
 from reput.broker.replication.frames import Part, ProtocolError
 from reput.broker.replication.slave import (
     HEARTBEAT_SECONDS,
@@ -18,6 +17,7 @@ from reput.broker.replication.slave import (
     SwitchSlave,
     WrongOffset,
 )
+from reput.broker.replication.slave_requests import CONFIG_FILES
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.replicating.ask_master import Asking
 from reput.jobs.replicating.config_files import KINDS, POSITIONS, put_config

@@ -11,7 +11,7 @@ from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.in_place.catch_up_store import rules_of
 from reput.jobs.opening.plan import make_plan
 from reput.jobs.replicating.source import SourceLog, Wanted, pieces
-from reput.store_format.discover.store import tell
+from reput.store_format.discover.store import discover
 from reput.store_format.log.checks import Checks
 from reput.store_format.log.segments import commit_log_folders
 from reput.store_format.names import COMMIT_LOG, segment_name
@@ -39,8 +39,8 @@ class StoreLog:
         self, storage: Storage, store: str, rocketmq: str | None, settings: Mapping[str, str]
     ) -> None:
         """Raises StoreError, SettingError, UnknownRelease, OSError."""
-        told = tell(storage, store, rocketmq, settings)
-        plan = make_plan(storage, store, told, 1, None, tolerant=True)
+        discovered = discover(storage, store, rocketmq, settings)
+        plan = make_plan(storage, store, discovered, 1, None, tolerant=True)
         size = plan.settings.mapped_file_size_commit_log
         folders = commit_log_folders(store, plan.settings)
         self._place = storage, folders, size

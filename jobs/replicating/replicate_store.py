@@ -1,4 +1,4 @@
-"""A replication from its beginning: the source opened, the target held, what is told."""
+"""A replication from its beginning: the source opened, the target held, and what is reported."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from reput.jobs.replicating.replica_report import Replicated
 from reput.jobs.replicating.source import ALL_WANTED, SourceLog, Wanted, pieces
 from reput.jobs.replicating.target import ReplicaTarget, check_target, held_target
 from reput.store_format.derive.rules import place_rules, scan_rules
-from reput.store_format.discover.store import tell
+from reput.store_format.discover.store import discover
 from reput.store_format.faults import PeerFailed, StoreError
 from reput.store_format.log.checks import NO_CHECKS
 from reput.store_format.log.record_rules import RecordRules
@@ -36,11 +36,11 @@ def from_store(
 ) -> Replicated:  # fmt: skip
     """Replicate a store that is a folder or URL to a local folder. Raises as `replicate` does."""
     storage, store = source
-    told = tell(storage, store, rocketmq, settings)
-    plan = make_plan(storage, store, told, 1, None, tolerant=True)
+    discovered = discover(storage, store, rocketmq, settings)
+    plan = make_plan(storage, store, discovered, 1, None, tolerant=True)
     folders = commit_log_folders(store, plan.settings)
     log = SourceLog(storage, folders, plan.settings.mapped_file_size_commit_log)
-    inputs = tuple(inputs_of(storage, store, told.settings))
+    inputs = tuple(inputs_of(storage, store, discovered.settings))
     about = Replicated(store, target, dry_run=dry_run, warnings=[*plan.warnings])
     rules = rules_of(plan)
 
@@ -52,7 +52,7 @@ def from_store(
             check_target(target, inputs)
             if os.path.isdir(target):
                 with held_store(target, True) as held:
-                    there = ReplicaTarget(held, rules, told.settings, store)
+                    there = ReplicaTarget(held, rules, discovered.settings, store)
                     there.take_up(log.read, log.start, log.stop)
                     about.resumed_at = there.log.end
             else:
@@ -64,7 +64,7 @@ def from_store(
         _agree(target, confirm)
         like = os.stat(store) if isinstance(storage, LocalStorage) else None
         with held_target(target, inputs, like) as held:
-            there = ReplicaTarget(held, rules, told.settings, store)
+            there = ReplicaTarget(held, rules, discovered.settings, store)
             Replication(log, source, there, how, live, about, progress).run()
             return about
     finally:
@@ -97,15 +97,15 @@ def from_master(
             f"with the broker's own address" + "".join(f"; {each}" for each in about.warnings)
         )
     rules = profile(rocketmq or says.release or RELEASES[-1])
-    told = {**says.settings, **settings}
+    known = {**says.settings, **settings}
     if asked is not None:
         own = {name: value for name, value in says.settings.items() if name not in settings}
         _check_settings(asked, own, rules.release)
-    parsed = settings_from(told, release=rules.release)
+    parsed = settings_from(known, release=rules.release)
     scanned = scan_rules(rules, parsed, ())
     _agree(target, confirm)
     with held_target(target, (), None) as held:
-        there = ReplicaTarget(held, Rules(rules, parsed, scanned, place_rules(rules)), told, name)
+        there = ReplicaTarget(held, Rules(rules, parsed, scanned, place_rules(rules)), known, name)
         WireReplication(
             address,
             asking,

@@ -8,15 +8,16 @@ from itertools import groupby, islice
 from typing import Any, BinaryIO
 
 from reput.jobs.pipeline.link import Linked, Scanned
+from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
-from reput.store_format.damage.restore import Told
+from reput.store_format.damage.restore import Testimony
 from reput.store_format.damage.witnesses import heard
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.damage.segments import padded
-from reput.udfs.ranges import read_ranges
+from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, pieces_of
 
 RANGES_LISTED = 1000  # the report names so many, and sums up the rest by cause
@@ -40,15 +41,15 @@ class DamageMap:
     ranges: list[Damage] = field(default_factory=list)  # the first RANGES_LISTED
     more: list[Damage] = field(default_factory=list)  # those in no file: holes, zeros, torn ones
     strays: list[Damage] = field(default_factory=list)  # records that have no place in their queue
-    told: list[Told] = field(default_factory=list)  # what queues tell of single records
+    testimony: list[Testimony] = field(default_factory=list)  # of queues, of single records
     count: int = 0
     bytes_lost: int = 0
     causes: dict[tuple[str, int], list[int]] = field(default_factory=dict)  # -> ranges, bytes
-    gaps: list[dict[str, Any]] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)  # the first ones
     gaps_unlisted: int = 0
     gap_lines: list[str] = field(default_factory=list)  # files of staging that have all of them
     messages_missing: int = 0
-    openings: int = 0  # places where queueOffsets are outvoted, see damage/openings and chain
+    renumberings: int = 0  # places where queueOffsets are outvoted, see damage/openings and chain
     warnings: list[str] = field(default_factory=list)
 
     def all_warnings(self) -> list[str]:
@@ -75,7 +76,7 @@ class DamageMap:
                 }
                 for (kind, fault), (count, length) in sorted(self.causes.items())
             ],
-            "missing": self.gaps,
+            "missing": [vars(gap) for gap in self.gaps],
             "missing_unlisted": self.gaps_unlisted,
             "messages_missing": self.messages_missing,
         }
@@ -100,8 +101,8 @@ def all_ranges(staging: Staging, found: DamageMap) -> Iterator[Damage]:
     """Every range, in the log's order; read from staging bit by bit."""
     more = sorted(found.more)
     for n in range(found.in_use):
-        run = found.mapped[n]["run"] if n in found.mapped else None
-        for damage in read_ranges(staging, run) if run else ():
+        run = found.mapped[n]["run"] if n in found.mapped else ""
+        for damage in read_ranges(staging, run):
             while more and more[0].offset < damage.offset:
                 yield more.pop(0)
             yield damage
@@ -125,7 +126,7 @@ def field_of(kind: str, fault: int) -> tuple[str, str]:
 
 def describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
     """A range with the names that reports use: where it is, what is wrong, what follows."""
-    missing = (g for g in found.gaps if g["after"] < damage.offset < g["before"])
+    missing = (vars(gap) for gap in found.gaps if gap.after < damage.offset < gap.before)
     return {**_describe(damage, found), "missing": list(islice(missing, MISSING_SHOWN))}
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Pipeline
 
 
-def unlike_index(job: "Pipeline", found: DamageMap) -> list[Damage]:
+def index_contradictions(job: "Pipeline", found: DamageMap) -> list[Damage]:
     """A range of kind content for each record, in the log's order."""
     if not job.plan.settings.builds_index or not job.plan.has_index:
         return []

@@ -1,18 +1,17 @@
 """Which damaged range keeps which lost positions of queues."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.jobs.salvaging.repair_summary import RepairSummary
 from reput.store_format.damage.filler import Position, least_bytes
+from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.layouts import BLANK_BYTES
-from reput.udfs.lost import places_of
+from reput.udfs.range_files import places_in
 from reput.udfs.staging import Staging
-
-Gap = dict[str, Any]
 
 
 def place_lost(
@@ -37,11 +36,11 @@ def place_lost(
     for at, positions in placed.items():
         summary.filled += [{**position._asdict(), "range": at} for position in positions]
     for gap in left:
-        summary.not_filled.append(gap)
+        summary.not_filled.append(vars(gap))
         then = "the queue begins behind them" if _begins(gap) else "only the queue files keep them"
         summary.warnings.append(
-            f"topic {gap['topic']!r}, queue {gap['queue_id']}: no room for {gap['count']:,} lost "
-            f"positions from {gap['first']} on: {then}"
+            f"topic {gap.topic!r}, queue {gap.queue_id}: no room for {gap.count:,} lost "
+            f"positions from {gap.first} on: {then}"
         )
     return placed
 
@@ -50,7 +49,7 @@ def _begins(gap: Gap) -> bool:
     """Whether a queue has nothing before a gap. RocketMQ takes a queue's first queueOffset as it
     is, so that such a gap needs no fillers; but where it has some, they reach to its end.
     """
-    return int(gap["after"]) < 0
+    return gap.after < 0
 
 
 def _place(
@@ -66,36 +65,35 @@ def _place(
     placed: dict[int, list[Position]] = {}
     over = []
     for gap in [*sorted(gaps, key=_end), *sorted(last, key=_end)]:
-        low, high = map(int, np.searchsorted(starts, (gap["after"], gap["before"])))
-        first, left = gap["first"], gap["count"]
-        need = least_bytes(gap["topic"], crc_property)
+        low, high = map(int, np.searchsorted(starts, (gap.after, gap.before)))
+        first, left = gap.first, gap.count
+        need = least_bytes(gap.topic, crc_property)
         short = max(left - sum(each // need for each in room[low:high]), 0)
         if short and _begins(gap):
-            over.append({**gap, "count": short})
+            over.append(replace(gap, count=short))
             first, left, short = first + short, left - short, 0
         for at in range(low, high):
             many = min(left, room[at] // need)
             if many:
-                position = Position(gap["topic"], gap["queue_id"], first, many)
+                position = Position(gap.topic, gap.queue_id, first, many)
                 placed.setdefault(int(starts[at]), []).append(position)
                 room[at] -= many * need
                 first, left = first + many, left - many
         if short:
-            over.append({**gap, "first": first, "count": left})
+            over.append(replace(gap, first=first, count=left))
     return placed, over
 
 
 def _end(gap: Gap) -> int:
-    return int(gap["before"])
+    return gap.before
 
 
 def _pieces(staging: Staging, found: DamageMap) -> Iterator[tuple[int, int]]:
     """(offset, room) of each range that is lost; a hole of several segments one by one."""
     size = found.segment_bytes
-    lost = found.linked.lost
-    if lost is None:
-        return
-    places = (place for piece in lost.pieces for place in places_of(staging, piece).tolist())
+    read = places_in(staging)
+    losses = found.linked.lost.segments
+    places = (place for loss in losses for place in read(loss).tolist())
     for start, length in places:
         end = start + length
         while start < end:

@@ -8,19 +8,19 @@ from reput.jobs.salvaging.damage_map import DamageMap, all_ranges, read_places, 
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.restore import (
     Patch,
-    Told,
+    Testimony,
     by_checksum,
+    by_testimony,
     magic,
     own_place,
     plain,
-    told_fields,
 )
 from reput.store_format.damage.resync import Parts, Prover
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import PROPERTIES_LENGTH, RECORD_AT
 from reput.store_format.log.records import topic_length_bytes
 from reput.store_format.log.segments import Segment
-from reput.store_format.storage.patched import Overlay, Patched
+from reput.store_format.storage.patches import Overlay, Patched
 
 if TYPE_CHECKING:
     from reput.jobs.opening.plan import Plan
@@ -33,18 +33,18 @@ _BY_LOG = (Fault.PROPERTY_CRC, Fault.BAD_MAGIC, Fault.PLACE)
 
 def restorations(job: "Pipeline", found: DamageMap) -> list[Patch]:
     """The fields that witnesses tell, in the log's order."""
-    by_place: dict[int, Damage | Told] = {}
+    by_place: dict[int, Damage | Testimony] = {}
     for damage in (*all_ranges(job.staging, found), *found.strays):
-        is_told = damage.fault in _BY_LOG and damage.kind != DamageKind.CONTENT
-        if (is_told or damage.fault == Fault.KEPT_OUT) and len(by_place) < _MOST_RESTORED:
+        by_log = damage.fault in _BY_LOG and damage.kind != DamageKind.CONTENT
+        if (by_log or damage.fault == Fault.KEPT_OUT) and len(by_place) < _MOST_RESTORED:
             by_place[damage.offset] = damage
-    for told in found.told[:_MOST_RESTORED]:
-        by_place[told.place] = told
+    for each in found.testimony[:_MOST_RESTORED]:
+        by_place[each.place] = each
     return list(_patches(job, found, by_place))
 
 
 def _patches(
-    job: "Pipeline", found: DamageMap, by_place: dict[int, Damage | Told]
+    job: "Pipeline", found: DamageMap, by_place: dict[int, Damage | Testimony]
 ) -> Iterator[Patch]:
     held: Segment | None = None
     for place, segment, read in read_places(job.plan.storage, found, sorted(by_place)):
@@ -58,11 +58,11 @@ def _patches(
             yield from _of(by_place[place], record, parts, behind)
 
 
-def _of(said: Damage | Told, record: bytes, parts: Parts, behind: bytes) -> list[Patch]:
-    if isinstance(said, Told):
+def _of(said: Damage | Testimony, record: bytes, parts: Parts, behind: bytes) -> list[Patch]:
+    if isinstance(said, Testimony):
         at = parts.body_at - said.place + parts.body_length + topic_length_bytes(parts.magic)
         end = len(record) - parts.properties_length - PROPERTIES_LENGTH
-        return told_fields(said, record, at, record[at:end])
+        return by_testimony(said, record, at, record[at:end])
     place = said.offset
     if said.fault == Fault.PROPERTY_CRC:
         patch = by_checksum(place, record, parts.body_at - place, parts.body_length)

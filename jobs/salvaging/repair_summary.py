@@ -6,7 +6,7 @@ from typing import Any
 from reput.jobs.outputs.sets import REPAIR_FORMAT
 from reput.jobs.outputs.summary import OutputFile, damage_line
 from reput.jobs.salvaging.damage_map import range_text
-from reput.store_format.discover.store import told_lines
+from reput.store_format.discover.store import discovered_lines
 from reput.store_format.faults import REFUSE
 
 DAMAGED = "damaged"  # the folder for the damaged bytes
@@ -35,7 +35,7 @@ class RepairSummary:
     copied: list[str] = field(default_factory=list)  # the broker's configuration
     on_damage: str = REFUSE  # what the derived files need; `verify` of the copy reads it
     warnings: list[str] = field(default_factory=list)
-    told: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
     seconds: float = 0.0
 
     def manifest(self) -> dict[str, Any]:
@@ -71,5 +71,5 @@ class RepairSummary:
             for told in self.restored[:_SHOWN]
         ]
         lines += [f"  warning   {warning}" for warning in self.warnings]
-        lines += [f"  told      {line}" for line in told_lines(self.told)]
+        lines += [f"  found     {line}" for line in discovered_lines(self.discovered)]
         return "\n".join(lines)

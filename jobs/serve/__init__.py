@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.asking import milliseconds, remark
 from reput.jobs.console.options import DONE, add_broker, add_store_path, setting_layers
+from reput.jobs.console.store_questions import milliseconds, remark
 from reput.jobs.console.store_there import check_store
 from reput.jobs.serve.access import add_access_arguments, arrange_access, tls_of
 from reput.jobs.serve.slaves import add_slave_arguments, serve_slaves
@@ -91,8 +91,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    from reput.jobs.serve.derived import derived_anew, has_queues
-    from reput.jobs.serve.opening import Source, open_broker
+    from reput.jobs.serve.open_served import Source, open_broker
+    from reput.jobs.serve.own_queues import derived_anew, has_queues
     from reput.jobs.serve.server import Limits, Server
 
     listen = [host_port("--listen", text) for text in arguments.listen or [_DEFAULT]]

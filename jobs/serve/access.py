@@ -58,7 +58,7 @@ def arrange_access(
         return lambda: None
     from reput.jobs.outputs.output import inputs_of
     from reput.jobs.serve.offsets_file import OffsetsFile
-    from reput.store_format.query.notes import Told
+    from reput.store_format.notes import Notes
     from reput.store_format.storage import storage_for
 
     storage = storage_for(arguments.store)
@@ -68,6 +68,6 @@ def arrange_access(
         there = storage_for(arguments.derived)
         inputs += inputs_of(there, there.resolve(arguments.derived), {})
     file = OffsetsFile(arguments.group_offsets, inputs)
-    broker.offsets.take(file.over(broker.offsets.all(), Told(tell)))
+    broker.offsets.take(file.over(broker.offsets.all(), Notes(tell)))
     broker.ticked.append(file.ticking(broker.offsets, tell))
     return lambda: file.write(broker.offsets)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 
 from reput.broker.serving.group_offsets import GroupOffsets
 from reput.jobs.outputs.output import Input, WholeFile
+from reput.store_format.discover.config_folder import Offsets, offsets_of_table
 from reput.store_format.faults import StoreError
 from reput.store_format.java.fastjson import quoted_keys
-from reput.store_format.query.config import Offsets, offsets_of_table
-from reput.store_format.query.notes import Told
+from reput.store_format.notes import Notes
 
 _BEGINS = b'{"offsetTable":'
 _BYTES_MOST = 256 << 20
@@ -28,7 +28,7 @@ class OffsetsFile:
         self._file.check()
         self._changes = self._time = 0
 
-    def over(self, start: Offsets, told: Told) -> Offsets:
+    def over(self, start: Offsets, notes: Notes) -> Offsets:
         """The store's offsets, those of the file in their place. Raises StoreError, OSError."""
         path = self._file.path
         try:
@@ -44,7 +44,7 @@ class OffsetsFile:
             table = None
         if not isinstance(table, dict):
             raise StoreError(f"{path}: has no offsetTable; it is left as it is")
-        kept = offsets_of_table(table, told)
+        kept = offsets_of_table(table, notes)
         return {key: {**start.get(key, {}), **kept.get(key, {})} for key in {**start, **kept}}
 
     def write(self, offsets: GroupOffsets) -> None:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from reput.broker.remoting.codes import ResponseCode
 from reput.broker.remoting.command import Command
 from reput.broker.serving.answer import Answer, Caller, refused
-from reput.broker.serving.answering import answer, reply
 from reput.broker.serving.broker import Broker
+from reput.broker.serving.handlers import answer, reply
 from reput.broker.serving.log_ranges import LogRange
 from reput.broker.serving.record_bytes import Piece
 from reput.jobs.serve.connection import Connection, framed
-from reput.jobs.serve.held import Held, HeldPulls
 from reput.jobs.serve.questions import Questions
 from reput.jobs.serve.tls import TlsMode
+from reput.jobs.serve.waiting_pulls import Held, HeldPulls
 from reput.store_format.faults import StoreError
 
 _BACKLOG = 1024

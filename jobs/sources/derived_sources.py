@@ -25,13 +25,13 @@ from reput.jobs.sources.source_options import (
 from reput.jobs.sources.source_schema import arrow_schema, spark_schema
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queue_files import QueueFiles, queue_folder
-from reput.store_format.derived.queues import is_queue_id
+from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.faults import StoreError
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
-from reput.store_format.query.opened import NEWEST, Growing
-from reput.store_format.query.sizes import told_settings
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, is_queue_id
+from reput.store_format.query.opened_store import NEWEST
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.listing import listed
+from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import ANY_TIME
 from reput.udfs.table.derived_batches import (
     INDEX,
@@ -41,7 +41,7 @@ from reput.udfs.table.derived_batches import (
     index_batches,
     queue_batches,
 )
-from reput.udfs.table.settled import settle
+from reput.udfs.worker_garbage import settle
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -58,7 +58,7 @@ class _Reader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: pa.Schema, cores: int) -> None:
         self.options, self.columns, self.cores = options, schema, cores
-        self.storage: Any = Growing(storage_for(options.path))
+        self.storage: Any = LiveFiles(storage_for(options.path))
         self.store = self.storage.storage.resolve(options.path)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -167,7 +167,7 @@ class IndexBatch(_Reader):
 
     def _reader(self) -> IndexReader:
         release = self.options.rocketmq or NEWEST
-        settings, unknown = told_settings(
+        settings, unknown = settings_to_read(
             self.storage, self.store, dict(self.options.settings), release
         )
         if unknown is not None:

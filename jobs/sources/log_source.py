@@ -41,7 +41,7 @@ from reput.udfs.table.log_batches import batches_of
 from reput.udfs.table.log_choice import Choice, Condition
 from reput.udfs.table.log_parts import LogParts, Part, told
 from reput.udfs.table.message_columns import BY_NAME
-from reput.udfs.table.settled import settle
+from reput.udfs.worker_garbage import settle
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -93,7 +93,7 @@ class CommitLogSource(DataSource):
 
 
 def checks_bodies(options: SourceOptions, schema: "StructType") -> bool:
-    """Whether bodies are compared with their CRCs: where they are asked for, unless told."""
+    """Whether bodies are compared with their CRCs: where they are wanted, unless an option says."""
     asked = _BODY in schema.fieldNames()
     return asked if options.check_body is None else options.check_body
 
@@ -148,7 +148,7 @@ class LogBatch(LogReading, DataSourceReader):
 
     def _by_queues(self, plan: Plan, log: LogParts, start: int) -> tuple[LogParts, int]:
         """The log as the queues of the one wanted topic have it, and up to where they do. Which is
-        used is told, as log or as queues.
+        used is logged, as log or as queues.
         """
         topics = self.choice.only_topics
         if not self.options.by_queues:

@@ -10,7 +10,7 @@ from reput.jobs.opening.live_end import may_grow
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.sources.source_options import EARLIEST, LATEST, SourceOptions
 from reput.store_format.derive.rules import scan_rules
-from reput.store_format.discover.store import Told, tell
+from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.faults import SALVAGE, StoreError
 from reput.store_format.log.segments import commit_log_folders, find_segments, list_segments
 from reput.store_format.release.profiles import RELEASES, UnknownRelease
@@ -25,26 +25,26 @@ _CUTS_MOST = 4  # of a segment: a task walks from the segment's start, without m
 _BLOCK = 1 << 12
 
 
-def told_of(
+def discover_for_reading(
     storage: Storage, store: str, rocketmq: str | None, settings: Mapping[str, str]
-) -> Told:
+) -> Discovered:
     """Release and settings. Where several releases may have written the log, the newest one's rules
     hold, which read every older log.
     """
     try:
-        return tell(storage, store, rocketmq, settings)
+        return discover(storage, store, rocketmq, settings)
     except UnknownRelease:
         if rocketmq:
             raise
-        return tell(storage, store, RELEASES[-1], settings)
+        return discover(storage, store, RELEASES[-1], settings)
 
 
 def plan_of(options: SourceOptions) -> Plan:
     """The store as it is found. Raises StoreError, SettingError, UnknownRelease, OSError."""
     storage = storage_for(options.path)
     store = storage.resolve(options.path)
-    told = told_of(storage, store, options.rocketmq, options.settings)
-    return make_plan(storage, store, told, 1, None, tolerant=options.on_damage == SALVAGE)
+    discovered = discover_for_reading(storage, store, options.rocketmq, options.settings)
+    return make_plan(storage, store, discovered, 1, None, tolerant=options.on_damage == SALVAGE)
 
 
 def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool) -> LogParts:
@@ -59,7 +59,7 @@ def parts_log(plan: Plan, options: SourceOptions, check_body: bool, grows: bool)
 
 
 def log_now(plan: Plan, log: LogParts) -> LogParts:
-    """The log with the segments that it has now. What else the store tells is not asked again.
+    """The log with the segments that it has now. What else the store shows is not asked again.
 
     Raises StoreError, OSError.
     """
@@ -123,7 +123,7 @@ def _written_end(log: LogParts, number: int, begin: int, end: int) -> int:
 def end_of_log(log: LogParts, start: int) -> int:
     """Where the last whole record of a log ends that may be growing. start: a record begins there.
 
-    A record is whole if nothing at its end is missing as far as that can be told; what is being
+    A record is whole if nothing at its end is missing as far as that is known; what is being
     written is left for the next time. Raises DamageFound where live records follow damage.
     """
     number = len(log.segments) - 1

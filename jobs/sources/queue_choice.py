@@ -10,13 +10,12 @@ from typing import cast
 from reput.jobs.opening.plan import Plan
 from reput.store_format.derived.queue_entries import is_pre_blank
 from reput.store_format.derived.queue_files import BadQueue, QueueFiles, queue_folder
-from reput.store_format.derived.queues import is_queue_id
+from reput.store_format.discover.config_folder import queues_of
 from reput.store_format.log.reader import LogReader
-from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName
-from reput.store_format.query.config import queues_of
-from reput.store_format.query.notes import Told as Notes
-from reput.store_format.query.opened import Growing
+from reput.store_format.names import BATCH_CONSUME_QUEUE, UnsafeName, is_queue_id
+from reput.store_format.notes import Notes
 from reput.store_format.storage.listing import listed
+from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.table.log_parts import FAIL, LogParts
 from reput.udfs.table.queue_parts import Doubt, Queue, QueuedParts
@@ -28,7 +27,7 @@ def by_queues(plan: Plan, log: LogParts, topic: str) -> tuple[QueuedParts, int]:
     """
     if log.on_damage != FAIL:
         raise Doubt("only with onDamage=fail")
-    storage = cast(Storage, Growing(log.storage))
+    storage = cast(Storage, LiveFiles(log.storage))
     try:
         above = queue_folder(plan.store, topic, 0).rpartition("/")[0]
         batch = queue_folder(plan.store, topic, 0, True).rpartition("/")[0]

@@ -1,5 +1,6 @@
-"""Whether a Spark master can be reached, asked before Spark is: its own attempts take a minute."""
+"""Which Spark a command is run by or is to find, asked before Spark is imported."""
 
+import os
 import re
 import socket
 
@@ -10,7 +11,8 @@ _CONNECT_PORT = 15002  # of sc:// URLs without one
 
 
 def check_reachable(master: str) -> None:
-    """Raise SparkFailed if no host of a spark:// or sc:// master accepts a connection.
+    """Raise SparkFailed if no host of a spark:// or sc:// master accepts a connection: Spark's own
+    attempts take a minute.
 
     Other masters (yarn, k8s://) are Spark's to find.
     """
@@ -37,3 +39,13 @@ def hosts(master: str) -> list[tuple[str, int]]:
         if port or found[1] == "sc":
             places.append((host.strip("[]"), int(port or _CONNECT_PORT)))
     return places
+
+
+def session_given() -> bool:
+    """Whether spark-submit or a Databricks job runs this command, with a session for it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ or on_databricks()
+
+
+def on_databricks() -> bool:
+    """Whether this is a task of a Databricks job, whose runtime has a session for it."""
+    return "DATABRICKS_RUNTIME_VERSION" in os.environ

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from reput.jobs.spark.failures import NoSparkError, SparkFailed
 from reput.jobs.spark.java import Java, NoJavaError, find_java_home
 from reput.jobs.spark.jvm import cause_of_death, end_jvm, jvm_of
-from reput.jobs.spark.masters import check_reachable
+from reput.jobs.spark.masters import check_reachable, on_databricks, session_given
 from reput.jobs.spark.python_workers import environment, our_packages
 from reput.jobs.spark.session_folder import (
     make_session_folder,
@@ -103,18 +103,8 @@ def command_session(
         with _failures_in_words():
             yield spark
     finally:
-        if not _on_databricks():  # its session is not ours to stop
+        if not on_databricks():  # its session is not ours to stop
             spark.stop()
-
-
-def session_given() -> bool:
-    """Whether spark-submit or a Databricks job runs this command, with a session for it."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ or _on_databricks()
-
-
-def _on_databricks() -> bool:
-    """Whether this is a task of a Databricks job, whose runtime has a session for it."""
-    return "DATABRICKS_RUNTIME_VERSION" in os.environ
 
 
 @contextmanager

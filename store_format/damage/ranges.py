@@ -1,5 +1,6 @@
 """What a scan past damage reports: ranges of the log, one by one or many as rows."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ class Damage(NamedTuple):
 
 
 KINDS = tuple(DamageKind)
+CONTENT = KINDS.index(DamageKind.CONTENT)
 FOLLOWS = ("record", "stale record", "BLANK", "zeros", "segment's end", "the log's end")
 
 # One row a range, see Damage. kind and follows: numbers in the tuples above.
@@ -64,3 +66,10 @@ def as_row(d: Damage) -> tuple[int, ...]:
     value = d.value if d.value is not None else 0
     row = (d.offset, d.end, d.size, value, d.value is not None, KINDS.index(d.kind))
     return (*row, int(d.fault), FOLLOWS.index(d.follows))
+
+
+def damages(rows: np.ndarray) -> Iterator[Damage]:
+    """The ranges of RANGE rows."""
+    for offset, end, size, value, has_value, kind, fault, follows in rows.tolist():
+        said = value if has_value else None
+        yield Damage(offset, end, KINDS[kind], Fault(fault), size, said, FOLLOWS[follows])

@@ -44,8 +44,8 @@ class Patch(NamedTuple):
         }  # fmt: skip
 
 
-class Told(NamedTuple):
-    """What a queue tells of the record at `place`; None: nothing."""
+class Testimony(NamedTuple):
+    """What a queue says of the record at `place`; None where it says nothing."""
 
     place: int
     by: str
@@ -123,23 +123,23 @@ def plain(place: int, raw: bytes, by: str) -> Patch | None:
     return Patch(place, place + RECORD_AT.sysFlag, "sysFlag", raw, now, by)
 
 
-def told_fields(told: Told, record: bytes, topic_at: int, topic: bytes) -> list[Patch]:
-    """queueId, queueOffset and topic as a queue tells them, those that differ.
+def by_testimony(said: Testimony, record: bytes, topic_at: int, topic: bytes) -> list[Patch]:
+    """queueId, queueOffset and topic as a queue says, those that differ.
 
-    None of them where the queue's topic is not of the same length: then it is another record.
+    No patch where the queue's topic is not of the same length: then it is another record.
     """
-    wanted = topic if told.topic is None else told.topic.encode()
+    wanted = topic if said.topic is None else said.topic.encode()
     if len(wanted) != len(topic):
         return []
     fields = [("topic", topic_at, wanted)]
-    if told.queue_id is not None:
-        raw = told.queue_id.to_bytes(4, "big", signed=True)
+    if said.queue_id is not None:
+        raw = said.queue_id.to_bytes(4, "big", signed=True)
         fields.append(("queueId", RECORD_AT.queueId, raw))
-    if told.queue_offset is not None:
-        raw = told.queue_offset.to_bytes(8, "big", signed=True)
+    if said.queue_offset is not None:
+        raw = said.queue_offset.to_bytes(8, "big", signed=True)
         fields.append(("queueOffset", RECORD_AT.queueOffset, raw))
     return [
-        Patch(told.place, told.place + at, name, was, now, told.by)
+        Patch(said.place, said.place + at, name, was, now, said.by)
         for name, at, now in fields
         if (was := record[at : at + len(now)]) != now
     ]

@@ -3,13 +3,12 @@
 `FileQueues` are ConsumeQueue files; rocksdb/queues.py has those that a broker keeps in RocksDB.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from reput.store_format.derived.file_sizes import queue_size, queues_in
 from reput.store_format.derived.queue_files import queue_folder
 from reput.store_format.derived.queue_slices import QueueSlices
-from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, UnsafeName
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE, UnsafeName, is_queue_id
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 
@@ -67,16 +66,13 @@ class Queues(Protocol):
     def close(self) -> None: ...
 
 
-def is_queue_id(name: str) -> bool:
-    """Whether a name is a queue's id as a broker writes it."""
-    return name.isascii() and name.isdigit() and name == name[:10].lstrip("0").rjust(1, "0")
-
-
 class FileQueues:
     """Queues in files, below consumequeue/ and batchconsumequeue/."""
 
-    def __init__(self, storage: Storage, store: str) -> None:
+    def __init__(self, storage: Storage, store: str, file_bytes: Callable[[bool], int]) -> None:
+        """file_bytes: what `file_bytes` answers, asked once for each kind of queue."""
         self.storage, self.store = storage, store
+        self._look = file_bytes
         self._file_bytes: dict[bool, int] = {}
         self._of: dict[str, list[tuple[int, bool]]] = {}
         self._topics: list[str] | None = None
@@ -106,9 +102,7 @@ class FileQueues:
 
     def file_bytes(self, batch: bool) -> int:
         if batch not in self._file_bytes:
-            kind = BATCH_CONSUME_QUEUE if batch else CONSUME_QUEUE
-            size = queue_size(queues_in(self.storage, self.store, kind), batch)
-            self._file_bytes[batch] = 0 if size is None else size.value
+            self._file_bytes[batch] = self._look(batch)
         return self._file_bytes[batch]
 
     def dispatched_to(self) -> int:

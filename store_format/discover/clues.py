@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 from reput.store_format.derived.checkpoint import Checkpoint, decode
+from reput.store_format.discover.config_folder import configured_topics
+from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.discover.index_eras import of_the_index
 from reput.store_format.faults import StoreError
 from reput.store_format.layouts import CHECKPOINT as CHECKPOINT_LAYOUT
@@ -15,15 +17,22 @@ from reput.store_format.layouts import MAGIC_V2
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment
-from reput.store_format.names import ABORT, BATCH_CONSUME_QUEUE, CHECKPOINT, CONFIG
-from reput.store_format.query.config import configured_topics
-from reput.store_format.query.notes import Told as Notes
-from reput.store_format.query.opened import Growing
+from reput.store_format.message.message import ROCKSDB_HALF_TOPIC
+from reput.store_format.names import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    CHECKPOINT,
+    CONFIG,
+    CONSUME_QUEUE,
+)
+from reput.store_format.notes import Notes
 from reput.store_format.release.candidates import Clue, left_by
 from reput.store_format.release.eras import Period, merged
+from reput.store_format.release.foreign import STORE_DB
 from reput.store_format.release.profiles import RELEASES, profile, release_key
 from reput.store_format.release.settings import Settings
 from reput.store_format.storage.listing import listed
+from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import Storage
 
 _TOPICS = f"{CONFIG}/topics.json"
@@ -53,16 +62,17 @@ class Clues(NamedTuple):
 
 def clues_of(
     storage: Storage, store: str, segments: Sequence[Segment], settings: Settings,
-    derived: tuple[Storage, str],
+    derived: tuple[Storage, str], sweeps: bool = False,
 ) -> Clues:  # fmt: skip
-    """The clues in a store, and where its derived files are."""
+    """The clues in a store, and where its derived files are. sweeps: as for `tell`."""
     hard = list(_of_the_root(storage, store))
     of_checkpoint, hints = _of_the_checkpoint(*derived)
     hard += of_checkpoint
     # a broker may be writing to them
-    growing = cast(Storage, Growing(storage))
+    growing = cast(Storage, LiveFiles(storage))
     with LogReader(growing, list(segments), record_rules(profile(RELEASES[-1]))) as log:
-        index = of_the_index(*derived, log, settings)
+        sweeps = sweeps and _may_be_indexed_again(storage, store, derived)
+        index = of_the_index(*derived, log, settings, sweeps)
     if any(record.magic == MAGIC_V2 for record in index.last_records):
         hard.append(Clue("a record with a long topic (since 5.1.0)", "5.1.0"))
     periods = merged([Period(0, ())], index.counts, index.tags)
@@ -79,6 +89,15 @@ def clues_of(
     return Clues(
         hard, hints, periods, index.end >= 0, texts[-1][-1] == 2 if texts else None, index.again
     )
+
+
+def _may_be_indexed_again(storage: Storage, store: str, derived: tuple[Storage, str]) -> bool:
+    """Whether a clean start may have indexed messages again: only where RocksDB has half messages,
+    which stand in a topic of their own, or an index.
+    """
+    there, folder = derived
+    halves = f"{folder}/{CONSUME_QUEUE}/{ROCKSDB_HALF_TOPIC}"
+    return bool(listed(there, halves)) or has_rows(storage, f"{store}/{STORE_DB}")
 
 
 def _of_the_root(storage: Storage, store: str) -> Iterator[Clue]:

@@ -68,16 +68,22 @@ class _Shown(NamedTuple):
     tags: bool
 
 
-def of_the_index(storage: Storage, folder: str, log: LogReader, settings: Settings) -> OfIndex:
-    """What the index files below a folder show. What cannot be read shows nothing here."""
+def of_the_index(
+    storage: Storage, folder: str, log: LogReader, settings: Settings, sweeps: bool = False
+) -> OfIndex:
+    """What the index files below a folder show. What cannot be read shows nothing here.
+
+    sweeps: all entries are read for messages that were indexed again.
+    """
     files = list(_files(storage, folder, settings))
     try:
         last = [_record(log, each.place) for file in files[-1:]
                 for each in _groups(file, *_last_numbers(file))]  # fmt: skip
         end = max((file.header.end_offset + 1 for file in files), default=-1)
+        again = (_every_again if sweeps else _again)(log, files)
         return OfIndex(
             list(_counts(files)), list(_tags(log, files)), end,
-            [record for record in last if record is not None], tuple(_again(log, files)),
+            [record for record in last if record is not None], tuple(again),
         )  # fmt: skip
     except StoreError:
         return OfIndex([], [], -1, [], ())
@@ -295,7 +301,7 @@ def _keys(record: Record) -> tuple[list[int], list[int]]:
     return first, second
 
 
-# --- after a crash -----------------------------------------------------------------------------
+# --- messages that were indexed again ------------------------------------------------------------
 
 
 def _again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[tuple[int, int]]:
@@ -310,13 +316,84 @@ def _again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[tuple[i
             continue
         last = _groups(before, *_last_numbers(before))[-1]
         first = _groups(file, 1, min(_ENTRIES, file.header.entries))[0]
-        record = _record(log, place) if last.place == first.place == place else None
-        if record is None:
-            continue
-        keys, tags = _keys(record)
-        for every in (keys + tags, keys):
-            if last.hashes + first.hashes == every:
-                break  # they go on in the next file
-            if first.hashes == every and last.hashes == every[: len(last.hashes)]:
-                yield place, len(last.hashes)
-                break
+        if last.place == first.place == place:
+            yield from _extra(log, place, last.hashes + first.hashes)
+
+
+def _every_again(log: LogReader, files: Sequence[IndexFileReader]) -> Iterator[tuple[int, int]]:
+    """The same, anywhere in a file.
+
+    From 5.5.0 on a clean start dispatches again what is behind the last half message or op message
+    of transRocksDBEnable, or the last message in the index of indexRocksDBEnable
+    (DefaultMessageStore.recover), and so indexes the log's last message once more.
+    """
+    for run in _runs(files):
+        if run.twice and run.entries <= _READ:
+            yield from _extra(log, run.place, _hashes(files, run))
+
+
+def _extra(log: LogReader, place: int, hashes: list[int]) -> Iterator[tuple[int, int]]:
+    """(a message, how many of its entries come before the last time that it was indexed), where
+    its entries are all its keys several times. A full file may have cut off the first time.
+    """
+    record = _record(log, place)
+    if record is None:
+        return
+    keys, tags = _keys(record)
+    for every in (keys + tags, keys):
+        extra = len(hashes) - len(every)
+        if every and extra > 0:
+            times, rest = divmod(len(hashes), len(every))
+            if hashes == every[:rest] + every * times:
+                yield place, extra
+                return
+
+
+class _Run(NamedTuple):
+    """The entries of one message, which may go on in the next file."""
+
+    place: int
+    file: int
+    entry: int
+    entries: int
+    hashed: int  # the first entry's
+    twice: bool  # whether that hash is there again
+
+
+def _runs(files: Sequence[IndexFileReader]) -> Iterator[_Run]:
+    run = _Run(-1, 0, 0, 0, 0, False)
+    for number, file in enumerate(files):
+        entry = 1
+        for some in _pieces(file):
+            places, hashes = some["physicalOffset"], some["keyHash"]
+            starts = np.flatnonzero(np.diff(places, prepend=~places[:1]))
+            counts = np.diff(starts, append=len(places))
+            heads = hashes[starts]
+            if places[0] == run.place:
+                heads[0] = run.hashed
+            else:
+                yield run
+                run = _Run(int(places[0]), number, entry, 0, int(heads[0]), False)
+            same = hashes == np.repeat(heads, counts)
+            same[starts[1:]] = False
+            same[0] &= run.entries > 0
+            twice = np.logical_or.reduceat(same, starts)
+            run = run._replace(
+                entries=run.entries + int(counts[0]), twice=run.twice or bool(twice[0])
+            )
+            for n in [*(np.flatnonzero(twice[1:-1]) + 1).tolist(), *range(1, len(starts))[-1:]]:
+                yield run
+                at = int(starts[n])
+                run = _Run(int(places[at]), number, entry + at, int(counts[n]), int(heads[n]),
+                           bool(twice[n]))  # fmt: skip
+            entry += len(places)
+    yield run
+
+
+def _hashes(files: Sequence[IndexFileReader], run: _Run) -> list[int]:
+    hashes: list[int] = []
+    for file in files[run.file :]:
+        first = run.entry if file is files[run.file] else 1
+        count = min(run.entries - len(hashes), file.header.next_entry - first)
+        hashes += file.entries_at(first, count)["keyHash"].tolist()
+    return hashes

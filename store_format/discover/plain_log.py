@@ -15,10 +15,10 @@ from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.message.property_text import parse_properties
-from reput.store_format.query.opened import Growing
 from reput.store_format.release.candidates import Has, differing
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import Settings
+from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import Storage
 
 _READ_MOST, _RECORDS_MOST = 1 << 30, 1 << 12
@@ -30,7 +30,7 @@ def open_all(storage: Storage, segments: Sequence[Segment]) -> None:
     that an unreadable log would tell.
     """
     for segment in segments:
-        cast(Storage, Growing(storage)).open(segment.path).close()
+        cast(Storage, LiveFiles(storage)).open(segment.path).close()
 
 
 def looked_at(
@@ -42,7 +42,7 @@ def looked_at(
         return has
     rules = differing(releases, has)
     with LogReader(
-        cast(Storage, Growing(storage)), list(segments), record_rules(profile(RELEASES[-1]))
+        cast(Storage, LiveFiles(storage)), list(segments), record_rules(profile(RELEASES[-1]))
     ) as log:
         if "empty_index_count" in rules:
             has = has._replace(index_without_keys=not _begins_with_keys(log))

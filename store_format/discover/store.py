@@ -1,6 +1,6 @@
-"""What a store tells by itself, so that nobody is asked for it: sizes, release, kinds of queues.
+"""What a store shows by itself, so that nobody is asked for it: sizes, release, kinds of queues.
 
-One way for all commands. What the user gives stands over what is told, and must not contradict it:
+One way for all commands. What the user gives stands over what is found, and must not contradict it:
 a size that no file of the store has is an error. Files stand over a configuration that was found.
 """
 
@@ -8,20 +8,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from reput.store_format.derived.file_sizes import (
-    NamedFile,
-    index_shown,
-    queue_size,
-    queues_in,
-    segment_size,
-    segments_in,
-)
 from reput.store_format.derived.index_shape import file_bytes
-from reput.store_format.derived.index_sizes import ENTRIES, SLOTS, SizeDisagrees
-from reput.store_format.derived.store_sizes import BATCH_QUEUE, QUEUE, SEGMENT, SIZES, rounded
 from reput.store_format.discover.broker_conf import FoundConf, found_conf
 from reput.store_format.discover.clues import Clues, clues_of
+from reput.store_format.discover.file_sizes import (
+    BATCH_QUEUE,
+    QUEUE,
+    SEGMENT,
+    SIZES,
+    FileSizes,
+    rounded,
+)
+from reput.store_format.discover.index_sizes import ENTRIES, SLOTS, SizeDisagrees
 from reput.store_format.discover.plain_log import looked_at, open_all
+from reput.store_format.discover.sizes import agreed_pair
+from reput.store_format.discover.which_release import release_found
 from reput.store_format.names import (
     BATCH_CONSUME_QUEUE,
     COMMIT_LOG,
@@ -31,7 +32,7 @@ from reput.store_format.names import (
     LMQ_PREFIX,
     MANIFEST,
 )
-from reput.store_format.release.candidates import Clue, Has, left_by, span, told_release
+from reput.store_format.release.candidates import Clue, Has, left_by, span
 from reput.store_format.release.eras import Era, eras_of, eras_text
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, release_named
 from reput.store_format.release.setting_table import BY_NAME, SettingError
@@ -44,7 +45,7 @@ _DEFAULTS = Settings().by_name()
 _TIMES_DEFAULT = 16  # a larger size is taken from nobody but the user
 _LMQ_OFFSETS = "lmqConsumerOffset.json"  # LmqConsumerOffsetManager, where enableLmq is on
 _BY_SIZE = "by their size"
-_NOBODY = "RocketMQ's default, as no file of the store tells another"
+_NOBODY = "RocketMQ's default, as no file of the store shows another"
 _NEW_STORE = "the newest, as the store is new; --rocketmq names another"
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _PHRASES = {
@@ -58,26 +59,27 @@ _PHRASES = {
 }
 
 
-class Said(NamedTuple):
-    """One thing that a store told: its value, and by what it is known."""
+class Found(NamedTuple):
+    """One thing that a store shows: its value, and by what it is known."""
 
     value: Any
     by: str
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a command works with: its release, its settings as text, and what of it was told."""
+class Discovered:
+    """What a command works with: its release, its settings, and what of them the store shows."""
 
     release: str
     settings: dict[str, str]
-    said: dict[str, Said] = field(default_factory=dict)  # by RocketMQ's names, and "rocketmq"
+    found: dict[str, Found] = field(default_factory=dict)  # by RocketMQ's names, and "rocketmq"
     warnings: list[str] = field(default_factory=list)
     torn: str = ""  # why the log's only segment seems to be a part of a larger one
     eras: tuple[Era, ...] = ()  # the releases that the store's broker had, where it had several
     again: tuple[tuple[int, int], ...] = ()  # messages indexed twice, see ScanRules
     others: tuple[str, ...] = ()  # releases that may be meant instead, where it is assumed
     left: tuple[str, ...] = ()  # the releases that may have written last, where nobody said which
+    conf: FoundConf | None = None  # a broker's configuration that lies with the store
     contradicted: str = ""  # why the release that was given cannot be the one that wrote last
 
     def refuse_contradicted(self) -> None:
@@ -87,17 +89,17 @@ class Told:
         if self.contradicted:
             raise SettingError(self.contradicted)
 
-    def dispatched_from(self, start: int) -> "Told":
+    def dispatched_from(self, start: int) -> "Discovered":
         """As it is once the last release has dispatched again what is from an offset on."""
         if len(self.eras) < 2 or self.eras[-1].start <= start:
             return self
         older = tuple(era for era in self.eras[:-1] if era.start < start)
         eras = (*older, self.eras[-1]._replace(start=start))
         again = tuple(each for each in self.again if each[0] < start)
-        said = {**self.said, ERAS: self.said[ERAS]._replace(value=eras_text(eras))}
-        return replace(self, eras=eras, again=again, said=said)
+        found = {**self.found, ERAS: self.found[ERAS]._replace(value=eras_text(eras))}
+        return replace(self, eras=eras, again=again, found=found)
 
-    def of_one_release(self) -> "Told":
+    def of_one_release(self) -> "Discovered":
         """For files that are all derived anew, by one release."""
         if len(self.eras) < 2:
             return replace(self, again=())
@@ -108,19 +110,19 @@ class Told:
         return replace(self, eras=(), again=(), warnings=[*self.warnings, text])
 
     def as_json(self) -> dict[str, dict[str, Any]]:
-        """What --json and the manifest have under `told`."""
-        return {name: said._asdict() for name, said in self.said.items()}
+        """What --json and the manifest have under `discovered`."""
+        return {name: found._asdict() for name, found in self.found.items()}
 
     def of_release(self) -> dict[str, dict[str, Any]]:
-        """Of that, what it told of its release."""
-        return {name: said for name, said in self.as_json().items() if name in (RELEASE, ERAS)}
+        """Of that, what is known of its release."""
+        return {name: found for name, found in self.as_json().items() if name in (RELEASE, ERAS)}
 
 
-def told_lines(told: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """For people, a line for each thing that told something."""
+def discovered_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """For people, a line for each thing by which something is known."""
     by: dict[str, list[str]] = {}
-    for name, said in told.items():
-        by.setdefault(said["by"], []).append(_phrase(name, said["value"]))
+    for name, found in discovered.items():
+        by.setdefault(found["by"], []).append(_phrase(name, found["value"]))
     return [f"{', '.join(what)}: {how}" for how, what in by.items()]
 
 
@@ -141,7 +143,7 @@ def size_text(size: int) -> str:
     return f"{size:,} bytes"
 
 
-def tell(
+def discover(
     storage: Storage,
     store: str,
     rocketmq: str | None,
@@ -150,25 +152,27 @@ def tell(
     manifest: Mapping[str, Any] | None = None,
     writes: bool = False,
     compares: bool = False,
-) -> Told:
-    """What the store tells besides what is given. Nothing is written, no Spark is wanted.
+    sweeps: bool = False,
+) -> Discovered:
+    """What the store shows besides what is given. Nothing is written, no Spark is wanted.
 
-    rocketmq: None where the store is to tell it. settings: by any of RocketMQ's spellings. derived:
+    rocketmq: None where the store is to show it. settings: by any of RocketMQ's spellings. derived:
     where its derived files are, by default the store; manifest: that of a rebuilt set there.
     writes: records are to be written too, in which more releases differ. compares: files are only
-    compared, so that nobody is asked: the newest release that may be is assumed.
+    compared, so that nobody is asked: the newest release that may be is assumed. sweeps: index
+    files are compared, so that each message that was indexed again must be known.
 
     Raises UnknownRelease, which lists the candidates, SettingError (of which SizeDisagrees is one),
     StoreError, OSError.
     """
     release = release_named(rocketmq) if rocketmq else None
-    telling = _Telling(storage, store, release, dict(settings), derived or (storage, store))
-    telling.of_the_manifest(manifest or {})
-    telling.writes, telling.compares = writes, compares
-    return telling.told()
+    discovery = _Discovery(storage, store, release, dict(settings), derived or (storage, store))
+    discovery.of_the_manifest(manifest or {})
+    discovery.writes, discovery.compares, discovery.sweeps = writes, compares, sweeps
+    return discovery.result()
 
 
-class _Telling:
+class _Discovery:
     def __init__(
         self, storage: Storage, store: str, release: str | None, settings: dict[str, str],
         derived: tuple[Storage, str],
@@ -183,28 +187,32 @@ class _Telling:
         }
         self.conf_layers = [self.conf.settings] if self.conf else []
         self.of_conf = settings_from(*self.conf_layers).by_name()
-        self.said: dict[str, Said] = {}
+        self.files = FileSizes(storage, self._folders(), derived)
+        self.found: dict[str, Found] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
-        self.torn, self.writes, self.compares, self.contradicted = "", False, False, ""
+        self.torn, self.contradicted = "", ""
+        self.writes = self.compares = self.sweeps = False
         self.eras: tuple[Era, ...] = ()
         self.others: tuple[str, ...] = ()
         self.again: tuple[tuple[int, int], ...] = ()
         self.left: tuple[str, ...] = ()
         self.by_manifest = False
 
-    def told(self) -> Told:
+    def result(self) -> Discovered:
         self._of_the_conf()
         self._segments()
         for name, kind in ((QUEUE, CONSUME_QUEUE), (BATCH_QUEUE, BATCH_CONSUME_QUEUE)):
             self._queues(name, kind)
         self._index()
         self._multi_dispatch()
-        texts = {n: _text(said.value) for n, said in self.said.items() if n not in (RELEASE, ERAS)}
+        texts = {
+            n: _text(found.value) for n, found in self.found.items() if n not in (RELEASE, ERAS)
+        }
         whole = merge_layers(*self.conf_layers, texts, self.user)
         release = self._release(whole)
-        return Told(
-            release, whole, self.said, self.warnings, self.torn, self.eras, self.again,
-            self.others, self.left, self.contradicted,
+        return Discovered(
+            release, whole, self.found, self.warnings, self.torn, self.eras, self.again,
+            self.others, self.left, self.conf, self.contradicted,
         )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -213,15 +221,15 @@ class _Telling:
         by = f"by {self.derived}/{MANIFEST}"
         if self.release is None and isinstance(release, str):
             self.release, self.by_manifest = release_named(release), True
-            self._say(RELEASE, self.release, by)
+            self._add(RELEASE, self.release, by)
         for name, value in settings.items() if isinstance(settings, dict) else ():
-            told = name in _DEFAULTS and "storepath" not in name.lower() and name not in SIZES
-            if told and name not in self.given and value != _DEFAULTS[name]:
+            counts = name in _DEFAULTS and "storepath" not in name.lower() and name not in SIZES
+            if counts and name not in self.given and value != _DEFAULTS[name]:
                 BY_NAME[name].value(_text(value))
-                self._say(name, value, by)
+                self._add(name, value, by)
 
-    def _say(self, name: str, value: Any, by: str) -> None:
-        self.said[name] = Said(value, by)
+    def _add(self, name: str, value: Any, by: str) -> None:
+        self.found[name] = Found(value, by)
 
     def _of_the_conf(self) -> None:
         if self.conf is None:
@@ -231,7 +239,7 @@ class _Telling:
             if known.name in SIZES or known.name in self.given or known.name not in self.of_conf:
                 continue
             if known.differs(text, name):
-                self._say(known.name, self.of_conf[known.name], f"by {self.conf.path}")
+                self._add(known.name, self.of_conf[known.name], f"by {self.conf.path}")
 
     # --- sizes -------------------------------------------------------------------------------
 
@@ -244,8 +252,7 @@ class _Telling:
         return named if places[0].strip() else [own, *named]
 
     def _segments(self) -> None:
-        self.segments = segments_in(self.storage, self._folders())
-        shown = segment_size([NamedFile(each.start, each.state.size) for each in self.segments])
+        shown = self.files.segment()
         if shown is None:
             self._nobody(SEGMENT)
             return
@@ -257,7 +264,7 @@ class _Telling:
 
     def _queues(self, name: str, kind: str) -> None:
         batch = name == BATCH_QUEUE
-        shown = queue_size(queues_in(self.there, self.derived, kind), batch)
+        shown = self.files.queue(batch)
         if shown is None:
             if not batch:
                 self._nobody(name)
@@ -272,7 +279,7 @@ class _Telling:
     def _index(self) -> None:
         given = {name: self.given[name] for name in (SLOTS, ENTRIES) if name in self.given}
         usual = {name: self.of_conf[name] for name in (SLOTS, ENTRIES)}
-        shown = index_shown(self.there, self.derived, usual, given)
+        shown = self.files.index(usual, given)
         if shown is None:
             self._nobody(SLOTS, ENTRIES)
             return
@@ -280,22 +287,15 @@ class _Telling:
         if shown.pair is None:
             self._index_without_entries(shown.length, usual | given)
             return
-        found = dict(zip((SLOTS, ENTRIES), shown.pair, strict=True))
-        for name, value in found.items():
-            wanted = given.get(name)
-            if wanted is not None and wanted != value:
-                pair = f"--set {SLOTS}={found[SLOTS]} --set {ENTRIES}={found[ENTRIES]}"
-                raise SizeDisagrees(
-                    f"{self.derived}/{INDEX}: its files have {shown.length} bytes and were made "
-                    f"with {name}={value}, and {name} is {wanted}; give {pair}"
-                )
-        for name, value in found.items():
+        pair = agreed_pair(f"{self.derived}/{INDEX}", shown, shown.pair, given)
+        for name, value in pair.items():
             self._size(name, value, "by their length and first entry")
 
     def _doubt(self, index_end: int) -> None:
         """Warn if the log's only segment is a part of one: the index has messages after its end."""
-        if len(self.segments) == 1 and SEGMENT in self.said and index_end >= self.segments[0].end:
-            only = self.segments[0]
+        segments = self.files.segments
+        if len(segments) == 1 and SEGMENT in self.found and index_end >= segments[0].end:
+            only = segments[0]
             self.torn = (
                 f"{only.path}: ends at {only.end}, but the index has messages up to {index_end}: "
                 f"it is a part of a larger segment; --set {SEGMENT}=... says how large it was"
@@ -311,7 +311,7 @@ class _Telling:
                 self._size(name, pair[name], "by their length")
             return
         self.warnings.append(
-            f"{self.derived}/{INDEX}: files of {length} bytes and no entry that would tell "
+            f"{self.derived}/{INDEX}: files of {length} bytes and no entry that would show "
             f"{SLOTS} and {ENTRIES}: RocketMQ's defaults are taken; --set gives others"
         )
 
@@ -330,7 +330,7 @@ class _Telling:
                     f"{self.conf.path}: {name}={wanted}, but the store's files say {value}, "
                     f"which is obeyed"
                 )
-        self._say(name, value, by)
+        self._add(name, value, by)
 
     def _nobody(self, *names: str) -> None:
         for name in names:
@@ -340,7 +340,7 @@ class _Telling:
             by = _NOBODY
             if self.conf and any(BY_NAME[n].name == name for n in self.conf.settings):
                 by = f"by {self.conf.path}"
-            self._say(name, value, by)
+            self._add(name, value, by)
 
     def _disagrees(self, name: str, wanted: int, value: int, what: str, files: int) -> None:
         raise SizeDisagrees(
@@ -353,7 +353,7 @@ class _Telling:
     def _multi_dispatch(self) -> None:
         """Queues of %LMQ% topics are only made by multi-dispatch."""
         names = ("enableMultiDispatch", "enableLmq")
-        if all(name in self.given or name in self.said for name in names):
+        if all(name in self.given or name in self.found for name in names):
             return
         by = ""
         topics = (name for name, state in listed(self.there, f"{self.derived}/{CONSUME_QUEUE}")
@@ -363,23 +363,28 @@ class _Telling:
         elif any(n == _LMQ_OFFSETS for n, _ in listed(self.storage, f"{self.store}/{CONFIG}")):
             by = f"by {CONFIG}/{_LMQ_OFFSETS}"
         for name in names if by else ():
-            if name not in self.given and name not in self.said:
-                self._say(name, True, by)
+            if name not in self.given and name not in self.found:
+                self._add(name, True, by)
 
     # --- the release -------------------------------------------------------------------------
 
     def _release(self, settings: Mapping[str, str]) -> str:
-        if self.release is not None and (self.by_manifest or not self.segments):
+        if self.release is not None and (self.by_manifest or not self.files.segments):
             return self.release
-        if not self.segments:  # what is missing is said by those who read the log
+        if not self.files.segments:  # what is missing is said by those who read the log
             if self.writes:
-                self._say(RELEASE, RELEASES[-1], _NEW_STORE)
+                self._add(RELEASE, RELEASES[-1], _NEW_STORE)
             return RELEASES[-1]
         parsed = settings_from(settings)
         clues = clues_of(
-            self.storage, self.store, self.segments, parsed, (self.there, self.derived)
+            self.storage,
+            self.store,
+            self.files.segments,
+            parsed,
+            (self.there, self.derived),
+            self.sweeps,
         )
-        release, self.again = self.release or self._told(clues, parsed), clues.again
+        release, self.again = self.release or self._which(clues, parsed), clues.again
         left = left_by(clues.hard)
         if left and release not in left:
             shown = next(clue.seen for clue in clues.hard if release not in left_by([clue]))
@@ -390,25 +395,25 @@ class _Telling:
         elif len(clues.periods) > 1:
             self.eras = eras_of(clues.periods, release, left)
             if len(self.eras) > 1:
-                self._say(ERAS, eras_text(self.eras), "by what the index shows")
+                self._add(ERAS, eras_text(self.eras), "by what the index shows")
         return release
 
-    def _told(self, clues: Clues, settings: Settings) -> str:
+    def _which(self, clues: Clues, settings: Settings) -> str:
         hints = list(clues.hints)
         if self.writes and clues.text_ends is not None:
             hints.append(Clue("", "5.2.0") if clues.text_ends else Clue("", "", "5.1.4"))
         has = Has(settings.enable_multi_dispatch, not clues.has_keys, self.writes)
 
         def look(has: Has) -> Has:
-            return looked_at(self.storage, self.segments, self.left, has, settings)
+            return looked_at(self.storage, self.files.segments, self.left, has, settings)
 
         self.left = tuple(left_by(clues.hard))
         try:
-            release, by, self.others = told_release(clues.hard, hints, has, look, self.compares)
+            release, by, self.others = release_found(clues.hard, hints, has, look, self.compares)
         except UnknownRelease:
-            open_all(self.storage, self.segments)  # one that is unreadable is called that
+            open_all(self.storage, self.files.segments)  # one that is unreadable is called that
             raise
-        self._say(RELEASE, release, by)
+        self._add(RELEASE, release, by)
         return release
 
 

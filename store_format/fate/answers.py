@@ -12,6 +12,7 @@ from reput.store_format.derive.queue_table import SCHEDULE_NAME
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queues import Queue
+from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.fate import delays, transactions
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Keep, Skipped, gather
@@ -21,10 +22,9 @@ from reput.store_format.fate.trace import Event, Follows, Known, events
 from reput.store_format.faults import StoreError
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.property_text import parse_properties
+from reput.store_format.notes import Notes
 from reput.store_format.query.gaps import queue_gap
-from reput.store_format.query.in_rocksdb import has_rows
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.release.foreign import STORE_DB
 
 _SCHEDULE = SCHEDULE_NAME.tobytes().decode()
@@ -80,28 +80,28 @@ OPEN = (transactions.State.PENDING, transactions.State.DISCARDED, transactions.S
 ENDED = (delays.State.DELIVERED, delays.State.DELETED)
 
 
-def transaction_rows(store: OpenedStore, everything: bool, told: Told) -> list[TransactionRow]:
+def transaction_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[TransactionRow]:
     """Transactions that are pending, discarded or abandoned; `everything`: all of them.
 
     Raises StoreError where the store's files cannot be read.
     """
-    gathered, position = gathered_transactions(store, told)
+    gathered, position = gathered_transactions(store, notes)
     rows, left = [], _Counts()
     for found in transactions.resolve(gathered, position):
         if everything or found.state in OPEN:
             rows.append(transaction_row(store, found, gathered.last_timestamp))
         else:
             left.add(found.state)
-    left.tell(told)
+    left.tell(notes)
     return rows
 
 
-def delayed_rows(store: OpenedStore, everything: bool, told: Told) -> list[DelayedRow]:
+def delayed_rows(store: OpenedStore, everything: bool, notes: Notes) -> list[DelayedRow]:
     """Delayed messages that are not delivered, or will be again; `everything`: all of them.
 
     Raises StoreError where the store's files cannot be read.
     """
-    gathered, levels, read = gathered_delays(store, told)
+    gathered, levels, read = gathered_delays(store, notes)
     rows, left = [], _Counts()
     for found in delays.resolve(gathered, levels, read):
         if everything or found.state not in ENDED:
@@ -109,35 +109,35 @@ def delayed_rows(store: OpenedStore, everything: bool, told: Told) -> list[Delay
         else:
             left.add(found.state)
     if read.levels is None and any(row.by == "level" for row in rows):
-        tell_no_offsets(store, told)
-    left.tell(told)
+        note_no_offsets(store, notes)
+    left.tell(notes)
     return rows
 
 
-def gathered_transactions(store: OpenedStore, told: Told) -> tuple[Gathered, int]:
+def gathered_transactions(store: OpenedStore, notes: Notes) -> tuple[Gathered, int]:
     """What `transactions.resolve` is given: marks, and how far the broker has checked."""
-    gathered = gather_told(store, transactions.concerns, told)
+    gathered = gather_noted(store, transactions.concerns, notes)
     if np.any(gathered.marks["kind"] == ROCKSDB_HALF):
-        told.note(
+        notes.note(
             f"there are half messages of transRocksDBEnable: RocksDB ({STORE_DB}/, not read) alone "
             "says how often each was checked, and which of those pending a broker has given up"
         )
-    return gathered, half_position(store.storage, store.path, told)
+    return gathered, half_position(store.storage, store.path, notes)
 
 
 def gathered_delays(
-    store: OpenedStore, told: Told
+    store: OpenedStore, notes: Notes
 ) -> tuple[Gathered, Mapping[int, int], delays.Read]:
     """What `delays.resolve` is given: marks, each level's milliseconds, how far the broker was."""
-    read = read_progress(store.storage, store.path, told)
-    levels = level_delays(store, told)
-    gathered = gather_told(store, delays.concerns, told)
+    read = read_progress(store.storage, store.path, notes)
+    levels = level_delays(store, notes)
+    gathered = gather_noted(store, delays.concerns, notes)
     if np.any(gathered.marks["kind"] == WHEEL) and has_rows(store.storage, _store_db(store)):
-        told.note(
+        notes.note(
             f"{_store_db(store)}: RocksDB, which is not read, may say how far timers are delivered "
             '(timerRocksDBEnable): one that is delivered and "will be again" then will not be'
         )
-    tell_skipped(delays.unread(gathered, levels), None, told)
+    note_skipped(delays.unread(gathered, levels), None, notes)
     return gathered, levels, read
 
 
@@ -146,7 +146,7 @@ def _store_db(store: OpenedStore) -> str:
 
 
 def message_events(
-    store: OpenedStore, unique_key: str, origin_id: str, places: Iterable[int] | None, told: Told
+    store: OpenedStore, unique_key: str, origin_id: str, places: Iterable[int] | None, notes: Notes
 ) -> list[Event]:
     """The steps of a message's life in the log's order; none where the log does not have it.
 
@@ -157,22 +157,22 @@ def message_events(
     follows = Follows(unique_key, origin_id)
     known = Known(
         store.profile.split_properties,
-        level_delays(store, told),
-        read_progress(store.storage, store.path, told),
-        half_position(store.storage, store.path, told),
+        level_delays(store, notes),
+        read_progress(store.storage, store.path, notes),
+        half_position(store.storage, store.path, notes),
     )
-    gathered = None if places is None else _gathered_few(store, places, told)
+    gathered = None if places is None else _gathered_few(store, places, notes)
     if gathered is None:
-        gathered = gather_told(store, follows, told, every=True)
+        gathered = gather_noted(store, follows, notes, every=True)
     return events(store.log, gathered, follows, known)
 
 
-def _gathered_few(store: OpenedStore, places: Iterable[int], told: Told) -> Gathered | None:
+def _gathered_few(store: OpenedStore, places: Iterable[int], notes: Notes) -> Gathered | None:
     """The marks at these places and what ops say of them; None where the log is to be read."""
 
     def op_queue(topic: str) -> Queue:
         queue = store.queue(topic, 0, False)
-        if queue_gap(store, [queue], told) is not None:
+        if queue_gap(store, [queue], notes) is not None:
             raise _OpsMissingError(f"{queue.folder}: does not have all of the log")
         return queue
 
@@ -180,7 +180,7 @@ def _gathered_few(store: OpenedStore, places: Iterable[int], told: Told) -> Gath
     try:
         return gather_few(store.log, places, op_queue, split, _near_end(store))
     except (_OpsMissingError, BadQueue, NoRecord, NotInLog) as error:
-        told.note(f"{error}; the log is read instead")
+        notes.note(f"{error}; the log is read instead")
         return None
 
 
@@ -196,7 +196,7 @@ def _near_end(store: OpenedStore) -> int:
         return 0
 
 
-def level_delays(store: OpenedStore, told: Told) -> Mapping[int, int]:
+def level_delays(store: OpenedStore, notes: Notes) -> Mapping[int, int]:
     """Each level's milliseconds: of messageDelayLevel, or what the schedule topic's queues show.
 
     A queue entry there has the time of delivery in place of a tagsCode.
@@ -207,10 +207,10 @@ def level_delays(store: OpenedStore, told: Told) -> Mapping[int, int]:
         try:
             shown = None if batch else _shown_delay(store, level)
         except BadQueue as error:
-            told.note(f"{error}; messageDelayLevel counts")
+            notes.note(f"{error}; messageDelayLevel counts")
             continue
         if shown is not None and shown != found.get(level):
-            told.note(
+            notes.note(
                 f"level {level} is {shown} ms by its queue; messageDelayLevel says "
                 f"{found.get(level, 'nothing of it')}"
             )
@@ -232,36 +232,36 @@ def _shown_delay(store: OpenedStore, level: int) -> int | None:
     return last.tags_code - record.store_timestamp
 
 
-def gather_told(store: OpenedStore, keep: Keep, told: Told, every: bool = False) -> Gathered:
+def gather_noted(store: OpenedStore, keep: Keep, notes: Notes, every: bool = False) -> Gathered:
     """`gather`, with progress, and with notes of what was skipped or not read."""
     log = store.log
-    told.to_scan += log.end - log.start
-    before = told.scanned
+    notes.to_scan += log.end - log.start
+    before = notes.scanned
 
     def walked(at: int) -> None:
-        told.scanned = before + at - log.start
+        notes.scanned = before + at - log.start
 
-    with told.watching():
+    with notes.watching():
         gathered = gather(log, keep, store.profile.split_properties, every, walked)
-        told.scanned = before + log.end - log.start
+        notes.scanned = before + log.end - log.start
     for error in gathered.breaks:
-        told.note(f"{error}; what follows in this segment is not read: `reput check` shows it")
-    tell_skipped(gathered.skipped, gathered.skips, told)
+        notes.note(f"{error}; what follows in this segment is not read: `reput check` shows it")
+    note_skipped(gathered.skipped, gathered.skips, notes)
     return gathered
 
 
-def tell_no_offsets(store: OpenedStore, told: Told) -> None:
+def note_no_offsets(store: OpenedStore, notes: Notes) -> None:
     """Say that the broker will not know how far it had come with its delay levels."""
-    told.note(f"{store.path}/config/delayOffset.json is missing: what is delivered will be again")
+    notes.note(f"{store.path}/config/delayOffset.json is missing: what is delivered will be again")
 
 
-def tell_skipped(skipped: list[Skipped], many: int | None, told: Told) -> None:
+def note_skipped(skipped: list[Skipped], many: int | None, notes: Notes) -> None:
     """Name the first of what was skipped, and how many more there are; many: of all, if known."""
     many = len(skipped) if many is None else many
     for each in skipped[:_NAMED_MOST]:
-        told.note(f"{each}; skipped")
+        notes.note(f"{each}; skipped")
     if many > _NAMED_MOST:
-        told.note(f"{many - _NAMED_MOST} more like that")
+        notes.note(f"{many - _NAMED_MOST} more like that")
 
 
 class _Counts:
@@ -273,9 +273,9 @@ class _Counts:
     def add(self, state: str) -> None:
         self._many[state] = self._many.get(state, 0) + 1
 
-    def tell(self, told: Told) -> None:
+    def tell(self, notes: Notes) -> None:
         for state, many in self._many.items():
-            told.note(f"{many} {state}: not listed without --all")
+            notes.note(f"{many} {state}: not listed without --all")
 
 
 def transaction_row(

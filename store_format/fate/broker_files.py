@@ -2,21 +2,21 @@
 
 import numpy as np
 
+from reput.store_format.discover.config_folder import config_table, consumer_offsets
 from reput.store_format.fate.delays import Read
 from reput.store_format.fate.timer_units import Places, waiting_units
 from reput.store_format.layouts import TIMER_CHECK
 from reput.store_format.message.message import HALF_TOPIC
 from reput.store_format.names import ABORT, CONFIG
-from reput.store_format.query.config import config_table, consumer_offsets
-from reput.store_format.query.notes import Told
+from reput.store_format.notes import Notes
 from reput.store_format.storage.protocol import Storage
 
 _CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that checks
 
 
-def read_progress(storage: Storage, store: str, told: Told) -> Read:
+def read_progress(storage: Storage, store: str, notes: Notes) -> Read:
     """How far it has delivered. What cannot be read is told, and counts as missing."""
-    table = config_table(storage, store, "delayOffset.json", "offsetTable", told)
+    table = config_table(storage, store, "delayOffset.json", "offsetTable", notes)
     levels = None
     if table is not None:
         levels = {
@@ -47,9 +47,9 @@ class _InWheel:
         return at < len(self._places) and int(self._places[at]) == place
 
 
-def half_position(storage: Storage, store: str, told: Told) -> int:
+def half_position(storage: Storage, store: str, notes: Notes) -> int:
     """The queue offset up to which the broker has checked half messages; 0 where it is not told."""
-    return consumer_offsets(storage, store, told).get((_CHECKER, HALF_TOPIC), {}).get(0, 0)
+    return consumer_offsets(storage, store, notes).get((_CHECKER, HALF_TOPIC), {}).get(0, 0)
 
 
 def _head(storage: Storage, path: str, most: int) -> bytes | None:

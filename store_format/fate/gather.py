@@ -14,7 +14,7 @@ from reput.store_format.log.walk import Step
 
 Marks = npt.NDArray[Any]
 Keep = Callable[[Marks], npt.NDArray[np.bool_]]
-Told = Callable[[int], None]  # is told how far the walk is, a physical offset
+Seen = Callable[[int], None]  # gets how far the walk has come, a physical offset
 
 # One half message that an op message names.
 ENDED = np.dtype([("halfOffset", "<i8"), ("physicalOffset", "<i8"), ("storeTimestamp", "<i8")])
@@ -78,7 +78,7 @@ class _Taken:
 
 
 def gather(
-    log: LogReader, keep: Keep, split: bool, every: bool = False, told: Told | None = None
+    log: LogReader, keep: Keep, split: bool, every: bool = False, seen: Seen | None = None
 ) -> Gathered:
     """Walk a log and hold the marks that `keep` says, 96 bytes each.
 
@@ -90,8 +90,8 @@ def gather(
         try:
             for step in log.steps(at):
                 taken.add(step)
-                if told is not None:
-                    told(step.next)
+                if seen is not None:
+                    seen(step.next)
             break
         except NoRecord as error:
             breaks.append(error)

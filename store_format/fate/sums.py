@@ -12,16 +12,16 @@ from reput.store_format.fate.answers import (
     DelayedRow,
     TransactionRow,
     delayed_row,
-    gather_told,
+    gather_noted,
     level_delays,
-    tell_no_offsets,
-    tell_skipped,
+    note_no_offsets,
+    note_skipped,
     transaction_row,
 )
 from reput.store_format.fate.broker_files import half_position, read_progress
 from reput.store_format.fate.gather import Gathered, Marks
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.notes import Notes
+from reput.store_format.query.opened_store import OpenedStore
 
 
 class FateSums(NamedTuple):
@@ -37,17 +37,17 @@ class FateSums(NamedTuple):
     last_timestamp: int
 
 
-def fate_sums(store: OpenedStore, most: int, told: Told) -> FateSums:
+def fate_sums(store: OpenedStore, most: int, notes: Notes) -> FateSums:
     """Count all, and list at most so many of each that are open.
 
     Open are the same as without --all in `reput transactions` and `reput delayed`. Raises
     StoreError where the store's files cannot be read.
     """
-    read, levels = read_progress(store.storage, store.path, told), level_delays(store, told)
-    position = half_position(store.storage, store.path, told)
-    gathered = gather_told(store, _concerns, told)
+    read, levels = read_progress(store.storage, store.path, notes), level_delays(store, notes)
+    position = half_position(store.storage, store.path, notes)
+    gathered = gather_noted(store, _concerns, notes)
     of_delays = _only(gathered, delays.concerns(gathered.marks))
-    tell_skipped(delays.unread(of_delays, levels), None, told)
+    note_skipped(delays.unread(of_delays, levels), None, notes)
     now = gathered.last_timestamp
     states: dict[str, int] = {}
     open_transactions: list[TransactionRow] = []
@@ -65,7 +65,7 @@ def fate_sums(store: OpenedStore, most: int, told: Told) -> FateSums:
         if each.state not in ENDED and len(open_delayed) < most:
             open_delayed.append(delayed_row(store, each, now))
     if read.levels is None and any(by == "level" and state not in ENDED for by, state in delayed):
-        tell_no_offsets(store, told)
+        note_no_offsets(store, notes)
     return FateSums(states, open_transactions, delayed, open_delayed, now)
 
 

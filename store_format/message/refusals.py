@@ -108,6 +108,13 @@ class BatchQueueTopic(Refused):
     """A topic whose queue.type is BatchCQ: its positions are not kept here."""
 
 
+def batch_queue_topic(topic: str) -> BatchQueueTopic:
+    """The refusal of a topic, with why."""
+    return BatchQueueTopic(
+        f"topic {topic!r}: has queue.type BatchCQ, whose positions the writer does not keep"
+    )
+
+
 class MultiDispatch(Refused):
     """INNER_MULTI_DISPATCH among columns: the further queues are numbered message by message."""
 

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message_ids import BadMessageId, OffsetId, parse_message_id
+from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import by_key
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 
 
 def by_message_id(
-    store: OpenedStore, text: str, topic: str | None, names: list[str], from_log: bool, told: Told
+    store: OpenedStore, text: str, topic: str | None, names: list[str], from_log: bool, notes: Notes
 ) -> Iterator[StoredMessage]:
     """The message that stands where a broker's id says, or else those with a client's id.
 
@@ -23,7 +23,7 @@ def by_message_id(
     as_broker, as_client = parse_message_id(text)
     record = _at(store, as_broker)
     if record is not None:
-        told.note(f"the id is a broker's: {as_broker}")
+        notes.note(f"the id is a broker's: {as_broker}")
         message = store.message(record)
         if topic in (None, message.topic):
             yield message
@@ -34,15 +34,15 @@ def by_message_id(
         def wanted(message: StoredMessage, key: str = key) -> bool:
             return message.unique_key == key and topic in (None, message.topic)
 
-        messages = by_key(store, names, key, wanted, None, None, from_log, told)
+        messages = by_key(store, names, key, wanted, None, None, from_log, notes)
         for message in messages:
             if not found:
                 made = as_client.made_at(message.store_timestamp)
-                told.note(f"the id is a client's: {as_client}, which is {made} in UTC")
+                notes.note(f"the id is a client's: {as_client}, which is {made} in UTC")
             found = True
             yield message
     if not found:
-        told.note(f"the id is found neither as a broker's ({as_broker}) nor as a client's")
+        notes.note(f"the id is found neither as a broker's ({as_broker}) nor as a client's")
 
 
 def who_is(store: OpenedStore, text: str) -> tuple[str, str]:

@@ -7,11 +7,11 @@ from heapq import merge
 from reput.store_format.derived.index_reader import BadIndex, key_hash
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record_rules import reaches_index
+from reput.store_format.notes import Notes
 from reput.store_format.query.gaps import Gap, index_gaps
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.scan import needle_of, scan
-from reput.store_format.query.stored import TAGS_KEY, StoredMessage, keys_of
+from reput.store_format.query.log_scan import needle_of, scan
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import TAGS_KEY, StoredMessage, keys_of
 from reput.store_format.storage.rocksdb import RocksDBError
 
 UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes so many for a unique key, whatever is asked for
@@ -22,14 +22,14 @@ Wanted = Callable[[StoredMessage], bool]
 
 def by_key(
     store: OpenedStore, topics: Collection[str], key: str, wanted: Wanted, begin: int | None,
-    end: int | None, from_log: bool, told: Told,
+    end: int | None, from_log: bool, notes: Notes,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages of these topics that have a key, in the log's order, once each.
 
     wanted: tells of a message that it is one of these; the index has only hashes. begin, end:
     storeTimestamps, both within; from_log: the index is not asked.
     """
-    gaps: list[Gap] = [(store.log.start, store.log.end)] if from_log else index_gaps(store, told)
+    gaps: list[Gap] = [(store.log.start, store.log.end)] if from_log else index_gaps(store, notes)
     places, found = list[int](), set[int]()
     if not from_log:
         try:
@@ -38,17 +38,17 @@ def by_key(
             }
             places = sorted(place for place in found if not _within(place, gaps))
         except (BadIndex, RocksDBError) as error:
-            told.note(f"{error}; the log is read instead")
+            notes.note(f"{error}; the log is read instead")
             gaps, places = [(store.log.start, store.log.end)], []
     needle = needle_of(key.removeprefix(TAGS_KEY))  # of tags a record does not hold the prefix
-    scans = [scan(store, start, stop, needle, told) for start, stop in gaps]
+    scans = [scan(store, start, stop, needle, notes) for start, stop in gaps]
     hashes = {key_hash(topic, key) for topic in topics}
-    for message in merge(read(store, places, told), *scans, key=place_of):
+    for message in merge(read(store, places, notes), *scans, key=place_of):
         indexed = reaches_index(message.record.sys_flag)
         if indexed and within(message, begin, end) and wanted(message):
             yield message
         elif message.physical_offset in found:
-            tell_if_wrong(message, hashes, told)
+            note_if_wrong(message, hashes, notes)
 
 
 def index_places(
@@ -66,7 +66,7 @@ def index_places(
 
 def as_broker(
     store: OpenedStore, topic: str, key: str, begin: int | None, end: int | None, most: int,
-    told: Told,
+    notes: Notes,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """What a broker answers (QueryMessageProcessor, IndexService.queryOffset): the newest `most`
     whose key has this hash, sorted ascending; whoever asked it drops those with another key.
@@ -74,52 +74,52 @@ def as_broker(
     in_rocksdb = store.rocksdb_index()
     if in_rocksdb is not None:
         places = sorted(set(in_rocksdb.places(topic, key, begin, end)))
-        told.cut = len(places) > most
-        if told.cut:
-            told.note(f"cut: the newest {most} of {len(places)}")
-        yield from read(store, places[-most:] if most else [], told)
+        notes.cut = len(places) > most
+        if notes.cut:
+            notes.note(f"cut: the newest {most} of {len(places)}")
+        yield from read(store, places[-most:] if most else [], notes)
         return
     found = store.index().query(
         topic, key, most, 0 if begin is None else begin, LAST_TIME if end is None else end
     )
-    told.cut = found.cut
+    notes.cut = found.cut
     if found.cut:
-        told.note(f"cut as a broker does: the newest {len(found.hits)}; a lower --to finds older")
-    yield from read(store, sorted(hit.physical_offset for hit in found.hits), told)
+        notes.note(f"cut as a broker does: the newest {len(found.hits)}; a lower --to finds older")
+    yield from read(store, sorted(hit.physical_offset for hit in found.hits), notes)
 
 
-def newest(messages: Iterable[StoredMessage], most: int, told: Told) -> Iterator[StoredMessage]:
+def newest(messages: Iterable[StoredMessage], most: int, notes: Notes) -> Iterator[StoredMessage]:
     """The last `most` messages; it is told where there are more."""
     many, kept = 0, deque[StoredMessage](maxlen=most)
     for message in messages:
         many += 1
         kept.append(message)
     if many > most:
-        told.cut = True
-        told.note(f"cut: the newest {most} of {many}")
+        notes.cut = True
+        notes.note(f"cut: the newest {most} of {many}")
     yield from kept
 
 
-def tell_if_wrong(message: StoredMessage, hashes: Container[int], told: Told) -> None:
+def note_if_wrong(message: StoredMessage, hashes: Container[int], notes: Notes) -> None:
     """Tell of a message to which the index led by one of these keyHashes, if none of its keys has
     such a hash. If one has, it is another key with the same hash, of which there are always some.
     """
     if not any(key_hash(message.topic, key) in hashes for key in keys_of(message.properties)):
-        told.skip(f"the index has a key at {message.physical_offset}, but that message has not")
+        notes.skip(f"the index has a key at {message.physical_offset}, but that message has not")
 
 
-def read(store: OpenedStore, places: list[int], told: Told) -> Iterator[StoredMessage]:
-    """The messages that stand where the index says; where there is none, that is told."""
+def read(store: OpenedStore, places: list[int], notes: Notes) -> Iterator[StoredMessage]:
+    """The messages that stand where the index says; where there is none, that is notes."""
     for place in places:
         try:
             yield store.message(store.log.record_at(place))
         except NotInLog:
             if place < store.log.start:
-                told.note("some messages that the index still has have expired from the log")
+                notes.note("some messages that the index still has have expired from the log")
             else:
-                told.skip(f"the index has a message at {place}, where the log has none: left out")
+                notes.skip(f"the index has a message at {place}, where the log has none: left out")
         except NoRecord as error:
-            told.skip(f"the index has a message there, and the log has none: left out: {error}")
+            notes.skip(f"the index has a message there, and the log has none: left out: {error}")
 
 
 def within(message: StoredMessage, begin: int | None, end: int | None) -> bool:

@@ -13,12 +13,12 @@ from reput.store_format.derived.index_sweep import sweep
 from reput.store_format.filter.rows import Verdict
 from reput.store_format.log.many_records import records_at
 from reput.store_format.log.reader import late_records_of
-from reput.store_format.query.by_key import place_of, read, tell_if_wrong, within
+from reput.store_format.notes import Notes
+from reput.store_format.query.by_key import note_if_wrong, place_of, read, within
 from reput.store_format.query.gaps import Gap, index_gaps
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.scan import scan
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.log_scan import scan
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.query.wanted_keys import WantedKeys
 from reput.store_format.storage.rocksdb import RocksDBError
 
@@ -29,14 +29,14 @@ _BLOCKS = 4  # of a window: so much of an index file is read at a time
 
 def by_keys(
     store: OpenedStore, wanted: WantedKeys, begin: int | None, end: int | None, from_log: bool,
-    told: Told,
+    notes: Notes,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages of a topic that have one of the keys, in the log's order, once each.
 
     begin, end, from_log: as for `by_key`. Holds 16 bytes for each hit of the index.
     """
     whole: Gap = (store.log.start, store.log.end)
-    gaps = [whole] if from_log else index_gaps(store, told)
+    gaps = [whole] if from_log else index_gaps(store, notes)
     places = np.empty(0, np.int64)
     if not from_log:
         try:
@@ -44,11 +44,11 @@ def by_keys(
             for start, stop in gaps:
                 places = places[(places < start) | (places >= stop)]
         except (BadIndex, RocksDBError) as error:
-            told.note(f"{error}; the log is read instead")
+            notes.note(f"{error}; the log is read instead")
             gaps = [whole]
-    found = _messages(store, places, wanted, told)
+    found = _messages(store, places, wanted, notes)
     if gaps:
-        scans = [scan(store, start, stop, b"", told, wanted) for start, stop in gaps]
+        scans = [scan(store, start, stop, b"", notes, wanted) for start, stop in gaps]
         found = merge(found, *scans, key=place_of)
     if begin is not None or end is not None:
         found = (message for message in found if within(message, begin, end))
@@ -88,7 +88,7 @@ def _places(
 
 
 def _messages(
-    store: OpenedStore, places: Places, wanted: WantedKeys, told: Told
+    store: OpenedStore, places: Places, wanted: WantedKeys, notes: Notes
 ) -> Iterator[StoredMessage]:
     """The messages that stand there and have one of the keys."""
     hashes = set(wanted.index_hashes.tolist())
@@ -98,10 +98,10 @@ def _messages(
         sure = (verdicts == Verdict.YES).tolist()
         found = [(store.message(record), yes) for record, yes in zip(records, sure, strict=True)]
         if some.others:
-            found += [(message, False) for message in read(store, some.others, told)]
+            found += [(message, False) for message in read(store, some.others, notes)]
             found.sort(key=lambda each: each[0].physical_offset)
         for message, yes in found:
             if yes or message.wanted_by(wanted):
                 yield message
             else:
-                tell_if_wrong(message, hashes, told)
+                note_if_wrong(message, hashes, notes)

@@ -9,12 +9,12 @@ from reput.store_format.derived.queue_times import Boundary
 from reput.store_format.derived.queues import Queue
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.message.message import SCHEDULE_TOPIC
+from reput.store_format.notes import Notes
 from reput.store_format.query.by_key import within
 from reput.store_format.query.gaps import in_queue, queue_gap
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.scan import needle_of, scan
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.query.log_scan import needle_of, scan
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.release.foreign import QUEUE_EXT
 from reput.store_format.release.profiles import RELEASES, profile
 
@@ -29,7 +29,7 @@ Wanted = Callable[[StoredMessage], bool]
 
 def by_offset(
     store: OpenedStore, topic: str, queue_id: int, first: int, stop: int | None, from_log: bool,
-    told: Told,
+    notes: Notes,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages at positions [first, stop) of one queue."""
 
@@ -37,17 +37,17 @@ def by_offset(
         at = message.queue_offset
         return at >= first and (stop is None or at < stop)
 
-    queues = None if from_log else _queues(store, topic, queue_id, told)
+    queues = None if from_log else _queues(store, topic, queue_id, notes)
 
     def some(queue: Queue) -> Iterator[StoredMessage]:
-        return _entries(store, queue, topic, first, stop, told)
+        return _entries(store, queue, topic, first, stop, notes)
 
-    return _messages(store, topic, queue_id, queues, some, wanted, told)
+    return _messages(store, topic, queue_id, queues, some, wanted, notes)
 
 
 def by_time(
     store: OpenedStore, topic: str, queue_id: int | None, begin: int | None, end: int | None,
-    from_log: bool, told: Told, chosen: "Filter | None" = None,
+    from_log: bool, notes: Notes, chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages of a topic, or of one of its queues, that were stored in [begin, end].
 
@@ -63,7 +63,7 @@ def by_time(
         if end is not None and may_match is not None:
             # entries that are left out unread do not show that the end is passed
             stop = queue.position_by_time(end, Boundary.UPPER, store.log, BY_STORE_TIMES) + 1
-        for message in _entries(store, queue, topic, first, stop, told, may_match):
+        for message in _entries(store, queue, topic, first, stop, notes, may_match):
             if may_match is None and end is not None and message.store_timestamp > end:
                 return
             if within(message, begin, end) and (chosen is None or message.wanted_by(chosen)):
@@ -72,47 +72,49 @@ def by_time(
     may_match = getattr(chosen, "may_match", None)
     if topic == SCHEDULE_TOPIC or store.folders(f"/{QUEUE_EXT}"):
         may_match = None  # an entry's tagsCode is a time, or a place in the ext files
-    queues = None if from_log else _queues(store, topic, queue_id, told)
+    queues = None if from_log else _queues(store, topic, queue_id, notes)
     return _messages(
-        store, topic, queue_id, queues, some, lambda each: within(each, begin, end), told, chosen
+        store, topic, queue_id, queues, some, lambda each: within(each, begin, end), notes, chosen
     )
 
 
 def in_log(
-    store: OpenedStore, begin: int | None, end: int | None, told: Told,
+    store: OpenedStore, begin: int | None, end: int | None, notes: Notes,
     chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """All messages of the log that were stored in [begin, end], of whatever topic."""
-    for message in scan(store, store.log.start, store.log.end, b"", told, chosen):
+    for message in scan(store, store.log.start, store.log.end, b"", notes, chosen):
         if within(message, begin, end):
             yield message
 
 
 def as_client(
     store: OpenedStore, topic: str, queue_id: int | None, begin: int | None, end: int | None,
-    told: Told,
+    notes: Notes,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """What a client sees that asks a broker for the offsets at both times and pulls what is
     between (mqadmin printMsg): from searchOffset(begin) up to, and without, searchOffset(end).
     """
     found = []
-    for queue in _queues(store, topic, queue_id, told) or ():
+    for queue in _queues(store, topic, queue_id, notes) or ():
         least = max(queue.minimum(store.log.start, store.profile), 0)
         first, stop = least, queue.maximum()
         if begin is not None:
             first = queue.position_by_time(begin, Boundary.LOWER, store.log, store.profile)
         if end is not None:
             stop = queue.position_by_time(end, Boundary.LOWER, store.log, store.profile)
-        found.append(_entries(store, queue, topic, max(first, least), stop, told))
+        found.append(_entries(store, queue, topic, max(first, least), stop, notes))
     return merge(*found, key=lambda message: message.physical_offset)
 
 
-def _queues(store: OpenedStore, topic: str, queue_id: int | None, told: Told) -> list[Queue] | None:
+def _queues(
+    store: OpenedStore, topic: str, queue_id: int | None, notes: Notes
+) -> list[Queue] | None:
     """The queues that are asked for; None where the log must be read: one is damaged, or all are
     gone.
     """
     if not store.queues.topics():
-        told.note("the store has no queues; the log is read instead")
+        notes.note("the store has no queues; the log is read instead")
         return None
     queues = []
     for number, batch in store.queues.of(topic):
@@ -122,10 +124,10 @@ def _queues(store: OpenedStore, topic: str, queue_id: int | None, told: Told) ->
                 refuse_cut(store, queue)
                 queues.append(queue)
             except BadQueue as error:
-                told.note(f"{error}; the log is read instead")
+                notes.note(f"{error}; the log is read instead")
                 return None
     if not queues:
-        told.note("the store has no such queue; --scan looks for its messages in the log")
+        notes.note("the store has no such queue; --scan looks for its messages in the log")
     return queues
 
 
@@ -136,7 +138,7 @@ def refuse_cut(store: OpenedStore, queue: Queue) -> None:
 
 def _messages(
     store: OpenedStore, topic: str, queue_id: int | None, queues: list[Queue] | None,
-    read: Callable[[Queue], Iterator[StoredMessage]], wanted: Wanted, told: Told,
+    read: Callable[[Queue], Iterator[StoredMessage]], wanted: Wanted, notes: Notes,
     chosen: "Filter | None" = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """What the queues have, and what only the log has, in the log's order, once each.
@@ -146,14 +148,14 @@ def _messages(
     log = store.log
     gap: int | None = log.start
     if queues is not None:
-        gap = queue_gap(store, queues, told) if queues else None
+        gap = queue_gap(store, queues, notes) if queues else None
         if gap is not None:
-            told.note(f"the queues may not have the log from {gap} on: it is read there")
-    streams = [_sound(read(queue), told) for queue in queues or ()]
+            notes.note(f"the queues may not have the log from {gap} on: it is read there")
+    streams = [_sound(read(queue), notes) for queue in queues or ()]
     if gap is not None:
         streams.append(
             message
-            for message in scan(store, gap, log.end, needle_of(topic), told, chosen)
+            for message in scan(store, gap, log.end, needle_of(topic), notes, chosen)
             if message.topic == topic and queue_id in (None, message.queue_id)
             and in_queue(message) and wanted(message)
         )  # fmt: skip
@@ -164,16 +166,16 @@ def _messages(
         before = message.physical_offset
 
 
-def _sound(messages: Iterator[StoredMessage], told: Told) -> Iterator[StoredMessage]:
+def _sound(messages: Iterator[StoredMessage], notes: Notes) -> Iterator[StoredMessage]:
     """The messages up to an entry that is none."""
     try:
         yield from messages
     except BadQueue as error:
-        told.note(f"{error}; the queue is not read behind it: --scan reads the log instead")
+        notes.note(f"{error}; the queue is not read behind it: --scan reads the log instead")
 
 
 def _entries(
-    store: OpenedStore, queue: Queue, topic: str, first: int, stop: int | None, told: Told,
+    store: OpenedStore, queue: Queue, topic: str, first: int, stop: int | None, notes: Notes,
     may_match: Callable[[int], bool] | None = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
     """The messages that a queue's entries point to; an entry that points to none is told.
@@ -188,18 +190,18 @@ def _entries(
             record = store.log.record_at(entry.physical_offset)
         except NotInLog:
             if entry.physical_offset < store.log.start:
-                told.note(f"{queue.folder}: its first messages have expired from the log")
+                notes.note(f"{queue.folder}: its first messages have expired from the log")
             else:
-                told.skip(f"{queue.folder}: position {entry.position}: the log has no such place")
+                notes.skip(f"{queue.folder}: position {entry.position}: the log has no such place")
             continue
         except NoRecord as error:
-            told.skip(f"{queue.folder}: position {entry.position}: no message there: {error}")
+            notes.skip(f"{queue.folder}: position {entry.position}: no message there: {error}")
             continue
         message = store.message(record)
         if (message.topic, message.queue_id) == (topic, queue_id) or _dispatched(message, topic):
             yield message
         else:
-            told.skip(f"{queue.folder}: position {entry.position}: a message of another queue")
+            notes.skip(f"{queue.folder}: position {entry.position}: a message of another queue")
 
 
 def _dispatched(message: StoredMessage, queue: str) -> bool:

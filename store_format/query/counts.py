@@ -231,7 +231,7 @@ class Sums:
 
 def add_up(
     log: LogReader, sums: Sequence[Sums], split: bool, batch: Sequence[str],
-    told: Callable[[int], None], note: Callable[[str], None],
+    seen: Callable[[int], None], note: Callable[[str], None],
     behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> None:  # fmt: skip
     """Walk a log once and add its records to all of `sums`.
@@ -249,7 +249,7 @@ def add_up(
                 counted = reading.counted(step)
                 for each in sums:
                     each.add(step.rows, counted, reading.value)
-            told(step.next)
+            seen(step.next)
 
     while at < log.end:
         try:
@@ -266,11 +266,11 @@ def add_up(
 
 def count(
     log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
-    told: Callable[[int], None], note: Callable[[str], None],
+    seen: Callable[[int], None], note: Callable[[str], None],
 ) -> list[Count]:  # fmt: skip
     """What was put, by these ways (of BY), in their order; the others as for `add_up`."""
     sums = Sums(by)
-    add_up(log, (sums,), split, batch, told, note)
+    add_up(log, (sums,), split, batch, seen, note)
     return sums.counts()
 
 

@@ -9,9 +9,9 @@ from reput.store_format.derived.queues import Queue
 from reput.store_format.faults import Fault
 from reput.store_format.log.reader import NoRecord, NotInLog
 from reput.store_format.log.record_rules import reaches_index, reaches_queue
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import OpenedStore
-from reput.store_format.query.stored import StoredMessage
+from reput.store_format.notes import Notes
+from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.rocksdb.index import RocksDBIndex
 from reput.store_format.storage.rocksdb import RocksDBError
 
@@ -20,27 +20,27 @@ _LOOKED_AT = 256  # records behind the end of derived files that are read one by
 Gap = tuple[int, int]  # physical offsets [start, stop)
 
 
-def index_gaps(store: OpenedStore, told: Told) -> list[Gap]:
+def index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
     """The stretches of the log that hold messages with keys and that no index file has.
 
     Files are compared with the log at their first and last message only: a message with a key
     right behind a file's last one that the next file does not begin with is missing.
     """
     if store.index_gaps is None:
-        store.index_gaps = _index_gaps(store, told)
+        store.index_gaps = _index_gaps(store, notes)
     for start, _ in store.index_gaps:
-        told.note(f"the index does not have the log from {start} on: it is read there")
+        notes.note(f"the index does not have the log from {start} on: it is read there")
     return store.index_gaps
 
 
-def _index_gaps(store: OpenedStore, told: Told) -> list[Gap]:
+def _index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
     log, in_rocksdb = store.log, store.rocksdb_index()
     if in_rocksdb is not None:
-        return _rocksdb_gaps(store, in_rocksdb, told)
+        return _rocksdb_gaps(store, in_rocksdb, notes)
     try:
         headers = _headers(store)
     except BadIndex as error:
-        told.note(f"{error}; the log is read instead")
+        notes.note(f"{error}; the log is read instead")
         return [(log.start, log.end)]
     gaps, covered = [], log.start
     last = log.start  # the last message of the file before: a full file may lack some of its keys
@@ -48,40 +48,40 @@ def _index_gaps(store: OpenedStore, told: Told) -> list[Gap]:
         if header.end_offset < log.start:
             continue
         if header.begin_offset > covered:
-            start = _first(store, covered, _is_indexed, told)
+            start = _first(store, covered, _is_indexed, notes)
             if start is not None and start < header.begin_offset:
                 gaps.append((last, header.begin_offset))
         last = header.end_offset
         try:
             covered = last + log.record_at(last).size
         except (NoRecord, NotInLog) as error:
-            told.note(f"the index ends at a message that the log does not have: {error}")
+            notes.note(f"the index ends at a message that the log does not have: {error}")
             return [(log.start, log.end)]
     if headers and headers[-1].next_entry >= store.settings.max_index_num:
         covered = max(last, log.start)
-    start = _first(store, covered, _is_indexed, told)
+    start = _first(store, covered, _is_indexed, notes)
     return gaps if start is None else [*gaps, (start, log.end)]
 
 
-def _rocksdb_gaps(store: OpenedStore, index: RocksDBIndex, told: Told) -> list[Gap]:
+def _rocksdb_gaps(store: OpenedStore, index: RocksDBIndex, notes: Notes) -> list[Gap]:
     """As `_index_gaps`, of an index in RocksDB: it is compared with the log at its first message
     with a UNIQ_KEY, and at the last one of which the index says that it has it.
     """
     log = store.log
     try:
-        start = _first(store, log.start, lambda message: message.unique_key is not None, told)
+        start = _first(store, log.start, lambda message: message.unique_key is not None, notes)
         if start is not None and start < index.last_offset:
             first = store.message(log.record_at(start))
             key = first.unique_key or ""
             if not index.has(first.topic, key, first.store_timestamp, start):
-                told.note(f"{index.database.folder}: does not have the log's first messages")
+                notes.note(f"{index.database.folder}: does not have the log's first messages")
                 return [(log.start, log.end)]
         last = max(index.last_offset, log.start)
         covered = last + log.record_at(last).size
     except (NoRecord, NotInLog, RocksDBError) as error:
-        told.note(f"{error}; the log is read instead of the index in RocksDB")
+        notes.note(f"{error}; the log is read instead of the index in RocksDB")
         return [(log.start, log.end)]
-    start = _first(store, covered, _is_indexed, told)
+    start = _first(store, covered, _is_indexed, notes)
     return [] if start is None else [(start, log.end)]
 
 
@@ -96,7 +96,7 @@ def _headers(store: OpenedStore) -> list[IndexHeader]:
     return headers
 
 
-def _next(store: OpenedStore, at: int, told: Told) -> tuple[int | None, StoredMessage | None]:
+def _next(store: OpenedStore, at: int, notes: Notes) -> tuple[int | None, StoredMessage | None]:
     """(where the next record is, the one at `at`): None where the log ends, `at` at damage."""
     log = store.log
     if at >= log.end:
@@ -111,7 +111,7 @@ def _next(store: OpenedStore, at: int, told: Told) -> tuple[int | None, StoredMe
             return (None if end >= log.end else end), None
         if end >= log.end:
             if error.fault != Fault.ZEROS:
-                told.note(f"the log ends there: {error}")
+                notes.note(f"the log ends there: {error}")
             return None, None
         return (None if error.fault == Fault.ZEROS and log.is_zero_from(end) else at), None
     return at + record.size, store.message(record)
@@ -121,7 +121,7 @@ def _is_indexed(message: StoredMessage) -> bool:
     return reaches_index(message.record.sys_flag) and bool(message.unique_key or message.keys)
 
 
-def queue_gap(store: OpenedStore, queues: list[Queue], told: Told) -> int | None:
+def queue_gap(store: OpenedStore, queues: list[Queue], notes: Notes) -> int | None:
     """Where in the log messages of these queues begin that they may not have; None for nowhere."""
     log = store.log
     reached = _queued_to(store, queues)
@@ -139,12 +139,12 @@ def queue_gap(store: OpenedStore, queues: list[Queue], told: Told) -> int | None
     def wanted(message: StoredMessage) -> bool:
         return in_queue(message) and (message.topic, str(message.queue_id)) in folders
 
-    return _first(store, reached, wanted, told)
+    return _first(store, reached, wanted, notes)
 
 
-def log_behind(store: OpenedStore, queues: Iterable[Queue], told: Told) -> int | None:
+def log_behind(store: OpenedStore, queues: Iterable[Queue], notes: Notes) -> int | None:
     """Where messages begin that stand behind the last ones of all queues; None for nowhere."""
-    return _first(store, _queued_to(store, queues), in_queue, told)
+    return _first(store, _queued_to(store, queues), in_queue, notes)
 
 
 def _queued_to(store: OpenedStore, queues: Iterable[Queue]) -> int:
@@ -154,14 +154,14 @@ def _queued_to(store: OpenedStore, queues: Iterable[Queue]) -> int:
 
 
 def _first(
-    store: OpenedStore, at: int, wanted: Callable[[StoredMessage], bool], told: Told
+    store: OpenedStore, at: int, wanted: Callable[[StoredMessage], bool], notes: Notes
 ) -> int | None:
     """Where from `at` on the first message stands that is wanted, None for none.
 
     Where many are not, or the log is damaged, it is where looking at them one by one ended.
     """
     for _ in range(_LOOKED_AT):
-        following, message = _next(store, at, told)
+        following, message = _next(store, at, notes)
         if message is not None and wanted(message):
             return at
         if following is None:

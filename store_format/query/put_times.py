@@ -63,12 +63,12 @@ class _Spans(Sums):
 
 
 def put_times(
-    log: LogReader, split: bool, batch: Sequence[str], told: Callable[[int], None],
+    log: LogReader, split: bool, batch: Sequence[str], seen: Callable[[int], None],
     note: Callable[[str], None], behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> PutTimes:  # fmt: skip
     """Count what was put by topic and time, by topic, and by size; arguments as for `add_up`."""
     spans, topics, sizes = _Spans(), Sums(("topic",)), Sums(("size",))
-    add_up(log, (spans, topics, sizes), split, batch, told, note, behind)
+    add_up(log, (spans, topics, sizes), split, batch, seen, note, behind)
     by_span = sorted(spans.found.items(), key=lambda item: item[0])
     found = [PutSpan(topic, begin, sums[1], sums[2]) for (topic, begin), sums in by_span]
     return PutTimes(spans.span, found, topics.counts(), sizes.counts())

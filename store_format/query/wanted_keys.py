@@ -16,7 +16,7 @@ from reput.store_format.log.properties import KEYS, TAGS, UNIQ_KEY, find_propert
 from reput.store_format.log.record_rules import reaches_index
 from reput.store_format.log.records import Bytes, Rows
 from reput.store_format.log.walk import Step
-from reput.store_format.query import stored
+from reput.store_format.query import stored_message as stored
 
 Numbers = npt.NDArray[np.int64]
 _reaches_index = inlined(reaches_index)

@@ -5,12 +5,11 @@ derive the same files, any of them will do; where they do not, the user is asked
 differs.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from reput.store_format.release.profiles import (
     RELEASES,
-    UnknownRelease,
     profile,
     release_key,
 )
@@ -33,10 +32,6 @@ _NEW_RECORDS = (
     "half_topic", "timer_messages", "commit_keeps_place", "op_message_lists",
     "property_map_capacity", "batch_queues",
 )  # fmt: skip
-
-
-_WHICH = "Which RocketMQ release should this store follow?"
-_EXAMPLE = "Example: --rocketmq 5.3.3 (`reput help releases` says what differs)"
 
 
 class Clue(NamedTuple):
@@ -91,50 +86,6 @@ def groups(releases: Sequence[str], has: Has) -> list[list[str]]:
 def same_files(one: str, other: str, has: Has) -> bool:
     """Whether two releases derive the same files from a sound log."""
     return len(groups([one, other], has)) == 1
-
-
-class ToldRelease(NamedTuple):
-    """A release that a store's files tell, and by what; others: one of each kind that might be
-    meant instead, newest first, where it is only assumed.
-    """
-
-    release: str
-    by: str
-    others: tuple[str, ...] = ()
-
-
-def told_release(
-    clues: Sequence[Clue], hints: Sequence[Clue], has: Has,
-    look: Callable[[Has], Has] = lambda has: has, assume: bool = False,
-) -> ToldRelease:  # fmt: skip
-    """The release that wrote last. hints: what may be there, and what a release is chosen by among
-    those that derive the same files; look: looks at the log for what it has, where that counts;
-    assume: take the newest where several are left.
-
-    Raises UnknownRelease where more than one is left: it lists them.
-    """
-    releases = left_by(clues)
-    seen = "; ".join(dict.fromkeys(clue.seen for clue in clues)) or "the files show nothing"
-    if not releases:
-        raise UnknownRelease(f"{_WHICH} Its files fit no single one: {seen}. {_EXAMPLE}")
-    grouped, by = groups(releases, has), "write the same"
-    plain = has._replace(odd_positions=False, malformed=False, index_without_keys=False)
-    if len(grouped) > 1 and not assume and len(groups(releases, plain)) == 1:
-        grouped, by = groups(releases, look(has)), "derive the same from this log"
-    if len(grouped) > 1 and not assume:
-        raise UnknownRelease(
-            f"{_WHICH} Its files don't say: it may be "
-            f"{', '.join(map(span, grouped[:-1]))} or {span(grouped[-1])}. {_EXAMPLE}"
-        )
-    chosen = releases[-1]
-    for release in reversed(grouped[-1]):
-        if all(release in left_by([hint]) for hint in hints):
-            chosen = release
-            break
-    if len(grouped) > 1:
-        others = tuple(group[-1] for group in reversed(grouped[:-1]))
-        return ToldRelease(chosen, f"assumed, of {span(releases)}: {seen}", others)
-    return ToldRelease(chosen, f"{span(releases)} {by}: {seen}" if len(releases) > 1 else seen)
 
 
 def differing(releases: Sequence[str], has: Has) -> set[str]:

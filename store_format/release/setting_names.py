@@ -85,8 +85,6 @@ transactionOpMsgMaxSize int 5.1.0 = 4096
 mappedFileSizeTimerLog int 5.0.0 = 104857600
 [refused refused] any but file queues only (storeType=default)
 storeType text 5.1.4 = default
-[refused refused] an index in RocksDB
-indexRocksDBEnable boolean 5.4.0 = false
 [refused refused] queues in RocksDB (a name of its own, which no broker has)
 enableRocksDBStore boolean - = false
 [refused refused] DLedger logs, whose records have another frame
@@ -96,6 +94,7 @@ enableConsumeQueueExt boolean 4.1.0 = false
 [warned warned] RocksDB files are not written beside
 rocksdbCQDoubleWriteEnable boolean 5.3.1 = false
 rocksdbCQSelectiveDoubleWriteEnable boolean 5.5.1 = false
+indexRocksDBEnable boolean 5.4.0 = false
 timerRocksDBEnable boolean 5.4.0 = false
 transRocksDBEnable boolean 5.4.0 = false
 [harmless warned] half messages are written to the log as by default

@@ -65,7 +65,6 @@ class Settings:
     # reput does not build what these ask for; `refuse_unsupported` refuses them
     enable_rocksdb_store: bool = setting("enableRocksDBStore")
     store_type: str = setting("storeType")
-    index_rocksdb_enable: bool = setting("indexRocksDBEnable")
     enable_dledger_commit_log: bool = setting("enableDLegerCommitLog")
     enable_consume_queue_ext: bool = setting("enableConsumeQueueExt")
 

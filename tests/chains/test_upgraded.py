@@ -18,7 +18,7 @@ from reput.jobs.catch_up import catch_up
 from reput.jobs.cli import main
 from reput.jobs.rebuild import rebuild
 from reput.store_format.derived.checkpoint import decode, encode
-from reput.store_format.discover.store import tell
+from reput.store_format.discover.store import discover
 from reput.store_format.layouts import INDEX_HEADER
 from reput.store_format.release.settings import SettingError
 from reput.store_format.storage.local import LocalStorage
@@ -62,9 +62,9 @@ def content(store: Path) -> dict[str, bytes]:
 def test_nothing_is_said_of_it(name: str, upgraded: Callable[[str], Path]) -> None:
     store = upgraded(name)
     assert said(store, None, {}) == []  # type: ignore[arg-type]
-    told = tell(LocalStorage(), str(store), None, {}, compares=True)
-    begins = f"{told.eras[1].start:,}"
-    assert told.said["eras"].value == RELEASES[name].format(begins)
+    found = discover(LocalStorage(), str(store), None, {}, compares=True)
+    begins = f"{found.eras[1].start:,}"
+    assert found.found["eras"].value == RELEASES[name].format(begins)
 
 
 @pytest.mark.parametrize("name", [TAGS, COUNTS])
@@ -152,7 +152,7 @@ def test_what_is_appended_is_of_the_last_release(
     store = upgraded(name)
     words = ["append", str(store), "--from", str(new_messages)]
     assert main([*words, *(("--rocketmq", release) if release else ())]) == 0
-    assert "told: releases " in capsys.readouterr().out
+    assert "found: releases " in capsys.readouterr().out
     assert said(store, release, {}) == []  # type: ignore[arg-type]
     assert main([*words, "--no-dispatch", *(("--rocketmq", release) if release else ())]) == 0
     assert catch_up(str(store)).done
@@ -176,12 +176,12 @@ def test_behind_the_index_counts_the_release_of_the_checkpoint(
     upgraded: Callable[[str], Path],
 ) -> None:
     store = upgraded(TAGS)
-    told = tell(LocalStorage(), str(store), None, {})
+    found = discover(LocalStorage(), str(store), None, {})
     for path in index_files(store)[1:]:
         path.unlink()
-    again = tell(LocalStorage(), str(store), None, {})
-    assert (again.release, len(again.eras)) == (told.release, 2)
-    assert 0 < again.eras[1].start < told.eras[1].start
+    again = discover(LocalStorage(), str(store), None, {})
+    assert (again.release, len(again.eras)) == (found.release, 2)
+    assert 0 < again.eras[1].start < found.eras[1].start
 
 
 def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(
@@ -193,8 +193,8 @@ def test_a_killed_upgraded_broker_s_files_are_made_as_it_would(
     checkpoint = store / "checkpoint"
     checkpoint.write_bytes(encode(decode(checkpoint.read_bytes())._replace(index_msg_timestamp=0)))
     assert run_recover(store, None, {}, dry_run=False).done  # type: ignore[arg-type]
-    told = tell(LocalStorage(), str(store), None, {})
-    assert (told.release, told.eras) == ("5.5.1", ())
+    found = discover(LocalStorage(), str(store), None, {})
+    assert (found.release, found.eras) == ("5.5.1", ())
     assert said(store, None, {}) == []  # type: ignore[arg-type]
 
 

@@ -27,7 +27,7 @@ import reput.store_format.derived.index_file
 
 with atheris.instrument_imports(include=["store_format", "tests.reference"]):
     import reput.broker.remoting.frames
-    import reput.store_format.describe.files
+    import reput.store_format.describe.file_kinds
     import reput.store_format.describe.index
     import tests.reference
 

@@ -19,7 +19,7 @@ from reput.broker.remoting.frames import Frames, frame
 from reput.store_format.derive.packed_puts import unpacked
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import Buffers, End, IndexPuts, Stretch, scan
-from reput.store_format.describe.files import describe_checkpoint, describe_queue
+from reput.store_format.describe.file_kinds import describe_checkpoint, describe_queue
 from reput.store_format.describe.index import IndexFileView, index_sizes
 from reput.store_format.faults import DamageFound, Fault
 from reput.store_format.names import (

@@ -1,5 +1,6 @@
 """A catch-up, whatever the steps, writes the bytes that a full rebuild and RocketMQ write."""
 
+import json
 import os
 import random
 import shutil
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reput.broker.writer.queue_files import QueueFiles
+from reput.broker.writer.queue_writer import QueueFiles
 from reput.jobs.catch_up import catch_up, follow
 from reput.jobs.cli import main
 from reput.jobs.in_place.catch_up_report import CaughtUp
@@ -149,6 +150,28 @@ def test_a_queue_that_lacks_what_the_log_has_is_named(
         "`reput rebuild` has all"
     ]
     assert "  lacks  " in said
+
+
+def test_a_queue_without_files_and_without_new_messages_is_named(tmp_path: Path) -> None:
+    """It is looked for in the end of what the queues hold; one of a deleted topic lacks nothing."""
+    store, to, ends = half(tmp_path / "store")
+    old = [r for r in stored_records(store.input / "commitlog") if reaches_queue(r.sys_flag)]
+    old = [r for r in old if r.physical_offset < ends[len(ends) // 2]]
+    first, mine = old[0], []
+    mine = [r for r in old if (r.topic, r.queue_id) == (first.topic, first.queue_id)]
+    assert mine[-1] is not old[-1]
+    name = f"consumequeue/{first.topic.decode()}/{first.queue_id}"
+    shutil.rmtree(to / name)
+    about = caught_up(store, to)
+    assert not about.needed
+    assert about.lacking == [
+        f"{name}: {len(mine):,} messages, the first at physical offset {first.physical_offset}, "
+        "are in the log and not in the queue; `reput rebuild` has all"
+    ]
+    topics = {"topicConfigTable": {"Another": {"topicName": "Another"}}}
+    (to / "config").mkdir(exist_ok=True)
+    (to / "config" / "topics.json").write_text(json.dumps(topics))
+    assert caught_up(store, to).lacking == []
 
 
 def test_a_topic_that_was_deleted_and_made_anew_lacks_nothing(tmp_path: Path) -> None:

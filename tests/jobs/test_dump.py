@@ -13,12 +13,12 @@ import pytest
 
 from reput.jobs import cli, dump
 from reput.jobs.console.dump_text import safe
-from reput.jobs.console.ending import ending
+from reput.jobs.console.exit_lines import ending
 from reput.jobs.console.options import USAGE
 from reput.store_format.derived.checkpoint import Checkpoint
 from reput.store_format.derived.checkpoint import encode as encode_checkpoint
 from reput.store_format.describe import log as describe_log
-from reput.store_format.describe.files import FileKind
+from reput.store_format.describe.file_kinds import FileKind
 from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.release.profiles import RELEASES
 from tests import golden_stores

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.rocketmq.driver import Driver
+from tests.rocketmq.fates import TRANSACTIONS_IN_ROCKSDB
 from tests.rocketmq.live import SETTINGS, Broker, Client, messages
 
 _HOUR = 3_600_000
@@ -241,7 +242,25 @@ def attributes(life: Life) -> Stores:
     yield life.copy("stopped")
 
 
+def indexed_again(life: Life) -> Stores:
+    """Half messages that RocksDB looks after: from 5.5.0 on each start behind a stop indexes the
+    last message again, where it is not one of these, and the last of these is not at offset 0.
+    """
+    waiting = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "3600"}
+    for number, count in enumerate((100, 30, 0, 30, 0)):
+        with life.broker(**TRANSACTIONS_IN_ROCKSDB) as (broker, client):
+            if count:
+                (half,) = messages(1, 50_000 + number)
+                half["p"] |= waiting
+                client.ask("transactions", messages=[{**half, "outcome": "UNKNOW"}])
+                life.send(client, count)
+            caught_up(broker)
+            broker.stop()
+        yield life.copy(f"start-{number}")
+
+
 EVERY: list[Callable[[Life], Stores]] = [
     plain, stopped, nothing, expired, topic_deleted, clock_set_back, delayed,
 ]  # fmt: skip
 SINCE_5: list[Callable[[Life], Stores]] = [pop, timers, attributes]
+SINCE_5_4: list[Callable[[Life], Stores]] = [indexed_again]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.quiet.lives import EVERY, SINCE_5, Life, Stores
+from tests.quiet.lives import EVERY, SINCE_5, SINCE_5_4, Life, Stores
 from tests.quiet.said import said
 from tests.rocketmq import build
 from tests.rocketmq.build import VERSIONS
@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 LIVES = [(version, life) for version in VERSIONS for life in EVERY]
 LIVES += [(version, life) for version in VERSIONS if version[0] == "5" for life in SINCE_5]
+LIVES += [(version, life) for version in ("5.4.0", "5.5.0", "5.5.1") for life in SINCE_5_4]
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ python -m tests.rocketmq.chains        (writes those of tests/chains/stores anew
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.quiet.lives import Life, indexed_again
 from tests.rocketmq.driver import Driver
 
 KEPT = Path(__file__).parents[1] / "chains" / "stores"
@@ -22,6 +24,7 @@ SMALL: dict[str, int] = {
     "maxHashSlotNum": 20,
     "maxIndexNum": 100,
 }
+MANY_A_FILE = {"mappedFileSizeConsumeQueue": 2000, "maxIndexNum": 150}
 Message = dict[str, Any]
 
 
@@ -77,16 +80,31 @@ def chain(
         yield release
 
 
+def _keep_indexed_again(release: str) -> None:
+    """The end of `lives.indexed_again`, without what reput does not read."""
+    with tempfile.TemporaryDirectory() as folder, Driver(release) as client:
+        (*_, last) = indexed_again(Life(release, Path(folder), client, SMALL | MANY_A_FILE))
+        for name in ("rocksdbstore", "config", "compaction"):
+            shutil.rmtree(last / name)
+        (last / "timerwheel").unlink()
+        _pack(last.rename(last.with_name(f"again_{release}")))
+
+
 def _keep(releases: Sequence[str]) -> None:
     name = "_".join(releases)
     with tempfile.TemporaryDirectory() as folder:
         for _ in chain(Path(folder) / name, releases, SMALL, 80):
             pass
-        command = ["tar", "--sort=name", "--owner=0", "--group=0", "--sparse", "-cJf",
-                   str(KEPT / f"{name}.tar.xz"), "-C", folder, name]  # fmt: skip
-        subprocess.run(command, check=True)
+        _pack(Path(folder) / name)
+
+
+def _pack(store: Path) -> None:
+    command = ["tar", "--sort=name", "--owner=0", "--group=0", "--sparse", "-cJf",
+               str(KEPT / f"{store.name}.tar.xz"), "-C", str(store.parent), store.name]  # fmt: skip
+    subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":
     for each in CHAINS:
         _keep(each)
+    _keep_indexed_again("5.5.0")

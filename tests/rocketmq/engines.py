@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from reput.jobs.engines.local import local_engine
+from reput.jobs.engines.local_engine import local_engine
 from reput.jobs.rebuild import rebuild
 from reput.jobs.spark.session import local_session
 from tests.reference import derive

@@ -115,7 +115,7 @@ def test_rocketmq_goes_on_after_a_killed_catch_up(driver: Driver, tmp_path: Path
 _JOB = """
 import sys, os
 from reput.jobs.catch_up import catch_up
-from reput.broker.writer import queue_files
+from reput.broker.writer import queue_writer as queue_files
 import json
 def ready(what):
     os.write(1, b"ready\\n")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from reput.broker.writer.stored import Stored
+from reput.broker.writer.records_back import Stored
 from reput.jobs.catch_up import catch_up
 from reput.store_format.derived.index_reader import IndexFileReader, key_hash
 from reput.store_format.message.property_text import parse_properties

@@ -9,9 +9,10 @@ import pytest
 
 import reput
 from reput.jobs.check import check
-from reput.store_format.query.in_rocksdb import config_in_rocksdb, not_derived
+from reput.store_format.discover.in_rocksdb import config_in_rocksdb, not_derived
 from reput.store_format.storage.local import LocalStorage
 from tests.in_process import Session
+from tests.quiet.said import run_check
 from tests.rocketmq import build
 from tests.rocketmq.driver import Driver
 from tests.rocketmq.fates import FIVE, SETTINGS
@@ -48,6 +49,8 @@ def test_a_store_without_these_settings_is_quiet(version: str, tmp_path: Path) -
 def test_an_index_in_rocksdb_is_named(version: str, tmp_path: Path) -> None:
     (line,) = lived(version, tmp_path, indexRocksDBEnable=True)
     assert line.startswith(f"{tmp_path}/rocksdbstore: an index,")
+    given = {**SETTINGS, **FIVE, "indexRocksDBEnable": True}
+    assert run_check(tmp_path, version, given).sound  # the index files are whole
 
 
 @pytest.mark.parametrize("version", ["5.2.0", "5.3.3", *VERSIONS])

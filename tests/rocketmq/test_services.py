@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import reput
-from reput.broker.writer.stored import Stored
+from reput.broker.writer.records_back import Stored
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.message.message import HALF_TOPIC, Message
 from reput.store_format.message.property_text import parse_properties

@@ -29,7 +29,7 @@ from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import crc_property_of
 from reput.store_format.storage.protocol import Storage, Writer
 from reput.udfs.damage.segments import padded
-from reput.udfs.ranges import read_ranges
+from reput.udfs.range_files import read_ranges
 from reput.udfs.schemas import ids_of, schema
 from reput.udfs.staging import Staging, attempt_name
 

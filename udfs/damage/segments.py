@@ -19,8 +19,8 @@ from reput.store_format.damage.tolerant import MOST_RANGES, scan_past_damage
 from reput.store_format.derive.scan import End, IndexPuts, Read, Runs, ScanRules
 from reput.store_format.log.segments import Segment
 from reput.store_format.storage.protocol import Reader, Storage
-from reput.udfs.ranges import RangeFile
-from reput.udfs.rebuild.scan import RunFiles, scanned_row
+from reput.udfs.range_files import RangeFile
+from reput.udfs.rebuild.scan_splits import RunFiles, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of
 from reput.udfs.staging import ENTRIES, RUNS, Staging, past_name, read_range, scan_name
 

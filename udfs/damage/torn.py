@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from reput.broker.writer.torn import first_torn
+from reput.broker.writer.torn_records import first_torn
 from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.segments import Segment
 from reput.store_format.log.walk import NO_CHECKS, Walk

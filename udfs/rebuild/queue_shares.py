@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reput.udfs.rebuild.queues import BuildQueueFiles, NumberRuns
+from reput.udfs.rebuild.build_queues import BuildQueueFiles, NumberRuns
 from reput.udfs.schemas import ids_of
 from reput.udfs.staged_runs import LOG_ORDER, QUEUE_KEY, ListRuns
 

@@ -21,7 +21,7 @@ from reput.store_format.derived.consume_queue import pre_blank
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.names import CONSUME_QUEUE, QueuePath, segment_name
 from reput.udfs.schemas import BUILT, RUN
-from reput.udfs.staged_runs import QUEUE_KEY, QueueFiles
+from reput.udfs.staged_runs import QUEUE_KEY, StagedRuns
 from reput.udfs.staging import ENTRIES, PLACED_TREE, queue_file_name
 
 Int64s = npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ _GAP_BYTES = 1 << 10  # so much that is not wanted is read to save a read
 class SmallQueues:
     """Takes the small queues out of one task's RUN rows and builds their files."""
 
-    def __init__(self, files: QueueFiles) -> None:
+    def __init__(self, files: StagedRuns) -> None:
         self._files = files
         self._staging = files.staging
         self._file_bytes = files.file_bytes(False)

@@ -18,7 +18,7 @@ from reput.store_format.faults import Fault, StoreError
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.records import RECORD_ROW, bad_bodies, walk
 from reput.store_format.log.walk import Step
-from reput.store_format.query.opened import Growing
+from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.table import log_parts
 from reput.udfs.table.log_columns import Rows
@@ -63,7 +63,7 @@ class QueuedParts(LogParts):
 
     def _gathered(self, part: Part) -> Iterator[Step]:
         segment = self.segments[part.segment]
-        growing = cast(Storage, Growing(self.storage))
+        growing = cast(Storage, LiveFiles(self.storage))
         with LogReader(growing, list(self.segments), self.rules.records) as log:
             found = np.concatenate(
                 [self._entries(growing, log, each, part) for each in self.queues]

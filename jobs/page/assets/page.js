@@ -141,11 +141,12 @@
     view: { stroke: "transparent" },
     axis: {
       labelColor: "var(--ink)", titleColor: "var(--soft)", gridColor: "var(--line)",
-      domainColor: "var(--soft)", tickColor: "var(--soft)", labelLimit: 150, labelFontSize: 12,
+      domainColor: "var(--line)", tickColor: "var(--line)", labelFontSize: 12, titleFontSize: 12,
       titleFontWeight: "normal",
     },
+    scale: { bandPaddingInner: 0.3 },
     legend: {
-      labelColor: "var(--ink)", orient: "bottom", labelFontSize: 12, labelLimit: 220, symbolType: "square",
+      labelColor: "var(--ink)", orient: "bottom", labelFontSize: 12, symbolType: "square",
     },
   };
   const loader = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
@@ -154,9 +155,33 @@
     return Promise.reject(new Error("this page loads nothing"));
   }
 
+  const pen = document.createElement("canvas").getContext("2d");
+
+  // An expression that takes so much out of the middle of long names that all have room: a queue's
+  // id stands at the end.
+  function shortened(names, room) {
+    const cut = (name, most) => name.length <= most ? name
+      : `${name.slice(0, most - 1 - Math.floor(most / 2.5))}…${name.slice(-Math.floor(most / 2.5))}`;
+    pen.font = "12px system-ui, sans-serif";
+    let most = Math.max(8, ...names.map((name) => name.length));
+    while (most > 8 && names.some((name) => pen.measureText(cut(name, most)).width > room)) most--;
+    const end = Math.floor(most / 2.5);
+    return `length(datum.label) > ${most} ? slice(datum.label, 0, ${most - 1 - end}) + "…"`
+      + ` + slice(datum.label, -${end}) : datum.label`;
+  }
+
   function draw(spec, into) {
-    const columns = Math.max(1, Math.floor(into.clientWidth / 240));
-    const config = { ...CONFIG, legend: { ...CONFIG.legend, columns } };
+    const room = into.clientWidth < 600 ? 150 : 250;
+    const columns = Math.max(1, Math.floor(into.clientWidth / 270));
+    const config = {
+      ...CONFIG,
+      axis: { ...CONFIG.axis, labelLimit: room + 10 },
+      legend: { ...CONFIG.legend, columns, labelLimit: 250 },
+    };
+    const { y, color } = spec.encoding;
+    const names = (field) => [...new Set(spec.data.values.map((value) => String(value[field])))];
+    if (y.type === "nominal") y.axis = { ...y.axis, labelExpr: shortened(names(y.field), room) };
+    if (color) color.legend = { ...color.legend, labelExpr: shortened(names(color.field), 240) };
     const compiled = vegaLite.compile(spec, { config, logger: vega.logger(vega.Error) }).spec;
     const runtime = vega.parse(compiled, null, { ast: true });
     return new vega.View(runtime, {
@@ -171,7 +196,7 @@
     into.setAttribute("role", "img");
     into.setAttribute("aria-label", `${picture.about}. The table below has the numbers.`);
     drawings.push(() => draw(picture.spec, into));
-    return make("figure", "", undefined, [into, make("figcaption", "", picture.about)]);
+    return make("figure", "", undefined, [make("figcaption", "", picture.about), into]);
   }
 
   function drawAll() {
@@ -201,17 +226,52 @@
     return made;
   }
 
+  function linkTo(id, text, kind) {
+    const link = make("a", kind, text);
+    link.href = `#${id}`;
+    return link;
+  }
+
+  function verdictOf(verdict) {
+    const titles = Object.fromEntries(report.sections.map((each) => [each.id, each.title]));
+    const links = verdict.sections.map((id) => linkTo(id, titles[id]));
+    const made = make("div", `verdict ${verdict.kind}`, undefined, [
+      make("p", "", undefined, [make("strong", "", verdict.text), ...links]),
+    ]);
+    if (verdict.command) made.append(make("p", "", verdict.advice), make("code", "command", verdict.command));
+    return made;
+  }
+
+  function figureOf(figure) {
+    return make("div", figure.alarm ? "figure bad" : "figure", undefined, [
+      make("dt", "", undefined, [linkTo(figure.section, figure.name)]),
+      make("dd", "value", figure.value),
+      make("dd", "soft", figure.note),
+    ]);
+  }
+
+  // The list of sections: beside the page where there is room, folded on a phone.
+  function contents() {
+    const list = make("ul", "", undefined, report.sections.map((each) =>
+      make("li", "", undefined, [linkTo(each.id, each.title, each.alarms.length ? "bad" : "")])));
+    const folded = make("details", "", undefined, [make("summary", "", "Sections"), list]);
+    const wide = matchMedia("(min-width: 64rem)");
+    const fit = () => { folded.open = wide.matches; };
+    wide.addEventListener("change", fit);
+    list.addEventListener("click", fit);
+    fit();
+    return folded;
+  }
+
   document.getElementById("top").append(
-    make("h1", "", report.title),
-    make("p", "soft", report.made),
-    make("p", `verdict ${report.verdict.kind}`, report.verdict.text),
+    make("h1", "", report.name),
+    make("p", "soft", report.about),
+    verdictOf(report.verdict),
     ...report.notes.map((text) => make("p", "soft", text)),
+    make("dl", "figures", undefined, report.figures.map(figureOf)),
   );
-  document.querySelector("nav").append(make("ul", "", undefined, report.sections.map(function (each) {
-    const link = make("a", "", each.title);
-    link.href = `#${each.id}`;
-    return make("li", "", undefined, [link]);
-  })));
+  document.querySelector("nav").append(contents());
+  document.querySelector("footer").textContent = report.made;
   document.getElementById("main").append(...report.sections.map(sectionOf));
   drawAll();
 })();

@@ -7,7 +7,7 @@ from tests.planting import Bug, only
 
 _CATCH, _POSITION = "broker/change/catch_up.py", "broker/change/position.py"
 _NEW = "broker/change/new_messages.py"
-_QUEUES, _INDEX = "broker/writer/queue_files.py", "broker/writer/index_files.py"
+_QUEUES, _INDEX = "broker/writer/queue_writer.py", "broker/writer/index_writer.py"
 _EXPIRE, _NEEDED = "broker/change/expire.py", "jobs/in_place/still_needed.py"
 _ENGINE, _COUNTS = "jobs/in_place/catch_up_store.py", "store_format/query/counts.py"
 
@@ -95,17 +95,17 @@ BUGS = (
         "    if behind is not None:", "    if False:", expiry("no_offset")),
     Bug("an unread message behind expired ones stays", _NEEDED,
         '        live = np.flatnonzero(entries["physicalOffset"] >= log_start)', "        live = [0]", expiry("behind_expired")),
-    Bug("offsets in a RocksDB that cannot be read are not known", "store_format/query/config.py",
-        'told.note(f"{error}; a broker reads it in place of {file}")', "pass", expiry("offsets_that_are_none")),
+    Bug("offsets in a RocksDB that cannot be read are not known", "store_format/discover/config_folder.py",
+        'notes.note(f"{error}; a broker reads it in place of {file}")', "pass", expiry("offsets_that_are_none")),
     Bug("what pop consumers hold in RocksDB is not known", _NEEDED,
-        "    if has_rows(opened.storage, folder):", "    if False:", ("tests/store_format/query/test_in_rocksdb.py",)),
+        "    if has_rows(opened.storage, folder):", "    if False:", ("tests/store_format/discover/test_in_rocksdb.py",)),
     Bug("a RocksDB that was only opened is quiet", "store_format/release/foreign.py",
-        'name.endswith(".log") and length > 0', 'name.endswith(".log")', ("tests/store_format/query/test_in_rocksdb.py",)),
+        'name.endswith(".log") and length > 0', 'name.endswith(".log")', ("tests/store_format/discover/test_in_rocksdb.py",)),
     Bug("timers that RocksDB may hold are not delivered", "jobs/deliver_delayed.py",
         "        if any(each.level == 0 for each in planned.due) and has_rows(", "        if False and has_rows(",
-        ("tests/store_format/query/test_in_rocksdb.py",)),
+        ("tests/store_format/discover/test_in_rocksdb.py",)),
     Bug("who knows not what is unread deletes nothing", _NEEDED,
-        "        if told.notes:", "        if False:", expiry("not_read")),
+        "        if notes.lines:", "        if False:", expiry("not_read")),
     Bug("what a group is to get again stays", _NEEDED,
         '        asked.setdefault((group, f"{RETRY_PREFIX}{group}"), {})', "        pass", expiry("get_again")),
     Bug("pending half messages stay", _NEEDED, "        if halves:", "        if False:", expiry("waits_stays")),

@@ -15,7 +15,7 @@ _TIMERS = ("tests/store_format/message/test_timers.py",)
 _WRITER = ("tests/broker/writer/test_services.py",)
 
 BUGS: tuple[Bug, ...] = (
-    Bug("resolve: from 5.4.0 on what is committed has no REAL_TOPIC", "broker/writer/transactions.py",
+    Bug("resolve: from 5.4.0 on what is committed has no REAL_TOPIC", "broker/writer/half_messages.py",
         "        left_out = () if self.writer.profile.commit_keeps_place else _REAL_PLACE", "        left_out = ()", _RESOLVED),
     Bug("deliver: a timer that is long late gets a slot", _WHEEL,
         "            write = max(min(ticks, slot), slot - _DELAY_MAX)", "            write = ticks", _DELIVERED),
@@ -92,7 +92,7 @@ BUGS: tuple[Bug, ...] = (
         "self._files.used_share() > self._ratio", "False", _WRITER),
     Bug("writer: nothing is taken while another is on its way for long", _ADMISSION,
         "if began and self._busy_after", "if False and self._busy_after", _WRITER),
-    Bug("writer: queues are flushed by pages", "broker/writer/queue_files.py",
+    Bug("writer: queues are flushed by pages", "broker/writer/queue_writer.py",
         "if high // OS_PAGE_BYTES - low // OS_PAGE_BYTES >= least_pages:", "if True:", _WRITER),
     Bug("writer: locked pages are let go of", _LOG,
         "        self._locked.pop(segment, lambda: None)()", "        pass", _WRITER),

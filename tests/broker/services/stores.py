@@ -16,8 +16,8 @@ from reput.store_format.fate.answers import gathered_delays
 from reput.store_format.message.message import Message
 from reput.store_format.message.property_text import parse_properties
 from reput.store_format.message.unique_ids import UniqueIds
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import OpenedStore
+from reput.store_format.notes import Notes
+from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Bytes, FileState, Listed
 from tests.broker.writer.stores import Clock, settings
@@ -45,9 +45,9 @@ class Rooted(FilesStorage):
 def opened(files: Files, **named: object) -> OpenedStore:
     given = {name: str(value) for name, value in (SIZES | named).items()}
     if isinstance(files, DiskFiles):
-        return OpenedStore(LocalStorage(), files.root, "5.3.3", given, Told())
+        return OpenedStore(LocalStorage(), files.root, "5.3.3", given, Notes())
     assert isinstance(files, MemoryFiles)
-    return OpenedStore(Rooted(files), "", "5.3.3", given, Told())
+    return OpenedStore(Rooted(files), "", "5.3.3", given, Notes())
 
 
 def writing(files: Files, clock: Clock, **named: Any) -> CommitLogWriter:
@@ -71,7 +71,7 @@ def timer(body: str, milliseconds: int, **more: str) -> Message:
 
 def planned(files: Files, until: Until, stopped: bool = True) -> tuple[Plan, int]:
     with opened(files) as store:
-        gathered, levels, read = gathered_delays(store, Told())
+        gathered, levels, read = gathered_delays(store, Notes())
         read = read._replace(stopped=stopped)
         found = delays.resolve(gathered, levels, read)
         return plan_delivery(gathered, found, levels, read, until), read.timer_read

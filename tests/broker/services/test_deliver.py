@@ -12,7 +12,7 @@ import pytest
 
 from reput.broker.services.deliver import _put
 from reput.broker.services.due import Until
-from reput.broker.writer.stored import Stored
+from reput.broker.writer.records_back import Stored
 from reput.jobs.clean import clean
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError

@@ -9,7 +9,7 @@ import pytest
 
 from reput.store_format.fate import delays
 from reput.store_format.fate.answers import gathered_delays
-from reput.store_format.query.notes import Told
+from reput.store_format.notes import Notes
 from tests.broker.services.stores import (
     T0,
     Clock,
@@ -47,7 +47,7 @@ def check(crash: Crash, **named: Any) -> None:
     assert sorted(bodies(files)) == WANTED
     assert sum(run(files, T0 + 9000, **named)[:3]) == 0
     with opened(files) as store:
-        gathered, levels, read = gathered_delays(store, Told())
+        gathered, levels, read = gathered_delays(store, Notes())
         states = Counter(str(each.state) for each in delays.resolve(gathered, levels, read))
     assert states == {"delivered": 5, "waiting": 3}, states
     assert sum(run(files, T0 + 300_000_000, **named)[:3]) == 3

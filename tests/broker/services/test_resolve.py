@@ -11,7 +11,7 @@ import pytest
 
 from reput.broker.services.decisions import Decision, Decisions, read_decisions
 from reput.broker.services.resolve import Resolved, plan_resolution, resolve_planned
-from reput.broker.writer.transactions import Transactions
+from reput.broker.writer.half_messages import Transactions
 from reput.broker.writer.writer import CommitLogWriter
 from reput.jobs.cli import main
 from reput.store_format.disk.files import Files
@@ -29,7 +29,7 @@ from reput.store_format.message.message import (
     Message,
 )
 from reput.store_format.message.property_text import parse_properties
-from reput.store_format.query.notes import Told
+from reput.store_format.notes import Notes
 from tests.broker.services.stores import (
     T0,
     Clock,
@@ -82,7 +82,7 @@ def fill(files: Files, **named: Any) -> None:
 def states(files: Files) -> dict[str, State]:
     found = {}
     with opened(files) as store:
-        gathered, position = gathered_transactions(store, Told())
+        gathered, position = gathered_transactions(store, Notes())
         for each in transactions.resolve(gathered, position):
             record = store.log.record_at(each.first)
             found[parse_properties(record.properties)["UNIQ_KEY"]] = each.state
@@ -101,7 +101,7 @@ def run(
         return left[0] != 0
 
     with writing(files, clock, **named) as writer, opened(files) as store:
-        gathered, position = gathered_transactions(store, Told())
+        gathered, position = gathered_transactions(store, Notes())
         found = transactions.resolve(gathered, position)
         plan = plan_resolution(store.log, found, decisions, discarded, 15, position, False)
         if not plan.needed:
@@ -237,7 +237,7 @@ def test_a_key_and_an_offset_of_one_must_agree(files: DiskFiles) -> None:
 def test_what_has_ended_otherwise_is_told(files: DiskFiles) -> None:
     decisions = Decisions(None, {"e": Decision.ROLLBACK, "f": Decision.ROLLBACK})
     with opened(files) as store:
-        gathered, at = gathered_transactions(store, Told())
+        gathered, at = gathered_transactions(store, Notes())
         found = transactions.resolve(gathered, at)
         plan = plan_resolution(store.log, found, decisions, False, 15, at, False)
     assert len(plan.told) == 1
@@ -394,7 +394,7 @@ def test_what_rocksdb_tells_a_broker_of_is_refused_by_name(files: DiskFiles) -> 
     with writing(files, Clock(T0 + 5000)) as writer:
         at = half(writer, "r", topic=ROCKSDB_HALF_TOPIC)
     for decisions in (ALL_COMMIT, ALL_BACK, Decisions(None, {"r": Decision.COMMIT})):
-        with pytest.raises(StoreError, match=f"physical {at}: .*transRocksDBEnable"):
+        with pytest.raises(StoreError, match=f"physical {at}: .*decide FILE decides the others$"):
             run(files, decisions)
     named = dict.fromkeys("abc", Decision.ROLLBACK)
     assert run(files, Decisions(None, named))[:4] == (0, 3, 0, 0)

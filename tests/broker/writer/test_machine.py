@@ -4,7 +4,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from reput.broker.writer.stored import Stored, read_stored
+from reput.broker.writer.records_back import Stored, read_stored
 from reput.store_format.message.message import Message
 from tests.broker.writer.crashes import log_bytes, open_memory
 from tests.broker.writer.stores import RULES, Clock, settings

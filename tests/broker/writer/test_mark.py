@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from reput.broker.writer.index_files import IndexFiles
+from reput.broker.writer.index_writer import IndexFiles
 from reput.jobs.recover import recover
 from reput.jobs.verify import verify
 from reput.store_format.message.message import Message

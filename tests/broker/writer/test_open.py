@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.writer import index_files
+from reput.broker.writer import index_writer as index_files
 from reput.store_format.derived.checkpoint import decode
 from reput.store_format.disk.files import StoreInUse
 from reput.store_format.faults import DamageFound, StoreError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.writer import pace, reput, writer
+from reput.broker.writer import pace, reput_service, writer
 from reput.broker.writer.writer import CommitLogWriter
 from reput.store_format.disk.files import Bytes
 from reput.store_format.message.message import Message
@@ -91,8 +91,8 @@ def test_what_is_derived_does_not_depend_on_the_pieces(
 ) -> None:
     derived = []
     for stretch, beyond in ((1 << 20, 1 << 16), (700, 1 << 16), (700, 50), (90, 0)):
-        monkeypatch.setattr(reput, "_STRETCH_BYTES", stretch)
-        monkeypatch.setattr(reput, "_BEYOND_BYTES", beyond)
+        monkeypatch.setattr(reput_service, "_STRETCH_BYTES", stretch)
+        monkeypatch.setattr(reput_service, "_BEYOND_BYTES", beyond)
         root = tmp_path / f"{stretch}-{beyond}"
         with open_writer(root, Clock(), maxHashSlotNum=50, maxIndexNum=70) as w:
             for n in range(200):

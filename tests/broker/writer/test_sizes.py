@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reput.broker.writer.writer import CommitLogWriter
-from reput.store_format.derived.index_sizes import SizeDisagrees
+from reput.store_format.discover.index_sizes import SizeDisagrees
 from reput.store_format.message.message import Message
 from reput.store_format.release.settings import SettingError
 from reput.store_format.release.writer_settings import writer_settings_from
@@ -47,10 +47,10 @@ def test_sizes_that_are_not_given_are_the_files(
         (tmp_path / "a" / "abort").write_bytes(b"1")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     with opened(tmp_path / "a") as writer:
-        assert writer.told == TINY
+        assert writer.sizes_found == TINY
         write(writer, 30, messages)
     with opened(tmp_path / "b", **TINY) as writer:
-        assert writer.told == {}
+        assert writer.sizes_found == {}
         write(writer, 30, messages)
     assert {n: c for n, c in tree(tmp_path / "a").items() if n != "checkpoint"} == {
         n: c for n, c in tree(tmp_path / "b").items() if n != "checkpoint"
@@ -89,7 +89,7 @@ def test_what_the_content_does_not_tell_is_asked_for(tmp_path: Path) -> None:
     with opened(tmp_path, **TINY) as writer:
         writer.append(Message("T", b"x", properties=b""))
     before = tree(tmp_path)
-    with pytest.raises(SettingError, match="its content does not tell them"):
+    with pytest.raises(SettingError, match="content does not show them"):
         opened(tmp_path)
     assert tree(tmp_path) == before
     with opened(tmp_path, maxHashSlotNum=16, maxIndexNum=20) as writer:
@@ -111,5 +111,5 @@ def test_a_default_store_is_continued(tmp_path: Path) -> None:
     with opened(tmp_path, **given) as writer:
         write(writer, 3)
     with opened(tmp_path) as writer:
-        assert writer.told == given
+        assert writer.sizes_found == given
         write(writer, 3)

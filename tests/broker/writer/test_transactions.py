@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.broker.writer.stored import Stored
-from reput.broker.writer.transactions import Transactions
+from reput.broker.writer.half_messages import Transactions
+from reput.broker.writer.records_back import Stored
 from reput.store_format.layouts import SYS_TRANSACTION_COMMIT
 from reput.store_format.message.message import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, Message
 from reput.store_format.message.property_text import parse_properties

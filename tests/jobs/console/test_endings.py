@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reput.jobs import cli
-from reput.jobs.console.ending import cause, meaning
+from reput.jobs.console.exit_lines import cause, meaning
 from reput.jobs.console.options import broker_conf
 from reput.jobs.spark.failures import SparkFailed
 from reput.jobs.spark.java import NoJavaError

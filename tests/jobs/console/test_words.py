@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reput.jobs.cli import _COMMANDS, _parser, main
-from reput.jobs.console.asking import before, milliseconds
+from reput.jobs.console.store_questions import before, milliseconds
 from tests.damaged import damaged, messages
 from tests.jobs.sources.reading import write
 

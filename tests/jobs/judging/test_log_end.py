@@ -10,7 +10,7 @@ from reput.jobs.judging.check_report import CheckReport
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.names import index_name
-from reput.udfs.damage.segments import torn
+from reput.udfs.damage import torn
 from tests.damaged import SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import STORE, rebuild_log, storage_of
 from tests.jobs.test_check import checked

@@ -77,9 +77,17 @@ def test_a_healthy_store_has_every_section_and_no_alarm(
     ]  # fmt: skip
     assert [each["alarms"] for each in whole["sections"]] == [[]] * 10
     drawn = [each["id"] for each in whole["sections"] if each["pictures"]]
-    assert set(drawn) >= {"time", "topics", "sizes", "queues", "index", "damage", "derived", "disk"}
+    assert set(drawn) >= {"time", "topics", "sizes", "queues", "index", "damage", "disk"}
     for each in whole["sections"]:
         assert each["tables"] or not each["pictures"], each["id"]
+    assert (whole["name"], whole["about"].split(" · ")[0]) == ("store", "RocketMQ 5.3.3")
+    assert whole["verdict"]["text"].startswith("Sound: 44 messages and 21 derived files")
+    assert whole["verdict"]["command"] == ""
+    figures = {each["name"]: each["value"] for each in whole["figures"]}
+    assert figures == {
+        "Messages": "44", "Topics": "7", "Time": "16 s", "Log": "16.4 kB", "Damage": "none",
+        "Derived files": "21", "Waiting": "6",
+    }  # fmt: skip
     listed = {row[0]: row for row in section(whole, "topics")["tables"][0]["rows"]}
     with reput.open_store(str(store)) as asked:
         counted = {row.topic: row.messages for row in asked.stats(("topic",))}
@@ -96,7 +104,14 @@ def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
     words = ["report", str(store), "--output", str(page), "--rocketmq", "5.3.3"]
     assert main(words) == 1
     whole = read(page)[1]
-    assert whole["verdict"]["kind"] == "bad"
+    assert whole["verdict"] == {
+        "kind": "bad", "text": "Not sound: 1 damaged range of 521 bytes, 1 message missing",
+        "sections": ["damage"], "advice": "To make a copy that a broker serves past the damage:",
+        "command": f"reput repair {store} --output repaired --rocketmq 5.3.3",
+    }  # fmt: skip
+    assert whole["sections"][0]["id"] == "damage"  # before all else
+    (tile,) = [each for each in whole["figures"] if each["alarm"]]
+    assert (tile["value"], tile["note"]) == ("521 bytes", "1 range, 1 message missing")
     damage = section(whole, "damage")
     assert (
         "1 range of the log is damaged: 521 bytes lost, 1 message known to be missing."
@@ -124,10 +139,10 @@ def test_the_charts_and_the_check_count_the_same_messages(kind: str, tmp_path: P
 def test_without_a_check_and_without_a_release_the_page_says_so(tmp_path: Path) -> None:
     store, page = stores.damaged(tmp_path), tmp_path / "report.html"
     whole = written(store, page, "--no-check")
-    assert whole["verdict"] == {
-        "kind": "unknown", "text": "Not checked: no check of the log was asked for"
-    }  # fmt: skip
-    assert section(whole, "time")["pictures"]
+    assert whole["verdict"]["kind"] == "unknown"
+    assert whole["verdict"]["text"] == "Not checked: no check of the log was asked for"
+    assert whole["verdict"]["command"] == f"reput check {store}"
+    assert section(whole, "topics")["pictures"]
     assert section(whole, "damage")["notes"][0].startswith("not known: ")
 
 
@@ -144,7 +159,9 @@ def test_an_empty_log_and_one_message(messages: list[stores.Message], tmp_path: 
     if not messages:
         (store / "commitlog" / ("0" * 20)).write_bytes(bytes(1 << 20))
     whole = written(store, tmp_path / "report.html", "--no-check")
-    assert bool(section(whole, "time")["pictures"]) == bool(messages)
+    time = section(whole, "time")
+    assert not time["pictures"]  # one moment is a sentence
+    assert ("All were stored within 1 s from 2023-" in " ".join(time["words"])) == bool(messages)
 
 
 @pytest.mark.parametrize("spoilt", ["a queue", "an index file", "config", "all queues"])
@@ -235,9 +252,10 @@ def test_rows_beyond_the_most_are_told() -> None:
 
 
 def test_labels_are_short_printable_and_each_another() -> None:
-    long = "x" * 60
-    assert labels([long, long + "y", "a\u202eb", "x"]) == [
-        "x" * 48 + "...", "x" * 48 + "... (2)", "a\\u202eb", "x"
+    long = "x" * 200
+    cut = "x" * 80 + "…" + "x" * 55
+    assert labels([f"{long} / 3", f"{long} / 7", "a\u202eb", "x", long + "y", long + "zy"]) == [
+        f"{cut} / 3", f"{cut} / 7", "a\\u202eb", "x", f"{cut}xxxy", f"{cut}xxzy",
     ]  # fmt: skip
     assert len(set(labels(["a", "a", "a (2)", "a"]))) == 4
 

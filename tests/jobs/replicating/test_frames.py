@@ -10,11 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.broker.remoting.frames import Frames
-from reput.broker.replication.asked import (
-    decode_answer,
-    encode_question,
-    runtime_info,
-)
 from reput.broker.replication.frames import (
     FRAME_MOST,
     Part,
@@ -26,6 +21,11 @@ from reput.broker.replication.frames import (
 )
 from reput.broker.replication.master import DefaultConnection, Log, SwitchConnection
 from reput.broker.replication.slave import DefaultSlave, SwitchSlave, WrongOffset
+from reput.broker.replication.slave_requests import (
+    decode_answer,
+    encode_question,
+    runtime_info,
+)
 from reput.broker.replication.switch_frames import (
     Epoch,
     MasterHello,

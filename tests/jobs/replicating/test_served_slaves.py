@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.jobs.serve.opening import Source, open_broker
+from reput.jobs.serve.open_served import Source, open_broker
 from tests import golden_stores
 from tests.jobs.serve.asked import Asked, opened
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Answer, Caller
-from reput.broker.serving.answering import answer
 from reput.broker.serving.broker import Broker
-from reput.jobs.serve.opening import Source, open_broker
+from reput.broker.serving.handlers import answer
+from reput.jobs.serve.open_served import Source, open_broker
 from tests import golden_stores
 from tests.jobs.serve.asking import request
 

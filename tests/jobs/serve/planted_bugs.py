@@ -9,7 +9,7 @@ _FRAMES, _BINARY = "broker/remoting/frames.py", "broker/remoting/header_binary.p
 _JSON = "broker/remoting/header_json.py"
 _PULL, _LIMITS = "broker/serving/pull.py", "broker/serving/pull_limits.py"
 _BYTES, _QUEUE = "broker/serving/record_bytes.py", "broker/serving/queue.py"
-_STORE, _SLICES = "broker/serving/store.py", "store_format/derived/queue_slices.py"
+_STORE, _SLICES = "broker/serving/served_store.py", "store_format/derived/queue_slices.py"
 _MESSAGES, _AS_OF = "broker/serving/messages.py", "broker/serving/as_of.py"
 _CONNECTION, _SERVER = "jobs/serve/connection.py", "jobs/serve/server.py"
 
@@ -87,7 +87,7 @@ BUGS = (
         ("tests/jobs/serve/test_as_cut.py",)),
     Bug("pulls that wait are answered once there is more", _SERVER,
         "queue.maximum > hold.position", "queue.maximum > hold.position + 1", stores("waits")),
-    Bug("a file that is followed may become longer", "jobs/serve/opening.py",
+    Bug("a file that is followed may become longer", "jobs/serve/open_served.py",
         "    return cast(Storage, GrowingFiles(storage)) if follow else storage", "    return storage", stores("copied_in")),
     # the server
     Bug("a client that takes no answers is not read", _CONNECTION,
@@ -96,6 +96,6 @@ BUGS = (
         "            if len(self._connections) >= self.limits.connections:", "            if False:", server("too_many")),
     Bug("nothing is answered to a one-way request", _SERVER,
         "        if not request.is_one_way:", "        if True:", server("one_way")),
-    Bug("a pull that waits keeps no other waiting", "jobs/serve/held.py",
+    Bug("a pull that waits keeps no other waiting", "jobs/serve/waiting_pulls.py",
         "min(held.said.hold.until / 1000 - time.time(), _WAIT_MOST)", "0.0", server("waits")),
 )  # fmt: skip

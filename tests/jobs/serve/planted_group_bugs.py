@@ -7,8 +7,11 @@ _SERVING = "broker/serving/"
 _CONSUMERS, _HEARTBEATS = _SERVING + "consumers.py", _SERVING + "heartbeats.py"
 _OFFSETS, _ASKED = _SERVING + "group_offsets.py", _SERVING + "offset_requests.py"
 _LOCKS = _SERVING + "queue_locks.py"
-_CONNECTION, _PASSED = "jobs/serve/connection.py", _SERVING + "passed_on.py"
-_TURNS, _PASSING = ("tests/jobs/serve/test_turns.py",), ("tests/jobs/serve/test_passed_on.py",)
+_CONNECTION, _PASSED = "jobs/serve/connection.py", _SERVING + "consumer_requests.py"
+_TURNS, _PASSING = (
+    ("tests/jobs/serve/test_turns.py",),
+    ("tests/jobs/serve/test_consumer_requests.py",),
+)
 _GROUPS = ("tests/jobs/serve/test_groups.py",)
 _ACCESS = ("tests/jobs/serve/test_access.py",)
 _HOSTILE = ("tests/jobs/serve/test_hostile_requests.py",)
@@ -18,9 +21,9 @@ BUGS = (
         "        if not self._turn_due:\n", "        if True:\n", _TURNS),
     Bug("one request is answered a turn", _CONNECTION,
         "            self._turn()\n\n    def _turn", "            self._take()\n\n    def _turn", _TURNS),
-    Bug("a child ends with its parent", "jobs/serve/with_parent.py",
+    Bug("a child ends with its parent", "jobs/serve/parent_watch.py",
         "    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(_KILL_SECONDS)\n", "    time.sleep(60)\n", ("tests/jobs/serve/test_with_parent.py",)),
-    Bug("a server's rebuild ends with it", "jobs/serve/derived.py",
+    Bug("a server's rebuild ends with it", "jobs/serve/own_queues.py",
         "import end_with_parent; end_with_parent(); ", "import end_with_parent; ", only("tests/jobs/serve/test_derived.py", "killed_server")),
     Bug("a signature of the caller's does not go on to a consumer", _PASSED,
         "{name: request.fields[name] for name in fields if name in request.fields}", "dict(request.fields)", _PASSING),
@@ -35,9 +38,9 @@ BUGS = (
         "if broker.offsets.is_reset(group, topic, queue_id):", "if False:", _PASSING),
     Bug("a reset before 5.2.0 sets nobody forward unless forced", _SERVING + "offset_resets.py",
         "to if forced or to < before else before", "to", _PASSING),
-    Bug("messages that no queue has are told of", "jobs/serve/opening.py",
+    Bug("messages that no queue has are told of", "jobs/serve/open_served.py",
         "    if first is not None:\n", "    if False:\n", only("tests/jobs/serve/test_stores.py", "told_of_where")),
-    Bug("of a broker that stopped cleanly nothing is told", "jobs/serve/opening.py",
+    Bug("of a broker that stopped cleanly nothing is told", "jobs/serve/open_served.py",
         "if not any(name == ABORT for", "if False and not any(name == ABORT for", only("tests/jobs/serve/test_stores.py", "told_of_where")),
     Bug("a topic has no more queues than can be counted", _SERVING + "topics.py",
         "return min(_int(value, _DEFAULT_QUEUES), _MOST_QUEUES)", "return _int(value, _DEFAULT_QUEUES)", _PASSING),
@@ -61,7 +64,7 @@ BUGS = (
     Bug("a heartbeat without subscriptions keeps them", _HEARTBEATS,
         "broker.consumers.join(group, caller.connection, client, without)",
         "broker.consumers.join(group, caller.connection, client, False)", _GROUPS),
-    Bug("names that clients make up are not kept", _SERVING + "store.py",
+    Bug("names that clients make up are not kept", _SERVING + "served_store.py",
         "        if topic not in self.topics:  # nothing is kept of names that clients make up\n            return None\n", "", _HOSTILE),
     Bug("a number that is none is no exception", _HEARTBEATS, "(ValueError, OverflowError, KeyError", "(ValueError, KeyError", _HOSTILE),
     Bug("a signature is over the body too", "broker/remoting/signature.py",

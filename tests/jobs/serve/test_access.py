@@ -18,7 +18,7 @@ from reput.jobs.serve.access_keys import guard_by, read_access_keys
 from reput.jobs.serve.offsets_file import OffsetsFile
 from reput.jobs.serve.tls import PlainRefused, tls_mode
 from reput.store_format.faults import StoreError
-from reput.store_format.query.notes import Told
+from reput.store_format.notes import Notes
 from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
 from tests.jobs.serve.asked import TOPIC, Asked, opened
@@ -169,7 +169,7 @@ def test_what_groups_commit_outlives_the_server(tmp_path: Path) -> None:
     assert path.read_bytes() == written
     # the store went on meanwhile
     later = {("g", "T"): {0: 7, 1: 8, 2: 3}, ("new", "T"): {0: 4}}
-    assert offsets_file(path, store).over(later, Told()) == {
+    assert offsets_file(path, store).over(later, Notes()) == {
         ("g", "T"): {0: 9, 1: 6, 2: 3}, ("h", "T"): {0: 1}, ("new", "T"): {0: 4},
     }  # fmt: skip
 
@@ -182,7 +182,7 @@ def test_a_server_writes_them_at_its_end(tmp_path: Path) -> None:
         assert process.end()[0] == 0
     assert json.loads(path.read_bytes())["offsetTable"][f"{TOPIC}@kept"] == {"1": 33}
     asked = Asked(opened())
-    asked.broker.offsets.take(offsets_file(path, store).over({}, Told()))
+    asked.broker.offsets.take(offsets_file(path, store).over({}, Notes()))
     assert asked.broker.offsets.query("kept", TOPIC, 1) == 33
 
 
@@ -204,7 +204,7 @@ def test_the_file_of_offsets_is_ours_alone_and_never_in_the_store(tmp_path: Path
         offsets_file(other, store)
     other.write_text('{"offsetTable":[1]}')
     with pytest.raises(StoreError, match="no offsetTable"):
-        offsets_file(other, store).over({}, Told())
+        offsets_file(other, store).over({}, Notes())
     in_store = store / "config" / "kept.json"
     in_store.write_text('{"offsetTable":{}}')  # one that is like ours
     with pytest.raises(StoreError, match="nothing is written there"):

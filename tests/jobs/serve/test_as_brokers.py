@@ -9,9 +9,9 @@ import pytest
 
 from reput.broker.remoting.codes import RequestCode
 from reput.broker.serving.answer import Answer, Caller
-from reput.broker.serving.answering import answer, reply
+from reput.broker.serving.handlers import answer, reply
 from reput.broker.serving.log_ranges import LogRange
-from reput.jobs.serve.opening import Source, open_broker
+from reput.jobs.serve.open_served import Source, open_broker
 from tests.jobs.serve.asking import request
 from tests.jobs.serve.broker_answers import NAME, STORES, prepared, recorded, told
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from reput.broker.remoting.command import Command
-from reput.broker.serving.answering import answer, reply
+from reput.broker.serving.handlers import answer, reply
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.serve.opening import Source, open_broker
+from reput.jobs.serve.open_served import Source, open_broker
 from reput.store_format.message.message import Message
 from reput.store_format.release.writer_settings import writer_settings_from
 from tests.in_process import run

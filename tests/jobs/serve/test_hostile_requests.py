@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
-from reput.broker.serving.answering import HANDLERS
+from reput.broker.serving.handlers import HANDLERS
 from tests.jobs.serve.asked import TOPIC, Asked, opened
 from tests.seeds import seeds
 

@@ -12,11 +12,11 @@ import pytest
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import Command
-from reput.broker.serving.answering import answer, reply
 from reput.broker.serving.broker import Broker
+from reput.broker.serving.handlers import answer, reply
 from reput.broker.writer.writer import CommitLogWriter
-from reput.jobs.serve import opening
-from reput.jobs.serve.opening import Source, open_broker
+from reput.jobs.serve import open_served as opening
+from reput.jobs.serve.open_served import Source, open_broker
 from reput.jobs.serve.server import Limits, Server
 from reput.store_format.faults import StoreError
 from reput.store_format.message.message import Message

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 
 _CHILD = (
-    "from reput.jobs.serve.with_parent import end_with_parent; end_with_parent(); "
+    "from reput.jobs.serve.parent_watch import end_with_parent; end_with_parent(); "
     "import time; print('watches', flush=True); time.sleep(60)"
 )
 _PARENT = f"""

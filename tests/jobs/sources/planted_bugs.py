@@ -62,7 +62,7 @@ BUGS = (
     Bug("a checkpoint of another log is told", _LOG,
         "    if first.start <= start <= last.end:", "    if first.start <= start:", stream("another_log")),
     Bug("an export is compared by its sums", "jobs/exporting/file_set.py",
-        "        if told != value and not", "        if told == 0 and not", export("verify_names")),
+        "        if stored != value and not", "        if stored == 0 and not", export("verify_names")),
     Bug("an export's bodies are compared with their CRCs", "udfs/table/export.py",
         "& _CRC_MASK != crc:", "& 0 != 0:", export("verify_names")),
     Bug("a decompressed body has its own flags", "udfs/table/export.py",

@@ -11,7 +11,7 @@ from reput.jobs.sources.source_options import OptionError
 from reput.store_format.derived.index_reader import IndexReader
 from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.derived.queue_reader import QueueReader
-from reput.store_format.query.sizes import told_settings
+from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
 
@@ -59,7 +59,7 @@ def test_queues_are_chosen_by_topic() -> None:
 
 def test_each_entry_of_each_index_file_is_a_row() -> None:
     store, wanted = golden_stores.unpack(MIXED).expect, []
-    settings, _ = told_settings(LocalStorage(), str(store), {}, "5.3.3")
+    settings, _ = settings_to_read(LocalStorage(), str(store), {}, "5.3.3")
     reader = IndexReader(LocalStorage(), str(store), settings)
     for number in reversed(range(len(reader.files))):
         with reader.open(number) as file:

@@ -1,6 +1,7 @@
 """A store of chosen messages: all that they have, new positions, nothing that is redacted."""
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from reput.jobs.cli import main
 from reput.jobs.export import export
 from reput.jobs.exporting import store_target as export_store
 from reput.jobs.outputs.output import OutputInUse, OverlapsInput
@@ -39,6 +41,37 @@ def test_a_store_of_some_topics_has_their_messages(tmp_path: Path) -> None:
         assert made[name].to_pylist() == wanted[name].to_pylist(), name
     assert sorted(os.listdir(tmp_path)) == ["made"]
     assert {"commitlog", "consumequeue", "config"} <= set(os.listdir(tmp_path / "made"))
+
+
+@pytest.mark.parametrize("queues", [True, False])
+@pytest.mark.parametrize(
+    ("topic", "why"),
+    [
+        ("订单", "'订单': only ^[%|a-zA-Z0-9_-]+$ is allowed"),
+        ("Batch", "'Batch': has queue.type Ba"),
+    ],
+)
+def test_a_topic_that_no_writer_takes_is_refused(
+    topic: str, why: str, queues: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is made where the store has queues, else at the first of its messages."""
+    made = [Message(topic=name, properties=properties(("KEYS", "k"))) for name in ("Plain", topic)]
+    store = write(damaged(made).log, tmp_path / "store")
+    (store / "config").mkdir()
+    table = {"Batch": {"topicName": "Batch", "attributes": {"queue.type": "BatchCQ"}}}
+    (store / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": table}))
+    if queues:
+        kind = "batchconsumequeue" if topic == "Batch" else "consumequeue"
+        (store / kind / topic / "0").mkdir(parents=True)
+    words = ["export", "--format", "rocketmq", "--rocketmq", "5.3.3", "--set", "maxIndexNum=20",
+             str(store), "--output", str(tmp_path / "made")]  # fmt: skip
+    assert main(words) == 2
+    said = capsys.readouterr().err.strip()
+    assert why in said
+    assert ("message at" in said) == (not queues)
+    assert said.endswith("; --topic chooses others, and --format parquet takes all")
+    assert sorted(os.listdir(tmp_path)) == ["store"]
+    assert main([*words, "--topic", "Plain"]) == 0
 
 
 def test_what_is_redacted_is_in_no_file(tmp_path: Path) -> None:

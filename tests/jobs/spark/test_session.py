@@ -154,7 +154,7 @@ PLAIN = """
 import sys
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from reput.jobs.engines.spark import collect, run_in_tasks
+from reput.jobs.engines.spark_engine import collect, run_in_tasks
 from reput.udfs.staging import attempt_name
 
 def task(batches):

@@ -18,9 +18,9 @@ from reput.jobs.rebuild import SALVAGE
 from reput.jobs.salvaging.damage_map import RANGES_LISTED
 from reput.jobs.salvaging.damage_search import map_damage
 from reput.jobs.verify import verify
-from reput.store_format.damage import tolerant
-from reput.udfs import lost, ranges
-from reput.udfs.damage.segments import segments as udfs_damage
+from reput.store_format.damage import losses, tolerant
+from reput.udfs import range_files
+from reput.udfs.damage import segments as udfs_damage
 from reput.udfs.staging import past_of
 from tests.damaged import START, Damaged, damaged, entries, messages, salvage
 from tests.in_process import (
@@ -134,8 +134,8 @@ def test_gaps_and_ranges_are_listed_first_of_all_queues() -> None:
 def test_small_pieces_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of ranges are written and read in pieces, of few segments at a time."""
     whole = salvage(halved().log)
-    monkeypatch.setattr(ranges, "_ROWS_A_PIECE", 3)
-    monkeypatch.setattr(lost, "_PIECES_HELD", 1)
+    monkeypatch.setattr(range_files, "_ROWS_A_PIECE", 3)
+    monkeypatch.setattr(losses, "_SEGMENTS_HELD", 1)
     small = salvage(halved().log)
     assert small.files == whole.files
     assert small.summary.damage == whole.summary.damage

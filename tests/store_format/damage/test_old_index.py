@@ -9,7 +9,8 @@ import pytest
 
 from reput.jobs.pipeline.pipeline import Cut
 from reput.store_format.layouts import INDEX_PUT
-from reput.udfs import index, old_index
+from reput.udfs.damage import old_index
+from reput.udfs.rebuild import build_index as index
 from tests.damaged import SALVAGE, Damaged, damaged, messages
 from tests.in_process import STORE, Rebuilt, Session, rebuild_log, storage_of
 from tests.logs.encoder import properties

@@ -27,7 +27,7 @@ def places_of(puts: list[tuple[int, int]]) -> list[int]:
     return sorted({place for place, _ in puts})
 
 
-@pytest.mark.parametrize("held", [1, 2, 4])
+@pytest.mark.parametrize("held", [1, 2, 4, 8, 10])
 def test_a_message_indexed_again_has_its_first_keys_before_all_of_them(
     held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -38,7 +38,8 @@ def test_a_message_indexed_again_has_its_first_keys_before_all_of_them(
     wanted = []
     for place in places_of(once):
         keys = [put for put in once if put[0] == place]
-        wanted += (keys[:held] if place in (several[2], several[5]) else []) + keys
+        more = held if place in (several[2], several[5]) else 0
+        wanted += keys[: more % 4] + keys * (more // 4) + keys
     assert again == wanted
 
 
@@ -52,3 +53,12 @@ def test_each_record_is_dispatched_by_its_own_release(monkeypatch: pytest.Monkey
     assert (stop, older) == (border, rules.dispatch)
     unindexed = ((border, older._replace(index=False)),)
     assert puts_by(monkeypatch, segment, older=unindexed) == [p for p in every if p[0] >= border]
+
+
+def test_more_than_the_buffers_hold_is_given_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = log_of(50)
+    once = puts_by(monkeypatch, segment)
+    place = next(p for p in places_of(once) if sum(place == p for place, _ in once) == 4)
+    held = 4 * scan_module.INDEX_PUTS
+    again = puts_by(monkeypatch, segment, again=((place, held),))
+    assert len(again) == len(once) + held

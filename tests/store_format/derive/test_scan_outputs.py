@@ -11,7 +11,7 @@ from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derive.scan import Buffers, Bytes, End, IndexPuts, Runs, Stretch, scan
 from reput.store_format.release.profiles import profile
 from reput.store_format.release.settings import Settings
-from reput.udfs.rebuild import scan as task_module
+from reput.udfs.rebuild import scan_splits as task_module
 from tests.logs import Message, build_log, properties
 
 SEGMENT = 1 << 17

@@ -18,9 +18,9 @@ from reput.jobs.console.check_text import text
 from reput.jobs.opening.open_writer import open_writer
 from reput.jobs.rebuild import rebuild
 from reput.jobs.verify import verify
-from reput.store_format.derived.file_sizes import NamedFile, queue_size, segment_size
-from reput.store_format.derived.index_sizes import SizeDisagrees
-from reput.store_format.discover.store import Told, tell, told_lines
+from reput.store_format.discover.file_sizes import NamedFile, queue_size, segment_size
+from reput.store_format.discover.index_sizes import SizeDisagrees
+from reput.store_format.discover.store import Discovered, discover, discovered_lines
 from reput.store_format.faults import StoreError
 from reput.store_format.release.candidates import Has, same_files
 from reput.store_format.release.profiles import RELEASES, UnknownRelease, release_named
@@ -46,8 +46,8 @@ def as_left(name: str, folder: Path) -> Path:
     return store
 
 
-def told_by(store: Path, rocketmq: str | None = "5.3.3", **settings: str) -> Told:
-    return tell(LOCAL, str(store), rocketmq, settings)
+def discovered(store: Path, rocketmq: str | None = "5.3.3", **settings: str) -> Discovered:
+    return discover(LOCAL, str(store), rocketmq, settings)
 
 
 def run(command: Any, *words: Any, **named: Any) -> Any:
@@ -59,20 +59,20 @@ def run(command: Any, *words: Any, **named: Any) -> Any:
 def test_what_a_broker_left_tells_its_settings(name: str) -> None:
     golden = golden_stores.unpack(name)
     derived = (LOCAL, str(golden.expect))
-    told = tell(LOCAL, str(golden.input), golden.version, {}, derived)
+    found = discover(LOCAL, str(golden.input), golden.version, {}, derived)
     wanted = {n: str(v).lower() for n, v in golden.settings.items() if n != "forceVerifyPropCRC"}
-    assert {n: told.settings.get(n) for n in wanted} == wanted
-    assert told.warnings == []
+    assert {n: found.settings.get(n) for n in wanted} == wanted
+    assert found.warnings == []
     try:
-        told = tell(LOCAL, str(golden.input), None, {}, derived)
+        found = discover(LOCAL, str(golden.input), None, {}, derived)
     except UnknownRelease:
         assert not golden.version.startswith("5.") or name in (
             "lmq_batch_5.3.3", "small_expired_5.3.3"
         )  # fmt: skip
     else:
-        plain = "derive the same from this log" in told.said["rocketmq"].by
+        plain = "derive the same from this log" in found.found["rocketmq"].by
         has = Has(False, False, odd_positions=not plain, malformed=not plain)
-        assert same_files(release_named(golden.version), told.release, has)
+        assert same_files(release_named(golden.version), found.release, has)
 
 
 @pytest.mark.parametrize(
@@ -86,42 +86,46 @@ def test_check_and_verify_want_no_option_but_the_release(
     store = as_left(name, tmp_path)
     found = run(check, str(store), rocketmq=release)
     assert found.sound, text(found)
-    assert found.as_json()["told"][SEGMENT]["by"] == "by their size"
+    assert found.as_json()["discovered"][SEGMENT]["by"] == "by their size"
     assert run(verify, str(store), rocketmq=release).same
 
 
-def test_what_was_told_is_shown_and_in_the_manifest(tmp_path: Path) -> None:
+def test_what_was_found_is_shown_and_in_the_manifest(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     out = tmp_path / "out"
     summary = run(rebuild, str(store), str(out))
-    assert "  told      segments of 8 KiB, queue files of 100 bytes: by their size" in (
+    assert "  found     segments of 8 KiB, queue files of 100 bytes: by their size" in (
         summary.text().splitlines()
     )
-    told = json.loads((out / "manifest.json").read_text())["told"]
-    assert told[SEGMENT] == {"value": 8192, "by": "by their size"}
-    assert told["maxIndexNum"] == {"value": 20, "by": "by their length and first entry"}
-    assert told["rocketmq"]["value"] == "5.3.4"
+    found = json.loads((out / "manifest.json").read_text())["discovered"]
+    assert found[SEGMENT] == {"value": 8192, "by": "by their size"}
+    assert found["maxIndexNum"] == {"value": 20, "by": "by their length and first entry"}
+    assert found["rocketmq"]["value"] == "5.3.4"
     again = run(verify, str(store), against=str(out))
     assert again.same
-    assert again.told["rocketmq"]["by"] == f"by {out}/manifest.json"
+    assert again.discovered["rocketmq"]["by"] == f"by {out}/manifest.json"
+    manifest = json.loads((out / "manifest.json").read_text())
+    manifest["told"] = manifest.pop("discovered")  # as versions before wrote it
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    assert run(verify, str(store), against=str(out)).same
 
 
 def test_a_log_alone_tells_no_release_and_nobody_tells_the_rest(tmp_path: Path) -> None:
     golden = golden_stores.unpack("small_all_5.3.3")
     with pytest.raises(UnknownRelease) as asked:
-        tell(LOCAL, str(golden.input), None, {})
+        discover(LOCAL, str(golden.input), None, {})
     assert str(asked.value) == (
         "Which RocketMQ release should this store follow? Its files don't say: it may be "
         "4.1.0-incubating, 4.2.0 to 4.5.0, 4.5.1 to 4.7.0, 4.7.1 to 4.9.0, 4.9.1 to 4.9.8, 5.0.0 "
         "to 5.3.4 or 5.4.0 to 5.5.1. Example: --rocketmq 5.3.3 (`reput help releases` says what "
         "differs)"
     )
-    told = tell(LOCAL, str(golden.input), "v5.3.3", {})
-    assert told.release == "5.3.3"
-    lines = told_lines(told.as_json())
+    found = discover(LOCAL, str(golden.input), "v5.3.3", {})
+    assert found.release == "5.3.3"
+    lines = discovered_lines(found.as_json())
     assert lines[0] == "segments of 8 KiB: by their size"
     assert lines[1].startswith("queue files of 6,000,000 bytes, index files of 5,000,000 slots")
-    assert lines[1].endswith("RocketMQ's default, as no file of the store tells another")
+    assert lines[1].endswith("RocketMQ's default, as no file of the store shows another")
 
 
 def test_check_asks_for_no_release(tmp_path: Path) -> None:
@@ -149,7 +153,7 @@ def test_an_unreadable_log_is_called_that(tmp_path: Path) -> None:
         os.seteuid(NOBODY if as_user else os.getuid())
         try:
             with pytest.raises(StoreError, match=r"commitlog/0+: cannot be opened: Permission den"):
-                tell(LOCAL, str(store), None, {})
+                discover(LOCAL, str(store), None, {})
         finally:
             os.seteuid(os.getuid())
     finally:
@@ -203,16 +207,16 @@ def test_an_option_that_no_file_agrees_with_is_refused(
 ) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     with pytest.raises(SizeDisagrees) as refused:
-        told_by(store, **{name: value})
+        discovered(store, **{name: value})
     assert value in str(refused.value)
     assert f"={shown}" in str(refused.value)
 
 
 def test_an_option_that_agrees_is_not_told_again(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
-    assert told_by(store, **SMALL).said == {}
+    assert discovered(store, **SMALL).found == {}
     older = {"mapedFileSizeCommitLog": "8192", "mapedFileSizeConsumeQueue": "95"}  # rounded up
-    assert set(told_by(store, **older).said) == {"maxHashSlotNum", "maxIndexNum"}
+    assert set(discovered(store, **older).found) == {"maxHashSlotNum", "maxIndexNum"}
 
 
 def test_one_damaged_file_tells_nothing_and_stays_a_finding(tmp_path: Path) -> None:
@@ -220,39 +224,39 @@ def test_one_damaged_file_tells_nothing_and_stays_a_finding(tmp_path: Path) -> N
     os.truncate(sorted((store / "commitlog").iterdir())[0], 5000)
     queue = sorted((store / "consumequeue/SCHEDULE_TOPIC_XXXX").glob("*/*"))[0]
     os.truncate(queue, 60)
-    told = told_by(store, "5.4.0")
-    assert (told.settings[SEGMENT], told.settings[QUEUE]) == ("8192", "100")
+    found = discovered(store, "5.4.0")
+    assert (found.settings[SEGMENT], found.settings[QUEUE]) == ("8192", "100")
     found = run(check, str(store), rocketmq="5.4.0")
     assert "has 5000 bytes, but mappedFileSizeCommitLog is 8192" in text(found)
     assert any(each.path == str(queue) for each in found.differences)
 
 
 def test_names_tell_a_size_where_the_first_file_is_torn() -> None:
-    def told(*places: tuple[int, int]) -> int | None:
+    def found(*places: tuple[int, int]) -> int | None:
         size = segment_size([NamedFile(*place) for place in places])
         return None if size is None else size.value
 
-    assert told((0, 100), (8192, 8192)) == 8192
-    assert told((0, 8192), (8192, 100)) == 8192
-    assert told((0, 9216), (8192, 8192)) == 8192
-    assert told((8192, 8192), (24576, 8192)) == 8192  # a hole
-    assert told((0, 8192), (8192, 0)) == 8192
-    assert told((0, 8192)) == 8192
-    assert told((0, 8000)) is None  # alone, and no whole number of KiB
-    assert told((4096, 8192)) is None  # no segment of that size has this name
-    assert told((0, 1 << 31)) is None  # more than a broker can map
-    assert told() is None
+    assert found((0, 100), (8192, 8192)) == 8192
+    assert found((0, 8192), (8192, 100)) == 8192
+    assert found((0, 9216), (8192, 8192)) == 8192
+    assert found((8192, 8192), (24576, 8192)) == 8192  # a hole
+    assert found((0, 8192), (8192, 0)) == 8192
+    assert found((0, 8192)) == 8192
+    assert found((0, 8000)) is None  # alone, and no whole number of KiB
+    assert found((4096, 8192)) is None  # no segment of that size has this name
+    assert found((0, 1 << 31)) is None  # more than a broker can map
+    assert found() is None
 
 
 def test_queue_files_tell_a_size_together() -> None:
-    def told(*queues: list[tuple[int, int]]) -> int | None:
+    def found(*queues: list[tuple[int, int]]) -> int | None:
         size = queue_size([[NamedFile(*place) for place in files] for files in queues], False)
         return None if size is None else size.value
 
-    assert told([(0, 100), (100, 100)], [(0, 60)]) == 100
-    assert told([(200, 100)], [(0, 99)]) == 100
-    assert told([(0, 99)]) is None
-    assert told([]) is None
+    assert found([(0, 100), (100, 100)], [(0, 60)]) == 100
+    assert found([(200, 100)], [(0, 99)]) == 100
+    assert found([(0, 99)]) is None
+    assert found([]) is None
 
 
 def test_a_part_of_a_segment_is_doubted_and_not_recovered(tmp_path: Path) -> None:
@@ -260,12 +264,12 @@ def test_a_part_of_a_segment_is_doubted_and_not_recovered(tmp_path: Path) -> Non
 
     store = as_left("tiny_5.3.3", tmp_path)
     os.truncate(next((store / "commitlog").iterdir()), 16384)
-    told = told_by(store)
-    assert "it is a part of a larger segment" in told.torn
-    assert told.warnings == [told.torn]
+    found = discovered(store)
+    assert "it is a part of a larger segment" in found.torn
+    assert found.warnings == [found.torn]
     with pytest.raises(StoreError, match="a part of a larger segment"):
         run(recover, str(store), rocketmq="5.3.3")
-    assert told_by(store, **{SEGMENT: "262144"}).torn == ""
+    assert discovered(store, **{SEGMENT: "262144"}).torn == ""
 
 
 def test_a_hostile_size_is_not_taken_in_silence(tmp_path: Path) -> None:
@@ -277,8 +281,8 @@ def test_a_hostile_size_is_not_taken_in_silence(tmp_path: Path) -> None:
         (queue / f"{0:020d}").touch()
         os.truncate(queue / f"{0:020d}", 200_000_000)
     with pytest.raises(SettingError, match=f"more than 16 times .* give --set {QUEUE}=200000000"):
-        told_by(store)
-    assert told_by(store, **{QUEUE: "200000000"}).said.keys() == {
+        discovered(store)
+    assert discovered(store, **{QUEUE: "200000000"}).found.keys() == {
         SEGMENT, "maxHashSlotNum", "maxIndexNum"
     }  # fmt: skip
 
@@ -289,9 +293,9 @@ def test_an_index_that_leads_nowhere_is_searched_in_vain(tmp_path: Path) -> None
         content = bytearray(path.read_bytes())
         content[16:32] = b"\x7f" * 16  # beginPhyOffset, endPhyOffset
         path.write_bytes(content)
-    told = told_by(store)
-    assert "no entry that would tell maxHashSlotNum and maxIndexNum" in told.warnings[0]
-    assert told_by(store, maxHashSlotNum="7", maxIndexNum="20").warnings == []
+    found = discovered(store)
+    assert "no entry that would show maxHashSlotNum and maxIndexNum" in found.warnings[0]
+    assert discovered(store, maxHashSlotNum="7", maxIndexNum="20").warnings == []
 
 
 # --- a broker's configuration ---------------------------------------------------------------------
@@ -305,13 +309,13 @@ def test_the_configuration_in_a_store_is_obeyed_and_shown(tmp_path: Path) -> Non
         "messageDelayLevel=1s 2s\nmapedFileSizeCommitLog=1073741824\nbrokerName=b\n"
         "storePathCommitLog=/elsewhere\nmaxIndexNum=7 \nnoSuchSetting=1\n"
     )
-    told = told_by(store)
-    assert told.said["messageDelayLevel"] == ("1s 2s", f"by {conf}")
-    assert told.settings[SEGMENT] == "8192"
-    assert "storePathCommitLog" not in told.settings
-    assert any(f"{SEGMENT}=1073741824, but the store's files say 8192" in w for w in told.warnings)
-    assert any("maxIndexNum='7 '" in warning for warning in told.warnings)
-    assert told_by(store, messageDelayLevel="5s").settings["messageDelayLevel"] == "5s"
+    found = discovered(store)
+    assert found.found["messageDelayLevel"] == ("1s 2s", f"by {conf}")
+    assert found.settings[SEGMENT] == "8192"
+    assert "storePathCommitLog" not in found.settings
+    assert any(f"{SEGMENT}=1073741824, but the store's files say 8192" in w for w in found.warnings)
+    assert any("maxIndexNum='7 '" in warning for warning in found.warnings)
+    assert discovered(store, messageDelayLevel="5s").settings["messageDelayLevel"] == "5s"
 
 
 @pytest.mark.parametrize(("root", "obeyed"), [("{}", True), ("/other", False), ("", False)])
@@ -321,7 +325,7 @@ def test_a_configuration_beside_counts_if_it_names_the_store(
     store = as_left("small_all_5.3.3", tmp_path)
     where = f"storePathRootDir={root.format(store)}\n" if root else ""
     (tmp_path / "broker.conf").write_text(f"{where}messageIndexEnable=false\n")
-    assert ("messageIndexEnable" in told_by(store).said) == obeyed
+    assert ("messageIndexEnable" in discovered(store).found) == obeyed
 
 
 def test_a_configuration_that_asks_for_rocksdb_is_refused(tmp_path: Path) -> None:
@@ -335,11 +339,11 @@ def test_a_configuration_that_asks_for_rocksdb_is_refused(tmp_path: Path) -> Non
 
 
 def test_a_new_store_is_of_the_newest_release(tmp_path: Path) -> None:
-    said: dict[str, Any] = {}
-    with open_writer(str(tmp_path / "new"), told=said) as writer:
+    reported: dict[str, Any] = {}
+    with open_writer(str(tmp_path / "new"), discovered=reported) as writer:
         assert writer.profile.release == RELEASES[-1]
     by = "the newest, as the store is new; --rocketmq names another"
-    assert said == {"rocketmq": {"value": RELEASES[-1], "by": by}}
+    assert reported == {"rocketmq": {"value": RELEASES[-1], "by": by}}
 
 
 def test_append_asks_only_where_the_records_would_differ(tmp_path: Path) -> None:
@@ -350,4 +354,4 @@ def test_append_asks_only_where_the_records_would_differ(tmp_path: Path) -> None
     store = as_left("small_all_5.3.3", tmp_path)
     with open_writer(str(store), rocketmq="v5.3.3") as writer:
         assert writer.profile.release == "5.3.3"
-        assert writer.told[SEGMENT] == 8192
+        assert writer.sizes_found[SEGMENT] == 8192

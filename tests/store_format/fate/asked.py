@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import NEWEST, OpenedStore
+from reput.store_format.notes import Notes
+from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from tests.memory_storage import MemoryStorage
 from tests.store_format.fate.logs import SmallLog
 
@@ -13,4 +13,4 @@ LEVELS = {"messageDelayLevel": "1s 5s 1m"}
 def opened(log: SmallLog, files: dict[str, bytes] | None = None) -> OpenedStore:
     """A log, and the other files of its store."""
     storage = MemoryStorage(log.files() | (files or {}))
-    return OpenedStore(storage, "store", NEWEST, LEVELS, Told())
+    return OpenedStore(storage, "store", NEWEST, LEVELS, Notes())

@@ -86,5 +86,5 @@ class SmallLog:
         segments = find_segments(storage, ["store/commitlog"], SEGMENT)
         return LogReader(storage, segments, record_rules(profile("5.3.3")))
 
-    def gather(self, keep: Keep, told: Callable[[int], None] | None = None) -> Gathered:
-        return gather(self.reader(), keep, split=False, told=told)
+    def gather(self, keep: Keep, seen: Callable[[int], None] | None = None) -> Gathered:
+        return gather(self.reader(), keep, split=False, seen=seen)

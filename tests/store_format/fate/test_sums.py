@@ -7,8 +7,8 @@ import pytest
 
 from reput.jobs.opening.open_store import open_store
 from reput.store_format.fate.sums import fate_sums
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import NEWEST, OpenedStore
+from reput.store_format.notes import Notes
+from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.storage.local import LocalStorage
 from tests.store_format.fate.stores import unpack
 
@@ -19,9 +19,9 @@ def test_sums_are_those_of_the_lists(name: str, tmp_path: Path) -> None:
     with open_store(store) as asked:
         transactions, delayed = asked.transactions(everything=True), asked.delayed(everything=True)
         open_transactions, open_delayed = list(asked.transactions()), list(asked.delayed())
-    with OpenedStore(LocalStorage(), store, NEWEST, {}, Told()) as opened:
-        found = fate_sums(opened, 1000, Told())
-        few = fate_sums(opened, 1, Told())
+    with OpenedStore(LocalStorage(), store, NEWEST, {}, Notes()) as opened:
+        found = fate_sums(opened, 1000, Notes())
+        few = fate_sums(opened, 1, Notes())
     assert found.transactions == Counter(row.state for row in transactions)
     assert found.delayed == Counter((row.by, row.state) for row in delayed)
     assert found.open_transactions == open_transactions

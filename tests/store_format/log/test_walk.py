@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reput.broker.writer.torn import first_torn
+from reput.broker.writer.torn_records import first_torn
 from reput.store_format.faults import Fault
 from reput.store_format.log import oversize
 from reput.store_format.log.records import RecordRules

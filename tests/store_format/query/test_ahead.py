@@ -17,7 +17,7 @@ from reput.store_format.log.reader import LogReader, NoRecord
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import commit_log_folders, list_segments
 from reput.store_format.log.walk import Step
-from reput.store_format.query.ahead import judged_steps
+from reput.store_format.query.all_cores import judged_steps
 from reput.store_format.release.profiles import RELEASES, profile
 from reput.store_format.release.settings import settings_from
 from reput.store_format.storage.local import LocalStorage

@@ -12,7 +12,7 @@ import pytest
 import reput
 from reput.jobs.cli import main
 from reput.store_format.derived.index_reader import key_hash
-from reput.store_format.query.notes import Told
+from reput.store_format.notes import Notes
 from tests.logs import Message, build_log, properties
 from tests.store_format.query.stores import asked
 from tests.store_format.query.test_messages import Asked, places
@@ -105,26 +105,26 @@ def test_entries_that_point_elsewhere_give_no_wrong_message(small: Asked) -> Non
             key_hash, _, diff, previous = ENTRY.unpack_from(raw, entry_at(number))
             place = elsewhere[number % len(elsewhere)]
             edited(file, entry_at(number), ENTRY.pack(key_hash, place, diff, previous))
-    told = set()
+    noted = set()
     with small.open() as opened:
         for (topic, key), wanted in small.by_key.items():
             answer = opened.query(topic, key)
             assert set(places(answer)) <= set(wanted)
-            told |= {note.split(":")[0] for note in answer.notes}
-    assert any("where the log has none" in note or "log has none" in note for note in told)
-    assert any("but that message has not" in note for note in told)
+            noted |= {note.split(":")[0] for note in answer.notes}
+    assert any("where the log has none" in note or "log has none" in note for note in noted)
+    assert any("but that message has not" in note for note in noted)
 
 
 def test_of_very_many_skipped_places_only_the_first_are_told() -> None:
     """A hostile index or queue has millions of entries that point into nothing."""
     heard: list[str] = []
-    told = Told(heard.append)
+    notes = Notes(heard.append)
     for n in range(100_000):
-        told.skip(f"place {n // 2}")
-    told.note("cut")
-    assert told.notes == heard
+        notes.skip(f"place {n // 2}")
+    notes.note("cut")
+    assert notes.lines == heard
     assert len(heard) == 102
-    assert heard[-2:] == ["more was skipped; only the first 100 places are told", "cut"]
+    assert heard[-2:] == ["more was skipped; only the first 100 places are named", "cut"]
 
 
 def test_queue_entries_that_point_elsewhere_are_named(small: Asked) -> None:

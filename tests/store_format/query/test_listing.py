@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reput.store_format.query.listing import kind_of
+from reput.store_format.query.inventory import kind_of
 from tests.reference.log import Message
 from tests.store_format.query.stores import asked
 from tests.store_format.query.test_messages import NAMES, Asked

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from reput.store_format.notes import Notes
 from reput.store_format.query import put_times as module
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import NEWEST, OpenedStore
+from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.query.put_times import SPANS_MOST, PutTimes, put_times
 from reput.store_format.storage.local import LocalStorage
 from tests import golden_stores
@@ -19,7 +19,7 @@ AT = 1_700_000_000_000
 
 
 def counted(store: Path, settings: dict[str, str] | None = None) -> PutTimes:
-    with OpenedStore(LocalStorage(), str(store), NEWEST, settings or {}, Told()) as opened:
+    with OpenedStore(LocalStorage(), str(store), NEWEST, settings or {}, Notes()) as opened:
         return put_times(opened.log, True, [], lambda _: None, lambda _: None)
 
 

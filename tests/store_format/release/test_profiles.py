@@ -55,7 +55,7 @@ CHANGES = {
 
 
 # Rules that decide no byte of queues and index in a sound log, or only where a store has what a
-# clue tells of; all others are in told_release, by which a release is chosen that nobody has named.
+# clue is about; all others are in candidates, by which a release is chosen that nobody has named.
 TELLS_NOTHING = {
     "ipv6_hosts", "long_topics", "any_blank_size", "batch_queues", "property_crc",
     "zero_property_crc", "checkpoint_confirm_offset", "checkpoint_logics_offset",

@@ -314,7 +314,6 @@ def test_delay_levels(text: str, delays: tuple[int, ...]) -> None:
     ("name", "value", "what"),
     [
         ("enableRocksDBStore", "true", "RocksDB"),
-        ("indexRocksDBEnable", "true", "RocksDB"),
         ("storeType", "defaultRocksDB", "storeType"),
         ("enableDLegerCommitLog", "true", "DLedger"),
         ("enableConsumeQueueExt", "true", "ConsumeQueueExt"),
@@ -325,6 +324,15 @@ def test_what_is_not_built_is_refused_by_name(name: str, value: str, what: str) 
         refuse_unsupported(settings_from({name: value}))
     assert name in str(caught.value)
     refuse_unsupported(settings_from({name: "default" if name == "storeType" else "false"}))
+
+
+def test_an_index_in_rocksdb_stands_beside_the_files_unless_these_are_switched_off() -> None:
+    given = {"indexRocksDBEnable": "true"}
+    assert settings_from(given, release="5.5.1").builds_index
+    for job in ("derive", "append"):
+        (said,) = setting_warnings(given, "5.5.1", job)
+        assert said.endswith("RocksDB files are not written beside")
+    assert not settings_from({**given, "indexFileWriteEnable": "false"}).builds_index
 
 
 # The properties file

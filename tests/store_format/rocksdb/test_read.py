@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import reput
-from reput.broker.serving.store import ServedStore
+from reput.broker.serving.served_store import ServedStore
 from reput.store_format.derived.queue_times import Boundary
-from reput.store_format.query.notes import Told
-from reput.store_format.query.opened import NEWEST, OpenedStore
+from reput.store_format.notes import Notes
+from reput.store_format.query.opened_store import NEWEST, OpenedStore
 from reput.store_format.release.profiles import profile
 from reput.store_format.storage.local import LocalStorage
 from tests.store_format.rocksdb.stores import ALONE, CONFIG, DOUBLE, INDEX, NAMES, unpack
@@ -28,10 +28,8 @@ def lived(request: Any, tmp_path: Path) -> tuple[str, Path, list[list[Any]]]:
     return (request.param, *unpack(request.param, tmp_path))
 
 
-def opened(store: Path, told: Told | None = None, **given: str) -> OpenedStore:
-    return OpenedStore(
-        LocalStorage(), str(store), NEWEST, {**FROM_ROCKSDB, **given}, told or Told()
-    )
+def opened(store: Path, **given: str) -> OpenedStore:
+    return OpenedStore(LocalStorage(), str(store), NEWEST, {**FROM_ROCKSDB, **given}, Notes())
 
 
 def files_of(store: Path) -> dict[str, tuple[int, int]]:
@@ -122,7 +120,7 @@ def test_keys_are_found_in_rocksdb_as_in_the_log(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", [*INDEX, ALONE[0]])
 def test_a_store_in_rocksdb_is_served(name: str, tmp_path: Path) -> None:
     store, sent = unpack(name, tmp_path)
-    served = ServedStore(lambda: opened(store), Told())
+    served = ServedStore(lambda: opened(store), Notes())
     for topic, queue_id, position, *_ in sent:
         queue = served.queue(topic, queue_id)
         assert queue is not None

@@ -55,7 +55,7 @@ BUGS = (
         s3("old_set")),
     Bug("another job's marker is seen", _LAST, "if not mine:", "if False:", s3("two_jobs")),
     Bug("what a killed job left beside is removed", "jobs/outputs/staging_folder.py",
-        "told = (True,) if number else (True, None)", "told = (True,)",
+        "wanted = (True,) if number else (True, None)", "wanted = (True,)",
         s3("killed_driver")),
     Bug("what a killed job left in the output is no set", "jobs/outputs/output.py",
         "return MANIFEST not in going", "return False", s3("killed_driver")),

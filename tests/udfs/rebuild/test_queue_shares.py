@@ -7,8 +7,8 @@ import pytest
 
 from reput.jobs.pipeline import pipeline
 from reput.jobs.pipeline.pipeline import Cut
-from reput.udfs.rebuild.in_turn import InTurn
 from reput.udfs.rebuild.queue_shares import _shares
+from reput.udfs.rebuild.task_series import InTurn
 from reput.udfs.schemas import RUN, ids_of
 from tests.in_process import Session, rebuild_log
 from tests.logs import Log

@@ -14,7 +14,7 @@ from reput.store_format.release.profiles import profile
 from reput.udfs.rebuild import small_queues
 from reput.udfs.rebuild.small_queues import SmallQueues, built_rows
 from reput.udfs.schemas import RUN
-from reput.udfs.staged_runs import QueueFiles
+from reput.udfs.staged_runs import StagedRuns
 from reput.udfs.staging import ENTRIES, PLACED_TREE, Staging
 from tests.memory_storage import MemoryStorage
 
@@ -32,7 +32,7 @@ class Job:
 
     def __init__(self, *runs: tuple[int, int, int, int]) -> None:
         self.storage = MemoryStorage()
-        self.files = QueueFiles(
+        self.files = StagedRuns(
             Staging(self.storage, "staging"), {0: "a", 1: "b"},
             place_rules(profile("5.3.3")), IN_FILE * BYTES, 46,
         )  # fmt: skip

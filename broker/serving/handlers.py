@@ -1,0 +1,77 @@
+"""The table of requests that are answered, and how one is."""
+
+from reput.broker.remoting.codes import Language, ResponseCode
+from reput.broker.remoting.command import RESPONSE_BIT, Command
+from reput.broker.serving import (
+    client_lists,
+    cluster,
+    consume_stats,
+    consumer_requests,
+    group_configs,
+    heartbeats,
+    lock_requests,
+    messages,
+    offset_requests,
+    offset_resets,
+    offsets,
+    pull,
+    queue_entries,
+    routes,
+    runtime,
+    slaves,
+    topic_facts,
+    write_requests,
+)
+from reput.broker.serving.answer import Answer, Caller
+from reput.broker.serving.answer import refused as refuse
+from reput.broker.serving.broker import Broker, Handlers
+from reput.broker.serving.fields import BadField
+from reput.store_format.faults import StoreError
+
+HANDLERS: Handlers = {
+    **write_requests.HANDLERS,
+    **routes.HANDLERS,
+    **heartbeats.HANDLERS,
+    **offsets.HANDLERS,
+    **pull.HANDLERS,
+    **messages.HANDLERS,
+    **offset_requests.HANDLERS,
+    **offset_resets.HANDLERS,
+    **lock_requests.HANDLERS,
+    **client_lists.HANDLERS,
+    **consumer_requests.HANDLERS,
+    **cluster.HANDLERS,
+    **topic_facts.HANDLERS,
+    **consume_stats.HANDLERS,
+    **group_configs.HANDLERS,
+    **queue_entries.HANDLERS,
+    **runtime.HANDLERS,
+    **slaves.HANDLERS,  # over what `write_requests` says of registering
+}
+
+
+def answer(broker: Broker, request: Command, caller: Caller) -> Answer:
+    """The answer to a request, whatever it is. Raises OSError where the store cannot be read."""
+    for guard in broker.guards:
+        if (said := guard(broker, request, caller)) is not None:
+            return said
+    handler = HANDLERS.get(request.code)
+    if handler is None:
+        return refuse(
+            ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported"
+        )
+    try:
+        return handler(broker, request, caller)
+    except BadField as error:
+        return refuse(ResponseCode.SYSTEM_ERROR, str(error))
+    except StoreError:
+        # it names files of this machine, which are not the client's business
+        return refuse(ResponseCode.SYSTEM_ERROR, "what was asked for cannot be read in the store")
+
+
+def reply(broker: Broker, request: Command, said: Answer) -> Command:
+    """The command that takes an answer back, without its ranges of the log."""
+    return Command(
+        said.code, request.opaque, RESPONSE_BIT, said.fields, said.body, said.remark,
+        broker.version, Language.PYTHON, request.serialization,
+    )  # fmt: skip

@@ -1,0 +1,127 @@
+"""Appends messages of another store's log to this one, for example of a topic that was deleted."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.broker.writer.records_back import Stored, with_body
+from reput.broker.writer.reput_records import put_again
+from reput.broker.writer.writer import CommitLogWriter
+from reput.store_format.faults import Fault
+from reput.store_format.kernels.jit import allocating
+from reput.store_format.layouts import CRC_PROPERTY_BYTES
+from reput.store_format.log.one_record import Record, read_body
+from reput.store_format.log.reader import record_of
+from reput.store_format.log.records import Bytes, RecordRules, Rows
+from reput.store_format.log.walk import Checks, Read, Step, Walk
+
+_WINDOW_BYTES = 8 << 20
+_CRC_NAME = b"__CRC32#\x01"
+
+
+class Wanted(NamedTuple):
+    """Which messages to copy: those of one topic ('' for all), stored in [since, until) (ms)."""
+
+    topic: str = ""
+    since: int = -(1 << 63)
+    until: int = (1 << 63) - 1
+
+
+class SourceSegment(NamedTuple):
+    """One segment of the log that is copied from; `read` takes physical offsets."""
+
+    start: int
+    end: int
+    read: Read
+
+
+class Copied(NamedTuple):
+    """How many messages were read and copied, and the source's first fault, if it has one."""
+
+    seen: int
+    copied: int
+    fault: Fault
+    stopped_at: int
+
+
+def copy_messages(
+    writer: CommitLogWriter, segments: list[SourceSegment], rules: RecordRules, wanted: Wanted,
+    skip: int = 0, done: Callable[[int], None] | None = None,
+) -> Copied:  # fmt: skip
+    """Append the wanted messages, in the log's order, each to its topic and queue.
+
+    Body, properties, flags, hosts and bornTimestamp are kept; queue offset, physical offset and
+    store time are new. Stops at the source's first fault, and returns it. skip: how many wanted
+    messages to leave out at first. done: called for each message that was appended.
+    """
+    seen = copied = 0
+    fault, at = Fault.NONE, segments[0].start if segments else 0
+    raw = _raw(wanted.topic)
+    for segment in segments:
+        at = segment.start
+        buffer = np.empty(min(_WINDOW_BYTES, segment.end - segment.start), np.uint8)
+        walk = Walk(segment.read, segment.end, rules, Checks(body=True), buffer)
+        for step in walk.steps(at, segment.end):
+            seen += len(step.rows)
+            mask = _wanted(step.window, step.rows, raw, wanted.since, wanted.until)
+            for number in np.flatnonzero(mask).tolist():
+                if skip > 0:
+                    skip -= 1
+                    continue
+                record = record_of(step, number, rules)
+                append_stored(writer, with_body(record, _body(segment, step, number, record)))
+                copied += 1
+                if done is not None:
+                    done(1)
+            at, fault = step.next, step.fault
+        if fault != Fault.BLANK:
+            break
+    writer.wait_durable(writer.log.end)
+    return Copied(seen, copied, fault, at)
+
+
+def _body(segment: SourceSegment, step: Step, number: int, record: Record) -> bytes:
+    """A record's body, which is read again if the walk has left it out."""
+    row = step.rows[number]
+    if row["bodyElided"]:
+        return read_body(segment.read, record)
+    at = int(row["bodyAt"])
+    return step.window[at : at + record.body_length].tobytes()
+
+
+def _raw(topic: str) -> Bytes:
+    return np.frombuffer(topic.encode() or b"\0", np.uint8)
+
+
+@allocating
+def _wanted(buf: Bytes, rows: Rows, topic: Bytes, since: int, until: int) -> npt.NDArray[np.bool_]:
+    """One bool for each row: it was stored in [since, until) and has the topic. A topic of one NUL
+    stands for all topics.
+    """
+    mask = np.zeros(len(rows), np.bool_)
+    for i in range(len(rows)):
+        row = rows[i]
+        if not since <= row.storeTimestamp < until:
+            continue
+        same = row.topicLength == len(topic)
+        if same:
+            for k in range(len(topic)):
+                if buf[row.topicAt + k] != topic[k]:
+                    same = False
+                    break
+        mask[i] = same or topic[0] == 0
+    return mask
+
+
+def append_stored(writer: CommitLogWriter, record: Stored) -> None:
+    """Append a message that was read from a log. Raises Refused, WriterFailed."""
+    properties = record.properties
+    if properties[-CRC_PROPERTY_BYTES:].startswith(_CRC_NAME):
+        properties = properties[:-CRC_PROPERTY_BYTES]  # it is of the old offsets; a new one is made
+    topic = record.topic.decode("utf-8", "replace")
+    put_again(
+        writer, record, topic, record.queue_id, properties, record.transaction,
+        record.prepared_offset,
+    )  # fmt: skip

@@ -1,0 +1,90 @@
+"""Dispatches new records while the log grows (DefaultMessageStore.ReputMessageService).
+
+It reads the records back from the log and dispatches them by the same kernels as a rebuild's scan,
+so that both derive the same files.
+"""
+
+from dataclasses import replace
+
+from reput.broker.writer.index_writer import IndexFiles
+from reput.broker.writer.queue_writer import QueueFiles
+from reput.store_format.derive.packed_puts import unpacked
+from reput.store_format.derive.scan import (
+    Buffers,
+    End,
+    IndexPuts,
+    Read,
+    Runs,
+    ScanRules,
+    scan,
+)
+from reput.store_format.faults import REASONS, DamageFound, Fault
+from reput.store_format.log.segments import Stretch
+from reput.store_format.names import COMMIT_LOG, segment_name
+
+_STRETCH_BYTES = 4 << 20  # what is dispatched at once
+_BEYOND_BYTES = 64 << 10  # what is read past a stretch, for its last record's sake
+
+
+class Reput:
+    """Dispatches a log from `at` on. Not for use by two threads at once."""
+
+    def __init__(
+        self,
+        read: Read,
+        segment_bytes: int,
+        rules: ScanRules,
+        queues: QueueFiles | None,
+        index: IndexFiles | None,
+        at: int,
+    ) -> None:
+        """read: fills a buffer from the log; queues, index: None where they are not kept."""
+        self.read, self.segment_bytes = read, segment_bytes
+        self.rules = rules
+        self.queues, self.index = queues, index
+        self.at = at
+        self._buffers = Buffers(min(segment_bytes, _STRETCH_BYTES))
+        self._window = self._buffers.window
+        self.timestamp = 0  # milliseconds: store time of the last record dispatched
+
+    def run(self, end: int, known: bool = True) -> None:
+        """Dispatch all records up to `end`, where one ends. Raises DamageFound.
+
+        known: this writer appended them, so that no CRC is checked, as RocketMQ's running
+        dispatch checks none.
+        """
+        rules = replace(self.rules, check_body_crc=False) if known else self.rules
+        while self.at < end:
+            segment = self.at - self.at % self.segment_bytes
+            stop = min(end, segment + self.segment_bytes, self.at + _STRETCH_BYTES)
+            stretch = Stretch(segment, segment + self.segment_bytes, self.at, stop, self.at)
+            # Nothing is read past `end`: the kernel would read ahead in large folios, and writing
+            # a record into one of these costs it several microseconds more.
+            self._buffers.window = self._window[: min(stop + _BEYOND_BYTES, end) - self.at]
+            stood = self._dispatch(stretch, rules)
+            if stood.fault not in (Fault.NONE, Fault.BLANK):
+                field, reason = REASONS[stood.fault]
+                raise DamageFound(
+                    f"{COMMIT_LOG}/{segment_name(segment)}: at offset {stood.next}: {field}: "
+                    f"{reason}; live records follow. Use `reput recover` first"
+                )
+            self.at = stood.next
+
+    def _dispatch(self, stretch: Stretch, rules: ScanRules) -> End:
+        index = self.index
+        end = End()
+        for out in scan(self.read, stretch, rules, self._buffers):
+            if isinstance(out, Runs):
+                if self.queues is not None:
+                    self.queues.append(out.queues, out.runs)
+            elif isinstance(out, IndexPuts):
+                if index is not None:
+                    index.append_new(unpacked(out.hashes, out.messages))
+            else:
+                end = out
+        if end.records:
+            self.timestamp = end.last_timestamp
+            if index is not None and end.last_record > index.indexed_to:
+                # The last file may be full, and a message after that has come.
+                index.open_for_message()
+        return end

@@ -1,0 +1,275 @@
+"""A store while it is open: `abort`, log, queues, index and checkpoint, from recovery to close."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+
+from reput.broker.writer.commit_log import ZEROS_AHEAD_BYTES, CommitLog
+from reput.broker.writer.index_writer import IndexFiles
+from reput.broker.writer.log_recovery import LogEnd, LogRecovery
+from reput.broker.writer.queue_writer import QueueFiles
+from reput.broker.writer.reput_service import Reput
+from reput.store_format.derive.rules import place_rules, scan_rules
+from reput.store_format.derived.checkpoint import Checkpoint, read_checkpoint
+from reput.store_format.derived.checkpoint import encode as encode_checkpoint
+from reput.store_format.derived.index_file import IndexedMessage
+from reput.store_format.disk.files import Files
+from reput.store_format.layouts import CHECKPOINT, CHECKPOINT_FILE_BYTES
+from reput.store_format.message.unique_ids import Clock
+from reput.store_format.names import (
+    ABORT,
+    BATCH_CONSUME_QUEUE,
+    COMMIT_LOG,
+    CONSUME_QUEUE,
+    INDEX,
+)
+from reput.store_format.names import CHECKPOINT as CHECKPOINT_FILE
+from reput.store_format.release.foreign import refuse_foreign
+from reput.store_format.release.profiles import Profile
+from reput.store_format.release.writer_settings import WriterSettings
+
+_DERIVED = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE, INDEX)
+Spawn = Callable[[Callable[[], None]], Callable[[], None]]
+
+
+class OpenStore:
+    """What a writer appends to. Its own lock guards dispatch, queues, index and checkpoint."""
+
+    log: CommitLog
+    queues: QueueFiles
+    index: IndexFiles
+    reput: Reput
+
+    def __init__(
+        self, files: Files, settings: WriterSettings, profile: Profile, clock: Clock,
+        batch_topics: Iterable[str], dispatches: bool,
+    ) -> None:  # fmt: skip
+        self.files, self.settings, self.profile, self.clock = files, settings, profile, clock
+        self.dispatches = dispatches
+        self.scan_rules = scan_rules(profile, settings, batch_topics)
+        self.checkpoint = Checkpoint()
+        self.recovered: LogEnd | None = None  # what recovery found, where `abort` was there
+        self.sizes_found: dict[str, int] = {}  # sizes of the files, by RocketMQ's names
+        self.last_timestamp = 0  # storeTimestamp of the last record as it was opened
+        self.made_abort = False
+        self._known_from = 0  # records from here on were read: queues before may be unknown
+        self._lock = threading.Lock()
+
+    def open(self, prepare_ahead: bool, spawn: Spawn | None) -> None:
+        """Recover, take up queues and index, and dispatch what they lack."""
+        files, settings = self.files, self.settings
+        refuse_foreign("", files.names)
+        crashed = files.exists(ABORT)
+        only_log = not self.dispatches
+        # `abort` goes at close, and then a broker believes what a crash has left
+        self.dispatches |= crashed and any(map(files.names, _DERIVED))
+        checkpoint_lost = not files.exists(CHECKPOINT_FILE)
+        self.checkpoint = read_checkpoint(files)
+        recovery = LogRecovery(
+            files, settings.mapped_file_size_commit_log, self.scan_rules,
+            self.checkpoint if crashed else None, checkpoint_lost,
+        )  # fmt: skip
+        end = recovery.find()
+        zeros_ahead = settings.sync_flush and not settings.warm_mapped_file_enable
+        self.log = CommitLog(
+            files, settings.mapped_file_size_commit_log, end.start, end.end,
+            settings.transient_store_pool_size if settings.transient_store_pool_enable else 0,
+            settings.fast_fail_if_no_buffer_in_store_pool, prepare_ahead,
+            settings.warm_mapped_file_enable,
+            ZEROS_AHEAD_BYTES if zeros_ahead else 0, spawn,
+        )  # fmt: skip
+        self.index = IndexFiles(files, self.profile, settings, self.clock, self._vouch_for_index)
+        self.index.load(self.checkpoint.index_msg_timestamp if crashed else None, end.end)
+        if crashed:
+            self.index.folder.remove_staged()
+        else:
+            self.index.protect()
+            self._write_abort()
+        files.make_folder(COMMIT_LOG)
+        recovery.cut(end)
+        self.recovered = end if crashed else None
+        self.last_timestamp = max(end.last_timestamp, 0)
+        self.queues = QueueFiles(files, settings, place_rules(self.profile), self.dispatches)
+        self.queues.load(end.checked_from if crashed else end.end)
+        self._known_from = self._dispatched_to(end, crashed)
+        self.reput = self._reput(
+            self.queues, self.index if self._indexes else None, self._known_from
+        )
+        self.reput.timestamp = self.checkpoint.logics_msg_timestamp
+        self.reput.run(end.end, known=False)
+        self._note_opened()
+        if only_log:
+            self.dispatches = False
+
+    @property
+    def _indexes(self) -> bool:
+        return self.dispatches and self.settings.builds_index
+
+    def _note_opened(self) -> None:
+        """All of the log is durable and dispatched: recovery need not read it again.
+
+        Lower than the old checkpoint, too, where the clock was set back: a record that will be
+        stored from now on must not be older than what the checkpoint knows.
+        """
+        if self._indexes:
+            self.index.publish_changes()
+        if self.last_timestamp:
+            last = self.last_timestamp
+            logics = last if self.dispatches else self.checkpoint.logics_msg_timestamp
+            self.checkpoint = self.checkpoint._replace(
+                physic_msg_timestamp=last, logics_msg_timestamp=min(logics, last)
+            )
+            self.reput.timestamp = self.checkpoint.logics_msg_timestamp
+        self.keep_checkpoint(0)
+
+    def _vouch_for_index(self, timestamp: int) -> None:
+        """A broker that recovers keeps index files up to this endTimestamp (IndexService.load).
+
+        So their messages are made durable first. If the log lost them with the machine's power, the
+        keys would lead to whatever is stored in their place, and the keys of that would be missing:
+        IndexService.buildIndex skips what lies before the last file's endPhyOffset.
+        """
+        if self.index.indexed_to >= self.log.flushed:
+            self.log.sync()
+        if timestamp > self.checkpoint.index_msg_timestamp:
+            self._write_checkpoint(self.checkpoint._replace(index_msg_timestamp=timestamp))
+
+    def _dispatched_to(self, end: LogEnd, crashed: bool) -> int:
+        """From where on records are dispatched: after what the queues hold.
+
+        After a crash from what is known to be durable, and, where the index files are not known
+        to be whole, from the last message indexed.
+        """
+        at = max((state.end for state in self.queues.states.values()), default=end.start)
+        if crashed:
+            at = min(at, end.checked_from)
+            if self._indexes and not self.index.whole:
+                at = min(at, max(self.index.indexed_to, end.start))
+        return min(max(at, end.start), end.end)
+
+    def _reput(self, queues: QueueFiles, index: IndexFiles | None, at: int) -> Reput:
+        segment_bytes = self.settings.mapped_file_size_commit_log
+        return Reput(self.log.read, segment_bytes, self.scan_rules, queues, index, at)
+
+    def _write_abort(self) -> None:
+        """DefaultMessageStore.createTempFile: it is there while a store is open."""
+        file = self.files.create(ABORT)
+        if self.profile.abort_process_id:
+            file.write_at(0, str(os.getpid()).encode())
+        file.sync()
+        file.close()
+        self.files.sync_folder("")
+        self.made_abort = True
+
+    # --- queues ----------------------------------------------------------------------------
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """The next queueOffset of each queue that is known."""
+        return {
+            (key.topic, key.queue_id): state.position for key, state in self.queues.states.items()
+        }
+
+    def learn_queues(self) -> None:
+        """Find the queues that the log has and the ConsumeQueues lack, in what was not read.
+
+        Their files may be gone while the log still knows them. Done once, at the first message
+        for a queue that is not known.
+        """
+        if self._known_from == self.log.start:
+            return
+        with self._lock:
+            missing = QueueFiles(
+                self.files, self.settings, place_rules(self.profile), self.dispatches
+            )
+            missing.ignored = frozenset(self.queues.states)
+            self._reput(missing, None, self.log.start).run(self._known_from, known=False)
+            missing.sync()
+            missing.close()
+            self.queues.states.update(missing.states)
+            self._known_from = self.log.start
+
+    def dispatch(self, end: int, alone: bool = False) -> None:
+        """Dispatch the log up to `end`, if this writer keeps queues and index.
+
+        alone: only if no other thread is at work on them.
+        """
+        if not self._lock.acquire(blocking=not alone):
+            return
+        try:
+            if self.dispatches:
+                self.log.needed_from = self.reput.at
+                self.reput.run(end)
+        finally:
+            self._lock.release()
+
+    # --- checkpoint and end ----------------------------------------------------------------
+
+    def keep_checkpoint(self, physic_timestamp: int) -> None:
+        """Make queues durable, then say so in the checkpoint (FlushConsumeQueueService).
+
+        physic_timestamp: milliseconds; all records stored before it are durable.
+        """
+        with self._lock:
+            self.queues.sync()
+            old, rules = self.checkpoint, self.profile
+            reput = IndexedMessage(self.reput.timestamp, self.reput.at)
+            logics = self.index.covered(reput) if self._indexes else reput
+            kept = old._replace(
+                physic_msg_timestamp=max(physic_timestamp, old.physic_msg_timestamp)
+            )
+            if self.dispatches:
+                kept = kept._replace(
+                    logics_msg_timestamp=max(logics.timestamp, old.logics_msg_timestamp)
+                )
+            if rules.checkpoint_confirm_offset:
+                kept = kept._replace(confirm_phy_offset=self.log.flushed)
+            if rules.checkpoint_logics_offset and self.dispatches:
+                kept = kept._replace(logics_physical_offset=logics.physical_offset)
+            self._write_checkpoint(kept)
+
+    def flush_queues(self) -> None:
+        """Make queues durable that have flushConsumeQueueLeastPages new pages."""
+        with self._lock:
+            self.queues.sync(self.settings.flush_consume_queue_least_pages)
+
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """In place: its fields lie within one sector. The file is there before the first record."""
+        new = not self.files.exists(CHECKPOINT_FILE)
+        file = (self.files.create if new else self.files.open)(CHECKPOINT_FILE)
+        try:
+            if file.length() != CHECKPOINT_FILE_BYTES:
+                file.set_length(CHECKPOINT_FILE_BYTES)
+            file.write_at(0, encode_checkpoint(checkpoint)[: CHECKPOINT.itemsize])
+            file.sync()
+        finally:
+            file.close()
+        if new:
+            self.files.sync_folder("")
+        self.checkpoint = checkpoint
+
+    def finish(self, physic_timestamp: int) -> None:
+        """A clean stop, once the log is durable: all of it is dispatched, and `abort` goes."""
+        self.dispatch(self.log.flushed)
+        if self._indexes:
+            self.index.publish_changes()
+        self.keep_checkpoint(physic_timestamp)
+        self._remove_abort()
+
+    def _remove_abort(self) -> None:
+        """From here on no broker recovers, and the index may lose its mark."""
+        self.files.remove(ABORT)
+        self.files.sync_folder("")
+        self.index.settle()
+
+    def take_back(self) -> None:
+        """After a refusal: a store that had been closed cleanly is so again."""
+        if self.made_abort:
+            self._remove_abort()
+
+    def let_go(self) -> None:
+        """Close all files; nothing is synced."""
+        with self._lock:
+            self.dispatches = False
+            self.log.close()
+            self.queues.close()
+            self.index.close()

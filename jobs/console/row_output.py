@@ -1,0 +1,47 @@
+"""What commands share that list rows of a store: as JSON lines or as a table."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from reput.jobs.console.options import DONE
+from reput.jobs.console.store_questions import asked_store, remark, write_json, write_table
+from reput.jobs.console.texts import camel_case, time_text
+from reput.jobs.opening.open_store import Store
+
+
+class Shown(NamedTuple):
+    """One column: its name, its value, and whether it is text."""
+
+    name: str
+    value: Callable[[Any], Any]
+    text: bool = False
+
+
+def at(milliseconds: int) -> str | None:
+    """A time for a table; -1 is none."""
+    return None if milliseconds < 0 else time_text(milliseconds)
+
+
+def run_listing(
+    arguments: argparse.Namespace, rows_of: Callable[[Store], Sequence[Any]],
+    columns: Sequence[Shown],
+) -> int:  # fmt: skip
+    """Show the rows, which are NamedTuples; returns the exit code.
+
+    Raises StoreError, SettingError, OSError.
+    """
+    with asked_store(arguments) as store:
+        rows = rows_of(store)
+        if arguments.json:
+            for row in rows:
+                write_json(camel_case(row._asdict()))
+        elif rows:
+            write_table(
+                [column.name for column in columns],
+                [[column.value(row) for column in columns] for row in rows],
+                {column.name for column in columns if column.text},
+            )
+        if not rows:
+            remark("there is none")
+    return DONE

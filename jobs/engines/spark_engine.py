@@ -1,0 +1,197 @@
+"""The Spark engine: a session's DataFrames. What a task raised about a store stays as it was.
+
+DataFrame API only, so that the same queries run by spark-submit, on Spark Connect and on
+serverless. Only rows that say where bytes are cross a shuffle.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from reput.jobs.engines.engine import Engine, Row, Rows
+from reput.jobs.spark.python_workers import our_packages
+from reput.store_format import faults
+from reput.udfs.schemas import Task
+from reput.udfs.worker_garbage import Settled
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FULL_RETRY = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
+_RAISED = re.compile(r"reput\.store_format\.faults\.(\w+): (.*)")
+# On a cluster settings may tell of fewer cores than there are, and these need tasks too.
+_CORES_THERE_MAY_BE = 128
+
+
+class SparkEngine(Engine):
+    """Runs tasks on a session."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self.spark = spark
+        self.cores = spark_cores(spark)
+        # Whether all tasks run on the driver's own machine, as far as the session tells.
+        self.one_machine = (spark.conf.get("spark.master", "") or "").startswith("local")
+        self.most_cores = self.cores if self.one_machine else max(self.cores, _CORES_THERE_MAY_BE)
+
+    def numbers(self, numbers: range, parts: int | None = None) -> "SparkRows":
+        """As for an Engine."""
+        parts = max(1, min(len(numbers), parts or len(numbers)))
+        return SparkRows(self.spark.range(numbers.start, numbers.stop, 1, parts))
+
+    def table(self, rows: pa.Table, parts: int) -> "SparkRows":
+        """As for an Engine."""
+        return SparkRows(self.spark.createDataFrame(rows).repartition(parts))
+
+    def share_done(self) -> float | None:
+        """As for an Engine; None on Spark Connect, and between two stages."""
+        context = getattr(self.spark, "_sc", None)
+        if context is None:
+            return None
+        with suppress(Exception):  # the JVM may be gone: whoever waits for the query says so
+            tracker = context.statusTracker()
+            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            tasks = sum(stage.numTasks for stage in stages if stage)
+            done = sum(stage.numCompletedTasks for stage in stages if stage)
+            return done / tasks if tasks else None
+        return None
+
+
+@dataclass(frozen=True)
+class SparkRows(Rows):
+    """Rows of a DataFrame."""
+
+    frame: "DataFrame"
+
+    def run(self, task: Task, columns: pa.Schema) -> "SparkRows":
+        """As for Rows."""
+        return SparkRows(run_in_tasks(self.frame, task, columns))
+
+    def by_key(self, parts: int, key: Sequence[str], order: Sequence[str]) -> "SparkRows":
+        """As for Rows."""
+        shared = self.frame.repartition(parts, *key)
+        return SparkRows(shared.sortWithinPartitions(*key, *order))
+
+    def also(self, other: Rows) -> "SparkRows":
+        """As for Rows."""
+        assert isinstance(other, SparkRows)
+        return SparkRows(self.frame.unionByName(other.frame))
+
+    def extremes(
+        self, key: Sequence[str], greatest: Sequence[str] = (), least: Sequence[str] = ()
+    ) -> "SparkRows":
+        """As for Rows."""
+        from pyspark.sql import functions as f
+
+        asked = [f.max(name).alias(name) for name in greatest]
+        asked += [f.min(name).alias(name) for name in least]
+        return SparkRows(self.frame.groupBy(*key).agg(*asked))
+
+    def collect(self) -> list[Row]:
+        """As for Rows; PySparkException for another failure."""
+        return collect(self.frame)
+
+
+def run_in_tasks(frame: "DataFrame", task: Task, columns: pa.Schema) -> "DataFrame":
+    """What `task` makes of a frame's rows, partition by partition: rows with these columns."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    run_by_this_python(frame.sparkSession)
+    # as a type, not as DDL: Spark's SQL parser takes 0.1 s for its first words
+    return frame.mapInArrow(Settled(task), from_arrow_schema(columns))
+
+
+def run_by_this_python(spark: Any) -> None:
+    """Give this Python, and where our packages are, to the workers of a local session.
+
+    PySpark runs them by PATH's python3 unless PYSPARK_PYTHON or the session's settings say
+    otherwise, and that may know nothing of us: "No module named 'udfs'". On a cluster, what is
+    there is its administrator's to say; Spark Connect has no context.
+    """
+    context = getattr(spark, "_sc", None)
+    if context is None or not str(context.master).startswith("local["):
+        return
+    if context.pythonExec == sys.executable:  # asked first, as it costs nothing
+        return
+    # not SparkContext.getConf: it copies a hundred settings, each by two calls of the JVM
+    if os.environ.get("PYSPARK_PYTHON") or spark.conf.get("spark.pyspark.python", None):
+        return
+    context.pythonExec = sys.executable
+    context.environment.update(our_packages(context.environment))
+
+
+def collect(frame: "DataFrame") -> list[dict[str, Any]]:
+    """All rows of a frame. Raises StoreError as the task did, else PySparkException."""
+    with raised_in_tasks(), _attempts_may_differ(frame.sparkSession):
+        return list(frame.toArrow().to_pylist())
+
+
+@contextmanager
+def raised_in_tasks() -> Iterator[None]:
+    """Of what a task raises about a store, raise that: Spark has it in a text."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raised = _RAISED.search(str(error))
+        kind = getattr(faults, raised[1], None) if raised else None
+        if raised is None or kind is None:
+            raise
+        raise kind(raised[2]) from None
+
+
+@contextmanager
+def _attempts_may_differ(spark: "SparkSession") -> Iterator[None]:
+    """Let Spark accept that a second attempt at a task gives other rows than the first one.
+
+    Each attempt names files of its own in its rows; the files hold the same. If an executor is
+    lost with its shuffle files, Spark (since 4.2) repeats its tasks, sees other rows, and runs all
+    later stages again. It even fails the job if the last stage has given rows already.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        before = spark.conf.get(_FULL_RETRY, None)
+        spark.conf.set(_FULL_RETRY, "false")
+    except PySparkException:  # somewhere nobody may set it
+        yield
+        return
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_FULL_RETRY)
+        else:
+            spark.conf.set(_FULL_RETRY, before)
+
+
+def spark_cores(spark: "SparkSession") -> int:
+    """How many tasks run at once, as far as the session's settings tell; 16 where they don't."""
+    conf = {
+        name: spark.conf.get(name, "") or ""
+        for name in (
+            "spark.default.parallelism",
+            "spark.master",
+            "spark.cores.max",
+            "spark.executor.instances",
+            "spark.executor.cores",
+        )
+    }
+    for name in ("spark.default.parallelism", "spark.cores.max"):
+        if conf[name]:
+            return int(conf[name])
+    master = conf["spark.master"]
+    if master.startswith("local["):
+        threads = master[6:].split("]")[0].split(",")[0]
+        return len(os.sched_getaffinity(0)) if threads == "*" else int(threads)
+    if master == "local":
+        return 1
+    if conf["spark.executor.instances"]:
+        return int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"] or "1")
+    return 16

@@ -1,0 +1,220 @@
+"""What stands on top of the page: the store, the verdict, the next command, the key figures."""
+
+import shlex
+from typing import Any, NamedTuple
+
+from reput.jobs.console.texts import duration, time_text
+from reput.jobs.page.log_sections import drawn_spans
+from reput.jobs.page.model import name_text, plural
+from reput.jobs.page.store_facts import Facts
+from reput.store_format.fate.answers import ENDED
+from reput.store_format.fate.transactions import State
+
+_DAY = 86_400_000
+_UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+
+
+class Figure(NamedTuple):
+    """A number that the page begins with, and the section that has more of it."""
+
+    name: str
+    value: str
+    note: str
+    section: str
+    alarm: bool = False
+
+
+class Verdict(NamedTuple):
+    """Whether the store is sound. sections: where the page says why; command: what to do next."""
+
+    kind: str  # sound, bad, unknown: the page's colours
+    text: str
+    sections: tuple[str, ...] = ()
+    advice: str = ""
+    command: str = ""
+
+
+def headline(facts: Facts) -> dict[str, Any]:
+    """All of it, as the page's script takes it."""
+    return {
+        "name": name_text(facts.store.rstrip("/").rpartition("/")[2] or facts.store),
+        "about": " · ".join(_about(facts)),
+        "verdict": verdict(facts)._asdict(),
+        "figures": [each._asdict() for each in figures(facts)],
+    }
+
+
+def _about(facts: Facts) -> list[str]:
+    release = f"RocketMQ {facts.release}" if facts.release else "the release is not known"
+    size = [] if facts.disk is None else [bytes_text(sum(row.bytes for row in facts.disk))]
+    return [release, *size, name_text(facts.store)]
+
+
+def verdict(facts: Facts) -> Verdict:
+    """The page's first sentence, with numbers, and what somebody would do next."""
+    report = facts.check
+    if report is None:
+        return Verdict("unknown", f"Not checked: {name_text(facts.unknown['check'])}",
+                       advice="To check the store:", command=_command(facts, "check"))  # fmt: skip
+    if report.looks_like:
+        return Verdict(
+            "bad", f"This looks like RocketMQ {report.looks_like}, not {report.rocketmq}",
+            ("derived",), f"As {report.looks_like} it is sound:",
+            _command(facts, "check", release=report.looks_like),
+        )  # fmt: skip
+    files, wrong = report.derived_files or 0, len(report.differences)
+    if report.sound and not files:
+        return Verdict(
+            "sound", f"Sound: {plural(report.messages, 'message')}; the store has no queue and no "
+            f"index file", ("damage",), "To make them from the log:",
+            _command(facts, "rebuild", "--output", "rebuilt"),
+        )  # fmt: skip
+    if report.sound:
+        return Verdict(
+            "sound", f"Sound: {plural(report.messages, 'message')} and "
+            f"{plural(files, 'derived file')} are as they should be", ("damage", "derived"),
+        )  # fmt: skip
+    found, sections = [], []
+    if report.damage["range_count"]:
+        found.append(damage_text(report.damage))
+        sections.append("damage")
+    if report.findings:
+        found.append(f"{plural(len(report.findings), 'file')} of the log in doubt")
+        sections = ["damage"]
+    if wrong:
+        found.append(f"{wrong:,} of {plural(files, 'derived file')} not as the log gives them")
+        sections.append("derived")
+    return Verdict("bad", f"Not sound: {'; '.join(found)}", tuple(sections), *_next(facts))
+
+
+def damage_text(damage: dict[str, Any]) -> str:
+    """`1 damaged range of 521 bytes`, and what is known to be missing."""
+    size = sum(cause["bytes"] for cause in damage["causes"])
+    text = f"{plural(damage['range_count'], 'damaged range')} of {plural(size, 'byte')}"
+    if damage["messages_missing"]:
+        text += f", {plural(damage['messages_missing'], 'message')} missing"
+    return text
+
+
+def _next(facts: Facts) -> tuple[str, str]:
+    """What to do with a store that is not sound: advice, and a command."""
+    report = facts.check
+    if facts.crashed and not (report and report.damage["bytes_lost"]):
+        return "It was not stopped cleanly. To see what a recovery would do:", _command(
+            facts, "recover", "--dry-run"
+        )
+    if report and report.only_derived_differ:
+        return "To make all queues and the index anew from the log:", _command(
+            facts, "rebuild", "--output", "rebuilt"
+        )
+    return "To make a copy that a broker serves past the damage:", _command(
+        facts, "repair", "--output", "repaired"
+    )
+
+
+def _command(facts: Facts, name: str, *words: str, release: str = "") -> str:
+    given = dict(facts.given) | ({"--rocketmq": release} if release else {})
+    options = [word for option in given.items() for word in option]
+    for setting in facts.settings:
+        options += ["--set", setting]
+    return name_text(shlex.join(["reput", name, facts.store, *words, *options]))
+
+
+def figures(facts: Facts) -> list[Figure]:
+    """The key figures; what is not known is left out."""
+    found = [*_of_log(facts), *_of_check(facts), *_waiting(facts)]
+    if facts.groups:
+        behind = sum(row.lag for row in facts.groups)
+        found.append(Figure("Not yet consumed", f"{behind:,}", _groups(facts), "groups"))
+    return found
+
+
+def _of_log(facts: Facts) -> list[Figure]:
+    size = facts.log_end - facts.log_start
+    found = []
+    if facts.put is not None:
+        messages = sum(row.messages for row in facts.put.topics)
+        found.append(Figure("Messages", f"{messages:,}", _each(size, messages), "time"))
+        queues = "" if facts.queues is None else f"in {plural(len(facts.queues), 'queue')}"
+        found.append(Figure("Topics", f"{len(facts.put.topics):,}", queues, "topics"))
+        begin, end = _period(facts)
+        if end >= begin:
+            found.append(Figure("Time", _long(end - begin), _days(begin, end), "time"))
+    found.append(
+        Figure("Log", bytes_text(size), f"in {plural(facts.segments, 'segment')}", "damage")
+    )
+    return found
+
+
+def _each(size: int, messages: int) -> str:
+    return f"{bytes_text(size // messages)} each" if messages else ""
+
+
+def _period(facts: Facts) -> tuple[int, int]:
+    """When the oldest and the newest message was stored, but for clocks that were wrong."""
+    drawn = drawn_spans(facts.put) if facts.put else []
+    if not drawn or facts.put is None:
+        return 0, -1
+    begin, end = drawn[0].begin, max(span.end for span in drawn) - 1
+    times = [time for row in facts.put.topics for time in (row.first, row.last)]
+    inside = [time for time in times if begin <= time <= end]
+    return min(inside, default=begin), max(inside, default=end)
+
+
+def _long(milliseconds: int) -> str:
+    days = milliseconds // _DAY
+    return plural(days, "day") if days > 1 else duration(milliseconds)
+
+
+def _days(begin: int, end: int) -> str:
+    first, last = time_text(begin)[:10], time_text(end)[:10]
+    return first if first == last else f"{first} to {last}"
+
+
+def _of_check(facts: Facts) -> list[Figure]:
+    report = facts.check
+    if report is None:
+        return [Figure("Damage", "?", "not checked", "damage")]
+    damage, wrong = report.damage, len(report.differences)
+    size = sum(cause["bytes"] for cause in damage["causes"])
+    notes = [plural(damage["range_count"], "range")] if damage["range_count"] else []
+    if damage["messages_missing"]:
+        notes.append(f"{plural(damage['messages_missing'], 'message')} missing")
+    if report.findings:
+        notes.append(f"{plural(len(report.findings), 'file')} in doubt")
+    value = bytes_text(size) if size else "found" if notes else "none"
+    found = [
+        Figure("Damage", value, ", ".join(notes) or "all checksums match", "damage", bool(notes))
+    ]
+    if report.derived_files is not None:
+        note = f"{wrong:,} differ" if wrong else "as the log gives them"
+        if report.behind and not wrong:
+            note = f"{len(report.behind):,} behind the log"
+        found.append(
+            Figure("Derived files", f"{report.derived_files:,}", note, "derived", bool(wrong))
+        )
+    return found
+
+
+def _waiting(facts: Facts) -> list[Figure]:
+    if facts.fates is None:
+        return []
+    half = facts.fates.transactions.get(State.PENDING, 0)
+    delayed = sum(many for (_, state), many in facts.fates.delayed.items() if state not in ENDED)
+    if not facts.fates.transactions and not facts.fates.delayed:
+        return []
+    return [Figure("Waiting", f"{half + delayed:,}", f"{delayed:,} delayed, {half:,} half",
+                   "fates")]  # fmt: skip
+
+
+def _groups(facts: Facts) -> str:
+    return f"by {plural(len({row.group for row in facts.groups if row.lag > 0}), 'group')}"
+
+
+def bytes_text(size: int) -> str:
+    """A size with three digits at most, as `1.9 GB`."""
+    for unit, name in _UNITS:
+        if size >= unit:
+            value = size / unit
+            return f"{value:.1f} {name}" if value < 100 else f"{value:.0f} {name}"
+    return plural(size, "byte")

@@ -1,0 +1,185 @@
+"""What damage did to queues: the positions that they lost, and the records that are not theirs."""
+
+from typing import TYPE_CHECKING
+
+from reput.jobs.salvaging.damage_map import DamageMap, add_range, segment_of
+from reput.store_format.damage.losses import LongestLoss, Losses, SegmentLoss
+from reput.store_format.damage.other_queues import (
+    ENTRIES_A_BREAK,
+    claimed_records,
+    displaced_records,
+)
+from reput.store_format.damage.queue_findings import (
+    ContradictedRecord,
+    Gap,
+    QueueFindings,
+    Renumbering,
+    StrayRecord,
+    TwinRecord,
+    UnexplainedGap,
+)
+from reput.store_format.damage.ranges import Damage, DamageKind
+from reput.store_format.damage.restore import Testimony
+from reput.store_format.faults import Fault
+from reput.store_format.log.segments import Finding
+from reput.udfs.damage.false_transactions import FindFalseTransactions, Missed
+from reput.udfs.range_files import places_in
+
+if TYPE_CHECKING:
+    from reput.jobs.pipeline.pipeline import Pipeline
+
+_RENUMBERINGS_LISTED = 100
+_SURELY_MISSED = 10  # entries for each place where a queue does not go on, in a damaged log
+_MISSED_ASKED = 1000  # messages missing where nothing is lost: the first of them are looked for
+
+
+def add_queue_damage(job: "Pipeline", found: DamageMap, listed: int, lines: bool) -> None:
+    """Fill in the lost positions of queues, and the findings of queueOffsets that cannot be.
+
+    A record that has no place in the queue that it names counts as lost: its bytes may be those of
+    a message that another queue misses. So the queues are searched again then. The store's own
+    queue files are asked only of a log that is suspect without them.
+    """
+
+    def search(ask_queues: bool = False) -> QueueFindings:
+        return job.search_queues(found.linked, listed, lines, ask_queues)
+
+    findings = search()
+    if job.plan.has_queues and (found.count or _is_suspect(findings)):
+        findings = search(ask_queues=True)
+    _add_strays(job, found, findings)
+    if found.strays:
+        findings = search()
+    damage = found.linked.queue_damage
+    if found.count:
+        surely = [g for g in findings.of(UnexplainedGap) if g.entries_a_break >= _SURELY_MISSED]
+        damage = damage._replace(
+            no_room=frozenset((gap.topic, gap.queue_id, gap.before) for gap in surely)
+        )
+    found.linked.queue_damage = damage
+    if damage.no_room:
+        findings = search()
+    _list_gaps(found, findings, listed)
+    _list_renumberings(found, findings.of(Renumbering))
+
+
+def _is_suspect(findings: QueueFindings) -> bool:
+    """Whether queues alone, in a log without damaged ranges, show that something is wrong."""
+    outvoted = any(not each.opens for each in findings.of(Renumbering))
+    return bool(outvoted or findings.of(StrayRecord) or findings.of(UnexplainedGap))
+
+
+def _add_strays(job: "Pipeline", found: DamageMap, findings: QueueFindings) -> None:
+    """Add the records that are in no queue, or not in theirs, and who says where they belong."""
+    longest = LongestLoss(found.linked.lost, places_in(job.staging))
+    displaced = displaced_records(findings, longest)
+    strays = [*findings.of(StrayRecord), *(record for record, _ in displaced)]
+    places = {record.place for record in strays}
+    claimed = [each for each in claimed_records(findings) if each[0].place not in places]
+    found.testimony += [
+        Testimony(record.place, "the queue that misses it", gap.topic, gap.queue_id)
+        for record, gap in displaced
+    ]
+    found.testimony += [
+        Testimony(r.place, "its ConsumeQueue entry", c.topic, c.queue_id, c.queue_offset)
+        for r, c in claimed
+    ]
+    found.strays = sorted([
+        *(_one_record(each.place, each.size, Fault.STRAY, each.queue_offset) for each in strays),
+        *(_one_record(r.place, r.size, Fault.ELSEWHERE, r.queue_offset) for r, _ in claimed),
+        *_false_transactions(job, found, findings),
+    ])  # fmt: skip
+    if found.count:  # of a log without other damage a queue file alone says nothing
+        for record in findings.of(ContradictedRecord):
+            if record.tag_only:
+                tag = _one_record(record.place, record.size, Fault.TAG, None)
+                add_range(found, tag._replace(kind=DamageKind.CONTENT))
+    if found.strays:
+        found.linked.queue_damage = found.linked.queue_damage._replace(
+            strays=frozenset(stray.offset for stray in found.strays),
+            twins=frozenset(r.place for r, _ in displaced if isinstance(r, TwinRecord)),
+        )
+        _lose(found, found.strays)
+
+
+def _one_record(place: int, size: int, fault: Fault, value: int | None) -> Damage:
+    return Damage(place, place + size, DamageKind.DAMAGED, fault, size, value, "record")
+
+
+def _false_transactions(job: "Pipeline", found: DamageMap, findings: QueueFindings) -> list[Damage]:
+    """The records whose transaction type keeps them out of a queue that misses just them.
+
+    In a log without other damage only a long queue that goes on everywhere else is a witness.
+    """
+    missed = tuple(
+        Missed(gap.topic, gap.queue_id, offset, gap.after, gap.before)
+        for gap in findings.of(UnexplainedGap)
+        if found.count or gap.entries_a_break >= ENTRIES_A_BREAK
+        for offset in range(gap.first, gap.first + gap.count)
+    )[:_MISSED_ASKED]
+    size = found.segment_bytes
+    segments = tuple(
+        segment for segment in found.segments
+        if any(m.after < segment.start + size and m.before > segment.start for m in missed)
+    )  # fmt: skip
+    if not segments:
+        return []
+    task = FindFalseTransactions(job.plan.storage, segments, size, job.rules.records, missed)
+    return [
+        _one_record(row["place"], row["size"], Fault.KEPT_OUT, row["sys_flag"])
+        for row in job.find_false_transactions(task)
+    ]
+
+
+def _lose(found: DamageMap, ranges: list[Damage]) -> None:
+    """Count ranges that no segment's scan has found as lost, so that queues may miss messages."""
+    places: dict[int, list[tuple[int, int]]] = {}  # by segment
+    for damage in ranges:
+        add_range(found, damage)
+        found.bytes_lost += damage.length
+        start = damage.offset // found.segment_bytes * found.segment_bytes
+        places.setdefault(start, []).append((damage.offset, damage.length))
+    losses = {each.start: each for each in found.linked.lost.segments}
+    for start, more in places.items():
+        loss = losses.get(start) or SegmentLoss(start, found.linked.end, "", (), 0)
+        total = loss.total + sum(length for _, length in more)
+        losses[start] = loss._replace(more=(*loss.more, *more), total=total)
+    in_order = tuple(losses[start] for start in sorted(losses))
+    found.linked.lost = Losses(in_order, found.segments[0].start == 0)
+
+
+def _list_gaps(found: DamageMap, findings: QueueFindings, listed: int) -> None:
+    gaps = sorted(findings.of(Gap), key=lambda g: (g.after, g.topic, g.queue_id, g.first))
+    found.gap_lines = list(findings.gap_lines)
+    found.messages_missing = sum(gap.count for gap in gaps) + findings.positions_unlisted
+    found.gaps = gaps[:listed]
+    found.gaps_unlisted = findings.gaps_unlisted + len(gaps) - len(found.gaps)
+
+
+def _list_renumberings(found: DamageMap, renumberings: list[Renumbering]) -> None:
+    found.renumberings = len(renumberings)
+    in_order = sorted(renumberings, key=lambda each: each.place)
+    found.testimony += [
+        Testimony(each.place, "the queueOffsets around it", queue_offset=each.first)
+        for each in in_order
+        if each.count == 1 and each.first >= 0
+    ]
+    listed = [_renumbering(found, each) for each in in_order[:_RENUMBERINGS_LISTED]]
+    found.findings = found.findings + listed
+
+
+def _renumbering(found: DamageMap, each: Renumbering) -> Finding:
+    segment = segment_of(found.segments, found.segment_bytes, each.place)
+    assert segment is not None
+    left_out = min(max(-each.first, 0), each.count)
+    kept = each.count - left_out
+    counts = [f"{kept:,} kept from position {each.first + left_out}"] if kept else []
+    counts += [f"{left_out:,} without a position"] if left_out else []
+    where = f"offset {each.place - segment.start} (physical {each.place}): queueOffset {each.said}"
+    queue = f"topic {each.topic!r}, queue {each.queue_id}"
+    then = (
+        f"cannot begin {queue}: by those that follow, of its first {each.count:,} messages"
+        if each.opens
+        else f"is outvoted by its neighbours in {queue}:"
+    )
+    return Finding(segment.path, f"{where} {then} {', '.join(counts)}")

@@ -1,0 +1,119 @@
+"""Opens a store to be served."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, cast
+
+from reput.broker.remoting.versions import ordinal
+from reput.broker.serving.as_of import end_at
+from reput.broker.serving.broker import Broker
+from reput.broker.serving.group_offsets import GroupOffsets
+from reput.broker.serving.pull_limits import PullLimits
+from reput.broker.serving.served_store import ServedStore
+from reput.broker.serving.subscription_groups import SubscriptionGroups
+from reput.store_format.discover.config_folder import config_table, consumer_offsets
+from reput.store_format.log.reader import NoRecord, NotInLog
+from reput.store_format.names import ABORT
+from reput.store_format.notes import Notes
+from reput.store_format.query.opened_store import NEWEST, OpenedStore
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.blocks import BlockCache
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.live_files import GrowingFiles
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.protocol import Storage
+
+_NAME, _CLUSTER = "reput", "DefaultCluster"
+_MEMORY_SHARE = 40  # accessMessageInMemoryMaxRatio, percent
+# MessageStoreConfig's names of PullLimits' fields, but for the last
+_LIMITS = (
+    "maxTransferBytesOnMessageInMemory", "maxTransferCountOnMessageInMemory",
+    "maxTransferBytesOnMessageInDisk", "maxTransferCountOnMessageInDisk", "maxFilterMessageSize",
+)  # fmt: skip
+
+
+class Source(NamedTuple):
+    """What is to be served."""
+
+    path: str  # or URL
+    rocketmq: str | None = None
+    settings: Mapping[str, str] = {}
+    derived: str | None = None  # a rebuilt set, in place of the store's own queues and index
+    at: int | None = None  # milliseconds: as the store was then
+    address: str | None = None  # that clients are told
+    follow: bool = False  # what is there may grow
+
+
+def open_broker(source: Source, tell: Callable[[str], None]) -> Broker:
+    """A broker on a store. Raises StoreError, SettingError, UnknownRelease, OSError."""
+    notes = Notes(tell)
+    storage = storage_for(source.path)
+    read, path, derived = _read_by(storage, source.follow), storage.resolve(source.path), None
+    if source.derived is not None:
+        there = storage_for(source.derived)
+        derived = _read_by(there, False), there.resolve(source.derived)
+
+    def again() -> OpenedStore:
+        release = source.rocketmq or NEWEST
+        return OpenedStore(read, path, release, source.settings, notes, derived=derived)
+
+    limit = None
+    if source.at is not None:
+        with again() as opened:
+            limit = end_at(opened.log, source.at, notes)
+    store = ServedStore(again, notes, source.at, limit, far=not is_local(storage))
+    opened = store.opened
+    if derived is None and source.at is None and not source.follow:
+        _note_more(store, notes)
+    groups = config_table(read, path, "subscriptionGroup.json", "subscriptionGroupTable", notes)
+    return Broker(
+        store,
+        source.settings.get("brokerName", _NAME),
+        source.settings.get("brokerClusterName", _CLUSTER),
+        ordinal(opened.profile.release),
+        time.time_ns() // 1_000_000,
+        GroupOffsets(consumer_offsets(read, path, notes)),
+        SubscriptionGroups(groups, opened.profile),
+        source.address,
+        limits=_limits(source.settings),
+    )
+
+
+def _note_more(store: ServedStore, notes: Notes) -> None:
+    """Say so where a broker that was killed left records in the log that no queue has."""
+    opened = store.opened
+    if not any(name == ABORT for name, _ in listed(opened.storage, opened.path)):
+        return
+    try:
+        first = next(store.log.records(store.served_end()), None)
+    except (NoRecord, NotInLog):
+        return
+    if first is not None:
+        notes.note(
+            f"{opened.path}: its broker was not stopped cleanly, and no queue has the messages "
+            f"from physical offset {first.physical_offset} on: --rebuild serves them too"
+        )
+
+
+def _read_by(storage: Storage, follow: bool) -> Storage:
+    """What only reads, which is all that is asked of it."""
+    if not is_local(storage):
+        storage = cast(Storage, BlockCache(storage))
+    return cast(Storage, GrowingFiles(storage)) if follow else storage
+
+
+def is_local(storage: Storage) -> bool:
+    """Whether files can be read at once, and be sent by sendfile."""
+    return isinstance(storage, LocalStorage)
+
+
+def _limits(settings: Mapping[str, str]) -> PullLimits:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _MEMORY_SHARE // 100
+    limits = PullLimits(memory_bytes=memory)
+    given = {
+        field: int(settings[name])
+        for field, name in zip(PullLimits._fields, _LIMITS, strict=False)
+        if name in settings
+    }
+    return limits._replace(**given)

@@ -1,0 +1,89 @@
+"""Queues and index for a store that has none, or whose own are not to be served.
+
+They are derived by `reput rebuild`, into a temporary folder that goes when the server ends.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from reput.jobs.outputs.output import inputs_of
+from reput.jobs.outputs.staging_folder import temporary_folder
+from reput.store_format.discover.store import discover
+from reput.store_format.faults import SALVAGE, StoreError
+from reput.store_format.names import BATCH_CONSUME_QUEUE, CONSUME_QUEUE
+from reput.store_format.query.opened_store import NEWEST
+from reput.store_format.release.profiles import UnknownRelease
+from reput.store_format.storage import storage_for
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.local import LocalStorage
+
+_PREFIX = "reput-serve"
+_REPUT = (
+    "from reput.jobs.serve.parent_watch import end_with_parent; end_with_parent(); "
+    "from reput.jobs.cli import main; raise SystemExit(main())"
+)
+_LEFT_OUT = 1  # exit code of a rebuild that left damage out
+_KILL_SECONDS = 10
+
+
+def has_queues(store: str) -> bool:
+    """Whether a store has a folder of queues with anything in it."""
+    storage = storage_for(store)
+    path = storage.resolve(store)
+    folders = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
+    return any(listed(storage, f"{path}/{folder}") for folder in folders)
+
+
+@contextmanager
+def derived_anew(
+    store: str, rocketmq: str | None, settings: Mapping[str, str], salvage: bool,
+    tell: Callable[[str], None],
+) -> Iterator[str]:  # fmt: skip
+    """A set of derived files, made for as long as this lasts. Raises StoreError.
+
+    salvage: damage in the log is left out; else there may be none with live records behind it.
+    """
+    storage = storage_for(store)
+    local = LocalStorage()
+    inputs = tuple(inputs_of(storage, storage.resolve(store), settings))
+    with temporary_folder(local, tempfile.gettempdir(), _PREFIX, inputs) as staging:
+        made = f"{staging.folder}/set"
+        release = rocketmq or _release(store, settings, tell)
+        words = ["rebuild", store, "--output", made, "--rocketmq", release]
+        words += [word for name in settings for word in ("--set", f"{name}={settings[name]}")]
+        if salvage:
+            words += ["--on-damage", SALVAGE]
+        tell(f"queues and index are derived from the log, in {made}")
+        _rebuild(words, salvage)
+        yield made
+
+
+def _release(store: str, settings: Mapping[str, str], tell: Callable[[str], None]) -> str:
+    storage = storage_for(store)
+    try:
+        return discover(storage, storage.resolve(store), None, settings).release
+    except UnknownRelease:
+        tell(f"the log does not tell its release: it is read as {NEWEST} would (--rocketmq)")
+        return NEWEST
+
+
+def _rebuild(words: list[str], salvage: bool) -> None:
+    """Run `reput rebuild`; it says on standard error what it does, and what is wrong."""
+    command = [sys.executable, "-c", _REPUT, *words]
+    # its standard input ends when this process does, by SIGKILL too
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr) as running:
+        try:
+            code = running.wait()
+        except BaseException:
+            running.terminate()
+            try:
+                running.wait(_KILL_SECONDS)
+            except subprocess.TimeoutExpired:
+                running.kill()
+            raise
+    if code and not (salvage and code == _LEFT_OUT):
+        more = "" if salvage else "; --salvage serves past damage"
+        raise StoreError(f"queues and index could not be derived (rebuild ended with {code}){more}")

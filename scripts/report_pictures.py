@@ -1,0 +1,69 @@
+"""Draws the pictures of a report that README and docs/ show: `python -m scripts.report_pictures`.
+
+Wants what `make browser` brings. The store has a week of messages of a shop; of the damaged one
+a record has lost its head.
+"""
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+import reput
+from tests.jobs.page.stores import AT, Message, of_messages
+from tests.logs.encoder import properties
+
+TO = Path(__file__).resolve().parent.parent / "docs/pictures"
+_TOPICS = {"orders": 6, "clicks": 5, "payments": 3, "invoices-europe-v2": 2, "audit": 1}
+_SHOWN = "/data/store"  # in the pictures, for the folder where the store was made
+_MESSAGES, _SEGMENT, _HEIGHT = 20_000, 1 << 24, 860
+
+
+def messages() -> list[Message]:
+    """A week of them, more at day than at night."""
+    dice, made, time, ends = random.Random(1), [], AT, dict[tuple[str, int], int]()
+    for n in range(_MESSAGES):
+        night = time // 3_600_000 % 24 < 6
+        time += dice.randrange(1, 120_000 if night else 50_000)
+        queue = (dice.choices(list(_TOPICS), list(_TOPICS.values()))[0], dice.randrange(4))
+        ends[queue] = ends.get(queue, -1) + 1
+        made.append(
+            Message(
+                topic=queue[0], queue_id=queue[1], queue_offset=ends[queue], store_timestamp=time,
+                body=bytes(dice.randrange(20, 3000)), properties=properties(("KEYS", str(n))),
+            )
+        )  # fmt: skip
+    return made
+
+
+def main() -> None:
+    """Make both stores, their reports, and a picture of the top of each."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        store = of_messages(messages(), Path(folder), _SEGMENT)
+        reput.rebuild(str(store), f"{folder}/rebuilt", rocketmq="5.3.3")
+        shutil.copytree(f"{folder}/rebuilt", store, dirs_exist_ok=True)
+        (store / "manifest.json").unlink()
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        for name in ("report", "report-damaged"):
+            if name == "report-damaged":
+                segment = min((store / "commitlog").iterdir())
+                data = bytearray(segment.read_bytes())
+                at = data.index(b"\xda\xa3\x20\xa7", 9_000_000)  # the magic code of a record
+                data[at - 4 : at + 20] = bytes(24)
+                segment.write_bytes(data)
+            file = Path(folder, f"{name}.html")
+            reput.report(str(store), str(file), rocketmq="5.3.3")
+            file.write_text(file.read_text("utf-8").replace(str(store), _SHOWN), "utf-8")
+            page = browser.new_page(viewport={"width": 1280, "height": _HEIGHT})
+            page.goto(file.as_uri())
+            page.wait_for_selector("html[data-drawn=yes]")
+            page.screenshot(path=TO / f"{name}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

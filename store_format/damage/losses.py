@@ -1,0 +1,125 @@
+"""How many bytes the log lost between two places: a queue's gaps are measured against them.
+
+A segment's lost ranges are read when they are needed, 16 MB for a million of them.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from reput.store_format.damage.ranges import CONTENT
+
+Int64s = npt.NDArray[np.int64]
+
+PLACE = np.dtype([("offset", "<i8"), ("length", "<i8")])
+_SEGMENTS_HELD = 4
+
+
+class SegmentLoss(NamedTuple):
+    """What was lost in one segment, or in a hole before it: ranges up to the next loss's start.
+
+    run: names the file of the segment's ranges in staging, '' for none. Only ranges that start
+    before `end`, the log's end, count. more: further ranges (offset, length); total: the bytes of
+    all ranges.
+    """
+
+    start: int
+    end: int
+    run: str
+    more: tuple[tuple[int, int], ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What the whole log lost: an item for each segment with losses, in ascending order.
+
+    from_start: the log begins at physical offset 0, so the first message of each queue was in it.
+    """
+
+    segments: tuple[SegmentLoss, ...]
+    from_start: bool
+
+    @property
+    def any(self) -> bool:
+        return bool(self.segments)
+
+
+NO_LOSSES = Losses((), False)
+
+ReadPlaces = Callable[[SegmentLoss], np.ndarray]  # a segment's lost ranges as PLACE rows, in order
+
+
+class LossReader:
+    """Answers how much was lost between two offsets; holds the ranges of a few segments."""
+
+    def __init__(self, losses: Losses, read: ReadPlaces) -> None:
+        self._segments, self._read = losses.segments, read
+        self.from_start = losses.from_start
+        self.any = losses.any
+        self._starts = np.array([each.start for each in self._segments], np.int64)
+        totals = [each.total for each in self._segments]
+        self._before = np.append(0, np.cumsum(np.array(totals, np.int64)))
+        self._held: dict[int, tuple[Int64s, Int64s]] = {}
+
+    def between(self, after: Int64s, before: Int64s) -> Int64s:
+        """Bytes of the ranges that start in [after, before), for each pair of places."""
+        return self._up_to(before) - self._up_to(after)
+
+    def _up_to(self, places: Int64s) -> Int64s:
+        numbers = np.searchsorted(self._starts, places, side="right") - 1
+        found = np.zeros(len(places), np.int64)
+        for number in np.unique(numbers[numbers >= 0]).tolist():
+            mine = numbers == number
+            offsets, sums = self._ranges(number)
+            found[mine] = self._before[number] + sums[np.searchsorted(offsets, places[mine])]
+        return found
+
+    def _ranges(self, number: int) -> tuple[Int64s, Int64s]:
+        """Where a segment's ranges start; the sum of lengths before each, and after the last."""
+        if number not in self._held:
+            if len(self._held) == _SEGMENTS_HELD:
+                del self._held[next(iter(self._held))]
+            rows = self._read(self._segments[number])
+            sums = np.append(0, np.cumsum(rows["length"].astype(np.int64)))
+            self._held[number] = rows["offset"].astype(np.int64), sums
+        return self._held[number]
+
+
+class LongestLoss:
+    """The longest range that the log lost, up to a segment; read once, when it is asked for."""
+
+    def __init__(self, losses: Losses, read: ReadPlaces) -> None:
+        self._losses, self._read = losses, read
+
+    def may_hold(self, length: int, place: int) -> bool:
+        """Whether `length` bytes may have been lost at once, in the segments up to `place`'s.
+
+        Of a damaged log that does not begin at physical offset 0 nobody knows what stood before it.
+        """
+        if self._losses.any and not self._losses.from_start:
+            return True
+        return length <= max((most for at, most in self._longest if at <= place), default=0)
+
+    @cached_property
+    def _longest(self) -> list[tuple[int, int]]:
+        return [
+            (each.start, int(self._read(each)["length"].max(initial=0)))
+            for each in self._losses.segments
+        ]
+
+
+def lost_places(loss: SegmentLoss, ranges: Iterable[np.ndarray]) -> np.ndarray:
+    """A segment's lost ranges as PLACE rows, in order; ranges: RANGE rows of its file."""
+    parts = [np.array(list(loss.more), PLACE)] if loss.more else []
+    for found in ranges:
+        lost = found[(found["kind"] != CONTENT) & (found["offset"] < loss.end)]
+        rows = np.empty(len(lost), PLACE)
+        rows["offset"], rows["length"] = lost["offset"], lost["end"] - lost["offset"]
+        parts.append(rows)
+    whole = np.concatenate(parts) if parts else np.empty(0, PLACE)
+    return whole[np.argsort(whole["offset"], kind="stable")]

@@ -1,0 +1,97 @@
+"""Records that name a queue which is not theirs: what other queues and the store's own queue files
+say of them.
+"""
+
+from reput.store_format.damage.filler import least_bytes
+from reput.store_format.damage.losses import LongestLoss
+from reput.store_format.damage.queue_findings import (
+    ContradictedRecord,
+    Gap,
+    LoneRecord,
+    OutvotedRecord,
+    QueueClaim,
+    QueueFindings,
+    QueueGap,
+    QueueRecord,
+    TwinRecord,
+    UnexplainedGap,
+)
+
+ENTRIES_A_BREAK = 32  # of a queue that goes on, for each place where it does not
+_MOST_LOST_BESIDE = 64  # messages that one queue lost where another record may be of it too
+_UNREAD = "\ufffd"  # what Java and `decode` make of bytes that are no UTF-8
+
+Doubted = LoneRecord | OutvotedRecord | TwinRecord
+
+
+def displaced_records(
+    findings: QueueFindings, longest: LongestLoss
+) -> list[tuple[Doubted, QueueGap]]:
+    """(record, gap) of the records whose queueOffset another queue misses there.
+
+    Witnesses: the queue that the record names has no message beside it, outvotes it, or has that
+    queueOffset twice; the other queue misses just this queueOffset, between two places around the
+    record; and one flipped bit makes one queue the other.
+    longest: what the log lost at once, see `_may_be_own`.
+    """
+    by_offset: dict[int, list[QueueGap]] = {}
+    short = [gap for gap in findings.of(Gap) if gap.count <= _MOST_LOST_BESIDE]
+    gaps: list[QueueGap] = [*short, *findings.of(UnexplainedGap)]
+    for gap in gaps:
+        for offset in range(gap.first, gap.first + gap.count):
+            by_offset.setdefault(offset, []).append(gap)
+    found: list[tuple[Doubted, QueueGap]] = []
+    doubted: list[Doubted] = [
+        *findings.of(LoneRecord), *findings.of(OutvotedRecord), *findings.of(TwinRecord)
+    ]  # fmt: skip
+    for record in doubted:
+        for gap in by_offset.get(record.queue_offset, ()):
+            if not gap.after < record.place < gap.before or bits_between(record, gap) != 1:
+                continue
+            # A record that may be in order in its own queue is so, unless another surely misses it.
+            sure = isinstance(gap, UnexplainedGap) and gap.entries_a_break >= ENTRIES_A_BREAK
+            if sure or not _may_be_own(record, longest):
+                found.append((record, gap))
+                break
+    return found
+
+
+def _may_be_own(record: Doubted, longest: LongestLoss) -> bool:
+    """Whether a record may be of the queue that it names: one of two with its queueOffset, one that
+    a single flipped bit gives the place which its queue has for it, or its queue's only survivor.
+
+    A survivor's queue lost all that it had before at once. That many small ranges took each of its
+    messages, and nothing but them, is no chance to reckon with beside one flipped bit.
+    """
+    match record:
+        case TwinRecord():
+            return True
+        case OutvotedRecord():
+            return (record.counts_as ^ record.queue_offset).bit_count() <= 1
+    needs = record.queue_offset * least_bytes(record.topic, False)
+    return record.may_be_own and longest.may_hold(needs, record.place)
+
+
+def bits_between(one: QueueRecord, other: QueueGap) -> int:
+    """How many bits of topic and queueId differ between two queues; many where the topics are not
+    of one length. What is no UTF-8 differs from a letter in one bit at least, and counts so.
+    """
+    if len(one.topic) != len(other.topic):
+        return 64
+    bits = ((one.queue_id ^ other.queue_id) & 0xFFFFFFFF).bit_count()
+    for mine, theirs in zip(one.topic, other.topic, strict=True):
+        unread = (mine == _UNREAD) != (theirs == _UNREAD)
+        bits += 1 if unread else (ord(mine) ^ ord(theirs)).bit_count()
+    return bits
+
+
+def claimed_records(findings: QueueFindings) -> list[tuple[QueueRecord, QueueClaim]]:
+    """(record, claim) of the records that the store's own queue files know at another position.
+
+    Two witnesses: the position that a record says is another record's there, or it is alone in its
+    queue; and an entry elsewhere points to just this record.
+    """
+    claims = {(claim.place, claim.size): claim for claim in findings.of(QueueClaim)}
+    others = [each for each in findings.of(ContradictedRecord) if not each.tag_only]
+    asked: list[QueueRecord] = [*others, *findings.of(LoneRecord)]
+    return [(r, claims[r.place, r.size]) for r in asked if (r.place, r.size) in claims]

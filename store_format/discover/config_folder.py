@@ -1,0 +1,108 @@
+"""What a store's config/ says of topics and of how far consumer groups have come.
+
+The files are JSON of a broker's; integer keys may be unquoted (fastjson). As a broker does
+(ConfigManager.load), the .bak beside a file is read where that is missing or cannot be read.
+Whatever cannot be read is told, and counts as missing.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+from reput.store_format.discover.in_rocksdb import config_in_rocksdb
+from reput.store_format.java.fastjson import quoted_keys
+from reput.store_format.names import CONFIG, is_queue_id
+from reput.store_format.notes import Notes
+from reput.store_format.rocksdb.config import config_rows
+from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.rocksdb import RocksDBError, open_database
+
+_GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
+
+Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id -> next position
+
+
+def configured_topics(storage: Storage, store: str, notes: Notes) -> Mapping[str, Any] | None:
+    """Each topic of config/topics.json, or of its .bak; None where there is neither."""
+    return config_table(storage, store, "topics.json", "topicConfigTable", notes)
+
+
+def topic_attributes(storage: Storage, store: str, notes: Notes) -> dict[str, dict[str, Any]]:
+    """Each topic's attributes, by config/topics.json; those of a topic that has none are empty."""
+    return {
+        name: about["attributes"]
+        if isinstance(about, dict) and isinstance(about.get("attributes"), dict)
+        else {}
+        for name, about in (configured_topics(storage, store, notes) or {}).items()
+    }
+
+
+def batch_topics(storage: Storage, store: str, notes: Notes) -> list[str]:
+    """The topics whose queue.type is BatchCQ, by config/topics.json."""
+    return [
+        name
+        for name, attributes in topic_attributes(storage, store, notes).items()
+        if attributes.get("queue.type") == "BatchCQ"
+    ]
+
+
+def queues_of(storage: Storage, store: str, topic: str, notes: Notes) -> int:
+    """How many queues config/topics.json says that a topic has; 0 where it does not say."""
+    about = (configured_topics(storage, store, notes) or {}).get(topic)
+    count = about.get("writeQueueNums") if isinstance(about, dict) else None
+    return count if isinstance(count, int) else 0
+
+
+def consumer_offsets(storage: Storage, store: str, notes: Notes) -> Offsets:
+    """How far each group has consumed each topic, by config/consumerOffset.json, or its .bak."""
+    table = config_table(storage, store, "consumerOffset.json", "offsetTable", notes)
+    return offsets_of_table(table or {}, notes)
+
+
+def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:
+    """What an offsetTable says. Its keys are `topic@group`."""
+    found: Offsets = {}
+    for name, queues in table.items():
+        topic, separator, group = name.partition(_GROUP_SEPARATOR)
+        if separator and not isinstance(queues, dict):
+            notes.note(
+                f"{CONFIG}/consumerOffset.json: offsets of a topic and group are no JSON object"
+            )
+        elif separator:
+            found[group, topic] = {
+                int(queue): offset
+                for queue, offset in queues.items()
+                if is_queue_id(queue) and isinstance(offset, int)
+            }
+    return found
+
+
+def config_table(
+    storage: Storage, store: str, file: str, name: str, notes: Notes
+) -> Mapping[str, Any] | None:
+    """What a file of config/, or its .bak, has under a name; None where there is neither.
+
+    Where a broker reads a RocksDB in place of the file, that is read.
+    """
+    elsewhere = config_in_rocksdb(storage, store, file)
+    if elsewhere is not None:
+        try:
+            with closing(open_database(storage, elsewhere)) as database:
+                return config_rows(database, file)
+        except RocksDBError as error:
+            notes.note(f"{error}; a broker reads it in place of {file}")
+    for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):
+        try:
+            raw = storage.read_bytes(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        try:
+            table = json.loads(quoted_keys(raw))[name]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            notes.note(f"{path}: is no JSON with {name}; it is left out")
+            continue
+        if isinstance(table, dict):
+            return table
+        notes.note(f"{path}: {name} is no JSON object; it is left out")
+    return None

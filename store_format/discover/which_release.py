@@ -1,0 +1,54 @@
+"""The release that wrote a store last, by its clues; the user is asked where they do not say."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from reput.store_format.release.candidates import Clue, Has, groups, left_by, span
+from reput.store_format.release.profiles import UnknownRelease
+
+_WHICH = "Which RocketMQ release should this store follow?"
+_EXAMPLE = "Example: --rocketmq 5.3.3 (`reput help releases` says what differs)"
+
+
+class ReleaseFound(NamedTuple):
+    """A release that a store's files show, and by what; others: one of each kind that might be
+    meant instead, newest first, where it is only assumed.
+    """
+
+    release: str
+    by: str
+    others: tuple[str, ...] = ()
+
+
+def release_found(
+    clues: Sequence[Clue], hints: Sequence[Clue], has: Has,
+    look: Callable[[Has], Has] = lambda has: has, assume: bool = False,
+) -> ReleaseFound:  # fmt: skip
+    """The release that wrote last. hints: what may be there, and what a release is chosen by among
+    those that derive the same files; look: looks at the log for what it has, where that counts;
+    assume: take the newest where several are left.
+
+    Raises UnknownRelease where more than one is left: it lists them.
+    """
+    releases = left_by(clues)
+    seen = "; ".join(dict.fromkeys(clue.seen for clue in clues)) or "the files show nothing"
+    if not releases:
+        raise UnknownRelease(f"{_WHICH} Its files fit no single one: {seen}. {_EXAMPLE}")
+    grouped, by = groups(releases, has), "write the same"
+    plain = has._replace(odd_positions=False, malformed=False, index_without_keys=False)
+    if len(grouped) > 1 and not assume and len(groups(releases, plain)) == 1:
+        grouped, by = groups(releases, look(has)), "derive the same from this log"
+    if len(grouped) > 1 and not assume:
+        raise UnknownRelease(
+            f"{_WHICH} Its files don't say: it may be "
+            f"{', '.join(map(span, grouped[:-1]))} or {span(grouped[-1])}. {_EXAMPLE}"
+        )
+    chosen = releases[-1]
+    for release in reversed(grouped[-1]):
+        if all(release in left_by([hint]) for hint in hints):
+            chosen = release
+            break
+    if len(grouped) > 1:
+        others = tuple(group[-1] for group in reversed(grouped[:-1]))
+        return ReleaseFound(chosen, f"assumed, of {span(releases)}: {seen}", others)
+    return ReleaseFound(chosen, f"{span(releases)} {by}: {seen}" if len(releases) > 1 else seen)

@@ -1,0 +1,50 @@
+"""What a query says besides its messages: what was skipped or cut, and how far a scan has come."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+_SKIPPED_MOST = 100  # places that are named: a hostile store has millions
+
+
+def _nobody(_: str) -> None: ...
+
+
+def _unseen(_: "Notes") -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+class Notes:
+    """Lines, each a sentence for a person; none has any text of a message.
+
+    say: called with each line as it comes; watch: entered while the log is scanned.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], Any] = _nobody,
+        watch: Callable[["Notes"], AbstractContextManager[None]] = _unseen,
+    ) -> None:
+        self.lines: list[str] = []
+        self._skipped = 0
+        self.cut = False  # there are more messages than were asked for
+        self.scanned = self.to_scan = 0  # bytes of the log
+        self._say, self._watch = say, watch
+
+    def note(self, text: str) -> None:
+        """Add a line and say it, unless the same one is there."""
+        if text not in self.lines:
+            self.lines.append(text)
+            self._say(text)
+
+    def skip(self, text: str) -> None:
+        """Note one place that was skipped; of very many only the first ones."""
+        if self._skipped < _SKIPPED_MOST:
+            self._skipped += text not in self.lines
+            self.note(text)
+        else:
+            self.note(f"more was skipped; only the first {_SKIPPED_MOST} places are named")
+
+    def watching(self) -> AbstractContextManager[None]:
+        """To be entered while the log is scanned."""
+        return self._watch(self)

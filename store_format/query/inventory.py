@@ -1,0 +1,236 @@
+"""What is in a store: its queues, its topics, and how far its consumer groups have come."""
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reput.store_format.derived.queue_files import BadQueue
+from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.derived.queues import Queue
+from reput.store_format.discover.config_folder import configured_topics, consumer_offsets
+from reput.store_format.names import (
+    DLQ_PREFIX,
+    LMQ_PREFIX,
+    RETRY_PREFIX,
+    SYSTEM_PREFIX,
+    SYSTEM_TOPICS,
+)
+from reput.store_format.notes import Notes
+from reput.store_format.query.by_queue import BY_STORE_TIMES, refuse_cut
+from reput.store_format.query.gaps import in_queue, log_behind
+from reput.store_format.query.log_scan import scan
+from reput.store_format.query.opened_store import OpenedStore
+
+_KINDS = (
+    (RETRY_PREFIX, "retry"), (DLQ_PREFIX, "dlq"), (LMQ_PREFIX, "lmq"), (SYSTEM_PREFIX, "system"),
+)  # fmt: skip
+
+
+class QueueRow(NamedTuple):
+    """One queue, as far as the log still has its messages; times in milliseconds, -1 for none."""
+
+    topic: str
+    queue_id: int
+    batch: bool
+    min_offset: int  # the first position
+    max_offset: int  # the position after the last
+    messages: int
+    bytes: int  # of their records
+    min_timestamp: int
+    max_timestamp: int
+
+
+class TopicRow(NamedTuple):
+    """One topic, over all of its queues."""
+
+    topic: str
+    queues: int
+    messages: int
+    min_timestamp: int
+    max_timestamp: int
+    bytes: int
+    kind: str  # normal, retry, dlq, lmq or system
+    configured: bool | None  # it is in config/topics.json; None where there is no such file
+
+
+class GroupRow(NamedTuple):
+    """How far one group has come in one queue (config/consumerOffset.json)."""
+
+    group: str
+    topic: str
+    queue_id: int
+    consumer_offset: int  # the next position that it wants
+    max_offset: int  # the position after the queue's last
+    lag: int
+
+
+class RateRow(NamedTuple):
+    """How many messages of a topic were stored in spans of `width` milliseconds from `begin` on."""
+
+    topic: str
+    begin: int
+    width: int
+    messages: tuple[int, ...]
+
+
+def kind_of(topic: str) -> str:
+    """What a topic is for, by its name."""
+    if topic in SYSTEM_TOPICS:
+        return "system"
+    return next((kind for prefix, kind in _KINDS if topic.startswith(prefix)), "normal")
+
+
+class _Sums:
+    """What is added up of a queue's messages."""
+
+    def __init__(self) -> None:
+        self.first, self.end = -1, 0
+        self.messages = self.bytes = 0
+        self.oldest = self.newest = -1
+
+    def add(self, position: int, messages: int, size: int, time: int) -> None:
+        self.first = position if self.first < 0 else min(self.first, position)
+        self.end = max(self.end, position + messages)
+        self.messages += messages
+        self.bytes += size
+        self.oldest = time if self.oldest < 0 else min(self.oldest, time)
+        self.newest = max(self.newest, time)
+
+    def row(self, topic: str, queue_id: int, batch: bool) -> QueueRow:
+        return QueueRow(
+            topic, queue_id, batch, max(self.first, 0), self.end, self.messages, self.bytes,
+            self.oldest, self.newest,
+        )  # fmt: skip
+
+
+def queues(store: OpenedStore, from_log: bool, notes: Notes) -> list[QueueRow]:
+    """All queues, by topic and id. What the queues' files do not have is counted in the log."""
+    found: dict[tuple[str, int, bool], _Sums] = {}
+    if from_log:
+        return _with_log(store, store.log.start, found, notes)
+    for topic in store.queues.topics():
+        for queue_id, batch in store.queues.of(topic):
+            try:
+                queue = store.queue(topic, queue_id, batch)
+                refuse_cut(store, queue)
+                found[topic, queue_id, batch] = _sums_of(store, queue)
+            except BadQueue as error:
+                notes.note(f"{error}; the log is read instead")
+                return _with_log(store, store.log.start, {}, notes)
+    if not found:
+        notes.note("there are no queues: the log is read instead")
+        return _with_log(store, store.log.start, found, notes)
+    behind = log_behind(store, (store.queue(*key) for key in found), notes)
+    if behind is None:
+        return [sums.row(*key) for key, sums in sorted(found.items())]
+    notes.note(f"the queues end before the log: it is read from {behind} on")
+    return _with_log(store, behind, found, notes)
+
+
+def _with_log(
+    store: OpenedStore, start: int, found: dict[tuple[str, int, bool], _Sums], notes: Notes
+) -> list[QueueRow]:
+    batches = {(topic, queue_id) for topic, queue_id, batch in found if batch}
+    for message in scan(store, start, store.log.end, b"", notes):
+        if in_queue(message):
+            record = message.record
+            key = record.topic, record.queue_id
+            sums = found.setdefault((*key, key in batches), _Sums())
+            sums.add(record.queue_offset, 1, record.size, record.store_timestamp)
+    return [sums.row(*key) for key, sums in sorted(found.items())]
+
+
+def _sums_of(store: OpenedStore, queue: Queue) -> _Sums:
+    sums = _Sums()
+    log, first = store.log, max(queue.minimum(store.log.start, BY_STORE_TIMES), 0)
+    sums.end = queue.maximum()
+    for entries in queue.arrays(first):
+        places = entries["physicalOffset"]
+        later = entries[places >= log.end]
+        sums.end -= int(later["batchSize"].sum()) if queue.batch else len(later)
+        live = entries[(places >= log.start) & (places < log.end)]
+        sums.messages += int(live["batchSize"].sum()) if queue.batch else len(live)
+        sums.bytes += int(live["size"].astype(np.int64).sum())
+        if len(live):
+            if sums.oldest < 0:
+                sums.oldest = log.store_timestamp(*_place(live[0]))
+            sums.newest = log.store_timestamp(*_place(live[-1]))
+    sums.first = sums.end - sums.messages if sums.messages else sums.end
+    return sums
+
+
+def _place(entry: Any) -> tuple[int, int]:
+    return int(entry["physicalOffset"]), int(entry["size"])
+
+
+def topics(store: OpenedStore, from_log: bool, everything: bool, notes: Notes) -> list[TopicRow]:
+    """All topics that have a queue, by name; everything: those of the configuration as well."""
+    return topics_of(store, queues(store, from_log, notes), everything, notes)
+
+
+def topics_of(
+    store: OpenedStore, rows: list[QueueRow], everything: bool, notes: Notes
+) -> list[TopicRow]:
+    """The topics of these queues; everything: those of the configuration as well."""
+    configured = configured_topics(store.storage, store.path, notes)
+    by_topic: dict[str, list[QueueRow]] = defaultdict(list)
+    for queue in rows:
+        by_topic[queue.topic].append(queue)
+    names = {*by_topic, *(configured or ())} if everything else set(by_topic)
+    return [_topic(name, by_topic.get(name, []), configured) for name in sorted(names)]
+
+
+def _topic(name: str, rows: list[QueueRow], configured: Any) -> TopicRow:
+    return TopicRow(
+        name,
+        len(rows),
+        sum(row.messages for row in rows),
+        min((row.min_timestamp for row in rows if row.messages), default=-1),
+        max((row.max_timestamp for row in rows if row.messages), default=-1),
+        sum(row.bytes for row in rows),
+        kind_of(name),
+        None if configured is None else name in configured,
+    )
+
+
+def groups(store: OpenedStore, from_log: bool, notes: Notes) -> list[GroupRow]:
+    """How far each group has come, by group, topic and queue."""
+    return groups_of(store, queues(store, from_log, notes), notes)
+
+
+def groups_of(store: OpenedStore, rows: list[QueueRow], notes: Notes) -> list[GroupRow]:
+    """How far each group has come in these queues, and in those that it has an offset of."""
+    ends = {(row.topic, row.queue_id): row.max_offset for row in rows}
+    offsets_of = consumer_offsets(store.storage, store.path, notes)
+    return [
+        GroupRow(group, topic, queue_id, offset, end, max(end - offset, 0))
+        for (group, topic), offsets in sorted(offsets_of.items())
+        for queue_id, offset in sorted(offsets.items())
+        for end in (ends.get((topic, queue_id), 0),)
+    ]
+
+
+def rates(store: OpenedStore, buckets: int, notes: Notes) -> list[RateRow]:
+    """How many messages of each topic were stored in each of `buckets` equal spans of time, from
+    the store's oldest message to its newest.
+
+    Queues are bisected, so it costs the same whatever their lengths. What no queue has is left out.
+    """
+    rows = [row for row in queues(store, False, notes) if row.messages]
+    if not rows:
+        return []
+    begin = min(row.min_timestamp for row in rows)
+    width = -(-(max(row.max_timestamp for row in rows) + 1 - begin) // buckets)
+    counts: dict[str, list[int]] = {}
+    for row in rows:
+        queue = store.queue(row.topic, row.queue_id, row.batch)
+        at = [
+            queue.position_by_time(begin + width * n, Boundary.LOWER, store.log, BY_STORE_TIMES)
+            for n in range(buckets)
+        ]
+        into = counts.setdefault(row.topic, [0] * buckets)
+        for number, (first, end) in enumerate(pairwise([*at, queue.maximum()])):
+            into[number] += max(end - first, 0)
+    return [RateRow(topic, begin, width, tuple(each)) for topic, each in sorted(counts.items())]

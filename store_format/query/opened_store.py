@@ -1,0 +1,156 @@
+"""`OpenedStore`: the readers of one store, opened once for many questions."""
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import cast
+
+from reput.store_format.derived.index_reader import BadIndex, IndexReader
+from reput.store_format.derived.queues import FileQueues, Queue, Queues
+from reput.store_format.discover.file_sizes import FileSizes
+from reput.store_format.discover.in_rocksdb import has_rows
+from reput.store_format.discover.sizes import settings_to_read
+from reput.store_format.log.one_record import Record
+from reput.store_format.log.reader import LogReader
+from reput.store_format.log.record_rules import record_rules
+from reput.store_format.log.segments import commit_log_folders, list_segments
+from reput.store_format.names import INDEX
+from reput.store_format.notes import Notes
+from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.release.foreign import STORE_DB
+from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.rocksdb.index import RocksDBIndex
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.live_files import LiveFiles
+from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.rocksdb import RocksDBError, open_database
+
+NEWEST = RELEASES[-1]
+
+
+def _prefers_rocksdb(given: Mapping[str, str]) -> bool:
+    """Whether the settings say that queues are read from RocksDB (DefaultMessageStore,
+    CombineConsumeQueueStore); else files are, where there are any.
+    """
+    rocksdb = "defaultRocksDB"
+    return rocksdb in (given.get("storeType"), given.get("combineCQPreferCQType"))
+
+
+class OpenedStore:
+    """A store's log, queues and index. Files are listed once, when they are first asked for.
+
+    release: whose rules hold where releases differ; the newest one's read every older log.
+    """
+
+    def __init__(
+        self, storage: Storage, path: str, release: str, given: Mapping[str, str], notes: Notes,
+        end: int | None = None, derived: tuple[Storage, str] | None = None,
+    ) -> None:  # fmt: skip
+        """end: as for a LogReader; queues have no message from there on then. derived: where queues
+        and index are, if not in the store: a rebuilt set.
+
+        Raises StoreError where there is no log, SettingError, UnknownRelease.
+        """
+        self.storage = cast(
+            Storage, LiveFiles(storage)
+        )  # it reads only, which is all that is asked of it
+        self.path, self.profile = path, profile(release)
+        there, self.derived_path = derived or (storage, path)
+        self.derived_storage = cast(Storage, LiveFiles(there))
+        self.settings, self.no_index = settings_to_read(
+            self.storage, path, given, self.profile.release,
+            (self.derived_storage, self.derived_path),
+        )  # fmt: skip
+        folders = commit_log_folders(path, self.settings)
+        size = self.settings.mapped_file_size_commit_log
+        listing = list_segments(self.storage, folders, size)
+        for finding in listing.findings:
+            notes.note(f"{finding.path}: {finding.reason}")
+        self.log = LogReader(self.storage, listing.segments, record_rules(self.profile), end=end)
+        self._notes, self._given, self._all_queues = notes, given, list[Queues]()
+        self._queues: dict[tuple[str, int, bool], Queue] = {}
+        self._index: IndexReader | None = None
+        self._rocksdb_index: RocksDBIndex | None = None
+        self._looked_for_it = False
+        self.index_gaps: list[tuple[int, int]] | None = None  # once `gaps` has looked for them
+
+    def __enter__(self) -> "OpenedStore":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def close(self) -> None:
+        self.log.close()
+        for queues in self._all_queues:
+            queues.close()
+        if self._rocksdb_index is not None:
+            self._rocksdb_index.database.close()
+
+    @property
+    def queues(self) -> Queues:
+        """The store's queues, from wherever a broker would read them, found when first asked for.
+
+        What cannot be read of a RocksDB is told, and counts as missing.
+        """
+        if not self._all_queues:
+            there, store, folder = self.derived_storage, self.derived_path, None
+            queues: Queues = FileQueues(there, store, self._queue_bytes)
+            if _prefers_rocksdb(self._given) or not queues.topics():
+                folder = queues_folder(there, store)
+            if folder is not None:
+                try:
+                    queues = RocksDBQueues(there, store, folder)
+                except RocksDBError as error:
+                    self._notes.note(str(error))
+            self._all_queues.append(queues)
+        return self._all_queues[0]
+
+    def message(self, record: Record | Callable[[], Record]) -> StoredMessage:
+        return StoredMessage(record, self.profile.split_properties, self.log.body)
+
+    def index(self) -> IndexReader:
+        """Raises BadIndex where the folder has what is no index file, or their sizes are odd."""
+        if self._index is None:
+            if self.no_index is not None:
+                raise BadIndex(f"{self.derived_path}/index", 0, "length", 0, self.no_index)
+            self._index = IndexReader(self.derived_storage, self.derived_path, self.settings)
+        return self._index
+
+    def rocksdb_index(self) -> RocksDBIndex | None:
+        """The index in RocksDB, where there are no index files; None where there is none either.
+
+        One that cannot be read is told, and counts as missing.
+        """
+        there, folder = self.derived_storage, f"{self.derived_path}/{STORE_DB}"
+        if not self._looked_for_it:
+            self._looked_for_it = True
+            files = listed(there, f"{self.derived_path}/{INDEX}")
+            if not any(state for _, state in files) and has_rows(there, folder):
+                try:
+                    found = RocksDBIndex(open_database(there, folder))
+                    self._rocksdb_index = found if found.has_rows else None
+                except RocksDBError as error:
+                    self._notes.note(str(error))
+        return self._rocksdb_index
+
+    def queue(self, topic: str, queue_id: int, batch: bool) -> Queue:
+        """Raises BadQueue."""
+        key = topic, queue_id, batch
+        if key not in self._queues:
+            self._queues[key] = self.queues.open(*key)
+        return self._queues[key]
+
+    def _queue_bytes(self, batch: bool) -> int:
+        """The length of the store's queue files, which a file that was cut has not; 0: unknown."""
+        there = self.derived_storage, self.derived_path
+        size = FileSizes(self.storage, (), there).queue(batch)
+        return 0 if size is None else size.value
+
+    def folders(self, below: str) -> list[str]:
+        """The folders in a folder beside the queues, which begins with a slash."""
+        there = listed(self.derived_storage, self.derived_path + below)
+        return [name for name, state in there if state is None]

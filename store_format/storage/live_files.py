@@ -1,0 +1,49 @@
+"""Storages whose files are written to while they are read, by a broker or by who copies a log."""
+
+from contextlib import suppress
+
+from reput.store_format.faults import StoreChanged
+from reput.store_format.storage.protocol import ANY_TIME, Bytes, FileState, Reader
+from reput.store_format.storage.read_by import ReadBy
+
+
+class LiveFiles(ReadBy):
+    """Another storage, whose files a running broker may write to while they are read."""
+
+    def open(self, path: str, state: FileState | None = None) -> Reader:
+        if state is None:
+            return self.storage.open(path)
+        return self.storage.open(path, state._replace(mtime=ANY_TIME))
+
+
+class GrowingFiles(ReadBy):
+    """Another storage, of which a file is an error only where it has become shorter."""
+
+    def open(self, path: str, state: FileState | None = None) -> Reader:
+        """state: what an earlier listing saw. Raises StoreChanged where it is shorter now."""
+        reader = self.storage.open(path)
+        if state is not None and reader.state.size < state.size:
+            now = reader.state
+            reader.close()
+            raise StoreChanged(f"{path}: changed since it was listed: {state} is now {now}")
+        return _GrowingReader(reader)
+
+
+class _GrowingReader:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        if hasattr(reader, "fileno"):
+            self.fileno = reader.fileno
+
+    @property
+    def state(self) -> FileState:
+        return self._reader.state
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        """See Reader."""
+        self._reader.read_into(offset, buffer)
+
+    def close(self) -> None:
+        """Let go of it; that it has changed is what was expected."""
+        with suppress(StoreChanged):
+            self._reader.close()

@@ -1,0 +1,46 @@
+"""A writer's `Files`, listed and read as a storage is."""
+
+from contextlib import closing
+
+from reput.store_format.disk.files import Bytes, Files, OpenFile
+from reput.store_format.faults import StoreError
+from reput.store_format.storage.protocol import FileState, Listed, Reader
+
+
+class FilesRead:
+    """Paths are below the root of the files, with or without a slash before them."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def list(self, folder: str) -> list[Listed]:
+        names = self._files.names(folder.lstrip("/"))
+        return [Listed(name, self._state(f"{folder}/{name}")) for name in names]
+
+    def _state(self, path: str) -> FileState | None:
+        try:
+            if self._files.is_folder(path.lstrip("/")):
+                return None
+        except StoreError:
+            return None  # a link, or a device
+        with closing(self.open(path)) as reader:
+            return reader.state
+
+    def open(self, path: str, state: FileState | None = None) -> Reader:
+        return _Reader(self._files.open_read(path.lstrip("/")))
+
+
+class _Reader:
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+
+    @property
+    def state(self) -> FileState:
+        return FileState(self._file.length(), 0, 0)
+
+    def read_into(self, offset: int, buffer: Bytes) -> None:
+        """See Reader."""
+        self._file.read_at(offset, buffer)
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,47 @@
+"""A 5.5.0 broker with half messages in RocksDB indexes its last message again at each start.
+
+tests/rocketmq/chains.py has kept the store of one that was started five times.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from reput.store_format.discover.store import discover
+from reput.store_format.storage.local import LocalStorage
+from tests.chains.test_upgraded import FIRST_ENTRY, STORES, index_files
+from tests.quiet.said import run_check, run_verify, said
+
+ENTRY = 20
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    with tarfile.open(STORES / "again_5.5.0.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    return tmp_path / "again_5.5.0"
+
+
+def test_nothing_is_said_of_it(store: Path) -> None:
+    assert said(store, None, {}) == []  # type: ignore[arg-type]
+    discovered = discover(LocalStorage(), str(store), None, {}, compares=True, sweeps=True)
+    times = [extra // 4 for _, extra in discovered.again]  # UNIQ_KEY, two keys, a tag
+    assert times == [2, 1]  # two starts behind the second half message, one behind the third
+    assert discover(LocalStorage(), str(store), None, {}).again == ()  # nobody else reads all of it
+
+
+def test_an_entry_of_a_message_that_is_there_again_is_compared(store: Path) -> None:
+    (place, _), *_ = discover(LocalStorage(), str(store), None, {}, sweeps=True).again
+    for path in index_files(store):
+        raw = bytearray(path.read_bytes())
+        for at in range(FIRST_ENTRY - ENTRY, len(raw), ENTRY):
+            if int.from_bytes(raw[at + 4 : at + 12]) == place:
+                raw[at + 2 * ENTRY + 1] ^= 4
+                path.write_bytes(raw)
+                assert not run_check(store, None, {}).sound  # type: ignore[arg-type]
+                assert not run_verify(store, None, {}).same  # type: ignore[arg-type]
+                return
+    raise AssertionError("the message is not in the index")

@@ -1,0 +1,71 @@
+"""What the Spark engine asks of a session, and what it makes of its answers."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reput.jobs.engines.spark_engine import SparkEngine, collect
+
+
+class Conf(dict[str, str]):
+    """A session's settings."""
+
+    def set(self, name: str, value: str) -> None:
+        self[name] = value
+
+    def unset(self, name: str) -> None:
+        self.pop(name, None)
+
+
+def session(*stages: tuple[int, int], **conf: str) -> Any:
+    """A session whose stages have so many tasks, and so many of them done."""
+    infos = [SimpleNamespace(numTasks=tasks, numCompletedTasks=done) for tasks, done in stages]
+    tracker = SimpleNamespace(
+        getActiveStageIds=lambda: range(len(infos)), getStageInfo=infos.__getitem__
+    )
+    return SimpleNamespace(
+        conf=Conf(conf), _sc=SimpleNamespace(statusTracker=lambda: tracker)
+    )  # fmt: skip
+
+
+def test_the_share_of_tasks_that_are_done() -> None:
+    assert SparkEngine(session((8, 6), (2, 0))).share_done() == 0.6
+    assert SparkEngine(session()).share_done() is None  # between two stages
+    connect: Any = SimpleNamespace(conf=Conf())
+    assert SparkEngine(connect).share_done() is None
+
+
+@pytest.mark.parametrize(
+    ("conf", "cores", "most", "one_machine"),
+    [
+        ({"spark.master": "local[3]"}, 3, 3, True),
+        ({"spark.master": "local"}, 1, 1, True),
+        ({"spark.master": "spark://host:7077"}, 16, 128, False),
+        ({"spark.master": "yarn", "spark.executor.instances": "100", "spark.executor.cores": "4"},
+         400, 400, False),
+        ({"spark.default.parallelism": "5"}, 5, 128, False),  # Spark Connect
+        ({}, 16, 128, False),
+    ],
+)  # fmt: skip
+def test_how_many_tasks_run_at_once(
+    conf: dict[str, str], cores: int, most: int, one_machine: bool
+) -> None:
+    engine = SparkEngine(session(**conf))
+    assert (engine.cores, engine.most_cores, engine.one_machine) == (cores, most, one_machine)
+
+
+@pytest.mark.parametrize("before", [None, "true"])
+def test_another_attempt_may_give_other_rows(before: str | None) -> None:
+    """Else Spark fails a job whose executor is lost with its shuffle files (the long test)."""
+    name = "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch"
+    spark, seen = session(**({name: before} if before else {})), []
+
+    def rows() -> Any:
+        seen.append(spark.conf.get(name))
+        return SimpleNamespace(to_pylist=list)
+
+    frame: Any = SimpleNamespace(sparkSession=spark, toArrow=rows)
+    assert collect(frame) == []
+    assert seen == ["false"]
+    assert spark.conf.get(name) == before

@@ -139,6 +139,7 @@ def export(
         engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
         progress=progress, tolerant=on_damage == "salvage",
         discovered=discover_for_reading(storage, storage.resolve(store), rocketmq, settings or {}),
+        compares=True,
     )  # fmt: skip
     target = found.output(to, EXPORTED, replace, output_storage or given)
     return export_set(found, target, format, chosen, keep_repeats)
@@ -179,6 +180,7 @@ def verify_export(
         engine, store, rocketmq=rocketmq, settings=settings, cut=None, storage=storage,
         progress=progress, tolerant=salvages,
         discovered=discover_for_reading(storage, storage.resolve(store), rocketmq, settings or {}),
+        compares=True,
     )  # fmt: skip
     return compare_set(found, there, folder)
 

@@ -35,7 +35,9 @@ class ChosenLog:
         refuse_overlap(self.target, self.folder, self.inputs)
         discovered = discover_for_reading(storage, self.store, rocketmq, settings)
         salvages = chosen.on_damage == "salvage"
-        self.plan: Plan = make_plan(storage, self.store, discovered, 1, None, tolerant=salvages)
+        self.plan: Plan = make_plan(
+            storage, self.store, discovered, 1, None, tolerant=salvages, compares=True
+        )
         self._wanted = chosen.wanted(self.plan)  # raises before anything is made
         self.redacted = redaction(chosen.redact)
         self.system: int = 0  # messages of system topics that were left out of `batches`

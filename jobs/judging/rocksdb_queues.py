@@ -101,7 +101,7 @@ class _Comparison:
         self.again_from = max(queues.dispatched_to(), 0)  # a broker writes rows from there again
         self.times: list[tuple[str, Numbers, Numbers, Numbers]] = []
         self.waiting = 0
-        # queues of lite topics
+        # a broker that has only queues of lite topics there
         self.some_topics = plan.discovered.settings.get(_SELECTIVE) == "true"
 
     def compare(self, named: list[Built], deleted: Any) -> None:

@@ -90,7 +90,8 @@ def make_plan(
 
     discovered: its release and settings. tolerant: what is wrong with the segments is in the plan's
     `findings`, and not refused. assume_names: then segments count as what their records say.
-    compares: derived files are only compared, so that queues in RocksDB are not refused.
+    compares: derived files are only compared, or not looked at, but not written, so that queues in
+    RocksDB are not refused.
     """
     rules = profile(discovered.release)
     parsed = settings_from(discovered.settings, release=rules.release)

@@ -1,4 +1,4 @@
-"""What RocksDB holds in a store beside its files; reput names it and does not read it."""
+"""What RocksDB holds in a store beside its files, by the names of its files."""
 
 from reput.store_format.names import CONFIG
 from reput.store_format.release.foreign import CONFIG_DBS, CURRENT, POP_DB, STORE_DB, holds_rows

@@ -28,10 +28,8 @@ def lived(request: Any, tmp_path: Path) -> tuple[str, Path, list[list[Any]]]:
     return (request.param, *unpack(request.param, tmp_path))
 
 
-def opened(store: Path, told: Notes | None = None, **given: str) -> OpenedStore:
-    return OpenedStore(
-        LocalStorage(), str(store), NEWEST, {**FROM_ROCKSDB, **given}, told or Notes()
-    )
+def opened(store: Path, **given: str) -> OpenedStore:
+    return OpenedStore(LocalStorage(), str(store), NEWEST, {**FROM_ROCKSDB, **given}, Notes())
 
 
 def files_of(store: Path) -> dict[str, tuple[int, int]]:

@@ -1,0 +1,25 @@
+"""Commands that read a store's log alone take one whose queues are in RocksDB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reput.jobs.cli import main
+from tests.store_format.rocksdb.stores import unpack
+
+pytestmark = pytest.mark.usefixtures("commands_in_process")
+
+
+def test_such_a_store_is_exported_and_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, sent = unpack("index_5.4.0", tmp_path / "unpacked")
+    asked = ["--rocketmq", "5.4.0", "--set", "maxHashSlotNum=50", "--set", "maxIndexNum=600"]
+    exported = ["export", str(store), "--output", str(tmp_path / "out"), "--format", "jsonl"]
+    assert main([*exported, *asked]) == 0
+    rows = [line for path in (tmp_path / "out").rglob("*.jsonl") for line in path.open()]
+    assert len(rows) == len(sent)
+    assert main(["report", str(store), "--output", str(tmp_path / "page.html"), *asked]) == 0
+    assert "Sound: 150 messages" in capsys.readouterr().out

@@ -17,7 +17,7 @@ from reput.jobs.console.voice import add_output
 _GB = 1_000_000_000
 _LITTLE_DISK, _LITTLE_MEMORY = 2 * _GB, 3 * _GB
 _WANTED = "only --engine spark wants it:"
-_EXTRAS = (("botocore", "s3"), ("argcomplete", "completion"))
+_EXTRAS = (("botocore", "s3"), ("argcomplete", "completion"), ("rocksdict", "rocksdb"))
 
 
 class Looked(NamedTuple):

@@ -77,9 +77,9 @@ def repair(
     from reput.jobs.outputs.sets import REPAIRED
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_search import map_damage
-    from reput.jobs.salvaging.put_back import restorations, restored
     from reput.jobs.salvaging.repair_log import copy_folder, move_segments, repair_segments
     from reput.jobs.salvaging.repair_summary import RepairSummary
+    from reput.jobs.salvaging.restoration import restorations, restored
 
     found = find_store(
         engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,

@@ -86,7 +86,7 @@ def verify(
         )  # fmt: skip
         found = find_store(
             engine, store, rocketmq=release, settings=settings, cut=cut, storage=storage,
-            progress=progress, tolerant=on_damage == SALVAGE, discovered=discovered,
+            progress=progress, tolerant=on_damage == SALVAGE, discovered=discovered, compares=True,
         )  # fmt: skip
         plan, also = found.plan, inputs_of(there, against, {})
         with found.temporarily("reput-verify", staging_folder, storage, also) as job:

@@ -22,7 +22,7 @@ compile() {
 printf '%s\n' pip 'setuptools>=77' wheel >"$work/build.in"
 compile "$work/build.in" --output-file requirements/build.lock
 # What reput runs and is tested with.
-compile pyproject.toml --extra spark --extra test --extra dev --extra completion \
+compile pyproject.toml --extra spark --extra test --extra dev --extra completion --extra rocksdb \
     --output-file requirements/reput.lock
 # What makes the site and looks at packages, by the same versions of what both need.
 compile pyproject.toml --extra release --constraint requirements/reput.lock \

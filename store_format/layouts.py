@@ -150,6 +150,13 @@ BATCH_QUEUE_ENTRY_BYTES = BATCH_QUEUE_ENTRY.itemsize
 QUEUE_AT = _offsets("QueueAt", QUEUE_ENTRY)
 BATCH_AT = _offsets("BatchAt", BATCH_QUEUE_ENTRY)
 
+# --- queues in RocksDB (RocksDBConsumeQueueTable, RocksDBConsumeQueueOffsetTable) --------------
+
+ROCKSDB_ENTRY = np.dtype([*QUEUE_ENTRY.descr, ("storeTimestamp", ">i8")])
+assert ROCKSDB_ENTRY.itemsize == 28
+ROCKSDB_OFFSET = np.dtype([("physicalOffset", ">i8"), ("queueOffset", ">i8")])
+assert ROCKSDB_OFFSET.itemsize == 16
+
 # --- IndexFile (IndexHeader, IndexFile) -----------------------------------------------------
 
 INDEX_HEADER = np.dtype(

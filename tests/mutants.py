@@ -27,6 +27,7 @@ from tests.store_format.damage import planted_bugs as planted_damage_bugs
 from tests.store_format.fate import planted_bugs as planted_fate_bugs
 from tests.store_format.filter import planted_bugs as planted_filter_bugs
 from tests.store_format.query import planted_bugs as planted_query_bugs
+from tests.store_format.rocksdb import planted_bugs as planted_rocksdb_bugs
 from tests.store_format.storage import planted_bugs as planted_storage_bugs
 
 _RECORDS = "store_format/log/record_rules.py"
@@ -456,7 +457,7 @@ BUGS = (
     Bug("check reports a queue that cannot begin so", "jobs/judging/check_report.py",
         "findings=list(found.findings)", "findings=list(plan.findings)",
         ("tests/store_format/derive/test_first_offsets.py",)),
-    Bug("what the buffers still hold tells a stale record", "store_format/damage/followed.py",
+    Bug("what the buffers still hold tells a stale record", "store_format/damage/queue_ends.py",
         "        if first is None:\n            return self._of", "        if True:\n            return self._of",
         ("tests/store_format/damage/test_evidence.py",)),
     Bug("a range that live records follow is not the tail's", "store_format/damage/range_totals.py",
@@ -474,7 +475,7 @@ BUGS = (
         "if stored > last and", "if False and", ("tests/jobs/judging/test_log_end.py",)),
     Bug("check tells of groups that have read more", "jobs/judging/log_end.py",
         "read.get(key, 0) > end", "False", ("tests/jobs/judging/test_log_end.py",)),
-    Bug("check tells of a record that is torn in its text", "udfs/damage/torn.py",
+    Bug("check tells of a record that is torn in its text", "udfs/damage/torn_records.py",
         "if torn < len(rows):", "if False:", ("tests/jobs/judging/test_log_end.py",)),
     Bug("what was durable is not torn", "jobs/judging/log_end.py",
         "known.physic_msg_timestamp if known else 0,", "0,", ("tests/jobs/judging/test_log_end.py",)),
@@ -527,7 +528,7 @@ BUGS = (
     Bug("RocksDB is refused by its files", "store_format/release/foreign.py",
         "if CURRENT in names(folder):", "if False:", quiet("refused")),
     Bug("RocksDB in a folder of its own is refused too", "store_format/release/foreign.py",
-        '_ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")', "_ROCKSDB_QUEUES = (CONSUME_QUEUE,)",
+        'ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")', "ROCKSDB_QUEUES = (CONSUME_QUEUE,)",
         quiet("refused")),
     Bug("LMQ queues in RocksDB have no files", "store_format/release/settings.py",
         "self.enable_multi_dispatch and not in_rocksdb", "self.enable_multi_dispatch",
@@ -565,12 +566,12 @@ BUGS = (
     Bug("fillers carry the lost offset", "store_format/damage/filler.py",
         "_filler(each.topic, each.queue_id, offset,", "_filler(each.topic, each.queue_id, 0,",
         ("tests/jobs/test_repair.py",)),
-    Bug("the damaged bytes are kept", "udfs/damage/repair.py",
+    Bug("the damaged bytes are kept", "udfs/damage/segment_repair.py",
         "            saved.add(damage, read)", "            pass", ("tests/jobs/test_repair.py",)),
-    Bug("nothing behind the log's end is copied", "udfs/damage/repair.py",
+    Bug("nothing behind the log's end is copied", "udfs/damage/segment_repair.py",
         "_copy(read, at, max(min(end, self.live_end), at), output)",
         "_copy(read, at, end, output)", ("tests/jobs/test_repair.py",)),
-    Bug("a corrected record's __CRC32# is corrected too", "udfs/damage/repair.py",
+    Bug("a corrected record's __CRC32# is corrected too", "udfs/damage/segment_repair.py",
         "    if prover.property_crc(at, parts) is not None:", "    if False:",
         ("tests/jobs/test_repair.py",)),
 )  # fmt: skip
@@ -587,6 +588,7 @@ ALL = (
     *planted_jobs_bugs.BUGS,
     *planted_filter_bugs.BUGS,
     *planted_fate_bugs.BUGS,
+    *planted_rocksdb_bugs.BUGS,
     *planted_damage_bugs.BUGS,
     *planted_change_bugs.BUGS,
     *planted_replica_bugs.BUGS,

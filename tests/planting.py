@@ -58,6 +58,7 @@ def plant(bug: Bug) -> str | None:
         for stores in (
             "tests/golden",
             "tests/store_format/fate/stores",
+            "tests/store_format/rocksdb/stores",
             "tests/jobs/serve/answers",
         ):
             shutil.rmtree(copy / stores)

@@ -16,6 +16,7 @@ LAYERS = (
     "store_format/java",
     "store_format/log",
     "store_format/derive store_format/derived store_format/message",
+    "store_format/rocksdb",
     "store_format/damage store_format/describe store_format/discover store_format/filter",
     "store_format/query",
     "store_format/fate",

@@ -35,6 +35,8 @@ ALLOWED = {
 EXCEPTIONS = {
     "store_format/storage/s3.py": {"botocore"},
     "store_format/storage/arrow.py": {"pyarrow"},
+    # queues, index and config that brokers keep in RocksDB
+    "store_format/storage/rocksdb.py": {"rocksdict"},
     # what parses SQL92 expressions
     "store_format/filter/parser.py": {"lark"},
     "store_format/filter/expressions.py": {"lark"},

@@ -19,6 +19,7 @@ from reput.store_format.layouts import RECORD_FIXED_BYTES
 from reput.store_format.log.reader import LogReader
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import OpenedStore
+from reput.store_format.storage.rocksdb import RocksDBError
 
 _OPEN_QUEUES = 256  # queues that keep a file open
 
@@ -139,12 +140,22 @@ class ServedStore:
         in an index that is damaged.
         """
         try:
+            in_rocksdb = self.opened.rocksdb_index()
+            if in_rocksdb is not None:
+                places = sorted(
+                    place
+                    for place in set(in_rocksdb.places(topic, key, begin, end))
+                    if place < self.limit
+                )
+                if not places or not most:
+                    return [], 0, 0
+                return places[-most:], in_rocksdb.last_timestamp, in_rocksdb.last_offset
             index = self.opened.index()
             if self.at is None:
                 found = index.query(topic, key, most, begin, end)
             else:
                 found = index.query(topic, key, most, begin, min(end, self.at), until=self.limit)
-        except BadIndex as error:
+        except (BadIndex, RocksDBError) as error:
             self._notes.note(f"{error}; no keys are found in it")
             return [], 0, 0
         places = sorted(hit.physical_offset for hit in found.hits)

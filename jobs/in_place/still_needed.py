@@ -12,7 +12,7 @@ from reput.jobs.opening.open_store import Store, open_store
 from reput.jobs.opening.progress import Progress
 from reput.store_format.derived.queues import Queue
 from reput.store_format.discover.config_folder import consumer_offsets
-from reput.store_format.discover.in_rocksdb import config_in_rocksdb, has_rows
+from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.faults import StoreError
 from reput.store_format.names import CONFIG, RETRY_PREFIX
 from reput.store_format.notes import Notes
@@ -77,9 +77,6 @@ def _unread(opened: OpenedStore, ignored: frozenset[str], notes: Notes) -> Itera
 
     Of a topic that a group reads, a queue without an offset was not read at all. Raises BadQueue.
     """
-    folder = config_in_rocksdb(opened.storage, opened.path, "consumerOffset.json")
-    if folder is not None:
-        raise StoreError(f"{folder}: the groups' offsets are in RocksDB: {_NOT_KNOWN}")
     folder = f"{opened.path}/{POP_DB}"
     if has_rows(opened.storage, folder):
         raise StoreError(f"{folder}: what pop consumers still hold is in RocksDB: {_NOT_KNOWN}")

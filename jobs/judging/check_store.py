@@ -11,6 +11,7 @@ from reput.jobs.opening.log_state import check_unchanged
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.salvaging.damage_map import write_ranges
 from reput.jobs.salvaging.damage_search import map_damage
+from reput.store_format.rocksdb.queues import queues_folder
 from reput.store_format.storage.protocol import Storage
 
 
@@ -50,7 +51,8 @@ def _check(
         if ranges:
             write_ranges(job.staging, damage, ranges)
         report = report_of(plan, damage)
-        if any(True for _ in files_there(plan.storage, plan.store)):
+        in_rocksdb = queues_folder(plan.storage, plan.store)
+        if in_rocksdb or any(True for _ in files_there(plan.storage, plan.store)):
             verdict = judge(job, damage.linked, plan.storage, plan.store)
             report.derived_files, report.differences = len(verdict.named), verdict.differences
             report.behind, report.expired = verdict.behind, verdict.expired

@@ -32,6 +32,12 @@ def of_other_releases(found: FoundStore) -> Iterator[FoundStore]:
             plan.storage, plan.store, release, plan.discovered.settings, sweeps=True
         )
         again = make_plan(
-            plan.storage, plan.store, discovered, found.engine.cores, found.cut.split_bytes, True
+            plan.storage,
+            plan.store,
+            discovered,
+            found.engine.cores,
+            found.cut.split_bytes,
+            True,
+            compares=True,
         )
         yield replace(found, plan=again)

@@ -26,6 +26,7 @@ from reput.jobs.judging.differences import (
     ONE_TOO_MANY,
     Difference,
 )
+from reput.jobs.judging.rocksdb_queues import compare_rocksdb
 from reput.jobs.opening.broker_start import dispatched_again_from
 from reput.jobs.outputs.publish import Built, name_files
 from reput.jobs.pipeline.link import Linked
@@ -41,6 +42,7 @@ from reput.store_format.derived.queue_entries import (
     layout_of,
 )
 from reput.store_format.discover.config_folder import configured_topics
+from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.names import (
     ABORT,
     BATCH_CONSUME_QUEUE,
@@ -51,6 +53,8 @@ from reput.store_format.names import (
 )
 from reput.store_format.notes import Notes
 from reput.store_format.release.eras import every_put_counts_up_to
+from reput.store_format.release.foreign import STORE_DB
+from reput.store_format.rocksdb.queues import queues_folder
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.compare import (
@@ -65,6 +69,8 @@ from reput.udfs.compare import (
 )
 from reput.udfs.staging import HASHES, MESSAGES, attempt_name
 
+_FILE_QUEUES = (f"{CONSUME_QUEUE}/", f"{BATCH_CONSUME_QUEUE}/")
+
 
 @dataclass
 class Verdict:
@@ -76,10 +82,11 @@ class Verdict:
     expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
     deleted_topics: list[str] = field(default_factory=list)  # the log has messages of them
     expired_index: int = 0  # index files before the first that was derived
+    rocksdb: list[str] = field(default_factory=list)  # what was compared in RocksDB, or was not
 
     def notes(self) -> list[str]:
         """What is no fault, for people: neutral lines."""
-        lines = []
+        lines = list(self.rocksdb)
         if self.behind:
             lines.append(
                 f"{len(self.behind):,} derived files end before the log: the broker goes on with "
@@ -127,8 +134,21 @@ class _Judging:
         verdict = Verdict(name_files(built, self.job.queue_bytes, None))
         verdict.expired_index = expired_index
         verdict.expired = [self._path(path) for path in index[:expired_index]]
+        in_rocksdb = queues_folder(self.there, self.against) is not None
+        alone = in_rocksdb and not any(path.startswith(_FILE_QUEUES) for path in files)
+        compared = compare_rocksdb(
+            self.job, verdict.named, self.log_end, self.there, self.against, self._deleted
+        )
+        if compared is not None:
+            verdict.rocksdb = compared.notes()
+            verdict.differences += compared.differences
+            verdict.behind += compared.behind
+        kept = [row for row in verdict.named if not (alone and row["folder"] != INDEX)]
+        if not index and has_rows(self.there, self._path(STORE_DB)):
+            verdict.rocksdb.append(f"{self._path(STORE_DB)}: an index there is not compared")
+            kept = [row for row in kept if row["folder"] != INDEX]
         index = index[expired_index:]
-        wanted = [row for row in verdict.named if row["folder"] == INDEX]
+        wanted = [row for row in kept if row["folder"] == INDEX]
         partner = dict(zip((row["path"] for row in wanted), index, strict=False))
         for path in index[len(wanted) :]:
             if not self._written_since(path) and not self._holds_the_mark(path, index):
@@ -136,8 +156,8 @@ class _Judging:
                     Difference(self._path(path), 0, NO_SUCH_FILE, None, None)
                 )
         queues = {path for path in files if not path.startswith(f"{INDEX}/")}
-        streams, pairs = self._streams(verdict.named, queues), []
-        for row in verdict.named:
+        streams, pairs = self._streams(kept, queues), []
+        for row in kept:
             if row["folder"] in streams:
                 continue
             of_queue = row["path"] if row["path"] in queues else None

@@ -21,7 +21,7 @@ from reput.store_format.log.segments import (
 from reput.store_format.names import CONSUME_QUEUE, INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.release.eras import Era
-from reput.store_format.release.foreign import refuse_foreign
+from reput.store_format.release.foreign import IN_ROCKSDB, refuse_foreign
 from reput.store_format.release.profiles import Profile, profile
 from reput.store_format.release.setting_warnings import setting_warnings
 from reput.store_format.release.settings import (
@@ -84,15 +84,17 @@ def make_plan(
     split_bytes: int | None,
     tolerant: bool = False,
     assume_names: bool = False,
+    compares: bool = False,
 ) -> Plan:
     """List and check a store. Raises StoreError, SettingError.
 
     discovered: its release and settings. tolerant: what is wrong with the segments is in the plan's
     `findings`, and not refused. assume_names: then segments count as what their records say.
+    compares: derived files are only compared, so that queues in RocksDB are not refused.
     """
     rules = profile(discovered.release)
     parsed = settings_from(discovered.settings, release=rules.release)
-    refuse_unsupported(parsed)
+    refuse_unsupported(parsed, IN_ROCKSDB if compares else ())
     segment_bytes = parsed.mapped_file_size_commit_log
     folders = commit_log_folders(store, parsed)
     holder = storage.lock_holder(store)
@@ -106,7 +108,7 @@ def make_plan(
         findings = findings + misnamed
     else:
         segments, odd, findings = find_segments(storage, folders, segment_bytes), frozenset(), []
-    refuse_foreign_store(storage, store)
+    refuse_foreign_store(storage, store, compares)
     warnings = [
         *discovered.warnings,
         *setting_warnings(discovered.settings, rules.release, "derive"),
@@ -159,9 +161,12 @@ def make_plan(
     )
 
 
-def refuse_foreign_store(storage: Storage, store: str) -> None:
-    """Raise StoreError where a store's queues are of a kind that reput does not build."""
-    refuse_foreign(store, lambda name: [n for n, _ in listed(storage, f"{store}/{name}")])
+def refuse_foreign_store(storage: Storage, store: str, compares: bool = False) -> None:
+    """Raise StoreError where a store's queues are of a kind that reput does not build.
+
+    compares: queues in RocksDB may be there, as they are only compared.
+    """
+    refuse_foreign(store, lambda name: [n for n, _ in listed(storage, f"{store}/{name}")], compares)
 
 
 def _split_bytes(segments: list[Segment], cores: int) -> int:

@@ -96,7 +96,8 @@ def find_store(
     for `rocketmq` and what `settings` do not say, what the store shows.
 
     tolerant, assume_names: as for make_plan. discovered: of the store, where that is known already.
-    compares: as for `discover`. one_release: all is to be derived by the rules of one release.
+    compares: as for `discover` and make_plan. one_release: all is to be derived by the rules of one
+    release.
     Raises StoreError, SettingError, UnknownRelease.
     """
     started = time.monotonic()
@@ -109,7 +110,7 @@ def find_store(
     if one_release:
         discovered = discovered.of_one_release()
     plan = make_plan(
-        storage, store, discovered, engine.cores, cut.split_bytes, tolerant, assume_names
+        storage, store, discovered, engine.cores, cut.split_bytes, tolerant, assume_names, compares
     )
     inputs = tuple(inputs_of(storage, store, settings))
     return FoundStore(engine, plan, inputs, cut, progress or Progress(), started)

@@ -1,4 +1,4 @@
-"""What is damaged in a log, and how it is told: each range with its place, cause and witnesses."""
+"""What is damaged in a log, as reports show it: each range, its place, cause and witnesses."""
 
 import json
 from bisect import bisect_right
@@ -8,15 +8,15 @@ from itertools import groupby, islice
 from typing import Any, BinaryIO
 
 from reput.jobs.pipeline.link import Linked, Scanned
+from reput.store_format.damage.patches import Testimony
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
-from reput.store_format.damage.restore import Testimony
 from reput.store_format.damage.witnesses import heard
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
 from reput.store_format.storage.protocol import Storage
-from reput.udfs.damage.segments import padded
+from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, pieces_of
 

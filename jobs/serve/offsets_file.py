@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 
 from reput.broker.serving.group_offsets import GroupOffsets
 from reput.jobs.outputs.output import Input, WholeFile
-from reput.store_format.discover.config_folder import Offsets, offsets_of_table, quoted_keys
+from reput.store_format.discover.config_folder import Offsets, offsets_of_table
 from reput.store_format.faults import StoreError
+from reput.store_format.java.fastjson import quoted_keys
 from reput.store_format.notes import Notes
 
 _BEGINS = b'{"offsetTable":'

@@ -20,7 +20,7 @@ class QueueEntry(NamedTuple):
     size: int  # of the record
     tags_code: int  # the tags' hash; on the schedule topic the time of delivery
     messages: int = 1
-    store_timestamp: int | None = None  # milliseconds; only a batch queue has it
+    store_timestamp: int | None = None  # milliseconds; batch queues and RocksDB have it
 
 
 def layout_of(batch: bool) -> np.dtype[Any]:

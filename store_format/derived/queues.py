@@ -80,7 +80,8 @@ class FileQueues:
     def topics(self) -> list[str]:
         if self._topics is None:
             kinds = (CONSUME_QUEUE, BATCH_CONSUME_QUEUE)
-            self._topics = sorted({name for kind in kinds for name in self._folders(f"/{kind}")})
+            names = sorted({name for kind in kinds for name in self._folders(f"/{kind}")})
+            self._topics = [name for name in names if self.of(name)]
         return self._topics
 
     def of(self, topic: str) -> list[tuple[int, bool]]:

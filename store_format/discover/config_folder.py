@@ -6,17 +6,18 @@ Whatever cannot be read is noted, and counts as missing.
 """
 
 import json
-import re
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from reput.store_format.discover.in_rocksdb import config_in_rocksdb
+from reput.store_format.java.fastjson import quoted_keys
 from reput.store_format.names import CONFIG, is_queue_id
 from reput.store_format.notes import Notes
+from reput.store_format.rocksdb.config import config_rows
 from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.rocksdb import RocksDBError, open_database
 
-# A text, or else a key without quotes.
-_TEXT_OR_KEY = re.compile(rb'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?[0-9]+)(\s*:)')
 _GROUP_SEPARATOR = "@"  # ConsumerOffsetManager.TOPIC_GROUP_SEPARATOR
 
 Offsets = dict[tuple[str, str], dict[int, int]]  # (group, topic) -> queue id -> next position
@@ -80,10 +81,17 @@ def offsets_of_table(table: Mapping[str, Any], notes: Notes) -> Offsets:
 def config_table(
     storage: Storage, store: str, file: str, name: str, notes: Notes
 ) -> Mapping[str, Any] | None:
-    """What a file of config/, or its .bak, has under a name; None where there is neither."""
+    """What a file of config/, or its .bak, has under a name; None where there is neither.
+
+    Where a broker reads a RocksDB in place of the file, that is read.
+    """
     elsewhere = config_in_rocksdb(storage, store, file)
     if elsewhere is not None:
-        notes.note(f"{elsewhere}: a broker reads this RocksDB in place of {file}: it is not read")
+        try:
+            with closing(open_database(storage, elsewhere)) as database:
+                return config_rows(database, file)
+        except RocksDBError as error:
+            notes.note(f"{error}; a broker reads it in place of {file}")
     for path in (f"{store}/{CONFIG}/{file}", f"{store}/{CONFIG}/{file}.bak"):
         try:
             raw = storage.read_bytes(path)
@@ -98,14 +106,3 @@ def config_table(
             return table
         notes.note(f"{path}: {name} is no JSON object; it is left out")
     return None
-
-
-def quoted_keys(raw: bytes, mark: bytes = b"") -> bytes:
-    """The JSON with its integer keys as texts, each with a mark before it."""
-
-    def quoted(found: re.Match[bytes]) -> bytes:
-        if found[2] is None:
-            return found[0]
-        return b'%b"%b%b"%b' % (found[1], mark, found[2], found[3])
-
-    return _TEXT_OR_KEY.sub(quoted, raw)

@@ -12,6 +12,7 @@ from reput.store_format.query.gaps import Gap, index_gaps
 from reput.store_format.query.log_scan import needle_of, scan
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import TAGS_KEY, StoredMessage, keys_of
+from reput.store_format.storage.rocksdb import RocksDBError
 
 UNIQUE_KEY_MOST = 32  # QueryMessageProcessor takes so many for a unique key, whatever is asked for
 LAST_TIME = (1 << 63) - 1
@@ -32,13 +33,11 @@ def by_key(
     places, found = list[int](), set[int]()
     if not from_log:
         try:
-            index = store.index()
             found = {
-                hit.physical_offset
-                for topic in topics for hit in index.all_hits(topic, key, begin, end)
-            }  # fmt: skip
+                place for topic in topics for place in index_places(store, topic, key, begin, end)
+            }
             places = sorted(place for place in found if not _within(place, gaps))
-        except BadIndex as error:
+        except (BadIndex, RocksDBError) as error:
             notes.note(f"{error}; the log is read instead")
             gaps, places = [(store.log.start, store.log.end)], []
     needle = needle_of(key.removeprefix(TAGS_KEY))  # of tags a record does not hold the prefix
@@ -52,6 +51,19 @@ def by_key(
             note_if_wrong(message, hashes, notes)
 
 
+def index_places(
+    store: OpenedStore, topic: str, key: str, begin: int | None, end: int | None
+) -> Iterator[int]:
+    """Where the index, in files or in RocksDB, says that messages with a key stand.
+
+    Raises BadIndex, RocksDBError.
+    """
+    in_rocksdb = store.rocksdb_index()
+    if in_rocksdb is not None:
+        return in_rocksdb.places(topic, key, begin, end)
+    return (hit.physical_offset for hit in store.index().all_hits(topic, key, begin, end))
+
+
 def as_broker(
     store: OpenedStore, topic: str, key: str, begin: int | None, end: int | None, most: int,
     notes: Notes,
@@ -59,6 +71,14 @@ def as_broker(
     """What a broker answers (QueryMessageProcessor, IndexService.queryOffset): the newest `most`
     whose key has this hash, sorted ascending; whoever asked it drops those with another key.
     """
+    in_rocksdb = store.rocksdb_index()
+    if in_rocksdb is not None:
+        places = sorted(set(in_rocksdb.places(topic, key, begin, end)))
+        notes.cut = len(places) > most
+        if notes.cut:
+            notes.note(f"cut: the newest {most} of {len(places)}")
+        yield from read(store, places[-most:] if most else [], notes)
+        return
     found = store.index().query(
         topic, key, most, 0 if begin is None else begin, LAST_TIME if end is None else end
     )

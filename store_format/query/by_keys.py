@@ -20,6 +20,7 @@ from reput.store_format.query.log_scan import scan
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import StoredMessage
 from reput.store_format.query.wanted_keys import WantedKeys
+from reput.store_format.storage.rocksdb import RocksDBError
 
 Places = npt.NDArray[np.int64]
 
@@ -39,10 +40,10 @@ def by_keys(
     places = np.empty(0, np.int64)
     if not from_log:
         try:
-            places = _places(store.index(), wanted, begin, end, store.storage.window_bytes)
+            places = _all_places(store, wanted, begin, end)
             for start, stop in gaps:
                 places = places[(places < start) | (places >= stop)]
-        except BadIndex as error:
+        except (BadIndex, RocksDBError) as error:
             notes.note(f"{error}; the log is read instead")
             gaps = [whole]
     found = _messages(store, places, wanted, notes)
@@ -52,6 +53,19 @@ def by_keys(
     if begin is not None or end is not None:
         found = (message for message in found if within(message, begin, end))
     yield from found
+
+
+def _all_places(
+    store: OpenedStore, wanted: WantedKeys, begin: int | None, end: int | None
+) -> Places:
+    """As `_places`, of an index in files or in RocksDB. Raises BadIndex, RocksDBError."""
+    in_rocksdb = store.rocksdb_index()
+    if in_rocksdb is None:
+        return _places(store.index(), wanted, begin, end, store.storage.window_bytes)
+    found = [
+        place for key in wanted.keys for place in in_rocksdb.places(wanted.topic, key, begin, end)
+    ]
+    return np.unique(np.array(found, np.int64))
 
 
 def _places(

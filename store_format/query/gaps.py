@@ -12,6 +12,8 @@ from reput.store_format.log.record_rules import reaches_index, reaches_queue
 from reput.store_format.notes import Notes
 from reput.store_format.query.opened_store import OpenedStore
 from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.rocksdb.index import RocksDBIndex
+from reput.store_format.storage.rocksdb import RocksDBError
 
 _LOOKED_AT = 256  # records behind the end of derived files that are read one by one
 
@@ -32,7 +34,9 @@ def index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
 
 
 def _index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
-    log = store.log
+    log, in_rocksdb = store.log, store.rocksdb_index()
+    if in_rocksdb is not None:
+        return _rocksdb_gaps(store, in_rocksdb, notes)
     try:
         headers = _headers(store)
     except BadIndex as error:
@@ -57,6 +61,28 @@ def _index_gaps(store: OpenedStore, notes: Notes) -> list[Gap]:
         covered = max(last, log.start)
     start = _first(store, covered, _is_indexed, notes)
     return gaps if start is None else [*gaps, (start, log.end)]
+
+
+def _rocksdb_gaps(store: OpenedStore, index: RocksDBIndex, notes: Notes) -> list[Gap]:
+    """As `_index_gaps`, of an index in RocksDB: it is compared with the log at its first message
+    with a UNIQ_KEY, and at the last one of which the index says that it has it.
+    """
+    log = store.log
+    try:
+        start = _first(store, log.start, lambda message: message.unique_key is not None, notes)
+        if start is not None and start < index.last_offset:
+            first = store.message(log.record_at(start))
+            key = first.unique_key or ""
+            if not index.has(first.topic, key, first.store_timestamp, start):
+                notes.note(f"{index.database.folder}: does not have the log's first messages")
+                return [(log.start, log.end)]
+        last = max(index.last_offset, log.start)
+        covered = last + log.record_at(last).size
+    except (NoRecord, NotInLog, RocksDBError) as error:
+        notes.note(f"{error}; the log is read instead of the index in RocksDB")
+        return [(log.start, log.end)]
+    start = _first(store, covered, _is_indexed, notes)
+    return [] if start is None else [(start, log.end)]
 
 
 def _headers(store: OpenedStore) -> list[IndexHeader]:

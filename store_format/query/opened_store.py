@@ -7,19 +7,33 @@ from typing import cast
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.derived.queues import FileQueues, Queue, Queues
 from reput.store_format.discover.file_sizes import FileSizes
+from reput.store_format.discover.in_rocksdb import has_rows
 from reput.store_format.discover.sizes import settings_to_read
 from reput.store_format.log.one_record import Record
 from reput.store_format.log.reader import LogReader
 from reput.store_format.log.record_rules import record_rules
 from reput.store_format.log.segments import commit_log_folders, list_segments
+from reput.store_format.names import INDEX
 from reput.store_format.notes import Notes
 from reput.store_format.query.stored_message import StoredMessage
+from reput.store_format.release.foreign import STORE_DB
 from reput.store_format.release.profiles import RELEASES, profile
+from reput.store_format.rocksdb.index import RocksDBIndex
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.storage.listing import listed
 from reput.store_format.storage.live_files import LiveFiles
 from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.rocksdb import RocksDBError, open_database
 
 NEWEST = RELEASES[-1]
+
+
+def _prefers_rocksdb(given: Mapping[str, str]) -> bool:
+    """Whether the settings say that queues are read from RocksDB (DefaultMessageStore,
+    CombineConsumeQueueStore); else files are, where there are any.
+    """
+    rocksdb = "defaultRocksDB"
+    return rocksdb in (given.get("storeType"), given.get("combineCQPreferCQType"))
 
 
 class OpenedStore:
@@ -53,9 +67,11 @@ class OpenedStore:
         for finding in listing.findings:
             notes.note(f"{finding.path}: {finding.reason}")
         self.log = LogReader(self.storage, listing.segments, record_rules(self.profile), end=end)
-        self.queues: Queues = FileQueues(self.derived_storage, self.derived_path, self._queue_bytes)
+        self._notes, self._given, self._all_queues = notes, given, list[Queues]()
         self._queues: dict[tuple[str, int, bool], Queue] = {}
         self._index: IndexReader | None = None
+        self._rocksdb_index: RocksDBIndex | None = None
+        self._looked_for_it = False
         self.index_gaps: list[tuple[int, int]] | None = None  # once `gaps` has looked for them
 
     def __enter__(self) -> "OpenedStore":
@@ -69,7 +85,29 @@ class OpenedStore:
 
     def close(self) -> None:
         self.log.close()
-        self.queues.close()
+        for queues in self._all_queues:
+            queues.close()
+        if self._rocksdb_index is not None:
+            self._rocksdb_index.database.close()
+
+    @property
+    def queues(self) -> Queues:
+        """The store's queues, from wherever a broker would read them, found when first asked for.
+
+        What cannot be read of a RocksDB is told, and counts as missing.
+        """
+        if not self._all_queues:
+            there, store, folder = self.derived_storage, self.derived_path, None
+            queues: Queues = FileQueues(there, store, self._queue_bytes)
+            if _prefers_rocksdb(self._given) or not queues.topics():
+                folder = queues_folder(there, store)
+            if folder is not None:
+                try:
+                    queues = RocksDBQueues(there, store, folder)
+                except RocksDBError as error:
+                    self._notes.note(str(error))
+            self._all_queues.append(queues)
+        return self._all_queues[0]
 
     def message(self, record: Record | Callable[[], Record]) -> StoredMessage:
         return StoredMessage(record, self.profile.split_properties, self.log.body)
@@ -81,6 +119,23 @@ class OpenedStore:
                 raise BadIndex(f"{self.derived_path}/index", 0, "length", 0, self.no_index)
             self._index = IndexReader(self.derived_storage, self.derived_path, self.settings)
         return self._index
+
+    def rocksdb_index(self) -> RocksDBIndex | None:
+        """The index in RocksDB, where there are no index files; None where there is none either.
+
+        One that cannot be read is told, and counts as missing.
+        """
+        there, folder = self.derived_storage, f"{self.derived_path}/{STORE_DB}"
+        if not self._looked_for_it:
+            self._looked_for_it = True
+            files = listed(there, f"{self.derived_path}/{INDEX}")
+            if not any(state for _, state in files) and has_rows(there, folder):
+                try:
+                    found = RocksDBIndex(open_database(there, folder))
+                    self._rocksdb_index = found if found.has_rows else None
+                except RocksDBError as error:
+                    self._notes.note(str(error))
+        return self._rocksdb_index
 
     def queue(self, topic: str, queue_id: int, batch: bool) -> Queue:
         """Raises BadQueue."""

@@ -9,7 +9,10 @@ QUEUE_EXT = "consumequeue_ext"  # StorePathConfigHelper.getStorePathConsumeQueue
 CURRENT = "CURRENT"  # a RocksDB always has it
 # Where queues in RocksDB are: beside the topics' folders (RocksDBConsumeQueueStore), or from 5.5.0
 # on with useSeparateStorePathForRocksdbCQ in a folder of their own.
-_ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")
+ROCKSDB_QUEUES = (CONSUME_QUEUE, "consumequeue_rocksdb")
+
+# The settings that put them there, and an index beside.
+IN_ROCKSDB = ("storeType", "indexRocksDBEnable")
 
 STORE_DB = "rocksdbstore"  # MessageRocksDBStorage; from 5.4.0 on each start makes it
 POP_DB = "kvStore"  # PopConsumerRocksdbStore
@@ -21,13 +24,16 @@ CONFIG_DBS = {
 }
 
 
-def refuse_foreign(store: str, names: Callable[[str], Iterable[str]]) -> None:
+def refuse_foreign(
+    store: str, names: Callable[[str], Iterable[str]], even_rocksdb: bool = False
+) -> None:
     """Raise StoreError where a store's queues are of a kind that reput does not build.
 
     names: what is in a folder of the store. Queue entries of a store with ConsumeQueueExt hold
     addresses in the ext files, and what stands there depends on the consumers' filters of that
     time, which no log has. Queues in RocksDB (alone, or beside files with
-    rocksdbCQDoubleWriteEnable) would disagree with files that reput has cut or replaced.
+    rocksdbCQDoubleWriteEnable) would disagree with files that reput has cut or replaced;
+    even_rocksdb: nothing is replaced, and they may be there.
     """
     above = f"{store}/" if store else ""
     if any(True for _ in names(QUEUE_EXT)):
@@ -35,7 +41,7 @@ def refuse_foreign(store: str, names: Callable[[str], Iterable[str]]) -> None:
             f"{above}{QUEUE_EXT}: the store has ConsumeQueueExt files (enableConsumeQueueExt), "
             f"and entries of its queues may point into them: reput does not build them"
         )
-    for folder in _ROCKSDB_QUEUES:
+    for folder in () if even_rocksdb else ROCKSDB_QUEUES:
         if CURRENT in names(folder):
             raise StoreError(
                 f"{above}{folder}/{CURRENT}: the store has queues in RocksDB (storeType or "

@@ -5,7 +5,7 @@ A single override (`--set`) wins over the broker's properties file, which wins o
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -186,11 +186,14 @@ def _parse(of: Field[Any], text: str, name: str) -> Any:
     return value
 
 
-def refuse_unsupported(settings: Settings) -> None:
-    """Raise SettingError where the settings ask for a kind of store that reput does not derive."""
+def refuse_unsupported(settings: Settings, but: Collection[str] = ()) -> None:
+    """Raise SettingError where the settings ask for a kind of store that reput does not derive.
+
+    but: names of settings that are not looked at.
+    """
     for name, of in _FIELDS.items():
         known, value = BY_NAME[name], getattr(settings, of.name)
-        if known.derive is Status.REFUSED and value != of.default:
+        if known.derive is Status.REFUSED and value != of.default and name not in but:
             shown = str(value).lower() if isinstance(value, bool) else value
             raise SettingError(f"{name}={shown}: reput does not build {known.reason}")
 

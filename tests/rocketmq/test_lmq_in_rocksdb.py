@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from reput.jobs.verify import verify
 from reput.store_format.faults import StoreError
 from tests import golden_stores
+from tests.in_process import Session, as_text
 from tests.rocketmq.engines import Reput
 from tests.rocketmq.judge import Drivers, copy, difference
 
@@ -37,5 +39,8 @@ def test_files_have_no_entries_of_lmq(
     reput.rebuild(version, given, store, ours)
     assert not any(path.name.startswith("%LMQ%") for path in (ours / "consumequeue").iterdir())
     assert difference(ours, theirs) is None
+    report = verify(Session(), str(theirs), rocketmq=version, settings=as_text(given))
+    assert report.same, report.text()
+    assert "queues compared with RocksDB" in report.text()
     with pytest.raises(StoreError, match=r"consumequeue_rocksdb/CURRENT: .* in RocksDB"):
         reput.rebuild(version, given, theirs, folder / "again")

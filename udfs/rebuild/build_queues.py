@@ -17,11 +17,7 @@ from reput.store_format.damage.losses import NO_LOSSES, Losses, LossReader
 from reput.store_format.damage.offset_votes import AS_IT_IS, runs_by_vote
 from reput.store_format.damage.openings import can_be_first
 from reput.store_format.damage.queue_gaps import NO_GAPS, QueueGaps
-from reput.store_format.derive.queue_runs import (
-    NO_POSITION,
-    Beginning,
-    begin,
-)
+from reput.store_format.derive.queue_runs import NO_POSITION, Beginning, begin
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
@@ -30,13 +26,7 @@ from reput.store_format.storage.protocol import Writer
 from reput.udfs.range_files import loss_reader
 from reput.udfs.rebuild.small_queues import SmallQueues, built_rows
 from reput.udfs.schemas import BUILT, PLACED, in_batches, rows_of
-from reput.udfs.staged_runs import (
-    QUEUE_KEY,
-    SEGMENT_KEY,
-    Row,
-    StagedRuns,
-    key_of,
-)
+from reput.udfs.staged_runs import QUEUE_KEY, SEGMENT_KEY, Row, StagedRuns, key_of
 from reput.udfs.staging import Staging, attempt_name, queue_file_name
 
 _ENTRIES_A_WRITE = 1 << 16

@@ -62,6 +62,23 @@ def test_only_signed_requests_are_answered() -> None:
     assert told(AccessKey="reader", Signature=right)[0] == ResponseCode.SUCCESS
 
 
+def test_a_replayed_signature_lets_nothing_else_through() -> None:
+    """As ACL 1.0 has no number that is used once, the same request again is answered again."""
+    asked = Asked(opened())
+    asked.broker.guards.append(guard_by({"reader": "12345678", "other": "87654321"}))
+    caught = {"topic": TOPIC, "queueId": "0", "AccessKey": "reader"}
+    caught["Signature"] = signature(caught, b"", "12345678")
+
+    def code(body: bytes = b"", **more: str) -> int:
+        return asked.ask(RequestCode.GET_MAX_OFFSET, body=body, **(caught | more)).code
+
+    assert [code() for _ in range(3)] == [ResponseCode.SUCCESS] * 3
+    for more in ({"queueId": "1"}, {"topic": "Other"}, {"AccessKey": "other"}, {"x": "1"},
+                 {"Signature": caught["Signature"].lower()}, {"Signature": ""}):  # fmt: skip
+        assert code(**more) == ResponseCode.NO_PERMISSION
+    assert code(b"{}") == ResponseCode.NO_PERMISSION
+
+
 def keys_file(folder: Path, text: str, mode: int = 0o600) -> str:
     path = folder / "keys.yml"
     path.write_text(text)

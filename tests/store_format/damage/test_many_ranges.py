@@ -20,7 +20,7 @@ from reput.jobs.salvaging.damage_search import map_damage
 from reput.jobs.verify import verify
 from reput.store_format.damage import losses, tolerant
 from reput.udfs import range_files
-from reput.udfs.damage import segments as udfs_damage
+from reput.udfs.damage import damaged_segments
 from reput.udfs.staging import past_of
 from tests.damaged import START, Damaged, damaged, entries, messages, salvage
 from tests.in_process import (
@@ -230,14 +230,14 @@ def test_ordinary_ranges_are_not_taken_one_by_one(monkeypatch: pytest.MonkeyPatc
 
 def test_progress_moves_within_a_segment(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int]] = []
-    whole = udfs_damage.past_name
+    whole = damaged_segments.past_name
 
     def noted(run: str, done: int, found: int) -> str:
         told.append((done, found))
         return whole(run, done, found)
 
-    monkeypatch.setattr(udfs_damage, "TOLD_EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(udfs_damage, "past_name", noted)
+    monkeypatch.setattr(damaged_segments, "TOLD_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(damaged_segments, "past_name", noted)
     log = damaged(messages(COUNT), 1 << 19)
     for number in range(1, COUNT - 4, 2):
         log.flip(number, 3)

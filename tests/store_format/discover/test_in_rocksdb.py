@@ -53,7 +53,9 @@ def test_groups_whose_offsets_are_in_rocksdb_are_not_told_without_a_word(
     rocksdb(store / "config" / name, WITH_ROWS[0])
     with reput.open_store(str(store)) as opened:
         notes = opened.groups().notes
-    assert f"{store}/config/{name}: a broker reads this RocksDB in place of" in " ".join(notes)
+    told = " ".join(notes)
+    assert f"{store}/config/{name}: the RocksDB cannot be read: " in told
+    assert "; a broker reads it in place of consumerOffset.json" in told
 
 
 def test_expire_does_not_take_what_pop_consumers_may_still_hold(tmp_path: Path) -> None:

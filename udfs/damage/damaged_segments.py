@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.damage.evidence import Known, Queue
-from reput.store_format.damage.followed import last_of
+from reput.store_format.damage.evidence import Queue, QueueEnd
 from reput.store_format.damage.live import Before
+from reput.store_format.damage.queue_ends import last_of
 from reput.store_format.damage.ranges import Damage, Ranges
 from reput.store_format.damage.tolerant import MOST_RANGES, scan_past_damage
 from reput.store_format.derive.scan import End, IndexPuts, Read, Runs, ScanRules
@@ -80,7 +80,7 @@ class MapSegments:
             self.staging, tuple(each for each in self.runs if each[0] < split),
             tuple(each for each in self.unread if each[0] < split),
         )  # fmt: skip
-        told = _Told(self.staging, run, segment.start, lambda: scan.reported.count)
+        told = _Told(self.staging, run, segment.start, lambda: scan.reporter.count)
         scan = scan_past_damage(
             told.reads(padded(reader, segment)), segment.start, segment.start + self.segment_bytes,
             self.rules, Before(damaged.last_timestamp, before.last, damaged.is_last),
@@ -108,7 +108,7 @@ class MapSegments:
             "segment": damaged.number,
             "live_end": scan.live.end,
             **ranges.finish(segment.start + self.segment_bytes),
-            "given_up": scan.reported.count >= scan.most_ranges,
+            "given_up": scan.reporter.count >= scan.most_ranges,
         }
 
 
@@ -162,19 +162,21 @@ class _Before:
     runs: tuple[tuple[int, str], ...]
     unread: tuple[tuple[int, int], ...]
 
-    def last(self, topic: str, queue_id: int) -> Known | None:
+    def last(self, topic: str, queue_id: int) -> QueueEnd | None:
         return self._queues.get((topic, queue_id))
 
     @cached_property
-    def _queues(self) -> dict[Queue, Known]:
-        found: dict[Queue, Known] = {}
+    def _queues(self) -> dict[Queue, QueueEnd]:
+        found: dict[Queue, QueueEnd] = {}
         for split, run in self.runs:
             lost = sum(length for at, length in self.unread if at >= split)
             raw = self.staging.storage.read_bytes(self.staging.path(run + RUNS))
             with pa.ipc.open_stream(raw) as stream:
                 for rows in stream:
                     for row in rows.to_pylist():
-                        found[row["topic"], row["queue_id"]] = Known(self._last_of(run, row), lost)
+                        found[row["topic"], row["queue_id"]] = QueueEnd(
+                            self._last_of(run, row), lost
+                        )
         return found
 
     def _last_of(self, run: str, row: dict[str, Any]) -> int:

@@ -18,7 +18,7 @@ Values = npt.NDArray[np.int64]
 _HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
 
 
-class Reported:
+class RangeReporter:
     """Gives Damage and Ranges, in the log's order."""
 
     def __init__(self, prover: Prover) -> None:

@@ -1,0 +1,297 @@
+"""Compares queues in RocksDB with those that the log gives, entry by entry, by key.
+
+RocksDB's files are never the same twice; its rows are determined by the log but for these, of
+which nothing is said:
+
+- rows before a queue's first live message, and behind its max row, which a broker does not read;
+- rows that a broker writes again when it starts: from the dispatch checkpoint on;
+- of several records with one queueOffset any may be there: which is left depends on the batches
+  in which they were dispatched (RocksDBConsumeQueueStore.putMessagePosition0).
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from reput.jobs.judging.differences import Difference
+from reput.jobs.outputs.publish import Built
+from reput.jobs.pipeline.pipeline import Pipeline
+from reput.store_format.derived.queue_entries import (
+    Entries,
+    decode_entries,
+    is_message,
+    is_pre_blank,
+)
+from reput.store_format.layouts import QUEUE_ENTRY_BYTES
+from reput.store_format.log.many_records import records_at
+from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
+from reput.store_format.log.record_rules import record_rules
+from reput.store_format.names import CONSUME_QUEUE, LMQ_PREFIX, parse_segment_name
+from reput.store_format.rocksdb.keys import MIN
+from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
+from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing
+
+_FIELDS = ("physicalOffset", "size", "tagsCode")
+_CHUNK = 1 << 16  # entries compared at a time
+_TIMES_MOST = 1 << 22  # entries whose times are compared by one pass through the log
+_SELECTIVE = "rocksdbCQSelectiveDoubleWriteEnable"
+NO_ROW, ONE_TOO_MANY = "the row is missing in RocksDB", "the log gives no such row in RocksDB"
+NO_QUEUE = "the queue is missing in RocksDB"
+WRONG_MIN = "min in RocksDB, behind the first message"
+
+Numbers = Any  # int64 arrays
+
+
+@dataclass
+class Compared:
+    """What was found of the queues in one RocksDB."""
+
+    queues: int = 0
+    entries: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    behind: list[Difference] = field(default_factory=list)  # the broker goes on there
+
+    def notes(self) -> list[str]:
+        return [f"{self.entries:,} entries of {self.queues:,} queues compared with RocksDB"]
+
+
+def compare_rocksdb(
+    job: Pipeline, named: Iterable[Built], log_end: int, there: Storage, against: str,
+    deleted: Any = lambda topic: False,
+) -> Compared | None:  # fmt: skip
+    """Compare the RocksDB below `against` with derived queue files; None where there is none.
+
+    deleted: whether a topic was deleted. Raises RocksDBMissing without the library.
+    """
+    folder = queues_folder(there, against)
+    if folder is None:
+        return None
+    compared = Compared()
+    try:
+        queues = RocksDBQueues(there, against, folder)
+    except RocksDBMissing:
+        raise
+    except RocksDBError as error:
+        compared.differences.append(Difference(folder, 0, str(error), None, None))
+        return compared
+    comparison = _Comparison(job, queues, log_end, compared)
+    try:
+        comparison.compare(list(named), deleted)
+    except RocksDBError as error:
+        compared.differences.append(Difference(folder, 0, str(error), None, None))
+    finally:
+        queues.close()
+        comparison.log.close()
+    return compared
+
+
+class _Comparison:
+    def __init__(
+        self, job: Pipeline, queues: RocksDBQueues, log_end: int, compared: Compared
+    ) -> None:
+        plan = job.plan
+        self.job, self.queues, self.compared = job, queues, compared
+        self.log = LogReader(plan.storage, plan.segments, record_rules(plan.profile), end=log_end)
+        self.log_start, self.log_end = plan.segments[0].start, log_end
+        self.again_from = max(queues.dispatched_to(), 0)  # a broker writes rows from there again
+        self.times: list[tuple[str, Numbers, Numbers, Numbers]] = []
+        self.waiting = 0
+        # queues of lite topics
+        self.some_topics = plan.discovered.settings.get(_SELECTIVE) == "true"
+
+    def compare(self, named: list[Built], deleted: Any) -> None:
+        batch = self.job.plan.batch_topics
+        seen = set()
+        rows = [row for row in named if row["folder"].split("/")[0] == CONSUME_QUEUE]
+        rows.sort(key=lambda row: row["path"])
+        for folder, of_queue in groupby(rows, key=lambda row: row["folder"]):
+            _, topic, queue_id = folder.split("/")
+            key = topic, int(queue_id)
+            seen.add(key)
+            lacks = key not in self.queues.maxima and (self.some_topics or deleted(topic))
+            if topic not in batch and not lacks:
+                self._queue(*key, list(of_queue))
+        further = self.job.plan.settings.builds_further_queues  # else no files are derived of LMQ
+        for topic, queue_id in sorted(set(self.queues.maxima) - seen):
+            if further or not topic.startswith(LMQ_PREFIX):
+                self._too_many(topic, queue_id)
+        self._compare_times()
+        self._minima()
+
+    def _folder(self, topic: str, queue_id: int) -> str:
+        return f"{self.queues.database.folder}/{topic}/{queue_id}"
+
+    def _queue(self, topic: str, queue_id: int, rows: list[Built]) -> None:
+        """Compare one queue, up to its first difference."""
+        where = self._folder(topic, queue_id)
+        self.compared.queues += 1
+        queue = self.queues.open(topic, queue_id, False)
+        expected = end = 0
+        for positions, wanted in self._wanted(rows):
+            live = wanted["physicalOffset"] >= self.log_start
+            positions, wanted = positions[live], wanted[live]
+            if not len(positions):
+                continue
+            if not expected and self._extra(queue, where, 0, int(positions[0])):
+                return
+            first, stop = int(positions[0]), int(positions[-1]) + 1
+            if expected and first > end and self._extra(queue, where, end, first):
+                return
+            found = list(queue.rows(first, stop))
+            there = np.concatenate([np.empty(0, np.int64), *(p for p, _ in found)])
+            values = [each for _, each in found]
+            if self._missing(topic, queue_id, where, positions, wanted, there):
+                return
+            both = np.concatenate(values)[np.isin(there, positions)]
+            if self._differ(topic, queue_id, where, positions, wanted, both):
+                return
+            if self._extra_of(where, there, values, positions):
+                return
+            self._keep_times(where, positions, both)
+            expected, end = expected + len(positions), stop
+            self.compared.entries += len(positions)
+        if expected and queue.maximum() > end:
+            self._extra(queue, where, end, queue.maximum())
+
+    def _missing(
+        self, topic: str, queue_id: int, where: str, positions: Numbers, wanted: Entries,
+        there: Numbers,
+    ) -> bool:  # fmt: skip
+        """Whether an entry is not there, and the queue is done with."""
+        lacks = np.flatnonzero(~np.isin(positions, there))
+        if not len(lacks):
+            return False
+        first = lacks[0]
+        known = (topic, queue_id) in self.queues.maxima
+        again = int(wanted[first]["physicalOffset"]) >= self.again_from
+        found = self.compared.behind if again else self.compared.differences
+        lost = NO_ROW if known else NO_QUEUE
+        found.append(Difference(where, int(positions[first]), lost, None, None))
+        return True
+
+    def _differ(
+        self, topic: str, queue_id: int, where: str, positions: Numbers, wanted: Entries,
+        there: Entries,
+    ) -> bool:  # fmt: skip
+        """Whether an entry is another than the log gives."""
+        other = np.zeros(len(wanted), np.bool_)
+        for name in _FIELDS:
+            other |= wanted[name] != there[name]
+        for number in np.flatnonzero(other).tolist():
+            place = int(there[number]["physicalOffset"])
+            position = int(positions[number])
+            if place != int(wanted[number]["physicalOffset"]) and self._is_at(
+                place, topic, queue_id, position
+            ):
+                continue  # of several records with this queueOffset it is another one
+            if max(place, int(wanted[number]["physicalOffset"])) >= self.again_from:
+                continue  # it is written again
+            name = next(n for n in _FIELDS if wanted[number][n] != there[number][n])
+            self.compared.differences.append(
+                Difference(
+                    where, position, name, int(there[number][name]), int(wanted[number][name])
+                )
+            )
+            return True
+        return False
+
+    def _is_at(self, place: int, topic: str, queue_id: int, position: int) -> bool:
+        try:
+            record = self.log.record_at(place)
+        except (NoRecord, NotInLog):
+            return False
+        return (record.topic, record.queue_id, record.queue_offset) == (topic, queue_id, position)
+
+    def _extra(self, queue: Any, where: str, first: int, stop: int) -> bool:
+        """Whether there are rows of live messages where the log gives none."""
+        for positions, values in queue.rows(first, stop):
+            if self._extra_of(where, positions, [values], np.empty(0, np.int64)):
+                return True
+        return False
+
+    def _extra_of(
+        self, where: str, there: Numbers, values: list[Entries], positions: Numbers
+    ) -> bool:
+        places = np.concatenate(values)["physicalOffset"]
+        extra = ~np.isin(there, positions) & (places >= self.log_start)
+        extra &= places < self.again_from
+        if self.job.plan.in_use:
+            extra &= places < self.log_end
+        numbers = np.flatnonzero(extra)
+        if not len(numbers):
+            return False
+        position = int(there[numbers[0]])
+        self.compared.differences.append(Difference(where, position, ONE_TOO_MANY, None, None))
+        return True
+
+    def _too_many(self, topic: str, queue_id: int) -> None:
+        """A queue that the log gives nothing of."""
+        queue = self.queues.open(topic, queue_id, False)
+        self._extra(queue, self._folder(topic, queue_id), 0, queue.maximum())
+
+    def _wanted(self, rows: list[Built]) -> Iterator[tuple[Numbers, Entries]]:
+        """(positions, QUEUE_ENTRY) of the entries in a queue's derived files, some at a time."""
+        staging = self.job.staging
+        for row in rows:
+            start = parse_segment_name(row["path"].rpartition("/")[2]) // QUEUE_ENTRY_BYTES
+            file = staging.storage.open(staging.path(row["name"]))
+            used = row["used"] // QUEUE_ENTRY_BYTES
+            for first in range(0, used, _CHUNK):
+                raw = np.empty(min(_CHUNK, used - first) * QUEUE_ENTRY_BYTES, np.uint8)
+                file.read_into(first * QUEUE_ENTRY_BYTES, raw)
+                entries = decode_entries(raw)
+                kept = is_message(entries) & ~is_pre_blank(entries)
+                yield (np.arange(len(entries)) + start + first)[kept], entries[kept]
+            file.close()
+
+    # --- times: entries in files have none, so they are compared with the records ----------------
+
+    def _keep_times(self, where: str, positions: Numbers, there: Entries) -> None:
+        places, times = (there[n].astype(np.int64) for n in ("physicalOffset", "storeTimestamp"))
+        self.times.append((where, positions, places, times))
+        self.waiting += len(positions)
+        if self.waiting >= _TIMES_MOST:
+            self._compare_times()
+
+    def _compare_times(self) -> None:
+        """Compare the times that were kept, in one pass through the log."""
+        if not self.times:
+            return
+        places = np.unique(np.concatenate([each[2] for each in self.times]))
+        of_log = np.full(len(places), -1)
+        for some in records_at(self.log, places):
+            of_rows = np.searchsorted(places, some.rows["physicalOffset"])
+            of_log[of_rows] = some.rows["storeTimestamp"]
+            for place in some.others:
+                with suppress(NoRecord, NotInLog):
+                    time = self.log.record_at(place).store_timestamp
+                    of_log[np.searchsorted(places, place)] = time
+        for where, positions, at, times in self.times:
+            wanted = of_log[np.searchsorted(places, at)]
+            wrong = np.flatnonzero((wanted >= 0) & (wanted != times))
+            if len(wrong):
+                n = wrong[0]
+                self.compared.differences.append(
+                    Difference(
+                        where, int(positions[n]), "storeTimestamp", int(times[n]), int(wanted[n])
+                    )
+                )
+        self.times, self.waiting = [], 0
+
+    def _minima(self) -> None:
+        """A min row that a broker would believe must not pass over live messages."""
+        for (topic, queue_id), (place, position) in self.queues.offsets(MIN):
+            if place < self.log_start or (topic, queue_id) not in self.queues.maxima:
+                continue
+            first = self.queues.open(topic, queue_id, False).minimum(
+                self.log_start, self.job.plan.profile
+            )
+            if position > first:
+                self.compared.differences.append(
+                    Difference(self._folder(topic, queue_id), first, WRONG_MIN, position, first)
+                )

@@ -1,0 +1,279 @@
+"""Queues that a broker keeps in RocksDB (RocksDBConsumeQueueStore), read as `Queues`.
+
+A queue's rows count from its min to its max row of the family `offset`: a broker that cut its log
+leaves entries behind max (truncateDirty), and of expired messages they stay until a compaction.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from reput.store_format.derived.queue_entries import Entries, QueueEntry, is_used
+from reput.store_format.derived.queue_files import BadQueue, queue_folder, record_of
+from reput.store_format.derived.queue_reader import NoEntry
+from reput.store_format.derived.queue_slices import Slice
+from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
+from reput.store_format.log.reader import LogReader
+from reput.store_format.release.foreign import ROCKSDB_QUEUES
+from reput.store_format.release.profiles import Profile
+from reput.store_format.rocksdb.keys import (
+    CHECKPOINT_KEY,
+    ENTRIES,
+    MAX,
+    OFFSETS,
+    behind_queue,
+    entry_key,
+    parse_offset_key,
+    queue_key,
+)
+from reput.store_format.storage.listing import listed
+from reput.store_format.storage.protocol import Storage
+from reput.store_format.storage.rocksdb import CURRENT, Database, RocksDBError, open_database
+
+_ROWS = 1 << 12  # read at a time
+_POSITION = np.dtype(">i8")
+
+
+def queues_folder(storage: Storage, store: str) -> str | None:
+    """Where a store's queues in RocksDB are; None where it has none."""
+    for name in ROCKSDB_QUEUES:
+        folder = f"{store}/{name}"
+        if any(file == CURRENT for file, _ in listed(storage, folder)):
+            return folder
+    return None
+
+
+class RocksDBQueues:
+    """All queues of a database; see `Queues`. Raises RocksDBError where it cannot be read."""
+
+    def __init__(self, storage: Storage, store: str, folder: str) -> None:
+        self.store, self.database = store, open_database(storage, folder)
+        try:
+            self.maxima = dict(self.offsets(MAX))
+        except RocksDBError:
+            self.close()
+            raise
+
+    def offsets(self, kind: bytes) -> Iterator[tuple[tuple[str, int], tuple[int, int]]]:
+        """(topic, queue id) and (physicalOffset, queueOffset) of each row of a kind."""
+        for key, value in self.database.rows(OFFSETS):
+            about = parse_offset_key(key)
+            if about is not None and about.kind == kind and len(value) == ROCKSDB_OFFSET.itemsize:
+                place, position = np.frombuffer(value, ROCKSDB_OFFSET)[0].item()
+                yield (about.topic, about.queue_id), (place, position)
+
+    def topics(self) -> list[str]:
+        return sorted({topic for topic, _ in self.maxima})
+
+    def of(self, topic: str) -> list[tuple[int, bool]]:
+        return sorted((queue_id, False) for name, queue_id in self.maxima if name == topic)
+
+    def open(self, topic: str, queue_id: int, batch: bool) -> "RocksDBQueue":
+        return RocksDBQueue(
+            self.database, queue_folder(self.store, topic, queue_id), topic, queue_id,
+            self.maxima.get((topic, queue_id), (-1, -1))[1],
+        )  # fmt: skip
+
+    def file_bytes(self, batch: bool) -> int:
+        return 0
+
+    def dispatched_to(self) -> int:
+        """The dispatch checkpoint: both families are flushed together, so it holds."""
+        value = self.database.get(OFFSETS, CHECKPOINT_KEY)
+        return -1 if value is None else int.from_bytes(value[:8], "big", signed=True)
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class RocksDBQueue:
+    """One queue; see `Queue`. It is never a batch queue: RocksDB has none of these."""
+
+    batch = False
+
+    def __init__(
+        self, database: Database, folder: str, topic: str, queue_id: int, last_position: int
+    ) -> None:
+        """last_position: the queueOffset of its max row, -1 without one."""
+        self.folder, self._database, self._last = folder, database, last_position
+        self._queue = queue_key(topic, queue_id)
+
+    # --- where it starts and ends ----------------------------------------------------------------
+
+    def maximum(self) -> int:
+        """RocksDBConsumeQueueStore.getMaxOffsetInQueue."""
+        return self._last + 1
+
+    def may_be_cut(self) -> bool:
+        """A killed broker's queues end at its last flush; the index says nothing about them."""
+        return True
+
+    def refuse_cut(self, usual: int) -> None:
+        """There are no files that could be."""
+
+    def last(self) -> QueueEntry | None:
+        found = self._row_at_or_before(self._last)
+        return None if found is None else _entry(*found)
+
+    def minimum(self, log_start: int, profile: Profile) -> int:
+        """RocksDBConsumeQueueOffsetTable.getMinCqOffset, with holes passed by."""
+        if self._last < 0:
+            return 0
+        return self._bisect(lambda row: int(row["physicalOffset"]) < log_start)
+
+    def end_within(self, limit: int) -> int:
+        """The position behind the last message whose record ends at this physical offset, or
+        before.
+        """
+        last = self.last()
+        if last is None or last.physical_offset + last.size <= limit:
+            return self.maximum()
+        found = self._row_at_or_before(self._bisect(lambda row: sum(record_of(row)) <= limit) - 1)
+        return 0 if found is None else found[0] + 1
+
+    def file_end(self, position: int) -> int:
+        return self.maximum()
+
+    # --- entries by position ---------------------------------------------------------------------
+
+    def entry(self, position: int) -> QueueEntry:
+        """The entry at a position. Raises NoEntry, BadQueue."""
+        for entry in self.entries(position, position + 1):
+            return entry
+        first = next((found.position for found in self.entries(0)), 0)
+        raise NoEntry(self.folder, position, first, self.maximum())
+
+    def entries(self, first: int, stop: int | None = None) -> Iterator[QueueEntry]:
+        """The entries at positions [first, stop), in order; without stop, to the end."""
+        for positions, rows in self.rows(first, stop):
+            used = is_used(rows)
+            for position, row, fine in zip(positions.tolist(), rows, used, strict=True):
+                if not fine:
+                    place, size = record_of(row)
+                    field, value = ("physicalOffset", place) if place < 0 else ("size", size)
+                    raise BadQueue(
+                        self.folder, position, field, value, "points to no place in any log"
+                    )
+                yield _entry(position, row)
+
+    def arrays(self, first: int) -> Iterator[Entries]:
+        """The entries from position `first` on, thousands at a time (ROCKSDB_ENTRY)."""
+        for _, rows in self.rows(first, None):
+            yield rows
+
+    def some(self, first: int, most: int) -> Slice:
+        """The entries from position `first` on, `most` at most."""
+        for positions, rows in self.rows(first, None, most):
+            columns = (
+                rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")
+            )
+            return Slice(positions.astype(np.int64), np.ones(len(rows), np.int64), *columns)
+        return Slice(*(np.empty(0, np.int64) for _ in Slice._fields))
+
+    # --- entries by time -------------------------------------------------------------------------
+
+    def position_by_time(
+        self, timestamp: int, boundary: Boundary, log: LogReader, profile: Profile
+    ) -> int:
+        """The position at a time in milliseconds; see QueueReader.position_by_time."""
+        minimum = self.minimum(log.start, profile)
+        found = self._at_time(timestamp, boundary, minimum)
+        if profile.queue_time_within:
+            found = min(max(found, minimum), self.maximum())
+        return found
+
+    def _at_time(self, timestamp: int, boundary: Boundary, low: int) -> int:
+        """RocksDBConsumeQueueTable.binarySearchInCQByTime, by the entries' own store times."""
+        if self._last < 0:
+            return 0
+        last = self._row_at_or_before(self._last)
+        if last is None or low > self._last:
+            return low
+        upper = boundary == Boundary.UPPER
+        if int(last[1]["storeTimestamp"]) < timestamp:
+            return last[0] if upper else last[0] + 1
+        first = self._row_at_or_after(low)
+        if first is not None and int(first[1]["storeTimestamp"]) > timestamp:
+            return 0 if upper else first[0]
+        if upper:
+            behind = self._bisect(lambda row: int(row["storeTimestamp"]) <= timestamp, low)
+            found = self._row_at_or_before(behind - 1)
+            return low if found is None else found[0]
+        return self._bisect(lambda row: int(row["storeTimestamp"]) < timestamp, low)
+
+    def close(self) -> None:
+        """The database stays open for others."""
+
+    # --- rows ------------------------------------------------------------------------------------
+
+    def _bisect(self, before: Any, low: int = 0) -> int:
+        """The position of the first row from `low` on for which `before` is false, as it is for all
+        behind it; `maximum` where there is none. Holes are passed by.
+        """
+        high = self._last + 1
+        while low < high:
+            middle = (low + high) // 2
+            found = self._row_at_or_after(middle)
+            if found is None or found[0] >= high or not before(found[1]):
+                high = middle
+            else:
+                low = found[0] + 1
+        found = self._row_at_or_after(low)
+        return self._last + 1 if found is None else found[0]
+
+    def _row_at_or_after(self, position: int) -> tuple[int, Any] | None:
+        for positions, rows in self.rows(position, None, 1):
+            return int(positions[0]), rows[0]
+        return None
+
+    def _row_at_or_before(self, position: int) -> tuple[int, Any] | None:
+        if position < 0:
+            return None
+        try:
+            at = entry_key(self._queue, position)
+            found = self._database.last_row(ENTRIES, entry_key(self._queue, 0), at)
+        except RocksDBError as error:
+            raise self._bad(position, str(error)) from None
+        if found is None:
+            return None
+        positions, rows = self._decoded([found])
+        return int(positions[0]), rows[0]
+
+    def rows(
+        self, first: int, stop: int | None, most: int | None = None
+    ) -> Iterator[tuple[Any, Entries]]:
+        """(positions, ROCKSDB_ENTRY) of rows [first, stop) up to the max row, some at a time."""
+        stop = self._last + 1 if stop is None else min(stop, self._last + 1)
+        if max(first, 0) >= stop:
+            return
+        rows = self._database.rows(
+            ENTRIES, entry_key(self._queue, first),
+            min(entry_key(self._queue, stop), behind_queue(self._queue)),
+        )  # fmt: skip
+        rows = islice(rows, most)
+        try:
+            while some := list(islice(rows, _ROWS)):
+                yield self._decoded(some)
+        except RocksDBError as error:
+            raise self._bad(first, str(error)) from None
+
+    def _decoded(self, rows: list[tuple[bytes, bytes]]) -> tuple[Any, Entries]:
+        for key, value in rows:
+            if len(value) != ROCKSDB_ENTRY.itemsize or len(key) != len(self._queue) + 8:
+                position = int.from_bytes(key[len(self._queue) :], "big")
+                raise self._bad(
+                    position, f"an entry has {ROCKSDB_ENTRY.itemsize} bytes", len(value)
+                )
+        positions = np.frombuffer(b"".join(key[-8:] for key, _ in rows), _POSITION)
+        return positions, np.frombuffer(b"".join(value for _, value in rows), ROCKSDB_ENTRY)
+
+    def _bad(self, position: int, reason: str, length: int = 0) -> BadQueue:
+        return BadQueue(self.folder, position, "value", length, reason)
+
+
+def _entry(position: int, row: Any) -> QueueEntry:
+    place, size = record_of(row)
+    return QueueEntry(position, place, size, int(row["tagsCode"]), 1, int(row["storeTimestamp"]))

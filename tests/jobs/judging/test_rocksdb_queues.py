@@ -1,0 +1,205 @@
+"""check and verify judge queues in RocksDB by their rows: what is wrong, and what only looks so."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rocksdict
+
+import reput
+from reput.jobs.check import check
+from reput.jobs.verify import verify
+from reput.store_format.layouts import ROCKSDB_ENTRY, ROCKSDB_OFFSET
+from reput.store_format.rocksdb.keys import (
+    CHECKPOINT_KEY,
+    ENTRIES,
+    MAX,
+    MIN,
+    OFFSETS,
+    entry_key,
+    offset_key,
+    queue_key,
+)
+from reput.store_format.storage.rocksdb import RocksDBMissing
+from tests.in_process import Session
+from tests.store_format.rocksdb.stores import NAMES, unpack
+
+QUEUE = queue_key("Live0", 1)
+FOLDER = "consumequeue/Live0/1"
+
+
+@contextmanager
+def changed(store: Path) -> Iterator[dict[str, Any]]:
+    """The families of a store's queues, to be written to."""
+    options = rocksdict.Options(raw_mode=True)
+    families = rocksdict.Rdict.list_cf(f"{store}/consumequeue", options)
+    every = dict.fromkeys(families, options)
+    with rocksdict.Rdict(f"{store}/consumequeue", options, every) as database:
+        yield {name: database.get_column_family(name) for name in families}
+        for family in families:
+            database.get_column_family(family).flush()
+    (store / "consumequeue" / "rocksdict-config.json").unlink(missing_ok=True)
+
+
+SIZES = {"maxHashSlotNum": "50", "maxIndexNum": "600"}
+
+
+def judged(store: Path, release: str = "5.3.3") -> Any:
+    return verify(Session(), str(store), rocketmq=release, settings=SIZES)
+
+
+def found(store: Path) -> list[str]:
+    """The differences that check tells of a store."""
+    report = check(Session(), str(store), rocketmq="5.3.3", settings=SIZES)
+    assert report.sound == (not report.differences)
+    return [each.text().removeprefix(f"{store}/") for each in report.differences]
+
+
+QUICK = ("alone_5.3.3", "index_5.5.1", "double_5.4.0", "v2_5.4.0")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n in QUICK else (pytest.mark.long,)) for n in NAMES],
+)
+def test_what_a_broker_left_is_as_the_log_gives_it(name: str, tmp_path: Path) -> None:
+    store, sent = unpack(name, tmp_path)
+    release = name.partition("_")[2]
+    report = judged(store, release)
+    assert report.differences == []
+    assert report.behind == []
+    assert f"{len(sent)} entries of 12 queues compared with RocksDB" in report.notes
+
+
+def entry(position: int, **fields: int) -> Callable[[dict[str, Any]], None]:
+    """What changes fields of an entry."""
+
+    def change(families: dict[str, Any]) -> None:
+        rows = np.frombuffer(families[ENTRIES][entry_key(QUEUE, position)], ROCKSDB_ENTRY).copy()
+        for name, value in fields.items():
+            rows[name] = value
+        families[ENTRIES][entry_key(QUEUE, position)] = rows.tobytes()
+
+    return change
+
+
+def removed(position: int) -> Callable[[dict[str, Any]], None]:
+    def change(families: dict[str, Any]) -> None:
+        del families[ENTRIES][entry_key(QUEUE, position)]
+
+    return change
+
+
+def offset(kind: bytes, place: int, position: int) -> Callable[[dict[str, Any]], None]:
+    def change(families: dict[str, Any]) -> None:
+        value = np.array((place, position), ROCKSDB_OFFSET).tobytes()
+        families[OFFSETS][offset_key("Live0", 1, kind)] = value
+
+    return change
+
+
+def no_queue(families: dict[str, Any]) -> None:
+    del families[OFFSETS][offset_key("Live0", 1, MAX)]
+
+
+def foreign_queue(families: dict[str, Any]) -> None:
+    families[ENTRIES][entry_key(queue_key("Other", 0), 0)] = families[ENTRIES][entry_key(QUEUE, 0)]
+    value = np.array((0, 0), ROCKSDB_OFFSET).tobytes()
+    families[OFFSETS][offset_key("Other", 0, MAX)] = value
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (entry(4, tagsCode=7), f"{FOLDER}: offset 4: tagsCode: is 7, should be 6"),
+        (entry(4, size=7), f"{FOLDER}: offset 4: size: is 7, should be "),
+        (entry(4, physicalOffset=1), f"{FOLDER}: offset 4: physicalOffset: is 1, should be "),
+        (entry(4, storeTimestamp=9), f"{FOLDER}: offset 4: storeTimestamp: is 9, should be "),
+        (removed(0), f"{FOLDER}: the row is missing in RocksDB"),
+        (removed(12), f"{FOLDER}: the row is missing in RocksDB"),
+        (offset(MAX, 1, 3), f"{FOLDER}: the row is missing in RocksDB"),
+        (offset(MIN, 1 << 20, 5), f"{FOLDER}: offset 0: min in RocksDB"),
+        (no_queue, f"{FOLDER}: the queue is missing in RocksDB"),
+        (foreign_queue, "consumequeue/Other/0: the log gives no such row in RocksDB"),
+    ],
+)
+def test_a_row_that_is_not_as_the_log_gives_it_is_a_difference(
+    change: Callable[[dict[str, Any]], None], said: str, tmp_path: Path
+) -> None:
+    store, _ = unpack("alone_5.3.3", tmp_path)
+    with changed(store) as families:
+        change(families)
+    (difference,) = found(store)
+    assert difference.startswith(said)
+
+
+def behind_max(families: dict[str, Any]) -> None:
+    families[ENTRIES][entry_key(QUEUE, 13)] = families[ENTRIES][entry_key(QUEUE, 4)]
+
+
+def expired(families: dict[str, Any]) -> None:
+    """A min row of before the log's start counts for nothing, whatever it says."""
+    offset(MIN, -1, 5)(families)
+
+
+@pytest.mark.parametrize("change", [behind_max, expired])
+def test_what_a_broker_does_not_read_is_no_difference(
+    change: Callable[[dict[str, Any]], None], tmp_path: Path
+) -> None:
+    store, _ = unpack("alone_5.3.3", tmp_path)
+    with changed(store) as families:
+        change(families)
+    assert found(store) == []
+    with reput.open_store(str(store)) as asked:
+        assert [each.queue_offset for each in asked.messages("Live0", 1, 0)] == list(range(13))
+
+
+def test_what_is_dispatched_again_is_only_behind(tmp_path: Path) -> None:
+    reports = []
+    for more in (0, 1):
+        store, _ = unpack("alone_5.3.3", tmp_path / str(more))
+        with changed(store) as families:
+            last = np.frombuffer(families[ENTRIES][entry_key(QUEUE, 12)], ROCKSDB_ENTRY)[0]
+            removed(12)(families)
+            checkpoint = int(last["physicalOffset"]) + more
+            families[OFFSETS][CHECKPOINT_KEY] = checkpoint.to_bytes(8, "big")
+        reports.append(judged(store))
+    assert [(len(each.differences), len(each.behind)) for each in reports] == [(0, 1), (1, 0)]
+    assert reports[0].behind[0].path.endswith(FOLDER)
+
+
+@pytest.mark.parametrize("name", ["alone_5.3.3", "double_5.3.3"])
+def test_a_database_that_cannot_be_read_is_a_difference(name: str, tmp_path: Path) -> None:
+    store, _ = unpack(name, tmp_path)
+    sorted((store / "consumequeue").glob("*.sst"))[0].unlink()
+    (difference,) = found(store)
+    assert difference.startswith("consumequeue: ")
+    assert "the RocksDB cannot be read" in difference
+
+
+def test_files_and_rocksdb_are_judged_both(tmp_path: Path) -> None:
+    store, _ = unpack("double_5.3.3", tmp_path)
+    (file,) = (store / "consumequeue" / "Live1" / "2").iterdir()
+    raw = bytearray(file.read_bytes())
+    raw[39] ^= 1
+    file.write_bytes(raw)
+    with changed(store) as families:
+        removed(5)(families)
+    assert [each.split(":")[0] for each in found(store)] == [
+        FOLDER, f"consumequeue/Live1/2/{file.name}"
+    ]  # fmt: skip
+
+
+def test_without_the_library_it_is_said_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = unpack("alone_5.3.3", tmp_path)
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    with pytest.raises(RocksDBMissing, match=r'pip install "reput\[rocksdb\]"'):
+        judged(store)

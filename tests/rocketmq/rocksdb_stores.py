@@ -1,0 +1,79 @@
+"""`python -m tests.rocketmq.rocksdb_stores`: stores whose brokers keep queues in RocksDB."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.rocketmq.driver import Driver
+from tests.rocketmq.fates import SETTINGS
+from tests.rocketmq.live import Broker, Client, messages
+from tests.store_format.rocksdb.stores import ARCHIVES, NAMES, SUFFIX
+
+ALONE: dict[str, object] = {"storeType": "defaultRocksDB"}
+KINDS: dict[str, dict[str, object]] = {
+    "alone": ALONE,
+    "index": {**ALONE, "indexRocksDBEnable": True, "indexFileWriteEnable": False},
+    "double": {"rocksdbCQDoubleWriteEnable": True},
+    "v2": {**ALONE, "configManagerVersion": "v2"},
+    "single": {**ALONE, "useSingleRocksDBForAllConfigs": True},
+}
+KEPT = ("commitlog", "consumequeue", "index", "rocksdbstore", "config", "checkpoint")
+_LEFT_OUT = {"LOCK", "IDENTITY"}
+
+
+def live(name: str, store: Path, count: int = 150) -> list[list[Any]]:
+    """Have a broker write the store `name` (see tests.store_format.rocksdb.stores), and stop it;
+    returns what a client sent to it. Group `reading` consumes some of topic Live0.
+    """
+    kind, _, version = name.partition("_")
+    with (
+        Driver(version) as client,
+        Broker(version, store, **{**SETTINGS, **KINDS[kind]}) as broker,
+    ):
+        asked = Client(client, broker.namesrv)
+        sent = asked.send(messages(count), send_timeout_ms=60_000)
+        asked.ask("sql", group="reading", topic="Live0", sql="n > 100", quiet_ms=3000)
+        while broker.status()["behind"]:
+            time.sleep(0.05)
+        time.sleep(1.5)  # offsets are persisted once a second
+        broker.stop()
+    return sent
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """An archive of what tests need: small, and with nothing of the machine that made it."""
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        member.mtime = member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        file = member.name.rpartition("/")[2]
+        return None if file in _LEFT_OUT or file.startswith("OPTIONS-") else member
+
+    store = folder / "store"
+    with lzma.open(archive, "wb", preset=9) as packed:  # noqa: SIM117
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for path in [folder / "sent.json", *(store / kept for kept in KEPT)]:
+                if path.exists():
+                    tar.add(path, path.relative_to(folder).as_posix(), filter=plain)
+
+
+def main(names: list[str]) -> None:
+    """Have brokers write the stores anew; times in them differ each time."""
+    for name in names or NAMES:
+        with tempfile.TemporaryDirectory(prefix="reput-rocksdb-stores-") as made:
+            folder = Path(made)
+            (folder / "sent.json").write_text(json.dumps(live(name, folder / "store")))
+            archive = ARCHIVES / f"{name}{SUFFIX}"
+            pack(folder, archive)
+        print(f"{archive.name}: {archive.stat().st_size:,} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,26 @@
+"""Small stores of real brokers with data in RocksDB (python -m tests.rocketmq.rocksdb_stores)."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+ARCHIVES = Path(__file__).parent / "stores"
+SUFFIX = ".tar.xz"
+# kind_release: what is in RocksDB. alone: queues, and config of v1; index: keys too, and no index
+# files; double: queues in files as well; v2, single: config of these kinds.
+ALONE = ("alone_5.2.0", "alone_5.3.3", "alone_5.5.0")
+INDEX = ("index_5.4.0", "index_5.5.1")
+DOUBLE = ("double_5.3.3", "double_5.4.0")
+CONFIG = ("v2_5.4.0", "single_5.5.0")
+NAMES = (*ALONE, *INDEX, *DOUBLE, *CONFIG)
+
+
+def unpack(name: str, folder: Path) -> tuple[Path, list[list[Any]]]:
+    """The store, and what a client sent: [topic, queue, position, UNIQ_KEY, message id]."""
+    with tarfile.open(ARCHIVES / f"{name}{SUFFIX}") as packed:
+        packed.extractall(folder, filter="data")
+    sent: list[list[Any]] = json.loads((folder / "sent.json").read_text())
+    return folder / "store", sent

@@ -1,0 +1,66 @@
+"""The examples of docs/formats/rocksdb.md are rows of real stores, and its tables the layouts."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reput.store_format import layouts
+from reput.store_format.rocksdb.keys import (
+    CHECKPOINT_KEY,
+    MAX,
+    QueueOffset,
+    entry_key,
+    offset_key,
+    parse_entry_key,
+    parse_offset_key,
+    queue_key,
+    topic_of,
+)
+from reput.store_format.storage.local import LocalStorage
+from reput.store_format.storage.rocksdb import open_database
+from tests.store_format.rocksdb.stores import unpack
+from tests.test_format_docs import FIELD_ROW, fields, text_of
+
+EXAMPLES = re.findall(r"^```rocksdb (\S+) (\S+) (\S+)\n(.*)\n(.*)\n```$", text_of("rocksdb"), re.M)
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_an_example_is_a_row_of_its_store(number: int, tmp_path: Path) -> None:
+    name, folder, family, key, value = EXAMPLES[number]
+    store, _ = unpack(name, tmp_path)
+    with closing(open_database(LocalStorage(), f"{store}/{folder}")) as database:
+        assert database.get(family, bytes.fromhex(key)) == bytes.fromhex(value)
+
+
+def test_the_tables_of_fields_are_the_layouts() -> None:
+    rows = [FIELD_ROW.fullmatch(line) for line in text_of("rocksdb").splitlines()]
+    found = [(int(row[1]), int(row[2]), row[3]) for row in rows if row]
+    assert found == [*fields(layouts.ROCKSDB_ENTRY), *fields(layouts.ROCKSDB_OFFSET)]
+
+
+def test_keys_are_those_of_the_examples() -> None:
+    entry, most, checkpoint = (bytes.fromhex(row[3]) for row in EXAMPLES[:3])
+    queue = queue_key("Live0", 0)
+    assert entry_key(queue, 5) == entry
+    assert parse_entry_key(entry) == (queue, 5)
+    assert topic_of(queue) == ("Live0", 0)
+    assert offset_key("Live0", 0, MAX) == most
+    assert parse_offset_key(most) == QueueOffset("Live0", 0, MAX)
+    assert checkpoint == CHECKPOINT_KEY
+    row = np.frombuffer(bytes.fromhex(EXAMPLES[0][4]), layouts.ROCKSDB_ENTRY)[0]
+    assert row.item()[:3] == (19330, 353, 65)
+
+
+@pytest.mark.parametrize("cut", range(1, 19))
+def test_a_cut_key_is_none(cut: int) -> None:
+    assert parse_offset_key(offset_key("Live0", 0, MAX)[:-cut]) is None
+    assert parse_entry_key(entry_key(queue_key("Live0", 0), 5)[:-cut]) is None
+
+
+def test_a_topic_that_leads_elsewhere_is_none() -> None:
+    assert parse_offset_key(offset_key("../x", 0, MAX)) is None

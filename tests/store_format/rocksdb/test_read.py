@@ -1,0 +1,214 @@
+"""What real brokers keep in RocksDB is read, and equals what the log alone tells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reput
+from reput.broker.serving.served_store import ServedStore
+from reput.store_format.derived.queue_times import Boundary
+from reput.store_format.notes import Notes
+from reput.store_format.query.opened_store import NEWEST, OpenedStore
+from reput.store_format.release.profiles import profile
+from reput.store_format.storage.local import LocalStorage
+from tests.store_format.rocksdb.stores import ALONE, CONFIG, DOUBLE, INDEX, NAMES, unpack
+
+FROM_ROCKSDB = {"combineCQPreferCQType": "defaultRocksDB"}  # of the two of a double write
+
+
+@pytest.fixture(params=NAMES)
+def lived(request: Any, tmp_path: Path) -> tuple[str, Path, list[list[Any]]]:
+    return (request.param, *unpack(request.param, tmp_path))
+
+
+def opened(store: Path, told: Notes | None = None, **given: str) -> OpenedStore:
+    return OpenedStore(
+        LocalStorage(), str(store), NEWEST, {**FROM_ROCKSDB, **given}, told or Notes()
+    )
+
+
+def files_of(store: Path) -> dict[str, tuple[int, int]]:
+    """Every file with its length and when it was changed."""
+    every = (path for path in store.rglob("*"))
+    return {str(p): (p.stat().st_size, p.stat().st_mtime_ns) for p in every}
+
+
+def test_every_message_is_found_by_position_key_and_time(
+    lived: tuple[str, Path, list[list[Any]]],
+) -> None:
+    _, store, sent = lived
+    before = files_of(store)
+    with reput.open_store(str(store), settings=FROM_ROCKSDB) as asked:
+        for topic in ("Live0", "Live1", "Live2"):
+            there = list(asked.messages(topic))
+            assert sorted((m.queue_id, m.queue_offset, m.unique_key) for m in there) == sorted(
+                (queue, position, key) for t, queue, position, key, *_ in sent if t == topic
+            )
+            assert [m.physical_offset for m in there] == [
+                m.physical_offset for m in asked.messages(topic, scan=True)
+            ]
+        for topic, queue, position, key, *_ in sent[::13]:
+            (found,) = asked.messages(topic, queue, position, 1)
+            assert found.unique_key == key
+            (found,) = asked.query(topic, key)
+            assert (found.queue_id, found.queue_offset) == (queue, position)
+            at = found.store_timestamp
+            assert key in {m.unique_key for m in asked.messages(topic, queue, begin=at, end=at)}
+        assert not asked.notes
+        assert list(asked.topics()) == list(asked.topics(scan=True))
+        assert list(asked.queues()) == list(asked.queues(scan=True))
+        assert [sum(row.messages) for row in asked.rates(3)] == [50, 50, 50]
+    assert files_of(store) == before
+
+
+@pytest.mark.parametrize("name", DOUBLE)
+def test_both_kinds_of_one_store_say_the_same(name: str, tmp_path: Path) -> None:
+    store, _ = unpack(name, tmp_path)
+    with opened(store) as rocksdb, opened(store, combineCQPreferCQType="default") as files:
+        assert type(rocksdb.queues) is not type(files.queues)
+        assert rocksdb.queues.topics() == files.queues.topics()
+        for topic in files.queues.topics():
+            assert rocksdb.queues.of(topic) == files.queues.of(topic)
+            for queue_id, _ in files.queues.of(topic):
+                ours, theirs = (s.queue(topic, queue_id, False) for s in (rocksdb, files))
+                _same(ours, theirs, files)
+
+
+def _same(ours: Any, theirs: Any, store: OpenedStore) -> None:
+    assert [e[:5] for e in ours.entries(0)] == [e[:5] for e in theirs.entries(0)]
+    assert (ours.maximum(), ours.last()[:5]) == (theirs.maximum(), theirs.last()[:5])
+    some = [e[:5] for e in ours.entries(3, 7)]
+    assert some == [e[:5] for e in theirs.entries(3, 7)]
+    assert [c.tolist() for c in ours.some(2, 4)] == [c.tolist() for c in theirs.some(2, 4)]
+    newest = profile(NEWEST)
+    for entry in ours.entries(0):
+        assert ours.minimum(entry.physical_offset, newest) == entry.position
+        assert ours.end_within(entry.physical_offset + entry.size) == entry.position + 1
+        assert ours.end_within(entry.physical_offset) == theirs.end_within(entry.physical_offset)
+        for time in (entry.store_timestamp - 1, entry.store_timestamp, entry.store_timestamp + 1):
+            for boundary in Boundary:
+                assert ours.position_by_time(time, boundary, store.log, newest) == (
+                    theirs.position_by_time(time, boundary, store.log, newest)
+                )
+
+
+@pytest.mark.parametrize("name", INDEX)
+def test_keys_are_found_in_rocksdb_as_in_the_log(name: str, tmp_path: Path) -> None:
+    store, sent = unpack(name, tmp_path)
+    with reput.open_store(str(store)) as asked:
+        for key in ("key3", "all0", "T#A", sent[0][3], "no such key", "key"):
+            ours = [m.physical_offset for m in asked.query("Live0", key)]
+            assert ours == [m.physical_offset for m in asked.query("Live0", key, scan=True)]
+            many = asked.query_keys("Live0", [key, "key6"])
+            assert [m.physical_offset for m in many] == [
+                m.physical_offset for m in asked.query_keys("Live0", [key, "key6"], scan=True)
+            ]
+        (found,) = asked.query("Live0", "key6")
+        at = found.store_timestamp
+        assert len(list(asked.query("Live0", "key6", begin=at, end=at))) == 1
+        assert not list(asked.query("Live0", "key6", begin=at + 1))
+        assert not asked.notes
+        (found,) = asked.by_unique_key(sent[5][3])
+        assert found.topic == sent[5][0]
+
+
+@pytest.mark.parametrize("name", [*INDEX, ALONE[0]])
+def test_a_store_in_rocksdb_is_served(name: str, tmp_path: Path) -> None:
+    store, sent = unpack(name, tmp_path)
+    served = ServedStore(lambda: opened(store), Notes())
+    for topic, queue_id, position, *_ in sent:
+        queue = served.queue(topic, queue_id)
+        assert queue is not None
+        assert queue.minimum <= position < queue.maximum
+        assert len(queue.some(position, 1)) == 1
+    assert next(served.log.records(served.served_end()), None) is None
+    places, time, last = served.by_key("Live0", "all0", 5, 0, 1 << 62)
+    assert len(places) == 5
+    assert time > 0
+    assert last > 0
+    served.opened.close()
+
+
+@pytest.mark.parametrize("name", [*CONFIG, ALONE[1], ALONE[2]])
+def test_config_is_read(name: str, tmp_path: Path) -> None:
+    store, _ = unpack(name, tmp_path)
+    with reput.open_store(str(store)) as asked:
+        groups = asked.groups()
+        reading = {(r.queue_id, r.consumer_offset, r.lag) for r in groups if r.group == "reading"}
+        assert len({queue for queue, _, _ in reading}) == 4, "no offsets of the group"
+        assert all(lag == 0 for _, _, lag in reading)
+        configured = {row.topic for row in asked.topics(everything=True) if row.configured}
+        assert not groups.notes
+    if not name.startswith("v2"):  # there RocketMQ persists no topic that is made by itself
+        assert {"Live0", "Live1", "Live2"} <= configured
+
+
+def test_without_the_library_the_log_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, sent = unpack("index_5.4.0", tmp_path)
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    with reput.open_store(str(store)) as asked:
+        (found,) = asked.query("Live0", sent[0][3])
+        assert found.queue_offset == sent[0][2]
+        assert len(list(asked.messages("Live0"))) == 50
+        notes = " ".join(asked.notes)
+    assert 'is a RocksDB: pip install "reput[rocksdb]" reads it' in notes
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Iterator[Path]:
+    store, _ = unpack("alone_5.3.3", tmp_path)
+    yield store
+    shutil.rmtree(store)
+
+
+def _tables(store: Path) -> list[Path]:
+    return sorted((store / "consumequeue").glob("*.sst"))
+
+
+def _told(store: Path) -> str:
+    before = files_of(store)
+    with reput.open_store(str(store)) as asked:
+        assert len(list(asked.messages("Live0"))) == 50  # by the log
+        assert files_of(store) == before
+        return " ".join(asked.notes)
+
+
+def test_a_missing_table_is_told(broken: Path) -> None:
+    gone = _tables(broken)[0]
+    gone.unlink()
+    told = _told(broken)
+    assert f"{broken}/consumequeue: the RocksDB cannot be read: " in told
+    assert f"{broken}/consumequeue/{gone.name}: No such file" in told
+
+
+def test_a_flipped_bit_is_told(broken: Path) -> None:
+    for path in _tables(broken):
+        raw = bytearray(path.read_bytes())
+        raw[100] ^= 1
+        path.write_bytes(raw)
+    assert "the RocksDB cannot be read: Corruption: " in _told(broken)
+
+
+def test_another_comparator_is_told(broken: Path) -> None:
+    (manifest,) = (broken / "consumequeue").glob("MANIFEST-*")
+    raw = manifest.read_bytes()
+    assert b"leveldb.BytewiseComparator" in raw
+    manifest.write_bytes(raw.replace(b"leveldb.BytewiseComparator", b"leveldb.BackwardComparator"))
+    assert "the RocksDB cannot be read: " in _told(broken)
+
+
+def test_a_link_in_place_of_a_table_is_not_followed(broken: Path) -> None:
+    table = _tables(broken)[0]
+    elsewhere = broken / "elsewhere"
+    table.rename(elsewhere)
+    os.symlink(elsewhere, table)
+    assert "the RocksDB cannot be read: " in _told(broken)

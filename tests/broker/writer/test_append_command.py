@@ -113,7 +113,8 @@ def test_a_signal_within_a_batch_ends_it_between_two_writes(
     found = bodies(store)
     assert 0 < len(found) < 100
     said = capsys.readouterr()
-    assert f"stopped by SIGTERM; {len(found)} messages were appended: --skip" in said.err
+    were = "message was" if len(found) == 1 else "messages were"
+    assert f"stopped by SIGTERM; {len(found)} {were} appended: --skip" in said.err
     assert not (store / "abort").exists()
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 

@@ -97,7 +97,7 @@ def test_what_was_found_is_shown_and_in_the_manifest(tmp_path: Path) -> None:
     line = "  found     segments of 8 KiB, queue files of 100 bytes: by their size"
     assert line in summary.details()
     assert line not in summary.text().splitlines()
-    told = json.loads((out / "manifest.json").read_text())["told"]
+    told = json.loads((out / "manifest.json").read_text())["discovered"]
     assert told[SEGMENT] == {"value": 8192, "by": "by their size"}
     assert told["maxIndexNum"] == {"value": 20, "by": "by their length and first entry"}
     assert told["rocketmq"]["value"] == "5.3.4"

@@ -5,6 +5,7 @@ holds the files that RocketMQ itself derived from that.
 """
 
 import argparse
+import importlib.util
 import os
 import sys
 import tarfile
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from reput.jobs.console import voice
 from reput.jobs.console.options import DAMAGE, DONE, FAILED, show
+from reput.jobs.engines.choose import LOCAL, SPARK
 from reput.store_format.faults import StoreError
 from reput.store_format.names import BATCH_CONSUME_QUEUE, COMMIT_LOG, CONSUME_QUEUE, INDEX
 
@@ -57,6 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput demo` understands."""
     parser.epilog = _HELP
     parser.add_argument("--keep", metavar="DIR", help="a new folder, which keeps the stores")
+    parser.add_argument(
+        "--engine", choices=(LOCAL, "all"), default="all",
+        help="local: do not rebuild on Spark too, where PySpark and Java are installed",
+    )  # fmt: skip
     voice.add_output(parser)
 
 
@@ -82,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         began, here = time.monotonic(), os.getcwd()
         stack.callback(os.chdir, here)
         os.chdir(folder)
-        compared, repaired = _tour(Path.cwd())
+        compared, repaired = _tour(Path.cwd(), arguments.engine != LOCAL)
         seconds = time.monotonic() - began
     voice.begin(arguments.quiet, arguments.verbose)
     same = not compared.differing
@@ -92,15 +98,20 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE if same and repaired else FAILED
 
 
-def _tour(folder: Path) -> tuple[Compared, bool]:
-    """All steps, in a folder where they may leave what they make."""
+def _tour(folder: Path, on_spark: bool) -> tuple[Compared, bool]:
+    """All steps, in a folder where they may leave what they make. on_spark: rebuild there too."""
     _say(
         f"The store of a live RocketMQ {_RELEASE} broker. Its queues and index are derived from\n"
         "its log, and compared with those that RocketMQ wrote."
     )
     _unpack(folder)
-    _reput("rebuild", "store", "--output", "rebuilt")
+    seconds = {LOCAL: _timed("rebuild", "store", "--output", "rebuilt")}
     compared = compare(folder / "expect", folder / "rebuilt")
+    if on_spark and _spark_is_there():
+        words = "rebuild", "store", "--output", "rebuilt-by-spark", "--engine", SPARK
+        seconds[SPARK] = _timed(*words)
+        by_spark = compare(folder / "expect", folder / "rebuilt-by-spark")
+        compared = compared._replace(differing=[*compared.differing, *by_spark.differing])
     if compared.differing:
         _say(f"NOT the same: {', '.join(compared.differing)}")
         return compared, False
@@ -111,6 +122,8 @@ def _tour(folder: Path) -> tuple[Compared, bool]:
         "a disk keeps no blocks for\nwhat is not filled yet (sparse files: `ls -l` shows the one "
         "number, `du` the other)."
     )
+    taken = ", ".join(f"{engine} {took:.1f} s" for engine, took in seconds.items())
+    _say(f"Rebuilt by {'each engine' if len(seconds) > 1 else 'the engine'}: {taken}.")
     offset = _damage(folder / "damaged" / COMMIT_LOG)
     _say(f"Now a copy of that store, in whose log one bit is flipped, at offset {offset:,}.")
     found = _reput("check", "damaged")
@@ -155,6 +168,25 @@ def _reput(*words: str) -> int:
 
     _say(f"\n$ reput {' '.join(words)}")
     return main(words)
+
+
+def _timed(*words: str) -> float:
+    """Run a command; how many seconds it took."""
+    began = time.monotonic()
+    _reput(*words)
+    return time.monotonic() - began
+
+
+def _spark_is_there() -> bool:
+    """Whether a local Spark session can be started (`reput[spark]`, and a Java)."""
+    from reput.jobs.spark.java import NoJavaError, find_java_home
+
+    if importlib.util.find_spec("pyspark") is None:
+        return False
+    try:
+        return find_java_home() is not None
+    except NoJavaError:
+        return False
 
 
 def _say(text: str) -> None:

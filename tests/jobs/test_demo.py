@@ -15,20 +15,21 @@ def test_the_demo_proves_damages_and_repairs(
     assert main(["demo", "--keep", str(kept)]) == 0
     said = capsys.readouterr().out
     for text in (
-        "$ reput rebuild store --output rebuilt\n", "20 files are byte for byte what RocketMQ",
+        "$ reput rebuild store --output rebuilt\n", "--engine spark\n", "each engine: local ",
+        "20 files are byte for byte what RocketMQ",
         "534,000,040 bytes, of which", "sparse files", "$ reput check damaged\n", "NOT sound",
         "bodyCRC does not match the body", "$ reput repair damaged --output repaired\n",
         "What to try next:", "reput report ",
     ):  # fmt: skip
         assert text in said, text
     assert sorted(each.name for each in kept.iterdir()) == [
-        "damaged", "expect", "rebuilt", "repaired", "store",
+        "damaged", "expect", "rebuilt", "rebuilt-by-spark", "repaired", "store",
     ]  # fmt: skip
     assert main(["demo", "--keep", str(kept), "--json"]) == 2
     assert "is there already" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
 def test_the_demo_in_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--json"]) == 0
+    assert main(["demo", "--json", "--engine", "local"]) == 0
     whole = json.loads(capsys.readouterr().out)
     assert (whole["same"], whole["files"], whole["repaired"]) == (True, 20, True)

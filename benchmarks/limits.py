@@ -112,7 +112,7 @@ def a_split_more(runs: int) -> Row:
 
 def installed(runs: int) -> Row:
     """Installed by pip into a new environment with a cache of its own: the second run and later
-    ones, beside the clone's. The first one, which compiles kernels, is told apart.
+    ones, beside the clone's. The first one, which compiles kernels, is listed apart.
     """
     store, output = make_store(USUAL), output_folder()
     folder = Path(tempfile.mkdtemp(prefix="reput-installed-"))

@@ -8,7 +8,7 @@ by the real RocketMQ), has RocketMQ derive its queues and index, and times, warm
 - 20,000 keys in a store that is open, one after the other and all at once;
 - a test of a property and one of tags over the whole log, with the process's peak of memory;
 - the same keys by `queryMessage` of RocketMQ's client, towards a broker that runs; the broker's
-  start, recovery included, is told apart.
+  start, recovery included, is listed apart.
 
 It prints one JSON line.
 """

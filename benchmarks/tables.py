@@ -9,7 +9,7 @@ ordinary one, does all of it, and the first round of each is not counted.
 - delta: the same without bodies, by delta-rs;
 - pulled (with --broker): what a user does today: RocketMQ's client pulls all messages of a broker
   on the same store and counts them by topic, two queues at a time, 32 messages a pull. It writes
-  nothing: all that a user would do with them comes on top. The broker's start is told apart.
+  nothing: all that a user would do with them comes on top. The broker's start is listed apart.
 """
 
 import argparse

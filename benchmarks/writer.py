@@ -61,7 +61,7 @@ def single(folder: Path, messages: int) -> dict:
 
 
 def disk_flushes(folder: Path) -> int | None:
-    """How often the folder's disk was told to flush; None where the kernel does not count it."""
+    """How often the folder's disk was asked to flush; None where the kernel does not count it."""
     device = folder.stat().st_dev
     for line in Path("/proc/diskstats").read_text().splitlines():
         words = line.split()

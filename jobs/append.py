@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -21,10 +20,13 @@ from reput.jobs.console.options import (
     USAGE,
     WRITES_AS,
     add_broker,
+    progress_of,
     setting_layers,
+    show,
 )
-from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_questions import TIME_FORMS, milliseconds, remark
+from reput.jobs.console.streams import complain
+from reput.jobs.console.voice import add_output
 from reput.jobs.exporting.append_exported import FromExport, append_exported
 from reput.jobs.exporting.append_sources import Line, Rows, segments_of, source_of
 from reput.jobs.opening.changeable import (
@@ -32,12 +34,13 @@ from reput.jobs.opening.changeable import (
     refuse_what_is_no_store,
 )
 from reput.jobs.opening.open_writer import local_store, open_writer
-from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.opening.progress import Done
+from reput.jobs.outputs.counted import counted as plain_count
 from reput.jobs.outputs.output import Input, inputs_of, refuse_overlap
+from reput.jobs.outputs.summary import found_lines
 from reput.jobs.replicating.append_slaves import for_the_writer, slaves_of
 from reput.jobs.spark.signals import Stopped, StopSignals
 from reput.store_format.derive.rules import record_rules
-from reput.store_format.discover.store import discovered_lines
 from reput.store_format.faults import REASONS, Fault, StoreError
 from reput.store_format.message.refusals import DiskFull, Refused, Unavailable
 from reput.store_format.release.profiles import profile
@@ -76,6 +79,11 @@ class Counted:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput append` understands."""
+    parser.epilog = """\
+examples:
+  reput append /data/other --from messages.jsonl
+  reput append /data/other --from-store /data/store --topic Orders --since 2026-01-31
+"""
     parser.add_argument("store", metavar="STORE", help="a store's root; made where there is none")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
@@ -116,9 +124,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="be the master of real brokers with brokerRole=SLAVE meanwhile; with --set "
         "brokerRole=SYNC_MASTER what is appended waits for them (slaveTimeout, inSyncReplicas)",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, nothing else"
-    )
+    add_output(parser)
 
 
 def _count(text: str) -> int:
@@ -161,7 +167,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     start = writer.log.end
     code, said = DONE, ""
-    progress = Progress() if arguments.json else ShownProgress()
+    progress = progress_of(arguments)
     # the writer is closed before a signal is free to end the process again
     counted: Counted | None = None
     try:
@@ -231,13 +237,15 @@ def _nothing() -> None:
 
 
 def _progress_of(arguments: argparse.Namespace, messages: int) -> str:
+    were = "was" if messages == 1 else "were"
     return (
-        f"{messages} messages were appended: --skip {arguments.skip + messages} goes on after them"
+        f"{plain_count(messages, 'message')} {were} appended: "
+        f"--skip {arguments.skip + messages} goes on after them"
     )
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"reput: error: {text}\n")
+    complain(text)
 
 
 def _source_damage(store: str, copied: Copied) -> tuple[int, str]:
@@ -302,27 +310,19 @@ def _report(
     discovered: dict[str, Any],
 ) -> None:  # fmt: skip
     recovered = writer.recovered
-    if arguments.json:
-        whole = {
-            **done._asdict(),
-            "store": local_store(arguments.store),
-            "recovered": recovered is not None,
-            "cut_bytes": recovered.cut_bytes if recovered else 0,
-            "discovered": discovered,
-            "warnings": warnings,
-        }
-        sys.stdout.write(json.dumps(whole) + "\n")
-        return
-    for warning in warnings:
-        sys.stderr.write(f"reput: warning: {warning}\n")
+    whole = {
+        **done._asdict(),
+        "store": local_store(arguments.store),
+        "recovered": recovered is not None,
+        "cut_bytes": recovered.cut_bytes if recovered else 0,
+        "discovered": discovered,
+        "warnings": warnings,
+    }
+    many = plain_count(done.messages, "message")
+    lines = [f"{many} appended to {arguments.store}, offsets {done.start:,} to {done.end:,}"]
     if recovered is not None:
-        sys.stdout.write(
-            f"the store was not closed; recovered up to {recovered.end}, "
-            f"{recovered.cut_bytes} bytes after it were cut off\n"
-        )
-    for line in discovered_lines(discovered):
-        sys.stdout.write(f"found: {line}\n")
-    sys.stdout.write(
-        f"{done.messages} messages appended to {arguments.store}, offsets {done.start} to "
-        f"{done.end}\n"
-    )
+        cut = plain_count(recovered.cut_bytes, "byte")
+        lines.append(f"  recovered up to {recovered.end:,} first, as the store was not closed: "
+                     f"{cut} after it were cut off")  # fmt: skip
+    lines += [f"  warning   {warning}" for warning in warnings]
+    show(arguments, whole, "\n".join(lines), found_lines(discovered))

@@ -189,7 +189,7 @@ def run(arguments: argparse.Namespace) -> int:
     def say(about: "CaughtUp") -> None:
         nonlocal lacking
         lacking |= bool(about.lacking)
-        show(arguments, asdict(about), about.text())
+        show(arguments, asdict(about), about.text(), about.details(), not about.lacking)
 
     if arguments.follow:
         if arguments.checkpoint:

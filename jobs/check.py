@@ -34,8 +34,8 @@ missing range and which queue offsets it took, then compares the derived files w
 Exit codes: 0 sound, 1 something was found, 2 wrong usage, 3 the job failed.
 
 examples:
-  reput check /data/store --rocketmq 5.3.3
-  reput check /data/store --rocketmq 5.3.3 --json --picture log.svg
+  reput check /data/store
+  reput check /data/store --json --picture log.svg
 
 """
     + VERSIONS
@@ -102,11 +102,12 @@ def run(arguments: argparse.Namespace) -> int:
             assume_names=arguments.assume_names,
             **options,
         )
-    from reput.jobs.console.check_text import svg, text
+    from reput.jobs.console.check_text import details, svg, text
 
     if picture:
         picture.write(svg(report).encode())
-    show(arguments, report.as_json(), text(report))
+    shown = text(report, arguments.verbose)
+    show(arguments, report.as_json(), shown, details(report), report.sound)
     if report.looks_like:
         return USAGE
     return DONE if report.sound else DAMAGE

@@ -1,15 +1,14 @@
 """`reput clean`: remove what runs that were killed left behind, and nothing that is in use."""
 
 import argparse
-import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-from reput.jobs.console.options import DAMAGE, DONE, FAILED, add_consent, consent
+from reput.jobs.console.options import DAMAGE, DONE, FAILED, add_consent, consent, show
+from reput.jobs.console.voice import add_output
 from reput.jobs.in_place.install_target import finish_killed, foreign_installs
 from reput.jobs.outputs.staging_folder import places, staged
 from reput.jobs.spark.session_folder import abandoned_session_folders, remove_session_folder
@@ -193,9 +192,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "that out, everything that runs have left is removed",
     )  # fmt: skip
     add_consent(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, nothing else"
-    )
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -205,7 +202,7 @@ def run(arguments: argparse.Namespace) -> int:
         confirm=consent(arguments.yes),
     )  # fmt: skip
     whole = {"needed": about.needed, **asdict(about)}
-    sys.stdout.write((json.dumps(whole) if arguments.json else about.text()) + "\n")
+    show(arguments, whole, about.text(), good=not about.failed)
     if about.failed:
         return FAILED
     return DAMAGE if about.needed and not about.done else DONE

@@ -6,42 +6,74 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any, NoReturn
 
 from reput import __version__
+from reput.jobs.console import voice
 from reput.jobs.console.streams import flush, open_streams
 from reput.jobs.spark.signals import ending_by_signals
 
 # Each is a module `reput.jobs.<name>` with `add_arguments(parser)` and `run(arguments)`.
-_COMMANDS = {
-    "rebuild": "derive queues and index from the log",
-    "verify": "derive again and compare with what is there",
-    "check": "find all damage in a store",
-    "repair": "copy a damaged store so that a broker serves it",
-    "query": "find messages by key, id, position or time, without a broker",
-    "topics": "list what a store has of each topic",
-    "queues": "list what a store has of each queue",
-    "groups": "list how far consumer groups have come, and their lag",
-    "stats": "count what was put into the log, by topic, hour, group or size",
-    "report": "write one page of pictures and tables about a store",
-    "transactions": "list pending transactions, and what became of the others",
-    "delayed": "list what is due when, and what should have been delivered and never was",
-    "trace": "show one message's life: put, delayed, retried, committed, with times",
-    "dump": "show any store file as text or JSON lines",
-    "export": "write messages as Parquet, JSON lines, a Delta table or a store of their own",
-    "append": "append messages to a local store",
-    "deliver-delayed": "deliver the delayed messages that are due, once",
-    "resolve-transactions": "commit or roll back pending transactions, as their producers would",
-    "recover": "bring a store into the state of a clean stop, after a crash",
-    "serve": "answer any RocketMQ client from a store, as a name server and broker that only read",
-    "install": "put a rebuilt set in the place of a store's own, in one atomic step",
-    "catch-up": "go on from what queues and index hold, up to the log's end",
-    "replicate": "copy a store's log, and go on as it grows, to a store that a broker starts on",
-    "expire": "delete expired segments, queue and index files, but nothing that is needed",
-    "clean": "remove what runs that were killed left beside an output or in a store",
-    "doctor": "say what this machine has of what reput needs, and what is slow here and why",
-    "warm": "compile kernels ahead, which makes the first run quick",
-    "completion": "print what makes bash, zsh or fish complete reput's words",
+_GROUPS = {
+    "look": {
+        "check": "find all damage in a store",
+        "verify": "derive again and compare with what is there",
+        "report": "write one page of pictures and tables about a store",
+        "topics": "list what a store has of each topic",
+        "queues": "list what a store has of each queue",
+        "groups": "list how far consumer groups have come, and their lag",
+        "stats": "count what was put into the log, by topic, hour, group or size",
+        "query": "find messages by key, id, position or time, without a broker",
+        "trace": "show one message's life: put, delayed, retried, committed, with times",
+        "transactions": "list pending transactions, and what became of the others",
+        "delayed": "list what is due when, and what should have been delivered and never was",
+        "dump": "show any store file as text or JSON lines",
+    },
+    "rebuild": {
+        "rebuild": "derive queues and index from the log",
+        "install": "put a rebuilt set in the place of a store's own, in one atomic step",
+        "catch-up": "go on from what queues and index hold, up to the log's end",
+    },
+    "repair": {
+        "recover": "bring a store into the state of a clean stop, after a crash",
+        "repair": "copy a damaged store so that a broker serves it",
+    },
+    "change": {
+        "expire": "delete expired segments, queue and index files, but nothing that is needed",
+        "deliver-delayed": "deliver the delayed messages that are due, once",
+        "resolve-transactions":
+            "commit or roll back pending transactions, as their producers would",
+    },
+    "move": {
+        "export":
+            "write messages as Parquet, JSON lines, a Delta table or a store of their own",
+        "append": "append messages to a local store",
+        "replicate":
+            "copy a store's log, and go on as it grows, to a store that a broker starts on",
+    },
+    "serve": {
+        "serve": "answer any RocketMQ client from a store, as a name server and broker that only "
+        "read",
+    },
+    "this machine": {
+        "demo": "damage, find and rebuild a small store of a real broker, as a first look",
+        "doctor": "say what this machine has of what reput needs, and what is slow here and why",
+        "warm": "compile kernels ahead, which makes the first run quick",
+        "clean": "remove what runs that were killed left beside an output or in a store",
+        "completion": "print what makes bash, zsh or fish complete reput's words",
+    },
+}  # fmt: skip
+_COMMANDS = {name: says for group in _GROUPS.values() for name, says in group.items()}
+# One for each group.
+_EXAMPLES = {
+    "look": "reput check /data/store",
+    "rebuild": "reput rebuild /data/store --output /data/rebuilt",
+    "repair": "reput recover /data/store --dry-run",
+    "change": "reput expire /data/store --dry-run",
+    "move": "reput export /data/store --output /data/messages --as jsonl",
+    "serve": "reput serve /data/store",
+    "this machine": "reput demo",
 }
 
 # Those that work on an engine whatever their options are.
@@ -51,10 +83,19 @@ _ON_AN_ENGINE = ("rebuild", "verify", "check", "repair", "recover")
 # a start, as imports make many objects and no garbage.
 _GARBAGE = 50_000
 
+_WIDTH, _NAME = 100, 20  # of help: a line, a command's name
 _USAGE = 2  # as options.USAGE, which is not imported for --help
 
 _EPILOG = """\
-exit codes:
+on every command
+  STORE and DIR     paths or URLs: s3://, gs://, abfss://, hdfs://, webhdfs://, /Volumes/...
+  --since, --until  stored then or later, stored before that: 2026-01-31, 2026-01-31T12:00:00Z,
+                    milliseconds since 1970, '2h ago' or now
+  --output          where to write
+  --format          table (for people), json or csv; --json is --format json
+  --quiet, -v       nothing but errors and what was asked for; details too
+
+exit codes
   0  done
   1  damage or differences were found (a refused rebuild publishes nothing)
   2  wrong usage: an unknown setting, release or option; no such store, or none like that;
@@ -62,22 +103,8 @@ exit codes:
   3  the job failed: an input changed, a disk was full, Spark failed or was killed
   128 + N  ended by signal N: 130 by ctrl-c, 143 by SIGTERM, 129 by SIGHUP
 
-examples:
-  reput rebuild /data/store --output /data/rebuilt --rocketmq 5.3.3
-  reput rebuild /data/store --output out --rocketmq 4.9.7 --broker-conf broker.conf
-  reput rebuild /data/store --output out --rocketmq 5.4.0 --set maxIndexNum=400 --json
-  reput rebuild s3://bucket/store --output s3://bucket/rebuilt --rocketmq 5.3.3
-  reput verify /data/store --rocketmq 5.3.3
-  reput check /data/store --rocketmq 5.3.3
-  reput rebuild /data/store --output out --rocketmq 5.3.3 --on-damage salvage
-  reput recover /data/store --rocketmq 5.3.3 --dry-run
-  reput install /data/rebuilt /data/store
-  reput install --undo /data/store
-  reput clean /data/rebuilt --dry-run
-  reput query /data/store --topic Orders --key o-17
-  reput topics /data/store
-  reput help releases
-  reput dump /data/store/consumequeue/Topic/0/00000000000000000000
+`reput help COMMAND` shows its options and examples, `reput help releases` what RocketMQ's releases
+do differently. New here? `reput demo`.
 """
 
 
@@ -89,11 +116,14 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     open_streams()
     words = list(sys.argv[1:] if words is None else words)
+    voice.begin()
     try:
         with ending_by_signals():
             if own_process and words[:1] and words[0] in _ON_AN_ENGINE:
                 _start_workers(words)
             arguments = _arguments(words)
+            if own_process and arguments.verbose:  # for Spark's session and a server's threads
+                os.environ["REPUT_TRACEBACK"] = "1"
             _tell_of_no_cache()
             code: int = arguments.run(arguments)
     except SystemExit:  # of --help, or of a wrong option
@@ -102,7 +132,7 @@ def main(words: Sequence[str] | None = None, own_process: bool = False) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last catch)
         from reput.jobs.console.exit_lines import ending  # knows all that can fail
 
-        code = ending(error, "--json" in words)
+        code = ending(error, _in_json(words))
     finally:
         if own_process and "reput.jobs.engines.forking" in sys.modules:
             from reput.jobs.engines.forking import let_go
@@ -139,15 +169,23 @@ def _arguments(words: list[str]) -> argparse.Namespace:
         from reput.jobs.console.wrong_words import no_such_command
 
         raise no_such_command(words[0], _COMMANDS)
-    parser = _parser("--json" in words)
+    parser = _parser(_in_json(words))
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what could come next (reput completion)
         from reput.jobs.console.shell_words import complete
 
         complete(parser)
     arguments = parser.parse_args(words)
-    if arguments.verbose:
-        os.environ["REPUT_TRACEBACK"] = "1"
+    voice.begin(arguments.quiet, arguments.verbose)
     return arguments
+
+
+def _in_json(words: list[str]) -> bool:
+    """Whether the answer is wanted in JSON, before anybody has understood the words."""
+    follows = dict(enumerate(words[1:]))
+    return any(
+        word in ("--json", "--format=json") or (word == "--format" and follows.get(n) == "json")
+        for n, word in enumerate(words)
+    )
 
 
 def _start_workers(words: Sequence[str]) -> None:
@@ -166,15 +204,19 @@ def _tell_of_no_cache() -> None:
 
 
 def _parser(in_json: bool) -> argparse.ArgumentParser:
-    parser = _Words(
+    parser = _Reput(
         prog="reput",
-        description="Rebuild RocketMQ's ConsumeQueue and Index files from a CommitLog, with Spark.",
+        usage="reput COMMAND ...   (reput help COMMAND says more)",
+        description="Checks, rebuilds, repairs and reads the files of a RocketMQ store, without a "
+        "broker.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.in_json = in_json
     parser.add_argument("-v", "--version", action="version", version=f"reput {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
+    commands = parser.add_subparsers(
+        required=True, metavar="COMMAND", parser_class=_Command, prog="reput"
+    )
     for name, says in _COMMANDS.items():
         command = commands.add_parser(
             name,
@@ -201,6 +243,21 @@ class _Words(argparse.ArgumentParser):
         self.exit(_USAGE, f"{self.prog}: error: {message}\n{where} says what there is\n")
 
 
+class _Reput(_Words):
+    """The whole command line, whose help shows the commands in groups."""
+
+    def format_help(self) -> str:
+        """Help, made by hand: argparse lists all commands in one column."""
+        parts = [f"usage: {self.usage}", "", *wrap(self.description or "", _WIDTH)]
+        for group, commands in _GROUPS.items():
+            parts += ["", group]
+            for name, says in commands.items():
+                parts += wrap(says, _WIDTH, initial_indent=f"  {name:<{_NAME}}  ",
+                              subsequent_indent=" " * (_NAME + 4))  # fmt: skip
+            parts.append(f"  {'':<{_NAME}}  $ {_EXAMPLES[group]}")
+        return "\n".join([*parts, "", self.epilog or ""])
+
+
 class _Command(_Words):
     """A command, whose module is imported only where it is the one to run."""
 
@@ -210,7 +267,7 @@ class _Command(_Words):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.fill()
         found, rest = super().parse_known_args(args, namespace)
-        if rest:  # said by the command, which knows where its words are told
+        if rest:  # said by the command, which knows where its words are checked
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
 
@@ -222,7 +279,3 @@ class _Command(_Words):
         module = importlib.import_module(self.module)
         module.add_arguments(self)
         self.set_defaults(run=module.run)
-        short = [] if "-v" in self._option_string_actions else ["-v"]  # grep has its own
-        self.add_argument(
-            *short, "--verbose", action="store_true", help="of an error, show Python's trace too"
-        )

@@ -3,7 +3,8 @@
 import argparse
 import sys
 
-from reput.jobs.console.options import DONE
+from reput.jobs.console.options import DONE, show
+from reput.jobs.console.voice import TABLE, add_output
 from reput.store_format.faults import StoreError
 
 _SHELLS = ("bash", "zsh", "fish")
@@ -12,13 +13,18 @@ Needs argcomplete (pip install "reput[completion]"). Once, for every shell that 
   bash   echo 'eval "$(reput completion bash)"' >> ~/.bashrc
   zsh    echo 'eval "$(reput completion zsh)"' >> ~/.zshrc
   fish   reput completion fish > ~/.config/fish/completions/reput.fish
+
+examples:
+  reput completion bash
+  reput completion fish
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput completion` understands."""
     parser.epilog = _HELP
-    parser.add_argument("shell", choices=_SHELLS)
+    parser.add_argument("shell", choices=_SHELLS, help="the shell that is to complete words")
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -27,5 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
         from argcomplete.shell_integration import shellcode
     except ModuleNotFoundError:
         raise StoreError("argcomplete is missing: pip install 'reput[completion]'") from None
-    sys.stdout.write(shellcode(["reput"], shell=arguments.shell) + "\n")
+    code = shellcode(["reput"], shell=arguments.shell)
+    if arguments.format == TABLE:
+        sys.stdout.write(f"{code}\n")
+    else:
+        show(arguments, {"shell": arguments.shell, "code": code}, code)
     return DONE

@@ -14,6 +14,10 @@ offset was not saved after the delivery); never delivered (the broker has gone p
 delivered in this log (the same, but the log ends about then, or damage follows); with --all also
 delivered, and deleted (a timer that was recalled). late: how long before the log's last record it
 was due. docs/fate.md has how deliveries are found.
+
+examples:
+  reput delayed /data/store
+  reput delayed s3://bucket/store --all --format csv
 """
 _COLUMNS = (
     Shown("state", lambda row: row.state, True),

@@ -1,88 +1,191 @@
-"""`make demo`: rebuild a bundled broker's store and prove the result byte for byte.
+"""`reput demo`: a first look at a small store of a real broker, which comes with reput.
 
-The store was written by a live RocketMQ 5.3.3 broker (batches, timers, transactions); beside its
-log the archive holds the files that RocketMQ itself derived from it.
+A live RocketMQ 5.3.3 broker wrote it (batches, timers, transactions); beside its log the archive
+holds the files that RocketMQ itself derived from that.
 """
 
-import subprocess
+import argparse
+import os
 import sys
+import tarfile
 import tempfile
 import time
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from reput.jobs.cli import main as reput
-from reput.jobs.engines.choose import ENGINES
+from reput.jobs.console import voice
+from reput.jobs.console.options import DAMAGE, DONE, FAILED, show
+from reput.store_format.faults import StoreError
+from reput.store_format.names import BATCH_CONSUME_QUEUE, COMMIT_LOG, CONSUME_QUEUE, INDEX
 
-# reput/jobs is a link to a clone's folder jobs, beside which the tests are
-_CLONE = Path(__file__).resolve().parent.parent
-_ARCHIVE = _CLONE / "tests" / "golden" / "broker_clean_5.3.3.tar.xz"
-_RELEASE = "5.3.3"
+_ARCHIVE = Path(__file__).with_name("demo_store.tar.xz")
+_INSIDE, _RELEASE = "broker_clean_5.3.3", "5.3.3"
+_FLIPPED = 270_100  # a physical offset: a byte of a message's body
 _CHUNK_BYTES = 1 << 20
+_BLOCK = 512  # bytes that st_blocks counts by
+
+_HELP = """\
+Works in a temporary folder, takes about ten seconds (the first time a minute, as kernels are
+compiled), and leaves nothing behind; --keep DIR keeps the stores, to try more with them.
+
+examples:
+  reput demo
+  reput demo --keep /tmp/demo
+"""
+_NEXT = """
+What to try next:
+  reput demo --keep /tmp/demo                                keep these stores, and with them:
+  reput report /tmp/demo/damaged --output report.html        a page of pictures
+  reput topics /tmp/demo/store                               what is in it
+  reput query /tmp/demo/store --topic Live0 --count 3        messages
+  reput serve /tmp/demo/store                                for any RocketMQ client
+  reput check /data/store                                    a store of yours: it is only read
+"""
 
 
-def main() -> int:
-    """Rebuild on both engines, verify, compare; 0 if every file is RocketMQ's own."""
-    sys.stdout.write(
-        f"demo: the store of a live RocketMQ {_RELEASE} broker, {_ARCHIVE.name}, is unpacked. Its\n"
-        "queues and index are derived from its log by processes of this machine, then by Spark,\n"
-        "and compared with RocketMQ's own. (The first time takes a minute: kernels are compiled.)\n"
+class Compared(NamedTuple):
+    """Rebuilt files beside RocketMQ's own. bytes: their lengths; written: what disks hold of it."""
+
+    files: int
+    bytes: int
+    written: int
+    differing: list[str]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `reput demo` understands."""
+    parser.epilog = _HELP
+    parser.add_argument("--keep", metavar="DIR", help="a new folder, which keeps the stores")
+    voice.add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Rebuild and compare, then damage and repair: 0 if every file is RocketMQ's own.
+
+    Raises StoreError where the bundled store is missing, or the folder to keep is there already.
+    """
+    if not _ARCHIVE.is_file():
+        raise StoreError(f"{_ARCHIVE}: is missing; the demo's store comes with reput's wheel")
+    with ExitStack() as stack:
+        folder = arguments.keep
+        if folder is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="reput-demo-"))
+        else:
+            try:
+                os.mkdir(folder)
+            except FileExistsError:
+                raise StoreError(f"--keep {folder}: is there already; name a new folder") from None
+        silent = arguments.json or arguments.format == voice.CSV or arguments.quiet
+        if silent:
+            stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+        began, here = time.monotonic(), os.getcwd()
+        stack.callback(os.chdir, here)
+        os.chdir(folder)
+        compared, repaired = _tour(Path.cwd())
+        seconds = time.monotonic() - began
+    voice.begin(arguments.quiet, arguments.verbose)
+    same = not compared.differing
+    whole = {"same": same, **compared._asdict(), "repaired": repaired, "seconds": seconds}
+    text = f"\ndemo done in {seconds:.0f} s{_NEXT}" if same and repaired else "\nthe demo failed"
+    show(arguments, whole, text.rstrip(), good=same and repaired)
+    return DONE if same and repaired else FAILED
+
+
+def _tour(folder: Path) -> tuple[Compared, bool]:
+    """All steps, in a folder where they may leave what they make."""
+    _say(
+        f"The store of a live RocketMQ {_RELEASE} broker. Its queues and index are derived from\n"
+        "its log, and compared with those that RocketMQ wrote."
     )
+    _unpack(folder)
+    _reput("rebuild", "store", "--output", "rebuilt")
+    compared = compare(folder / "expect", folder / "rebuilt")
+    if compared.differing:
+        _say(f"NOT the same: {', '.join(compared.differing)}")
+        return compared, False
+    _say(
+        f"The same: {compared.files} files are byte for byte what RocketMQ {_RELEASE} wrote.\n"
+        f"{compared.bytes:,} bytes, of which {compared.written / 1e6:.0f} MB are written: index "
+        "files and queue files are made\nin full length at once and filled as messages come, and "
+        "a disk keeps no blocks for\nwhat is not filled yet (sparse files: `ls -l` shows the one "
+        "number, `du` the other)."
+    )
+    offset = _damage(folder / "damaged" / COMMIT_LOG)
+    _say(f"Now a copy of that store, in whose log one bit is flipped, at offset {offset:,}.")
+    found = _reput("check", "damaged")
+    _say(
+        "RocketMQ would stop there and throw the rest of the log away. A repaired copy keeps all\n"
+        "other messages, each at its offset:"
+    )
+    done = _reput("repair", "damaged", "--output", "repaired")
+    sound = _reput("check", "repaired")
+    return compared, (found, done, sound) == (DAMAGE, DONE, DONE)
+
+
+def _unpack(folder: Path) -> None:
+    """The store as its broker left it, once more for damage, and what RocketMQ derived."""
+    with tarfile.open(_ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    inside = folder / _INSIDE
+    (inside / "input").rename(folder / "store")
+    (inside / "expect").rename(folder / "expect")
+    with tarfile.open(_ARCHIVE) as archive:
+        only = [each for each in archive.getmembers() if each.name.startswith(f"{_INSIDE}/input")]
+        archive.extractall(folder, only, filter="data")
+    (inside / "input").rename(folder / "damaged")
+    (inside / "golden.json").unlink()
+    inside.rmdir()
+
+
+def _damage(log: Path) -> int:
+    """Flip a bit of a message's body, and return its physical offset."""
+    segment = min(log.iterdir())
+    with segment.open("r+b") as file:
+        file.seek(_FLIPPED)
+        byte = file.read(1)[0]
+        file.seek(_FLIPPED)
+        file.write(bytes([byte ^ 1]))
+    return _FLIPPED
+
+
+def _reput(*words: str) -> int:
+    """Show a command and run it, as a user would."""
+    from reput.jobs.cli import main
+
+    _say(f"\n$ reput {' '.join(words)}")
+    return main(words)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
-    with tempfile.TemporaryDirectory(prefix="reput-demo-") as folder:
-        # GNU tar keeps the holes in preallocated files
-        subprocess.run(["tar", "-xJf", _ARCHIVE, "-C", folder], check=True)
-        store = Path(folder) / _ARCHIVE.name.removesuffix(".tar.xz")
-        log, expected = store / "input", store / "expect"
-        seconds, rebuilt = {}, {}
-        for engine in ENGINES:
-            rebuilt[engine], began = Path(folder) / f"by-{engine}", time.monotonic()
-            words = ["rebuild", str(log), "--output", str(rebuilt[engine]), "--engine", engine]
-            if code := _run(words):
-                return code
-            seconds[engine] = time.monotonic() - began
-        if code := _run(["verify", str(log)]):
-            return code
-        for made in rebuilt.values():
-            if code := _prove(expected, made):
-                return code
-    taken = ", ".join(f"{engine} {took:.1f} s" for engine, took in seconds.items())
-    sys.stdout.write(f"  time: {taken}\n")
-    return 0
 
 
-def _run(words: list[str]) -> int:
-    sys.stdout.write(f"\n$ reput {' '.join(words)}\n")
-    sys.stdout.flush()
-    return reput(words)
-
-
-def _prove(expected: Path, rebuilt: Path) -> int:
+def compare(expected: Path, rebuilt: Path) -> Compared:
     """Compare with RocketMQ's files, reading both anew; index names are times, so by order."""
     wanted, made = _derived(expected), _derived(rebuilt)
-    differing = [
+    differing: list[Any] = [
         there.name
         for there, ours in zip(wanted, made, strict=False)
         if not _same_name(there, ours, expected, rebuilt) or not _same_bytes(there, ours)
     ]
-    if differing or len(wanted) != len(made):
-        sys.stdout.write(f"\nNOT the same: {differing or (len(wanted), len(made))}\n")
-        return 1
-    size = sum(path.stat().st_size for path in made)
-    sys.stdout.write(
-        f"\nproved, {rebuilt.name}: {len(made)} files, {size:,} bytes, are byte for byte what "
-        f"RocketMQ {_RELEASE} derived from the same log\n"
-    )
-    return 0
+    differing += [f"{len(made)} files for {len(wanted)}"] * (len(wanted) != len(made))
+    states = [path.stat() for path in made]
+    return Compared(
+        len(made), sum(each.st_size for each in states),
+        sum(each.st_blocks * _BLOCK for each in states), differing,
+    )  # fmt: skip
 
 
 def _derived(root: Path) -> list[Path]:
-    kinds = ("batchconsumequeue", "consumequeue", "index")
+    kinds = (BATCH_CONSUME_QUEUE, CONSUME_QUEUE, INDEX)
     return [path for kind in kinds for path in sorted((root / kind).rglob("*")) if path.is_file()]
 
 
 def _same_name(there: Path, ours: Path, expected: Path, rebuilt: Path) -> bool:
     a, b = there.relative_to(expected), ours.relative_to(rebuilt)
-    return a == b or a.parts[0] == b.parts[0] == "index"
+    return a == b or a.parts[0] == b.parts[0] == INDEX
 
 
 def _same_bytes(there: Path, ours: Path) -> bool:
@@ -93,7 +196,3 @@ def _same_bytes(there: Path, ours: Path) -> bool:
             if piece != b.read(_CHUNK_BYTES):
                 return False
     return True
-
-
-if __name__ == "__main__":
-    sys.exit(main())

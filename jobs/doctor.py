@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from reput import __version__
 from reput.jobs.console.options import DONE, USAGE, show
+from reput.jobs.console.voice import add_output
 
 _GB = 1_000_000_000
 _LITTLE_DISK, _LITTLE_MEMORY = 2 * _GB, 3 * _GB
@@ -30,7 +31,12 @@ class Looked(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput doctor` understands."""
-    parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+    parser.epilog = """\
+examples:
+  reput doctor
+  reput doctor --json
+"""
+    add_output(parser)
 
 
 def look() -> list[Looked]:
@@ -54,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     for each in looked:
         lines.append(f"  {each.state:5} {each.what:9} {each.found}")
         lines += [f"        -> {each.advice}"] if each.advice else []
-    show(arguments, {"fine": fine, "looked": [e._asdict() for e in looked]}, "\n".join(lines))
+    whole = {"fine": fine, "looked": [e._asdict() for e in looked]}
+    show(arguments, whole, "\n".join(lines), good=fine)
     return DONE if fine else USAGE
 
 

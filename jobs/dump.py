@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from reput.jobs.console.dump_text import Item, TextTable
 from reput.jobs.console.options import DAMAGE, DONE, add_broker, broker_conf
+from reput.jobs.console.voice import CSV, add_output, csv_text
 from reput.store_format.derive.rules import scan_rules
 from reput.store_format.derived.consume_queue import entry_bytes
 from reput.store_format.describe.file_kinds import (
@@ -48,6 +49,11 @@ _EPILOG = """\
 --from and --limit count, by the kind of file: physical offsets and records (commitlog), positions
 in the queue and entries (consumequeue, batchconsumequeue), entry numbers or, with --part slots,
 slots (index). A file's first position follows from its name.
+
+examples:
+  reput dump /data/store/consumequeue/Orders/0/00000000000000000000 --limit 5
+  reput dump /data/store/commitlog/00000000000000000000 --properties --json
+
 exit codes: 0 nothing wrong, 1 damage found in the file, 2 wrong usage or no such file,
 3 the file could not be read, or changed meanwhile
 """
@@ -66,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind", choices=[str(kind) for kind in FileKind],
         help="what the file is, where its name and folders do not tell",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_output(parser, rows=True)
     parser.add_argument(
         "--from", dest="first", type=_number, metavar="N", help="begin at this offset or number"
     )
@@ -113,7 +119,11 @@ def _dump(args: argparse.Namespace, write: Callable[[str], Any]) -> int:
     try:
         kind = _kind(args, path, reader)
         items = _items(args, kind, path, reader)
-        show: Callable[[Item], str] = _json_line if args.json else TextTable().show
+        show: Callable[[Item], str] = TextTable().show
+        if args.format == CSV:
+            show = CsvLines().show
+        elif args.json:
+            show = _json_line
         damaged = False
         for item in _limited(items, args.limit):
             damaged |= item["kind"] == "damage"
@@ -129,6 +139,19 @@ def _is_folder(storage: Storage, path: str) -> bool:
     except (OSError, StoreError):
         return False
     return True
+
+
+class CsvLines:
+    """Items as CSV: a heading wherever they begin to be of another kind."""
+
+    def __init__(self) -> None:
+        self._columns: list[str] = []
+
+    def show(self, item: Item) -> str:
+        """An item's line, with its heading before it where that is another one."""
+        heading = [] if self._columns == list(item) else [list(item)]
+        self._columns = list(item)
+        return csv_text([*heading, list(item.values())])
 
 
 def _json_line(item: Item) -> str:
@@ -180,7 +203,7 @@ def _settings(args: argparse.Namespace) -> Settings:
 def _items(args: argparse.Namespace, kind: FileKind, path: str, reader: Reader) -> Iterator[Item]:
     length, settings = reader.state.size, _settings(args)
     if args.rocketmq:
-        profile(args.rocketmq)  # a wrong one is told, also where the kind of file needs none
+        profile(args.rocketmq)  # a wrong one is refused, also where the kind of file needs none
     if kind == FileKind.COMMIT_LOG:
         rules = profile(args.rocketmq or _release_found(path, args))
         start = first_offset(path.rpartition("/")[2], _head(reader))

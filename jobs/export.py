@@ -15,6 +15,7 @@ from reput.jobs.console.options import (
     show,
 )
 from reput.jobs.console.store_questions import TIME_FORMS, milliseconds
+from reput.jobs.console.voice import OlderForms
 from reput.jobs.engines.choose import LOCAL, SPARK, on_engine
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.progress import Progress
@@ -32,14 +33,14 @@ DIR gets files part-00000000.parquet, ... in the log's order, with the columns o
 (docs/source.md), and a manifest.json. It appears whole or not at all. `reput append` puts what is
 in it into another store; --verify compares it with the log.
 
-  reput export /data/store --output /data/messages --format parquet --topic Orders --no-bodies
-  reput export /data/store --output s3://bucket/messages --format jsonl --since 2026-11-21T07:00:00Z
+  reput export /data/store --output /data/messages --topic Orders --no-bodies
+  reput export /data/store --output s3://bucket/messages --as jsonl --since 2026-11-21T07:00:00Z
   reput export /data/store --output /data/messages --verify
   reput append /data/other --from /data/messages
 
---format rocketmq makes a store of the chosen messages, on which a broker starts.
+--as rocketmq makes a store of the chosen messages, on which a broker starts.
 
---format delta makes two tables in DIR, messages and runs (docs/export.md); run again, it adds what
+--as delta makes two tables in DIR, messages and runs (docs/export.md); run again, it adds what
 is new in the log, once, whatever was killed. It needs deltalake: pip install "reput[delta]"; with
 --engine spark Spark writes them, clustered by topic and storeTimestamp: pip install "reput[spark]".
 """
@@ -187,13 +188,16 @@ def verify_export(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput export` understands."""
     parser.epilog = _EPILOG
-    add_store(parser, on_damage=())
+    add_store(parser, on_damage=(), older=OlderForms(_FORMATS, "kind", "--as"))
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument(
         "--output", dest="to", metavar="DIR", help="absent or empty folder, or its URL"
     )
     add_older(where, "--to", "--output", dest="to", type=_folder)
-    parser.add_argument("--format", choices=_FORMATS, default="parquet", help="default: parquet")
+    parser.add_argument(
+        "--as", dest="kind", choices=_FORMATS, default="parquet",
+        help="what is written: files of Parquet (default) or JSON lines, Delta tables, a store",
+    )  # fmt: skip
     parser.add_argument(
         "--topic", action="append", default=[], help="only this topic; may be repeated"
     )
@@ -256,18 +260,18 @@ def _settings(delta: bool) -> Mapping[str, str] | None:
 def run(arguments: argparse.Namespace) -> int:
     """Export, or compare: 0 done; 1 where something was left out, or differs."""
     options = options_of_job(arguments)
-    delta = is_delta(arguments.to) if arguments.verify else arguments.format == _DELTA
+    delta = is_delta(arguments.to) if arguments.verify else arguments.kind == _DELTA
     delta_by = arguments.engine or LOCAL  # spark-submit alone does not say that there is Delta
-    alone = delta_by != SPARK if delta else arguments.format == _STORE
+    alone = delta_by != SPARK if delta else arguments.kind == _STORE
     with nullcontext() if alone else engine_for(arguments, settings=_settings(delta)) as engine:
         if arguments.verify:
             compared = verify_export(
                 engine, arguments.store, arguments.to, delta_by=delta_by, **options
             )
-            show(arguments, compared.as_json(), compared.text())
+            show(arguments, compared.as_json(), compared.text(), good=compared.same)
             return DONE if compared.same else DAMAGE
         done = export(
-            engine, arguments.store, arguments.to, format=arguments.format,
+            engine, arguments.store, arguments.to, format=arguments.kind,
             topics=arguments.topic, tags=arguments.tags, sql=arguments.sql,
             since=arguments.since, until=arguments.until, bodies=not arguments.no_bodies,
             decompress=arguments.decompress, on_damage=arguments.on_damage,
@@ -275,5 +279,5 @@ def run(arguments: argparse.Namespace) -> int:
             system_topics=arguments.system_topics, delta_by=delta_by,
             replace=arguments.replace, **options,
         )  # fmt: skip
-    show(arguments, done.as_json(), done.text())
+    show(arguments, done.as_json(), done.text(), good=not done.left_out)
     return DAMAGE if done.left_out else DONE

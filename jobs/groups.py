@@ -17,6 +17,11 @@ from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.opening.open_store import Store
 from reput.store_format.query.inventory import GroupRow
 
+_EPILOG = """\
+examples:
+  reput groups /data/store
+  reput groups /data/store --group billing --clients 10.0.0.1@7,10.0.0.2@7
+"""
 _COLUMNS = (
     Shown("group", lambda row: row.group, True),
     Shown("topic", lambda row: row.topic, True),
@@ -48,6 +53,7 @@ _SHARE_COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `reput groups`."""
+    parser.epilog = _EPILOG
     add_asked_store(parser)
     parser.add_argument("--group", metavar="G", help="only this group")
     parser.add_argument(
@@ -58,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--broker-name", metavar="NAME", default="broker-a",
         help="with --clients: the broker's name (broker-a), by which queues are hashed and rooms "
-        "told",
+        "known",
     )  # fmt: skip
     parser.add_argument(
         "--rooms", type=_words, metavar="ROOM,ROOM...", default=[],

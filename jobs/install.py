@@ -1,10 +1,8 @@
 """`reput install`: put a rebuilt set in the place of a store's own, in one atomic step."""
 
 import argparse
-import json
 import os
 import re
-import sys
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -23,9 +21,11 @@ from reput.broker.change.install import (
     undo,
     used_entries,
 )
-from reput.jobs.console.options import add_consent, consent
+from reput.jobs.console.options import add_consent, consent, show
+from reput.jobs.console.voice import add_output
 from reput.jobs.in_place.install_target import Target, finish_first, local_path, locked
 from reput.jobs.opening.plan import refuse_foreign_store
+from reput.jobs.outputs.counted import counted
 from reput.jobs.outputs.output import Input, refuse_overlap
 from reput.jobs.outputs.sets import REBUILT, parse_manifest
 from reput.store_format.derive.rules import scan_rules
@@ -64,7 +64,8 @@ class Installed:
         """What a person reads at the end."""
         verb = "installed" if self.done else "would install"
         lines = [
-            f"{verb} {self.set} in {self.store}: {self.files:,} files, log up to {self.log_end:,}",
+            f"{verb} {self.set} in {self.store}: {counted(self.files, 'file')}, log up to "
+            f"{self.log_end:,}",
             f"  kept      {self.kept} (reput install --undo {self.store} puts it back)",
         ]
         lines += [
@@ -260,16 +261,22 @@ def _check_belongs(
 # --- the command ---------------------------------------------------------------------------
 
 
+_HELP = """\
+examples:
+  reput install /data/rebuilt /data/store
+  reput install --undo /data/store
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput install` understands."""
+    parser.epilog = _HELP
     parser.add_argument(
         "paths", nargs="+", metavar="DIR STORE", help="a rebuilt set, and the store (--undo: STORE)"
     )
     parser.add_argument("--undo", action="store_true", help="put back what was replaced")
     add_consent(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, nothing else"
-    )
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -283,5 +290,5 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         folder, store = arguments.paths
         about = install_set(store, folder, arguments.dry_run, ask)
-    sys.stdout.write((json.dumps(asdict(about)) if arguments.json else about.text()) + "\n")
+    show(arguments, asdict(about), about.text())
     return 0

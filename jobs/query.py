@@ -3,7 +3,9 @@
 import argparse
 import base64
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from reput.jobs.console.body_text import body_of, inner_of, inner_row
@@ -13,13 +15,14 @@ from reput.jobs.console.older_words import add_older
 from reput.jobs.console.options import DONE
 from reput.jobs.console.query_words import refuse_words
 from reput.jobs.console.store_questions import (
+    RowWriter,
     add_asked_store,
     asked_store,
     before,
+    for_programs,
     milliseconds,
     number,
     remark,
-    write_json,
 )
 from reput.jobs.console.texts import safe, time_text
 from reput.jobs.opening.open_store import Store
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from reput.store_format.filter.filters import Filter
 
 _MISSING_SHOWN = 3  # keys without a message that are named
+_SCREEN = 20  # messages that a terminal is shown
+_COUNTING = 2.0  # seconds for counting the others
 
 _EPILOG = """\
 what is asked for, one of
@@ -44,6 +49,11 @@ what is asked for, one of
 Messages come in the log's order. TIME, of storeTimestamp: milliseconds since 1970, 2026-01-31,
 2026-01-31T12:00:00Z, '2h ago' or now; --until itself is not within. Where queues and index are
 missing, behind or damaged, that is said on standard error and the log is read.
+
+examples:
+  reput query /data/store --topic Orders --since '2h ago'
+  reput query /data/store --topic Orders --key o-17 --body text
+
 exit codes: 0 done, also where nothing was found (said on standard error), 2 wrong usage or no such
 store, 3 a file could not be read
 """
@@ -63,19 +73,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_asked_store(parser)
-    parser.add_argument("--topic", metavar="T")
-    parser.add_argument("--key", metavar="K")
+    parser.add_argument("--topic", metavar="T", help="messages of this topic")
+    parser.add_argument("--key", metavar="K", help="a key of --topic: one of KEYS or the UNIQ_KEY")
     parser.add_argument(
         "--keys-file", metavar="FILE", help="look up all keys of a file (UTF-8, one a line)"
     )
-    parser.add_argument("--unique-key", metavar="K")
-    parser.add_argument("--message-id", metavar="ID")
-    parser.add_argument("--queue", type=number, metavar="Q")
+    parser.add_argument("--unique-key", metavar="K", help="the id that the client gave (UNIQ_KEY)")
+    parser.add_argument(
+        "--message-id", metavar="ID", help="the broker's id or the client's, as it is found"
+    )
+    parser.add_argument("--queue", type=number, metavar="Q", help="only this queue of --topic")
     parser.add_argument(
         "--offset", type=number, metavar="N",
         help="a position in --queue of --topic; without these a physical offset",
     )  # fmt: skip
-    parser.add_argument("--count", type=number, metavar="M", help="with --offset: so many")
+    how_many = parser.add_mutually_exclusive_group()
+    how_many.add_argument(
+        "--count", type=number, metavar="N",
+        help=f"show the first N, and say how many more there are (a terminal: {_SCREEN})",
+    )  # fmt: skip
+    how_many.add_argument("--all", action="store_true", help="show all, on a terminal too")
     parser.add_argument(
         "--since", dest="begin", type=milliseconds, metavar="TIME", help="stored then or later"
     )
@@ -123,15 +140,43 @@ def run(arguments: argparse.Namespace) -> int:
         body = arguments.body
         if body and body not in _BODIES:
             return _write_body(store, messages, arguments)
-        shown = _json_shown if arguments.json else _table_shown
-        show = shown(body, arguments.decompress)
-        many = 0
-        for message in messages:
-            many += 1
-            show(message)
+        show = (_rows_shown if for_programs(arguments) else _table_shown)(arguments)
+        many = _show_first(messages, show, _shown_most(arguments), for_programs(arguments))
         if not many:
             _say_nothing(store, arguments)
     return DONE
+
+
+def _shown_most(arguments: argparse.Namespace) -> int | None:
+    """How many messages are shown: on a terminal a screen of them, unless others are asked for."""
+    if arguments.offset is not None and arguments.count is not None:
+        return None  # it is obeyed where the queue is read
+    given = arguments.count is not None or arguments.most is not None or arguments.all
+    if given or for_programs(arguments) or arguments.keys_file or not sys.stdout.isatty():
+        return None if arguments.all else arguments.count
+    return _SCREEN
+
+
+def _show_first(
+    messages: Iterator[StoredMessage], show: Callable[[StoredMessage], None], most: int | None,
+    no_more: bool,
+) -> int:  # fmt: skip
+    """Show the first ones, and unless no_more say how many others there are, as far as that takes
+    no time.
+    """
+    many = 0
+    for message in islice(messages, most):
+        many += 1
+        show(message)
+    until, more = time.monotonic() + _COUNTING, 0
+    for _ in messages if many == most and not no_more else ():
+        more += 1
+        if time.monotonic() > until:
+            break
+    if more:
+        least = "more than " if time.monotonic() > until else ""
+        remark(f"{least}{more:,} more: --all shows them, --count N so many")
+    return many
 
 
 def _say_nothing(store: Store, arguments: argparse.Namespace) -> None:
@@ -206,7 +251,9 @@ def _limited(
         yield message
 
 
-def _json_shown(body: str | None, decompress: bool) -> Callable[[StoredMessage], None]:
+def _rows_shown(arguments: argparse.Namespace) -> Callable[[StoredMessage], None]:
+    body, decompress, writer = arguments.body, arguments.decompress, RowWriter(arguments)
+
     def show(message: StoredMessage) -> None:
         row: dict[str, Any] = message.row()
         if body:
@@ -218,14 +265,14 @@ def _json_shown(body: str | None, decompress: bool) -> Callable[[StoredMessage],
                     inner_row(message, n, one) | {"body": _BODIES[body](one.body)}
                     for n, one in enumerate(inner)
                 ]
-        write_json(row)
+        writer.write(row)
 
     return show
 
 
-def _table_shown(body: str | None, decompress: bool) -> Callable[[StoredMessage], None]:
+def _table_shown(arguments: argparse.Namespace) -> Callable[[StoredMessage], None]:
     """A line a message, below it what only some have; a heading before the first."""
-    begun = False
+    body, decompress, begun = arguments.body, arguments.decompress, False
 
     def show(message: StoredMessage) -> None:
         nonlocal begun

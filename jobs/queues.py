@@ -7,6 +7,11 @@ from reput.jobs.console.store_questions import add_asked_store
 from reput.jobs.opening.open_store import Store
 from reput.store_format.query.inventory import QueueRow
 
+_EPILOG = """\
+examples:
+  reput queues /data/store
+  reput queues /data/store --topic Orders --json
+"""
 _COLUMNS = (
     Shown("topic", lambda row: row.topic, True),
     Shown("queue", lambda row: row.queue_id),
@@ -22,6 +27,7 @@ _COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `reput queues`."""
+    parser.epilog = _EPILOG
     add_asked_store(parser)
     parser.add_argument("--topic", metavar="T", help="only this topic")
 

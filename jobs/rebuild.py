@@ -128,5 +128,5 @@ def run(arguments: argparse.Namespace) -> int:
             assume_names=arguments.assume_names,
             **options,
         )
-    show(arguments, summary.as_json(), summary.text())
+    show(arguments, summary.as_json(), summary.text(), summary.details(), not summary.left_out)
     return DAMAGE if summary.left_out else DONE

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from reput.jobs.console.options import (
     DAMAGE,
     DONE,
+    VERSIONS,
     add_consent,
     add_store,
     asks_store,
@@ -28,6 +29,17 @@ from reput.store_format.release.settings import settings_from
 if TYPE_CHECKING:
     from reput.jobs.in_place.recover_report import Recovered
     from reput.jobs.pipeline.pipeline import Cut
+
+
+_HELP = (
+    """\
+examples:
+  reput recover /data/store --dry-run
+  reput recover /data/store --yes
+
+"""
+    + VERSIONS
+)
 
 
 @on_engine
@@ -81,10 +93,7 @@ def recover(
         with staged_job(found, held) as job:
             recovery, about = examine(found, held, job, on_damage)
             if about.needed and not dry_run:
-                confirm(
-                    f"change {store} in place: cut {about.cut_bytes} bytes after {about.log_end}, "
-                    f"write {len(about.written)} and remove {len(about.removed)} derived files"
-                )
+                confirm(f"change {store} in place: {about.steps()}")
                 change(held, recovery)
                 about.done = True
     about.seconds = time.monotonic() - started
@@ -105,6 +114,7 @@ def _refuse(store: str, settings: Mapping[str, str]) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput recover` understands."""
+    parser.epilog = _HELP
     add_store(parser, on_damage=("refuse", "truncate"))
     add_consent(parser)
 
@@ -118,5 +128,6 @@ def run(arguments: argparse.Namespace) -> int:
             engine, arguments.store, on_damage=arguments.on_damage or REFUSE,
             dry_run=arguments.dry_run, confirm=consent(arguments.yes), **options,
         )  # fmt: skip
-    show(arguments, {"needed": about.needed, **asdict(about)}, about.text())
+    whole = {"needed": about.needed, **asdict(about)}
+    show(arguments, whole, about.text(), about.details() if about.needed else ())
     return DAMAGE if about.needed and not about.done else DONE

@@ -39,8 +39,9 @@ with the topic, queue and offset of the lost message where its neighbours tell t
 REPUT_LOST. Messages keep their offsets. What was replaced is in DIR/damaged, listed in
 DIR/manifest.json. All derived files are made anew; the broker's configuration is copied.
 
-example:
-  reput repair /data/store --output /data/repaired --rocketmq 5.3.3
+examples:
+  reput repair /data/store --output /data/repaired
+  reput repair s3://bucket/store --output /data/repaired --restore
 
 """
     + VERSIONS
@@ -76,9 +77,9 @@ def repair(
     from reput.jobs.outputs.sets import REPAIRED
     from reput.jobs.pipeline.job import find_store
     from reput.jobs.salvaging.damage_search import map_damage
-    from reput.jobs.salvaging.put_back import restorations, restored
     from reput.jobs.salvaging.repair_log import copy_folder, move_segments, repair_segments
     from reput.jobs.salvaging.repair_summary import RepairSummary
+    from reput.jobs.salvaging.restoration import restorations, restored
 
     found = find_store(
         engine, store, rocketmq=rocketmq, settings=settings, cut=cut, storage=storage,
@@ -99,7 +100,8 @@ def repair(
             plan.store, place.path, plan.profile.release, plan.segments[0].start,
             damage.linked.end, damage.as_json(),
             warnings=plan.notes + plan.warnings + damage.all_warnings(),
-            discovered=plan.discovered.as_json(), restored=[patch.as_json() for patch in patches],
+            discovered=plan.discovered.as_json(), releases=plan.discovered.releases,
+            restored=[patch.as_json() for patch in patches],
         )  # fmt: skip
         summary.on_damage = SALVAGE if damage.renumberings else REFUSE
         rows = repair_segments(job, damage, summary)
@@ -170,7 +172,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--restore",
         action="store_true",
-        help="put back damaged header fields that witnesses tell, and report each bit",
+        help="put back damaged header fields that other files prove, and report each bit",
     )
     add_assume_names(parser)
 
@@ -188,5 +190,5 @@ def run(arguments: argparse.Namespace) -> int:
             restore=arguments.restore,
             **options,
         )
-    show(arguments, summary.as_json(), summary.text())
+    show(arguments, summary.as_json(), summary.text(), summary.details(), not summary.not_filled)
     return DAMAGE if summary.not_filled else DONE

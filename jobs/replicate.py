@@ -18,6 +18,7 @@ from reput.jobs.console.options import (
     show,
 )
 from reput.jobs.console.store_questions import TIME_FORMS, before, milliseconds
+from reput.jobs.console.voice import add_output
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
 from reput.store_format.release.settings import SettingError, merge_layers
@@ -167,7 +168,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the store to copy, path or URL: it holds commitlog/; not with --master",
     )  # fmt: skip
     parser.add_argument("target", metavar="TARGET", help="a local folder: new, or a replica")
-    add_broker(parser, "the source's release; without it, as its files tell")
+    add_broker(parser, "the source's release; without it, as its files show")
     add_consent(parser)
     parser.add_argument(
         "--master", metavar="HOST:PORT",
@@ -175,12 +176,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--broker", metavar="HOST:PORT",
-        help="with --master: the broker's own port, which tells where its log begins, sizes and "
+        help="with --master: the broker's own port, which knows where its log begins, sizes and "
         "config (default: the port before); '' asks nobody",
     )  # fmt: skip
     parser.add_argument(
         "--from-offset", type=int, metavar="N",
-        help="with --master: where its log begins, if the broker is not to tell",
+        help="with --master: where its log begins, if the broker is not asked",
     )  # fmt: skip
     parser.add_argument(
         "--controller", action="store_true",
@@ -222,9 +223,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare all that the replica holds with the source first, not its ends alone",
     )  # fmt: skip
     parser.add_argument("--no-check-crc", action="store_true", help="do not check body CRCs")
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, nothing else"
-    )
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -266,7 +265,7 @@ def _check_words(arguments: argparse.Namespace) -> None:
                                  or arguments.from_offset is not None):  # fmt: skip
         raise SettingError("--broker, --from-offset and --controller go with --master")
     if arguments.master and arguments.dry_run:
-        raise SettingError("--dry-run tells of a store: not with --master")
+        raise SettingError("--dry-run is for a store, not for --master")
     if arguments.master and arguments.verify:
         raise SettingError("--verify reads all of the source again, which no master gives twice")
     if not arguments.target:

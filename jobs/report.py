@@ -43,13 +43,13 @@ class Reported(NamedTuple):
     bytes: int
     sound: bool | None  # None: not checked
     verdict: str
-    unknown: dict[str, str]  # parts of the page that could not be told, and why
+    unknown: dict[str, str]  # parts of the page that are not known, and why
 
     def text(self) -> str:
         """What a person reads."""
         lines = [f"wrote {self.output}: {self.bytes:,} bytes", f"  verdict   {self.verdict}"]
-        untold = {name: why for name, why in self.unknown.items() if name != "check"}
-        return "\n".join([*lines, *(f"  not told  {name}: {why}" for name, why in untold.items())])
+        unknown = {name: why for name, why in self.unknown.items() if name != "check"}
+        return "\n".join([*lines, *(f"  not known {name}: {why}" for name, why in unknown.items())])
 
 
 @on_engine
@@ -116,13 +116,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page; returns the exit code."""
-    told = options_of_job(arguments)
+    options = options_of_job(arguments)
     # before anybody waits for an engine
-    _file(arguments.store, arguments.output, told["settings"], arguments.replace)
+    _file(arguments.store, arguments.output, options["settings"], arguments.replace)
     with nullcontext() if arguments.no_check else engine_for(arguments) as engine:
         done = report(
             engine, arguments.store, arguments.output, check=not arguments.no_check,
-            replace=arguments.replace, staging_folder=arguments.staging, **told,
+            replace=arguments.replace, staging_folder=arguments.staging, **options,
         )  # fmt: skip
-    show(arguments, done._asdict(), done.text())
+    show(arguments, done._asdict(), done.text(), good=done.sound is not False)
     return DAMAGE if done.sound is False else DONE

@@ -155,7 +155,7 @@ def resolve_transactions(
     report.to_commit, report.to_roll_back = len(planned.commits), len(planned.rollbacks)
     report.to_discard, report.to_finish = len(planned.discards), len(planned.unfinished)
     report.pending, report.given_up = len(planned.undecided), planned.given_up
-    report.otherwise, report.needed = planned.told, planned.needed
+    report.otherwise, report.needed = planned.ended_otherwise, planned.needed
     return report
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from reput.jobs.console.new_files import new_file
-from reput.jobs.console.options import DONE
+from reput.jobs.console.options import DAMAGE, DONE
 from reput.jobs.console.row_output import at
 from reput.jobs.console.store_questions import (
+    RowWriter,
     add_asked_store,
     asked_store,
+    for_programs,
     remark,
-    write_json,
     write_table,
 )
 from reput.jobs.console.texts import camel_case
@@ -53,7 +54,9 @@ def _ways(text: str) -> tuple[str, ...]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Count, and show it; returns the exit code. Raises StoreError, SettingError, OSError."""
+    """Count, and show it: 0, or 1 where the log is damaged. Raises StoreError, SettingError,
+    OSError.
+    """
     file = new_file(arguments, "output", {})
     with asked_store(arguments) as store:
         rows = store.stats(arguments.by)
@@ -61,14 +64,15 @@ def run(arguments: argparse.Namespace) -> int:
     if file is not None:
         _write(file, by, rows)
         remark(f"{arguments.output}: {len(rows):,} rows")
-    elif arguments.json:
+    elif for_programs(arguments):
+        writer = RowWriter(arguments)
         for row in rows:
-            write_json(camel_case(_plain(by, row)))
+            writer.write(camel_case(_plain(by, row)))
     else:
         names = [*by, "messages", "records", "bytes", "first (UTC)", "last (UTC)",
                  "messages/s", "bytes/s"]  # fmt: skip
         write_table(names, [_cells(by, row) for row in rows], {"topic", "group"})
-    return DONE
+    return DAMAGE if rows.notes else DONE
 
 
 def _plain(by: Sequence[str], row: Any) -> dict[str, Any]:

@@ -11,6 +11,10 @@ _EPILOG = """\
 kind: normal, retry (%RETRY%), dlq (%DLQ%), lmq (%LMQ%) or system; configured: it is in
 config/topics.json. A topic that was deleted has no queues any more: --scan finds what the log
 still has of it.
+
+examples:
+  reput topics /data/store
+  reput topics /data/store --rates 24
 """
 _COLUMNS = (
     Shown("topic", lambda row: row.topic, True),

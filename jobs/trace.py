@@ -12,6 +12,10 @@ event: put, half, checked, committed, rolled back, op, discarded, delayed, timed
 delivered, retried, dead-lettered; state: how a transaction or a wait that began here stands where
 the log ends. Records are found by the index, and by reading the log where it has gaps; --scan reads
 the whole log.
+
+examples:
+  reput trace /data/store --message-id AC11000100002A9F0000000000000003
+  reput trace /data/store --message-id AC11000100002A9F0000000000000003 --json
 """
 _COLUMNS = (
     Shown("stored (UTC)", lambda row: at(row.store_timestamp), True),

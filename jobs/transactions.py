@@ -13,6 +13,10 @@ state: pending; discarded (checked too often, moved to TRANS_CHECK_MAX_TIME_TOPI
 broker has gone past it and will not check it); with --all also committed and rolled back. age: from
 bornTimestamp to the log's last record. checks: TRANSACTION_CHECK_TIMES; copies: how often the
 broker has appended the half message again. docs/fate.md has what the log tells, and what not.
+
+examples:
+  reput transactions /data/store
+  reput transactions /data/store --all --json
 """
 _COLUMNS = (
     Shown("state", lambda row: row.state, True),

@@ -27,6 +27,17 @@ if TYPE_CHECKING:
     from reput.store_format.storage.protocol import Storage
 
 
+_HELP = (
+    """\
+examples:
+  reput verify /data/store
+  reput verify /data/store --against /data/rebuilt
+
+"""
+    + VERSIONS
+)
+
+
 @on_engine
 def verify(
     engine: Engine,
@@ -82,6 +93,7 @@ def verify(
             linked, reason, warnings, damage = read_log(job, on_damage)
             report = Report(plan.store, against, plan.profile.release, linked.end, reason)
             report.warnings, report.discovered = plan.warnings + warnings, discovered.as_json()
+            report.releases = discovered.releases
             report.differences = manifest_differences(against, manifest, damage)
             verdict = judge(job, linked, there, against)
             report.files, report.notes = len(verdict.named), plan.notes + verdict.notes()
@@ -102,7 +114,7 @@ def verify(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput verify` understands."""
-    parser.epilog = VERSIONS
+    parser.epilog = _HELP
     add_store(parser)
     parser.add_argument(
         "--against", metavar="DIR", help="where the derived files are (default: STORE)"
@@ -125,5 +137,5 @@ def run(arguments: argparse.Namespace) -> int:
             on_damage=arguments.on_damage,
             **options,
         )
-    show(arguments, report.as_json(), report.text())
+    show(arguments, report.as_json(), report.text(), report.details(), report.same)
     return DONE if report.same else DAMAGE

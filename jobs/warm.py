@@ -8,12 +8,19 @@ import time
 from typing import Any
 
 from reput.jobs.console.options import DONE, USAGE, show
+from reput.jobs.console.voice import add_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `reput warm` understands."""
-    parser.epilog = "Again after an update of reput; what is there is kept."
-    parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
+    parser.epilog = """\
+Again after an update of reput; what is there is kept.
+
+examples:
+  reput warm
+  reput warm --json
+"""
+    add_output(parser)
 
 
 def warm() -> dict[str, Any]:

@@ -10,26 +10,12 @@
 
 # COMMAND ----------
 
-import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
-HERE = Path(globals().get("__file__", os.path.join(os.getcwd(), "notebook"))).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+from helpers import Notebook
 
 import reput
 
-# COMMAND ----------
-
-if "spark" not in globals():
-    from contextlib import ExitStack
-
-    from reput.jobs.spark.session import local_session
-
-    at_exit = ExitStack()
-    spark = at_exit.enter_context(local_session("local[2]"))
+here = Notebook(globals())
+spark = here.spark()
 
 # COMMAND ----------
 # MAGIC %md
@@ -39,26 +25,23 @@ if "spark" not in globals():
 
 # COMMAND ----------
 
-WORK = Path(os.environ.get("REPUT_NOTEBOOK_WORK") or tempfile.mkdtemp(prefix="reput-notebook-"))
-ARCHIVE = HERE.parent / "tests" / "golden" / "middle_magic_5.3.3.tar.xz"
-subprocess.run(["tar", "-xJf", str(ARCHIVE), "-C", str(WORK)], check=True)
-STORE = str(WORK / "middle_magic_5.3.3" / "input")
-RELEASE = "5.3.3"  # a log alone does not tell it
+STORE = str(here.bundled("golden/middle_magic_5.3.3.tar.xz") / "middle_magic_5.3.3" / "input")
+RELEASE = "5.3.3"  # a log alone does not show it
 
 # COMMAND ----------
 # MAGIC %md
 # MAGIC ## What is damaged
-# MAGIC Every record is read with every CRC; each damaged range is named with its cause and with
-# MAGIC the messages that it took.
+# MAGIC Every record is read with every CRC. Each damaged range has its cause, and the messages
+# MAGIC that it took.
 
 # COMMAND ----------
 
 checked = reput.check(spark, STORE, rocketmq=RELEASE)
-for each in checked.damage["ranges"]:
-    print(
-        f"at {each['physical_offset']:,}, {each['length']:,} bytes: "
-        f"{each['field']} {each['reason']}"
-    )
+here.table(
+    ("offset", "bytes", "what is wrong"),
+    [(each["physical_offset"], each["length"], f"{each['field']} {each['reason']}")
+     for each in checked.damage["ranges"]],
+)  # fmt: skip
 print(f"{checked.damage['messages_missing']} message lost, {checked.messages:,} are whole")
 assert not checked.sound
 
@@ -72,22 +55,22 @@ assert not checked.sound
 
 kept = {
     how: reput.rebuild(
-        spark, STORE, str(WORK / how), rocketmq=RELEASE, on_damage=how, replace=True
+        spark, STORE, str(here.work / how), rocketmq=RELEASE, on_damage=how, replace=True
     ).messages
     for how in ("truncate", "salvage")
 }
-print(f"truncate keeps {kept['truncate']:,} messages, salvage {kept['salvage']:,}")
+here.table(("on damage", "messages kept"), list(kept.items()))
 assert kept["salvage"] == checked.messages
 
 # COMMAND ----------
 # MAGIC %md
 # MAGIC ## A store that a broker serves
-# MAGIC `repair` copies the log with a filler in place of the damage; queues and index are derived
+# MAGIC `repair` copies the log with a filler in place of the damage, and derives queues and index
 # MAGIC from the copy. The damaged store is only read.
 
 # COMMAND ----------
 
-REPAIRED = str(WORK / "repaired")
+REPAIRED = str(here.work / "repaired")
 repaired = reput.repair(spark, STORE, REPAIRED, rocketmq=RELEASE, replace_output=True)
 print(repaired.text())
 again = reput.check(spark, REPAIRED, rocketmq=RELEASE)
@@ -100,14 +83,8 @@ assert again.sound
 # COMMAND ----------
 
 for name, folder in (("before", STORE), ("after", REPAIRED)):
-    page = WORK / f"{name}.html"
-    page.unlink(missing_ok=True)
+    page = here.page(f"{name}.html")
     written = reput.report(spark, folder, str(page), rocketmq=RELEASE)
     print(f"{name}: {written.verdict}")
-    if "displayHTML" in globals():
-        displayHTML(page.read_text())  # noqa: F821
-
-# COMMAND ----------
-
-if "at_exit" in globals():
-    at_exit.close()
+    here.show(page)
+here.close()

@@ -11,34 +11,29 @@
 
 # COMMAND ----------
 
-import os
 import shutil
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
-HERE = Path(globals().get("__file__", os.path.join(os.getcwd(), "notebook"))).resolve().parent
-sys.path.insert(0, str(HERE.parent))
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
+from helpers import Notebook
 
 import reput
+
+here = Notebook(globals())
 
 # COMMAND ----------
 # MAGIC %md
 # MAGIC ## The store
-# MAGIC A live broker of RocketMQ 5.3.3 wrote it. This is a copy, as it will grow.
+# MAGIC A live broker of RocketMQ 5.3.3 wrote it. This is a copy, as it will grow. The export leaves
+# MAGIC out the broker's own topics.
 
 # COMMAND ----------
 
-WORK = Path(os.environ.get("REPUT_NOTEBOOK_WORK") or tempfile.mkdtemp(prefix="reput-notebook-"))
-SOURCE = HERE.parent / "tests" / "golden" / "broker_clean_5.3.3.tar.xz"
-shutil.rmtree(WORK / "broker_clean_5.3.3", ignore_errors=True)
-subprocess.run(["tar", "-xJf", str(SOURCE), "-C", str(WORK)], check=True)
-STORE, ARCHIVE = str(WORK / "broker_clean_5.3.3" / "input"), str(WORK / "archive")
+shutil.rmtree(here.work / "broker_clean_5.3.3", ignore_errors=True)
+STORE = str(here.bundled("golden/broker_clean_5.3.3.tar.xz") / "broker_clean_5.3.3" / "input")
+ARCHIVE = str(here.work / "archive")
 shutil.rmtree(ARCHIVE, ignore_errors=True)
+RELEASE = "5.3.3"  # by whose rules the log grows below
 
 # COMMAND ----------
 # MAGIC %md
@@ -48,7 +43,7 @@ shutil.rmtree(ARCHIVE, ignore_errors=True)
 
 # COMMAND ----------
 
-first = reput.export(None, STORE, ARCHIVE, format="delta", rocketmq="5.3.3")
+first = reput.export(None, STORE, ARCHIVE, format="delta", rocketmq=RELEASE)
 print(f"exported {first.messages:,} messages")
 before = DeltaTable(f"{ARCHIVE}/messages").version()
 
@@ -63,8 +58,11 @@ BY_TOPIC = """
     from messages group by topic order by messages desc limit 5
 """
 asked = QueryBuilder().register("messages", DeltaTable(f"{ARCHIVE}/messages"))
-for row in pa.table(asked.execute(BY_TOPIC).read_all()).to_pylist():
-    print(f"{row['topic']:<32} {row['messages']:>6,} messages {row['bytes']:>12,} bytes")
+found = pa.table(asked.execute(BY_TOPIC).read_all()).to_pylist()
+here.table(
+    ("topic", "messages", "bytes", "newest"),
+    [(row["topic"], row["messages"], row["bytes"], row["newest"]) for row in found],
+)
 
 # COMMAND ----------
 # MAGIC %md
@@ -74,11 +72,11 @@ for row in pa.table(asked.execute(BY_TOPIC).read_all()).to_pylist():
 
 # COMMAND ----------
 
-with reput.open_writer(STORE, rocketmq="5.3.3") as writer:
+with reput.open_writer(STORE, rocketmq=RELEASE) as writer:
     for number in range(3):
         writer.append(reput.Message("Orders", b"new", tags="paid", keys=f"o-{number}"))
-second = reput.export(None, STORE, ARCHIVE, format="delta", rocketmq="5.3.3")
-third = reput.export(None, STORE, ARCHIVE, format="delta", rocketmq="5.3.3")
+second = reput.export(None, STORE, ARCHIVE, format="delta", rocketmq=RELEASE)
+third = reput.export(None, STORE, ARCHIVE, format="delta", rocketmq=RELEASE)
 print(f"added {second.messages:,} messages, then {third.messages:,}")
 
 # COMMAND ----------
@@ -94,7 +92,7 @@ counted = []
 for table in (then, now):
     found = QueryBuilder().register("messages", table).execute(HOW_MANY).read_all()
     counted.append(pa.table(found)["many"][0].as_py())
-    print(f"version {table.version()} has {counted[-1]:,} messages")
+here.table(("version", "messages"), [(then.version(), counted[0]), (now.version(), counted[1])])
 assert counted == [first.messages, first.messages + 3]
 
 # COMMAND ----------
@@ -104,7 +102,7 @@ assert counted == [first.messages, first.messages + 3]
 
 # COMMAND ----------
 
-compared = reput.verify_export(None, STORE, ARCHIVE, rocketmq="5.3.3")
+compared = reput.verify_export(None, STORE, ARCHIVE, rocketmq=RELEASE)
 print(compared.text())
 assert compared.same
 
@@ -114,8 +112,6 @@ assert compared.same
 
 # COMMAND ----------
 
-page = WORK / "report.html"
-page.unlink(missing_ok=True)
-print(reput.report(STORE, str(page), rocketmq="5.3.3").text())
-if "displayHTML" in globals():
-    displayHTML(page.read_text())  # noqa: F821
+page = here.page("report.html")
+print(reput.report(STORE, str(page), rocketmq=RELEASE).verdict)
+here.show(page)

@@ -12,17 +12,13 @@
 
 # COMMAND ----------
 
-import os
-import subprocess
-import sys
-import tempfile
 from collections import Counter
-from pathlib import Path
 
-HERE = Path(globals().get("__file__", os.path.join(os.getcwd(), "notebook"))).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+from helpers import Notebook
 
 import reput
+
+here = Notebook(globals())
 
 # COMMAND ----------
 # MAGIC %md
@@ -32,12 +28,10 @@ import reput
 
 # COMMAND ----------
 
-WORK = Path(os.environ.get("REPUT_NOTEBOOK_WORK") or tempfile.mkdtemp(prefix="reput-notebook-"))
-for name in ("skipped_5.2.0", "live_5.3.3"):
-    archive = HERE.parent / "tests" / "store_format" / "fate" / "stores" / f"{name}.tar.xz"
-    (WORK / name).mkdir(exist_ok=True)
-    subprocess.run(["tar", "-xJf", str(archive), "-C", str(WORK / name)], check=True)
-SKIPPED, LIVED = str(WORK / "skipped_5.2.0" / "store"), str(WORK / "live_5.3.3" / "store")
+SKIPPED, LIVED = (
+    str(here.bundled(f"store_format/fate/stores/{name}.tar.xz", name) / "store")
+    for name in ("skipped_5.2.0", "live_5.3.3")
+)
 
 # COMMAND ----------
 # MAGIC %md
@@ -47,10 +41,11 @@ SKIPPED, LIVED = str(WORK / "skipped_5.2.0" / "store"), str(WORK / "live_5.3.3" 
 
 with reput.open_store(SKIPPED) as store:
     delayed = store.delayed(everything=True)
-print(dict(Counter(row.state for row in delayed)))
+here.table(("state", "delayed messages"), list(Counter(row.state for row in delayed).items()))
 never = [row for row in delayed if row.state == "never delivered"]
-for row in never[:5]:
-    print(f"topic {row.topic}, level {row.level}, put as {row.unique_key}: never delivered")
+here.table(
+    ("topic", "level", "unique key"), [(row.topic, row.level, row.unique_key) for row in never]
+)
 assert never
 
 # COMMAND ----------
@@ -63,10 +58,13 @@ assert never
 
 with reput.open_store(LIVED) as store:
     transactions = store.transactions(everything=True)
-print(dict(Counter(row.state for row in transactions)))
-for row in transactions:
-    if row.state in ("pending", "abandoned", "discarded"):
-        print(f"topic {row.topic}: {row.state}, checked {row.checks} times, {row.unique_key}")
+counts = Counter(row.state for row in transactions)
+here.table(("state", "transactions"), list(counts.items()))
+here.table(
+    ("topic", "state", "checks", "unique key"),
+    [(row.topic, row.state, row.checks, row.unique_key) for row in transactions
+     if row.state in ("pending", "abandoned", "discarded")],
+)  # fmt: skip
 
 # COMMAND ----------
 # MAGIC %md
@@ -77,9 +75,6 @@ for row in transactions:
 # COMMAND ----------
 
 for name, folder in (("skipped", SKIPPED), ("lived", LIVED)):
-    page = WORK / f"{name}.html"
-    page.unlink(missing_ok=True)
+    page = here.page(f"{name}.html")
     reput.report(folder, str(page))
-    print(f"picture: {page}")
-    if "displayHTML" in globals():
-        displayHTML(page.read_text())  # noqa: F821
+    here.show(page)

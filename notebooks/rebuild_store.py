@@ -11,63 +11,38 @@
 
 # COMMAND ----------
 
-import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-
-HERE = Path(globals().get("__file__", os.path.join(os.getcwd(), "notebook"))).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+from helpers import Notebook
 
 import reput
 from reput.jobs.console.picture import queue_chart
 
-# COMMAND ----------
-# MAGIC %md
-# MAGIC On Databricks `spark` is there. Elsewhere we start a local session.
-
-# COMMAND ----------
-
-if "spark" not in globals():
-    from contextlib import ExitStack
-
-    from reput.jobs.spark.session import local_session
-
-    at_exit = ExitStack()
-    spark = at_exit.enter_context(local_session("local[2]"))
+here = Notebook(globals())
+spark = here.spark()
 
 # COMMAND ----------
 # MAGIC %md
 # MAGIC ## The store
 # MAGIC A live broker wrote it: plain and batched messages, delays, timers, transactions. `input/`
-# MAGIC is the store as found, `expect/` what RocketMQ derived. On a cluster, put both in a place
-# MAGIC that all machines see, such as `/Volumes/...`, and set `WORK` to it.
+# MAGIC is the store as found, `expect/` what RocketMQ derived.
 
 # COMMAND ----------
 
-WORK = Path(os.environ.get("REPUT_NOTEBOOK_WORK") or tempfile.mkdtemp(prefix="reput-notebook-"))
-ARCHIVE = HERE.parent / "tests" / "golden" / "broker_clean_5.3.3.tar.xz"
-subprocess.run(["tar", "-xJf", str(ARCHIVE), "-C", str(WORK)], check=True)
-STORE = WORK / "broker_clean_5.3.3"
-SETTINGS = {"mappedFileSizeCommitLog": "16777216"}
+STORE = here.bundled("golden/broker_clean_5.3.3.tar.xz") / "broker_clean_5.3.3"
+RELEASE = "5.3.3"  # the log alone does not show it
 
 # COMMAND ----------
 # MAGIC %md
 # MAGIC ## Rebuild
-# MAGIC One call. The summary says what was read and written; `manifest.json` in the output has
-# MAGIC every file with its length and SHA-256.
+# MAGIC One call. `manifest.json` in the output has every file with its length and SHA-256.
 
 # COMMAND ----------
 
-summary = reput.rebuild(
-    spark,
-    str(STORE / "input"),
-    str(WORK / "rebuilt"),
-    rocketmq="5.3.3",
-    settings=SETTINGS,
-)
-print(summary.text())
+summary = reput.rebuild(spark, str(STORE / "input"), str(here.work / "rebuilt"), rocketmq=RELEASE)
+here.table(
+    ("messages", "queues", "index keys", "files", "seconds"),
+    [(summary.messages, summary.queues, summary.index_keys, len(summary.files),
+      f"{summary.seconds:.1f}")],
+)  # fmt: skip
 
 # COMMAND ----------
 # MAGIC %md
@@ -75,13 +50,7 @@ print(summary.text())
 
 # COMMAND ----------
 
-report = reput.verify(
-    spark,
-    str(STORE / "input"),
-    against=str(STORE / "expect"),
-    rocketmq="5.3.3",
-    settings=SETTINGS,
-)
+report = reput.verify(spark, str(STORE / "input"), against=str(STORE / "expect"), rocketmq=RELEASE)
 print(report.text())
 assert report.same
 
@@ -92,14 +61,7 @@ assert report.same
 
 # COMMAND ----------
 
-picture = queue_chart(summary)
-if "displayHTML" in globals():
-    displayHTML(picture)  # noqa: F821
-else:
-    (WORK / "queues.svg").write_text(picture)
-    print(f"picture: {WORK / 'queues.svg'}")
-
-# COMMAND ----------
-
-if "at_exit" in globals():
-    at_exit.close()
+picture = here.page("queues.svg")
+picture.write_text(queue_chart(summary))
+here.show(picture)
+here.close()

@@ -19,7 +19,7 @@ trap 'rm -rf "$work"' EXIT
 
 say "1 of 5: wheel"
 # of what git has, so that nothing that merely lies here is packed
-git ls-files -z reput jobs udfs broker store_format pyproject.toml README.md LICENSE |
+git ls-files -z reput jobs udfs broker store_format docs/reput.1 pyproject.toml README.md LICENSE |
     tar --null --files-from=- -cf - | tar -xf - -C "$work"
 "$python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist "$work"
 "$python" -m twine check --strict dist/*.whl
@@ -35,11 +35,8 @@ say "3 of 5: the wheel in a new environment"
 "$work/venv/bin/pip" install --quiet "$(echo "$PWD"/dist/*.whl)[spark,java,completion]"
 [ "$("$work/venv/bin/reput" --version)" = "reput $version" ]
 
-say "4 of 5: the demo's store, by the wheel"
-tar -xJf tests/golden/broker_clean_5.3.3.tar.xz -C "$work"
-store=$work/broker_clean_5.3.3
-(cd "$work" && venv/bin/reput rebuild "$store/input" --output "$work/rebuilt" --rocketmq 5.3 &&
-    venv/bin/reput verify "$store/input" --against "$store/expect" --rocketmq 5.3)
+say "4 of 5: the demo, by the wheel"
+(cd "$work" && venv/bin/reput demo)
 
 say "5 of 5: the site"
 tar -czf "dist/reput-$version-docs.tar.gz" -C build site

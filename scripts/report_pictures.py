@@ -19,6 +19,7 @@ TO = Path(__file__).resolve().parent.parent / "docs/pictures"
 _TOPICS = {"orders": 6, "clicks": 5, "payments": 3, "invoices-europe-v2": 2, "audit": 1}
 _SHOWN = "/data/store"  # in the pictures, for the folder where the store was made
 _MESSAGES, _SEGMENT, _HEIGHT = 20_000, 1 << 24, 860
+_SETTINGS = {"maxHashSlotNum": "2000", "maxIndexNum": "8000", "mappedFileSizeConsumeQueue": "20000"}
 
 
 def messages() -> list[Message]:
@@ -42,7 +43,7 @@ def main() -> None:
     """Make both stores, their reports, and a picture of the top of each."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         store = of_messages(messages(), Path(folder), _SEGMENT)
-        reput.rebuild(str(store), f"{folder}/rebuilt", rocketmq="5.3.3")
+        reput.rebuild(str(store), f"{folder}/rebuilt", rocketmq="5.3.3", settings=_SETTINGS)
         shutil.copytree(f"{folder}/rebuilt", store, dirs_exist_ok=True)
         (store / "manifest.json").unlink()
         browser = playwright.chromium.launch(
@@ -53,7 +54,7 @@ def main() -> None:
                 segment = min((store / "commitlog").iterdir())
                 data = bytearray(segment.read_bytes())
                 at = data.index(b"\xda\xa3\x20\xa7", 9_000_000)  # the magic code of a record
-                data[at - 4 : at + 20] = bytes(24)
+                data[at] ^= 0xFF
                 segment.write_bytes(data)
             file = Path(folder, f"{name}.html")
             reput.report(str(store), str(file), rocketmq="5.3.3")

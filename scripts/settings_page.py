@@ -15,36 +15,38 @@ _HEAD = """\
 Made by `make settings-page` from `store_format/release/setting_names.py`; a test holds that it
 is what that declaration gives.
 
-A broker's file (`--broker-conf`) may hold every setting that a release from 4.1.0 to 5.5.1 takes;
-`--set NAME=VALUE` goes over it. What `reput` does of each is one of four:
+Give settings by a broker's file (`--broker-conf FILE`) or one by one (`--set NAME=VALUE`, which
+goes over the file). Every setting that a release from 4.1.0 to 5.5.1 takes is allowed. `reput`
+treats each in one of four ways:
 
-- **obeyed**: done as RocketMQ does it.
-- **warned**: RocketMQ would do something else than `reput`, and a warning says so where the value
-  is not the default.
-- **refused**: with any other value than the default nothing is done: exit code 2.
-- **harmless**: it changes neither what is derived or written, nor when that is durable. Nothing is
-  said, whatever the value.
+- **obeyed**: `reput` does what RocketMQ does.
+- **warned**: RocketMQ would do something else than `reput`. A warning says so if the value is not
+  the default.
+- **refused**: only the default is allowed. With any other value the command does nothing and ends
+  with exit code 2.
+- **harmless**: the setting changes neither the derived or written bytes nor their durability.
+  There is no message, whatever the value.
 
 *Derive* is every command that derives files from a log: `rebuild`, `verify`, `check`, `recover`,
-`repair`. *Append* is `reput append`; who uses the writer from Python asks
-`setting_warnings(given, release, "append")` for its warnings.
+`repair`. *Append* is `reput append`. Who uses the writer from Python gets its warnings from
+`setting_warnings(given, release, "append")`.
 
-A name that is none of these is an error, with the nearest one that is. An older spelling is the
-same setting: `mapedFileSizeCommitLog=X` is obeyed as `mappedFileSizeCommitLog=X`, with a warning
-where the release given would take no notice of it; both with different values are an error. A
-switch that the release given does not have yet keeps its default, as in that release's broker, and
-a warning says so.
+- An unknown name is an error. The error shows the nearest known name.
+- An older spelling is the same setting: `mapedFileSizeCommitLog=X` is obeyed as
+  `mappedFileSizeCommitLog=X`, with a warning if the given release ignores that spelling. Both
+  spellings with different values are an error.
+- A switch that the given release does not have yet keeps its default, as in that release's
+  broker. A warning says so.
+- Values are read as RocketMQ reads them (MixAll.properties2Object). RocketMQ silently takes its
+  default for `maxIndexNum=4_00` or for a number with a blank behind it, and false for
+  `enableLmq=yes`. `reput` reports an error with setting and value. Blanks around texts are dropped.
 
-Values are read as RocketMQ reads them (MixAll.properties2Object). Where it would go on without a
-word, with its default (`maxIndexNum=4_00`, or a blank after a number) or with false
-(`enableLmq=yes`), it is an error that names setting and value. Blanks around texts are dropped.
-
-Names, types, releases and defaults are read off RocketMQ's own jars by
+Names, types, releases and defaults come from RocketMQ's own jars, by
 `tests/rocketmq/test_setting_releases.py` (4.9.6, 5.1.2 and 5.3.4 are not in Maven Central). A
 default of `...` depends on the machine.
 
-[What each setting moves into RocksDB](rocksdb.md), and what is done with such a store, has a page
-of its own.
+[RocksDB](rocksdb.md) lists what each setting moves into RocksDB, and what `reput` does with such a
+store.
 
 """
 _TABLE = (

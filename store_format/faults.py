@@ -91,7 +91,13 @@ class WrongFilter(ValueError):
 
 
 class DamageFound(StoreError):
-    """The log is damaged and live records follow the damage."""
+    """The log is damaged and live records follow the damage. plain: the same for people, what is
+    wrong, where and what to do between semicolons.
+    """
+
+    def __init__(self, text: str, plain: str = "") -> None:
+        super().__init__(text)
+        self.plain = plain or text
 
 
 class StoreChanged(StoreError):

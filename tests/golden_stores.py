@@ -106,7 +106,7 @@ def _check(archive: Path) -> str:
 
 
 def unpack(name: str, folder: Path | None = None) -> GoldenStore:
-    """The store, unpacked under `folder` (the cache, unless told) if it is not there already."""
+    """The store, unpacked under `folder` (the cache, unless asked) if it is not there already."""
     archives = _archives()
     if name not in archives:
         raise KeyError(f"no golden store {name!r}; there are {', '.join(archives)}")

@@ -132,7 +132,8 @@ class Made(Rows):
 
     def collect(self) -> list[Row]:
         rows = [row for rows in self.partitions() for row in rows]
-        self.engine.rows_collected += len(rows)
+        lists = (each for row in rows for each in row.values() if isinstance(each, list))
+        self.engine.rows_collected += len(rows) + sum(map(len, lists))
         return pa.Table.from_pylist(rows, self.schema).to_pylist()
 
 

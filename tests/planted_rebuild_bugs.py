@@ -102,7 +102,7 @@ BUGS = (
         only(_INSTALL, "crash_leaves")),
     Bug("what takes the kept set's name is that set", "broker/change/install.py",
         '        files.sync_all("")  # so', '        pass  # so', only(_INSTALL, "crash")),
-    Bug("an installation that was killed is told by its root", "broker/change/install.py",
+    Bug("an installation that was killed is shown by its root", "broker/change/install.py",
         'files.inode(root) == note.get("root")', "True", only(_INSTALL, "crash_leaves")),
     Bug("not while the lock is held", "jobs/in_place/install_target.py", "    if holder is not None:",
         "    if False:", only(_INSTALL, "has_the_lock")),
@@ -241,9 +241,9 @@ BUGS = (
     # Nothing destroyed
     Bug("no output over an input", _OUTPUTS, "if how is not None:", "if False:",
         only(_OVERLAP, "test_rebuild or test_repair or staging or picture")),
-    Bug("an input is told by its inode", "store_format/storage/overlap.py",
+    Bug("an input is shown by its inode", "store_format/storage/overlap.py",
         "        above.add(_inode(folder))\n", "", only(_PLACES, "above_and_below")),
-    Bug("an input is told by its place on its file system", "store_format/storage/overlap.py",
+    Bug("an input is shown by its place on its file system", "store_format/storage/overlap.py",
         "| _on_its_file_system(here, missing)", "", only(_PLACES, "bind_mounts")),
     Bug("all paths of a log are inputs", _OUTPUTS, 'if "storepath" in name.lower():', "if False:",
         only(_OVERLAP, "test_rebuild")),
@@ -260,7 +260,7 @@ BUGS = (
         "            approve(folder)\n", "            pass\n", only(_REPLACED, "last_moment")),
     Bug("what took the output's place gets it back", _PUBLISHING, "if files.inode(folder) != known:",
         "if False:", only(_REPLACED, "last_moment")),
-    Bug("an object store removes only what it was told", "store_format/storage/manifest_last.py",
+    Bug("an object store removes only what it was asked to", "store_format/storage/manifest_last.py",
         'self.remove_all(f"{to}/{path}" for path in going if path[-1:] != "/")',
         "self.remove_tree(to)", only("tests/store_format/storage/test_volumes.py", "volume_to")),
     Bug("a store within a leftover stays", "jobs/outputs/staging_folder.py",
@@ -343,7 +343,7 @@ BUGS = (
     Bug("a missing numba is named", "store_format/__init__.py",
         "has no module 'numba'", "cannot go on", only("tests/test_cluster.py", "numba")),
     Bug("one JSON object on standard output", "jobs/console/options.py",
-        "return Progress() if arguments.json and one_stream else ShownProgress()",
+        "return Progress() if is_quiet() or (for_programs and one_stream) else ShownProgress()",
         "return ShownProgress()", only("tests/jobs/test_cli.py", "share_a_stream")),
 )  # fmt: skip
 

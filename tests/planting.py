@@ -81,7 +81,7 @@ def _run(tree: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def only(module: str, words: str) -> tuple[str, ...]:
-    """What pytest is told to run of a module: the tests whose names have these words (`-k`)."""
+    """What pytest is to run of a module: the tests whose names have these words (`-k`)."""
     return (module, "-k", words)
 
 
@@ -100,8 +100,8 @@ def due(bugs: Iterable[Bug], tree: sources.Tree | None = None) -> list[Bug]:
 
 def _digest(bug: Bug, tree: sources.Tree) -> str:
     files = [bug.module, *(word.partition("::")[0] for word in bug.tests)]
-    told = repr((bug, [tree.blobs.get(path) for path in files]))
-    return hashlib.sha1(told.encode()).hexdigest()[:8]
+    reported = repr((bug, [tree.blobs.get(path) for path in files]))
+    return hashlib.sha1(reported.encode()).hexdigest()[:8]
 
 
 class _Planting:

@@ -96,7 +96,7 @@ def test_processes_are_watched_with_their_children() -> None:
     assert done.python_mib > 0
 
 
-def test_a_flame_graph_starts_where_it_is_told_to() -> None:
+def test_a_flame_graph_starts_where_it_is_asked_to() -> None:
     top = read("main;scan (a.py:1);x 3\nmain;scan (a.py:1) 1\nmain;other 9", "scan")
     assert top.samples == 4
     drawn = boxes(top, 0, 0, 100, top.samples)

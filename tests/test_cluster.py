@@ -268,7 +268,7 @@ def test_a_worker_without_numba_says_so(
 
 
 @pytest.mark.long
-def test_damage_is_told_by_its_place_from_a_cluster(
+def test_damage_is_reported_by_its_place_from_a_cluster(
     cluster: Cluster, workers_python: Path, tmp_path: Path
 ) -> None:
     store = golden_stores.unpack("middle_crc_5.3.3")
@@ -305,17 +305,17 @@ def test_a_cluster_reads_the_log_as_a_table(
     cluster: Cluster, workers_python: Path, tmp_path: Path
 ) -> None:
     store = golden_stores.unpack("mixed_5.4.0")
-    archive, script, told = tmp_path / "reput.zip", tmp_path / "table.py", tmp_path / "told"
+    archive, script, reported = tmp_path / "reput.zip", tmp_path / "table.py", tmp_path / "told"
     subprocess.run([sys.executable, "scripts/make_zip.py", str(archive)], cwd=ROOT, check=True)
     script.write_text(_TABLE)
     done = subprocess.run(
         [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, *SMALL,
          "--py-files", str(archive), str(script), str(store.input), str(tmp_path / "out"),
-         str(told)],
+         str(reported)],
         cwd=tmp_path,
         env=environment(PYSPARK_PYTHON=str(workers_python), PYSPARK_DRIVER_PYTHON=sys.executable),
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     wanted = places(store.input, rocketmq="5.4.0")
-    assert json.loads(told.read_text()) == [wanted, len(wanted)]
+    assert json.loads(reported.read_text()) == [wanted, len(wanted)]

@@ -14,9 +14,9 @@ from tests.jobs.page import stores
 CONF = Path(__file__).parent.parent / "conf"
 
 
-def test_each_example_is_told_of() -> None:
-    told = set(re.findall(r"^\| `([^`]+)`", (CONF / "README.md").read_text("utf-8"), re.M))
-    assert told | {"README.md", "spark.properties"} == {path.name for path in CONF.iterdir()}
+def test_each_example_is_described() -> None:
+    reported = set(re.findall(r"^\| `([^`]+)`", (CONF / "README.md").read_text("utf-8"), re.M))
+    assert reported | {"README.md", "spark.properties"} == {path.name for path in CONF.iterdir()}
 
 
 @pytest.mark.parametrize("name", ["spark.properties", "spark-defaults.conf"])

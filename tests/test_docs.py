@@ -1,5 +1,6 @@
 """Pages for people: what they link to is there, and the commands that they name are commands."""
 
+import html
 import os
 import re
 import shlex
@@ -14,6 +15,7 @@ import pytest
 
 import reput
 from reput.jobs import cli
+from scripts import flowchart, pictures, site_pages
 from tests import golden_stores
 from tests.store_format.discover.test_store import as_left
 
@@ -125,6 +127,42 @@ def test_examples_run_and_say_what_the_page_shows(page: Path, tmp_path: Path) ->
                     assert any(fnmatch(each, f"{wanted}*") for each in said), (command, line, said)
 
 
+@pytest.mark.parametrize("page", [p for p in PAGES if "```mermaid" in _TEXTS[p]], ids=str)
+def test_each_flowchart_is_drawn_with_all_its_texts(page: Path) -> None:
+    for source in blocks(page, "mermaid"):
+        chart = flowchart.Chart(source)
+        shown = html.unescape(re.sub(r"<[^>]+>", "\n", flowchart.svg(source)))
+        assert len(chart.edges) >= source.count("->")
+        for lines in chart.nodes.values():
+            assert set(lines) <= set(shown.splitlines())
+
+
+def test_committed_pictures_show_what_the_pages_say() -> None:
+    """Else: `python -m scripts.pictures`."""
+    drawn = ROOT / "docs/pictures"
+    assert (drawn / "speed.svg").read_text("utf-8") == pictures.speed(
+        _TEXTS[ROOT / "docs/performance.md"]
+    )
+    assert (drawn / "overview.svg").read_text("utf-8") == pictures.overview()
+
+
+def test_a_command_has_a_page_with_each_option() -> None:
+    text = site_pages.command_page("rebuild")
+    assert "| `STORE` |" in text
+    assert "<code>--output DIR</code> (needed)" in text
+    assert "reput rebuild /data/store --output" in text
+
+
+def test_a_parameter_stands_in_a_table_with_what_its_docstring_says() -> None:
+    names = ["store", "output", "tags", "sql"]
+    prose, meanings = site_pages._documented(
+        "Do it.\n\nstore: a folder; tags, sql: only what is\nwanted. Raises StoreError.", names
+    )
+    assert prose == ["Do it.", "Raises StoreError."]
+    assert meanings == {"store": "a folder", "tags": "only what is wanted",
+                        "sql": "only what is wanted"}  # fmt: skip
+
+
 @pytest.mark.long
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
@@ -133,5 +171,5 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "reput rebuild" in (tmp_path / "commands.html").read_text("utf-8")
+    assert "--on-damage" in (tmp_path / "commands/rebuild.html").read_text("utf-8")
     assert "index_start_name" in (tmp_path / "api.html").read_text("utf-8")

@@ -18,7 +18,7 @@ from tests.logs.encoder import Message, build_log
 from tests.reference import derive
 from tests.rocketmq.judge import derived_files, difference
 
-# Damage with live records after it: refused, unless told to end the log there. What each says
+# Damage with live records after it: refused, unless asked to end the log there. What each says
 # of the record at fault: field, reason and value.
 DAMAGED = {
     "middle_crc_5.3.3": r"bodyCRC does not match the body",

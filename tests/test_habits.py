@@ -31,11 +31,11 @@ def test_each_host_runs_what_ci_runs(name: str) -> None:
 
 
 def test_pythons_are_the_same_everywhere() -> None:
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    named = [each.rpartition(" ")[2] for each in told["classifiers"] if "Python :: 3." in each]
+    reported = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = [each.rpartition(" ")[2] for each in reported["classifiers"] if "Python :: 3." in each]
     hosted = yaml.safe_load((ROOT / ".ci/github.yml").read_text("utf-8"))
     assert hosted["jobs"]["test"]["strategy"]["matrix"]["python"] == named
-    assert told["requires-python"] == f">={named[0]},<3.{int(named[-1][2:]) + 1}"
+    assert reported["requires-python"] == f">={named[0]},<3.{int(named[-1][2:]) + 1}"
 
 
 def test_hooks_run_what_is_there() -> None:
@@ -49,9 +49,9 @@ def test_hooks_run_what_is_there() -> None:
 
 
 def test_the_dev_container_is_built_from_what_is_there() -> None:
-    told = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text("utf-8"))
-    assert (ROOT / ".devcontainer" / told["build"]["dockerfile"]).is_file()
-    assert told["postCreateCommand"].split() == ["make", "env"]
+    reported = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text("utf-8"))
+    assert (ROOT / ".devcontainer" / reported["build"]["dockerfile"]).is_file()
+    assert reported["postCreateCommand"].split() == ["make", "env"]
     assert "env" in _TARGETS
 
 

@@ -387,11 +387,11 @@ def test_malformed_properties_are_read_in_two_ways() -> None:
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_messages_that_a_queue_skips_are_told(cut: Cut) -> None:
+def test_messages_that_a_queue_skips_are_reported(cut: Cut) -> None:
     """The offsets go back by two: the queue has these already, so RocketMQ leaves them out."""
     offsets = [0, 1, 2, 3, 2, 3, 4, 5]
     log = log_of(Kind(of(8, queue_offset=lambda n: offsets[n]), len), NEW)
     warnings = rebuild_log(log, cut).summary.warnings
-    told = [line for line in warnings if "messages are not in this queue" in line]
-    assert len(told) == 1
-    assert told[0].startswith("consumequeue/T/0: 2 messages")
+    reported = [line for line in warnings if "messages are not in this queue" in line]
+    assert len(reported) == 1
+    assert reported[0].startswith("consumequeue/T/0: 2 messages")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+MAN = "docs/reput.1"
 PACKAGES = ("store_format", "broker", "udfs", "jobs")
 # Beyond the standard library, what each package may import.
 ALLOWED = {
@@ -103,6 +104,8 @@ def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
     # From a copy: a build leaves folders in its source.
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / MAN).parent.mkdir()
+    (tmp_path / MAN).write_bytes((ROOT / MAN).read_bytes())
     for package in (*PACKAGES, "reput"):
         shutil.copytree(
             ROOT / package,
@@ -117,10 +120,13 @@ def test_the_wheel_has_the_packages_and_the_command(tmp_path: Path) -> None:
     wheel = tmp_path / done.stdout.splitlines()[-1]
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        (page,) = [name for name in names if ".data/" in name]
         about = {name.split("/")[-1]: name for name in archive.namelist() if ".dist-info" in name}
         metadata = archive.read(about["METADATA"]).decode()
         commands = archive.read(about["entry_points.txt"]).decode()
-    assert names == shipped()
+    assert names == shipped() | {"reput/jobs/demo_store.tar.xz", page}
+    assert page.endswith(".data/data/share/man/man1/reput.1")
+    assert wheel.stat().st_size < 3_000_000
     assert "reput = reput.jobs.cli:command" in commands
     plain = [
         line

@@ -15,6 +15,6 @@ def test_a_planted_bug_can_be_planted(bug: Bug) -> None:
     assert any((ROOT / word.partition("::")[0]).exists() for word in bug.tests)
 
 
-def test_names_are_told_apart() -> None:
+def test_names_are_distinguished() -> None:
     (_, times), *_ = collections.Counter(bug.name for bug in ALL).most_common(1)
     assert times == 1

@@ -44,15 +44,15 @@ def judge(store: Small, sound: Outcome, given: Input) -> Class:
     said = refuse(store, given)
     # Salvage knows a record that has no place in its queue; refusing asks each record alone, as
     # RocketMQ does, whose bytes it gives.
-    assert outcome.told or not said, f"{given.field}, {given.what}: {said}"
+    assert outcome.reported or not said, f"{given.field}, {given.what}: {said}"
     alone = given.field in MOVES_OTHERS and not given.covered
-    assert said or not outcome.told or alone, f"{given.field}, {given.what}: only salvage told"
+    assert said or not outcome.reported or alone, f"{given.field}, {given.what}: only salvage says"
     if found in (Class.OTHERS_LOST, Class.ALL_LOST):
         assert given.field in MOVES_OTHERS, f"{given.field}, {given.what}: {found}"
         assert not given.covered
-        assert outcome.told, f"{given.field}, {given.what}: lost in silence"
+        assert outcome.reported, f"{given.field}, {given.what}: lost in silence"
     if given.field and given.covered:
-        assert outcome.told, f"{given.field}, {given.what}: unseen"
+        assert outcome.reported, f"{given.field}, {given.what}: unseen"
         assert found in (Class.LOST, Class.SAME)
     if given.field in NOT_DERIVED and not given.covered:
         assert found == Class.SAME, f"{given.field}, {given.what}: {found}"
@@ -63,7 +63,7 @@ def judge_flips(place: str, every: int, crc_property: bool) -> None:
     store = small(crc_property=crc_property)
     sound = ours(store)
     assert sound.messages == COUNT
-    assert not sound.told
+    assert not sound.reported
     for given in flips(store, PLACES[place], every):
         judge(store, sound, given)
 
@@ -77,7 +77,7 @@ def judge_tail(kind: str, every: int, crc_property: bool, lengths: Iterable[int]
         assert found in ((Class.LOST,) if given.covered else (Class.WRONG, Class.SAME)), given.what
         # of a record of which nothing is there, nothing can be said
         there = given.segment.rstrip(b"\0") != gone
-        assert ours(store, given).told == (given.covered and there), given.what
+        assert ours(store, given).reported == (given.covered and there), given.what
     for given in [*holes(store, lengths)][::every]:
         found = judge(store, sound, given)
         assert not crc_property or found == Class.LOST, given.what

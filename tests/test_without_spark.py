@@ -57,9 +57,9 @@ trace STORE --message-id 7F00000100002A9F0000000000000000
 dump STORE/commitlog/00000000000000000000
 export STORE --output OUT/parquet --topic Topic0
 export STORE --output OUT/parquet --verify
-export STORE --output OUT/jsonl --format jsonl
-export STORE --output OUT/store --format rocketmq --topic Topic0
-export STORE --output OUT/delta --format delta
+export STORE --output OUT/jsonl --as jsonl
+export STORE --output OUT/store --as rocketmq --topic Topic0
+export STORE --output OUT/delta --as delta
 export STORE --output OUT/delta --verify
 append OUT/store --from OUT/parquet --rocketmq 5.3.3
 deliver-delayed OUT/store --until 2026-11-24T00:00:00Z --dry-run --rocketmq 5.3.3
@@ -74,7 +74,7 @@ clean STORE --dry-run
 BY_SPARK = """
 rebuild STORE --output OUT/other --engine spark
 rebuild STORE --output OUT/other --master local[2]
-export STORE --output OUT/other --format delta --engine spark
+export STORE --output OUT/other --as delta --engine spark
 catch-up OUT/replica --follow --checkpoint OUT/checkpoint --yes
 """
 

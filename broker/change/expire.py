@@ -112,7 +112,7 @@ def files_below(files: Files, settings: Settings, log_start: int) -> Iterator[Go
     """Queue and index files of which no message is left in a log that starts at `log_start`.
 
     Raises StoreError where something else lies among a queue's files, or one has another length
-    than the settings say: it is not told then what stands last in them.
+    than the settings say: it is not known then what stands last in them.
     """
     for folder, batch, size in (
         (CONSUME_QUEUE, False, settings.mapped_file_size_consume_queue),

@@ -14,41 +14,41 @@ _NAMES = {int(language): language.name for language in Language}
 def decode_json(header: bytes) -> Command:
     """The command that a header tells, without its body. Raises BadFrame."""
     try:
-        told = json.loads(header.decode("utf-8"))
+        fields = json.loads(header.decode("utf-8"))
     except (ValueError, RecursionError):
         raise BadFrame("the header is no JSON") from None
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         raise BadFrame("the header is no JSON object")
     for name in ("code", "opaque", "flag", "version"):
-        if not is_int(told.get(name, 0)):
+        if not is_int(fields.get(name, 0)):
             raise BadFrame(f"the header's {name} is no int")
-    if "code" not in told:
+    if "code" not in fields:
         raise BadFrame("the header has no code")
-    remark = told.get("remark")
+    remark = fields.get("remark")
     if not isinstance(remark, str | None):
         raise BadFrame("the header's remark is no text")
-    language = told.get("language")
+    language = fields.get("language")
     return Command(
-        told["code"],
-        told.get("opaque", 0),
-        told.get("flag", 0),
-        _fields(told.get("extFields")),
+        fields["code"],
+        fields.get("opaque", 0),
+        fields.get("flag", 0),
+        _fields(fields.get("extFields")),
         b"",
         remark,
-        told.get("version", 0),
+        fields.get("version", 0),
         _LANGUAGES.get(language, Language.OTHER) if isinstance(language, str) else Language.OTHER,
         Serialization.JSON,
     )
 
 
-def _fields(told: Any) -> dict[str, str]:
-    if told is None:
+def _fields(fields: Any) -> dict[str, str]:
+    if fields is None:
         return {}
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         raise BadFrame("the header's extFields are no JSON object")
-    if all(type(value) is str for value in told.values()):
-        return told
-    return {name: _text(value) for name, value in told.items() if value is not None}
+    if all(type(value) is str for value in fields.values()):
+        return fields
+    return {name: _text(value) for name, value in fields.items() if value is not None}
 
 
 def _text(value: Any) -> str:

@@ -25,10 +25,10 @@ def signature(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
 
 def signed_by(fields: Mapping[str, str], body: bytes, secret_key: str) -> bool:
     """Whether the field Signature is the one of this secret key; takes as long if it is not."""
-    told = fields.get(SIGNATURE, "").encode("utf-8", "replace")
+    given = fields.get(SIGNATURE, "").encode("utf-8", "replace")
     without = {name: value for name, value in fields.items() if name != _UNIQUE_QUERY}
-    whole = hmac.compare_digest(told, signature(fields, body, secret_key).encode())
-    return hmac.compare_digest(told, signature(without, body, secret_key).encode()) or whole
+    whole = hmac.compare_digest(given, signature(fields, body, secret_key).encode())
+    return hmac.compare_digest(given, signature(without, body, secret_key).encode()) or whole
 
 
 def _as_java(name: str) -> bytes:

@@ -33,7 +33,7 @@ class Until(NamedTuple):
 
     @property
     def read_to(self) -> int:
-        """Up to here a broker may be told that the wheel was read: never beyond its clock."""
+        """Up to here a broker may count the wheel as read: never beyond its clock."""
         return min(self.tick, self.now - self.now % self.precision)
 
 

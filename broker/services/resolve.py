@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     unfinished: list[Transaction]  # ended before, and an op message is missing
     undecided: list[Transaction]  # stay pending
     given_up: int  # discarded or abandoned, and not wanted
-    told: list[str]  # names whose transaction has ended otherwise
+    ended_otherwise: list[str]  # names whose transaction has ended otherwise
     half_position: int  # up to where the broker has checked, a queue offset
     behind: bool  # it can go on, though nothing else is to be done
 
@@ -88,7 +88,7 @@ def plan_resolution(
         decision = named or decisions.default
         if each.state in _ENDED:
             if named not in (None, _ENDED[each.state]):
-                plan.told.append(f"physical {each.first}: is {each.state}: it stays so")
+                plan.ended_otherwise.append(f"physical {each.first}: is {each.state}: it stays so")
             if any(offset >= half_position for offset in each.open_offsets):
                 plan.unfinished.append(each)
         elif each.state in _GIVEN_UP and not (discarded or named):

@@ -1,4 +1,4 @@
-"""What a handler is told of who asks, and what it answers."""
+"""What a handler knows of who asks, and what it answers."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""`Broker`: what handlers answer from: the store, and what clients have told since we began."""
+"""`Broker`: what handlers answer from: the store, and what clients have said since we began."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -54,10 +54,10 @@ class Broker:
 
     def _tell_of_change(self, connection: int, group: str) -> None:
         """Have a client look at once who is in its group now (DefaultConsumerIdsChangeListener)."""
-        told = {"consumerGroup": group}
-        note = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, ONE_WAY_BIT, told)
+        fields = {"consumerGroup": group}
+        note = Command(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, ONE_WAY_BIT, fields)
         self.outbox.append((connection, note._replace(version=self.version)))
 
     def address_for(self, caller: Caller) -> str:
-        """Where a client is told to find the broker."""
+        """Where a client is to find the broker."""
         return self.address or caller.local

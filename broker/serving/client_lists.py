@@ -1,4 +1,4 @@
-"""What operators, and clients of a group, are told of the clients that are there
+"""What operators, and clients of a group, learn of the clients that are there
 (ConsumerManageProcessor, AdminBrokerProcessor).
 """
 
@@ -28,7 +28,7 @@ def consumers(broker: Broker, request: Command, caller: Caller) -> Answer:
     group = broker.consumers.groups.get(name)
     if group is None:
         return refused(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
-    told = {
+    answer = {
         "connectionSet": [connection(each) for each in group.clients.values()],
         "consumeFromWhere": group.start,
         "consumeType": group.kind,
@@ -37,7 +37,7 @@ def consumers(broker: Broker, request: Command, caller: Caller) -> Answer:
             topic: subscription(each) for topic, each in group.subscriptions.items()
         },
     }
-    return found(fastjson(told))
+    return found(fastjson(answer))
 
 
 def producers(broker: Broker, request: Command, caller: Caller) -> Answer:
@@ -51,11 +51,11 @@ def producers(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 def all_producers(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All producers by group (ProducerTableInfo)."""
-    told = {
+    answer = {
         group: [producer(each) for each in clients.values()]
         for group, clients in broker.consumers.producers.items()
     }
-    return found(fastjson({"data": told}))
+    return found(fastjson({"data": answer}))
 
 
 def groups_of_topic(broker: Broker, request: Command, caller: Caller) -> Answer:
@@ -79,10 +79,10 @@ def group_subscribes(broker: Broker, request: Command, caller: Caller) -> Answer
     group, topic = text(request, "group"), text(request, "topic")
     there = broker.consumers.groups.get(group)
     known = None if there is None else there.subscriptions.get(topic)
-    told: dict[str, Any] = {"group": group, "topic": topic}
+    answer: dict[str, Any] = {"group": group, "topic": topic}
     if known is not None:
-        told["subscriptionData"] = subscription(known)
-    return found(fastjson(told))
+        answer["subscriptionData"] = subscription(known)
+    return found(fastjson(answer))
 
 
 def connection(client: Client) -> dict[str, Any]:

@@ -37,8 +37,8 @@ def topics_of_cluster(broker: Broker, request: Command, caller: Caller) -> Answe
 def system_names(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The topics that a name server knows as those of brokers: clusters' and brokers' names."""
     names = list(dict.fromkeys([broker.cluster, broker.name]))
-    told = {"brokerAddr": broker.address_for(caller), "topicList": names}
-    return found(fastjson(told))
+    answer = {"brokerAddr": broker.address_for(caller), "topicList": names}
+    return found(fastjson(answer))
 
 
 def no_item(broker: Broker, request: Command, caller: Caller) -> Answer:

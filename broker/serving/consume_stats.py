@@ -30,7 +30,7 @@ def of_group(broker: Broker, request: Command, caller: Caller) -> Answer:
 def of_broker(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All groups' progress (ConsumeStatsList); isOrder: in ordered topics alone."""
     ordered = flag(request, "isOrder")
-    told, behind, in_flight = [], 0, 0
+    rows, behind, in_flight = [], 0, 0
     for group in broker.groups.names():
         stats = []
         for name in broker.offsets.topics_of(group):
@@ -43,12 +43,12 @@ def of_broker(broker: Broker, request: Command, caller: Caller) -> Answer:
             behind += sum(at["brokerOffset"] - at["consumerOffset"] for _, at in pairs)
             in_flight += sum(at["pullOffset"] - at["consumerOffset"] for _, at in pairs)
             stats.append({"consumeTps": 0.0, "offsetTable": Entries(pairs)})
-        told.append({group: stats})
+        rows.append({group: stats})
     return found(
         fastjson(
             {
                 "brokerAddr": broker.address_for(caller),
-                "consumeStatsList": told,
+                "consumeStatsList": rows,
                 "totalDiff": behind,
                 "totalInflightDiff": in_flight,
             }
@@ -60,7 +60,7 @@ def _progress(
     broker: Broker, group: str, topic: str, queues: int
 ) -> list[tuple[dict[str, object], dict[str, int]]]:
     """Each queue of a topic, and where the group stands in it (OffsetWrapper)."""
-    told = []
+    rows = []
     for queue_id in range(queues):
         queue = broker.store.queue(topic, queue_id)
         offset = max(broker.offsets.query(group, topic, queue_id), 0)
@@ -71,8 +71,8 @@ def _progress(
             "lastTimestamp": max(last, 0),
             "pullOffset": max(broker.offsets.query_pulled(group, topic, queue_id), offset),
         }
-        told.append((message_queue(broker, topic, queue_id), progress))
-    return told
+        rows.append((message_queue(broker, topic, queue_id), progress))
+    return rows
 
 
 def time_spans(broker: Broker, request: Command, caller: Caller) -> Answer:

@@ -1,4 +1,4 @@
-"""Requests that only a group's consumer can answer: it is asked, and the caller is told what it
+"""Requests that only a group's consumer can answer: it is asked, and the caller gets what it
 said (AdminBrokerProcessor.callConsumer, Broker2Client).
 
 Of a header only the fields that belong to the request go on, no signature of the caller's.
@@ -52,17 +52,17 @@ def _call(
     if connection is None:
         return refused(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client}> not online")
 
-    def then(told: Command | None) -> Answer:
-        if told is None:
+    def then(said: Command | None) -> Answer:
+        if said is None:
             return refused(
                 ResponseCode.CONSUME_MSG_TIMEOUT,
                 f"consumer <{group}> <{client}> Timeout: no answer in {_WAIT} ms, or it is gone",
             )
-        if told.body is None:
+        if said.body is None:
             return refused(
                 ResponseCode.SYSTEM_ERROR, f"consumer <{group}> <{client}>: its answer is too long"
             )
-        return Answer(told.code, told.remark, told.fields, told.body)
+        return Answer(said.code, said.remark, said.fields, said.body)
 
     passed = {name: request.fields[name] for name in fields if name in request.fields}
     command = Command(request.code, fields={**passed, **more}, version=broker.version)
@@ -96,17 +96,17 @@ def status(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def _ask_next(
-    command: Command, left: Iterator[tuple[int, str]], told: dict[str, Entries]
+    command: Command, left: Iterator[tuple[int, str]], tables: dict[str, Entries]
 ) -> Answer:
-    """Ask the next client that is left, or answer with what all have told."""
+    """Ask the next client that is left, or answer with what all have said."""
     connection, client = next(left, (None, ""))
     if connection is None:
-        return found(fastjson({"consumerTable": told, "messageQueueTable": {}}))
+        return found(fastjson({"consumerTable": tables, "messageQueueTable": {}}))
 
     def then(said: Command | None) -> Answer:
         if said is not None and said.code == ResponseCode.SUCCESS and said.body:
-            told[client] = queue_offsets(said.body)
-        return _ask_next(command, left, told)
+            tables[client] = queue_offsets(said.body)
+        return _ask_next(command, left, tables)
 
     return found()._replace(question=Question(connection, command, (), _STATUS_WAIT, then))
 

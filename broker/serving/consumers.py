@@ -89,25 +89,25 @@ class Consumers:
         self._members = self._weight = 0
 
     def join(
-        self, told: Group, connection: int, client: Client, keep: bool
+        self, wanted: Group, connection: int, client: Client, keep: bool
     ) -> None:  # fmt: skip
         """A heartbeat's word of one group (registerConsumer). Raises TooManyClients.
 
         keep: its subscriptions are not in it, and stay as they are.
         """
-        group = self.groups.get(told.name)
+        group = self.groups.get(wanted.name)
         weight = 0 if group is None else group.weight
-        if not keep and self._weight - weight + told.weight > MOST_SUBSCRIBED:
+        if not keep and self._weight - weight + wanted.weight > MOST_SUBSCRIBED:
             raise TooManyClients(f"subscriptions of {MOST_SUBSCRIBED} bytes are kept")
         changed = group is None or connection not in group.clients
         if changed:
             self._enter()
-        group = self.groups.setdefault(told.name, Group(told.name))
-        group.kind, group.model, group.start = told.kind, told.model, told.start
+        group = self.groups.setdefault(wanted.name, Group(wanted.name))
+        group.kind, group.model, group.start = wanted.kind, wanted.model, wanted.start
         group.clients[connection] = client
         if not keep:
-            changed |= group.subscribe(told.subscriptions.values())
-            group.fingerprint = told.fingerprint
+            changed |= group.subscribe(wanted.subscriptions.values())
+            group.fingerprint = wanted.fingerprint
             self._weight += group.weight - weight
         if changed:
             self._tell_members(group)

@@ -21,8 +21,8 @@ def one(broker: Broker, request: Command, caller: Caller) -> Answer:
 def everything(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All groups' configurations (SubscriptionGroupWrapper)."""
     table = broker.groups.table()
-    told = {"dataVersion": data_version(broker), "subscriptionGroupTable": table}
-    return found(fastjson({**told, "forbiddenTable": {}}))
+    answer = {"dataVersion": data_version(broker), "subscriptionGroupTable": table}
+    return found(fastjson({**answer, "forbiddenTable": {}}))
 
 
 def group_refused(broker: Broker, name: str) -> Answer | None:

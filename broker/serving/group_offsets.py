@@ -47,7 +47,7 @@ class GroupOffsets:
         self.changes += 1
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Have the group go on there (assignResetOffset); its next pull of the queue is told so.
+        """Have the group go on there (assignResetOffset); the answer to its next pull says so.
 
         Raises TooManyOffsets.
         """
@@ -55,11 +55,11 @@ class GroupOffsets:
         self._resets.setdefault((group, topic), {})[queue_id] = offset
 
     def is_reset(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether the group was not told yet where it is to go on (hasOffsetReset)."""
+        """Whether the group does not know yet where it is to go on (hasOffsetReset)."""
         return queue_id in self._resets.get((group, topic), {})
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Where the group is to go on, if it was not told yet (queryThenEraseResetOffset)."""
+        """Where the group is to go on, if it does not know yet (queryThenEraseResetOffset)."""
         queues = self._resets.get((group, topic))
         if queues is None:
             return None

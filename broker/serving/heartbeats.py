@@ -28,26 +28,26 @@ _LONG = 1 << 63
 def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Take note of a client's groups and of what they subscribe to (HeartbeatData).
 
-    A client that has told its subscriptions may leave them out next time (heartBeatV2), and tells
+    A client that has sent its subscriptions may leave them out next time (heartBeatV2), and tells
     them again where the answer says that they are not known.
     """
     body = request.body
     if body is None or len(body) > _BODY_MOST:
         return refused(ResponseCode.SYSTEM_ERROR, f"a heartbeat of more than {_BODY_MOST} bytes")
     try:
-        told = json.loads(body)
+        beat = json.loads(body)
         client = Client(
-            str(told["clientID"])[:MOST_CLIENT_ID], request.version, request.language, caller.now,
+            str(beat["clientID"])[:MOST_CLIENT_ID], request.version, request.language, caller.now,
             caller.peer,
         )  # fmt: skip
-        fingerprint = told.get("heartbeatFingerprint", 0)
+        fingerprint = beat.get("heartbeatFingerprint", 0)
         if not is_int(fingerprint):
             raise ValueError("a fingerprint is no int")
-        groups = [_group(each, fingerprint) for each in told.get("consumerDataSet") or ()]
-        producers = [str(each["groupName"]) for each in told.get("producerDataSet") or ()]
+        groups = [_group(each, fingerprint) for each in beat.get("consumerDataSet") or ()]
+        producers = [str(each["groupName"]) for each in beat.get("producerDataSet") or ()]
     except _NOT_JSON:
         return refused(ResponseCode.SYSTEM_ERROR, "the body is no HeartbeatData")
-    without = fingerprint != 0 and told.get("withoutSub") is True
+    without = fingerprint != 0 and beat.get("withoutSub") is True
     unknown = fingerprint == 0
     try:
         for group in groups:
@@ -64,29 +64,29 @@ def heartbeat(broker: Broker, request: Command, caller: Caller) -> Answer:
     return found(IS_SUPPORT_HEART_BEAT_V2="true", IS_SUB_CHANGE=str(unknown).lower())
 
 
-def _group(told: Any, fingerprint: int) -> Group:
+def _group(beat: Any, fingerprint: int) -> Group:
     group = Group(
-        str(told["groupName"]), str(told.get("consumeType", "")),
-        str(told.get("messageModel", "")), str(told.get("consumeFromWhere", "")),
+        str(beat["groupName"]), str(beat.get("consumeType", "")),
+        str(beat.get("messageModel", "")), str(beat.get("consumeFromWhere", "")),
         fingerprint=fingerprint,
     )  # fmt: skip
-    for each in told.get("subscriptionDataSet") or ():
+    for each in beat.get("subscriptionDataSet") or ():
         subscription = _subscription(each)
         group.subscriptions[subscription.topic] = subscription
     return group
 
 
-def _subscription(told: Any) -> Subscription:
-    codes = frozenset(int(code) for code in told.get("codeSet") or ())
+def _subscription(beat: Any) -> Subscription:
+    codes = frozenset(int(code) for code in beat.get("codeSet") or ())
     if not all(map(is_int, codes)):
         raise ValueError("a tag's code is no int")
-    version = int(told.get("subVersion") or 0)
-    if not -_LONG <= version < _LONG:  # other clients are told it, and could not read it
+    version = int(beat.get("subVersion") or 0)
+    if not -_LONG <= version < _LONG:  # other clients get it, and could not read it
         raise ValueError("a subscription's version is no long")
     return Subscription(
-        str(told["topic"]), str(told.get("subString", "*")),
-        str(told.get("expressionType") or TAG), version, codes,
-        tuple(str(tag) for tag in told.get("tagsSet") or ()),
+        str(beat["topic"]), str(beat.get("subString", "*")),
+        str(beat.get("expressionType") or TAG), version, codes,
+        tuple(str(tag) for tag in beat.get("tagsSet") or ()),
     )  # fmt: skip
 
 
@@ -103,8 +103,8 @@ def unregister(broker: Broker, request: Command, caller: Caller) -> Answer:
 def check_config(broker: Broker, request: Command, caller: Caller) -> Answer:
     """Whether a subscription can be obeyed: clients ask before they start (checkClientConfig)."""
     try:
-        told = json.loads(request.body or b"{}")
-        wanted = told.get("subscriptionData")
+        beat = json.loads(request.body or b"{}")
+        wanted = beat.get("subscriptionData")
         subscription = None if wanted is None else _subscription(wanted)
     except _NOT_JSON:
         return refused(ResponseCode.SYSTEM_ERROR, "the body is no CheckClientRequestBody")

@@ -34,9 +34,9 @@ def unlock(broker: Broker, request: Command, caller: Caller) -> Answer:
 def _asked(broker: Broker, request: Command) -> tuple[str, list[QueueKey], str] | Answer:
     """(group, queues that there are, client) of a LockBatchRequestBody."""
     try:
-        told = json.loads(request.body or b"")
-        group, client = str(told["consumerGroup"]), str(told["clientId"])
-        queues = [_queue(each) for each in told["mqSet"]]
+        asked = json.loads(request.body or b"")
+        group, client = str(asked["consumerGroup"]), str(asked["clientId"])
+        queues = [_queue(each) for each in asked["mqSet"]]
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return refused(ResponseCode.SYSTEM_ERROR, "the body is no LockBatchRequestBody")
     if not is_group_name(group):
@@ -50,9 +50,9 @@ def _asked(broker: Broker, request: Command) -> tuple[str, list[QueueKey], str] 
     return group, there, client[:MOST_CLIENT_ID]
 
 
-def _queue(told: Any) -> QueueKey:
+def _queue(asked: Any) -> QueueKey:
     return QueueKey(
-        str(told["brokerName"])[:MOST_CLIENT_ID], int(told["queueId"]), str(told["topic"])
+        str(asked["brokerName"])[:MOST_CLIENT_ID], int(asked["queueId"]), str(asked["topic"])
     )
 
 

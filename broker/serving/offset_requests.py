@@ -85,8 +85,8 @@ def keep_pulled(
 
 def everything(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All offsets of all groups (getAllConsumerOffset), as a slave asks for them."""
-    told: dict[str, Any] = {"offsetTable": broker.offsets.table()}
-    return found(fastjson(told))
+    answer: dict[str, Any] = {"offsetTable": broker.offsets.table()}
+    return found(fastjson(answer))
 
 
 HANDLERS: Handlers = {

@@ -24,7 +24,7 @@ def reset(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 
 def _by_server(broker: Broker, request: Command) -> Answer:
-    """The next pull of each queue is told where to go on (resetOffsetInner)."""
+    """The answer to the next pull of each queue says where to go on (resetOffsetInner)."""
     name, group = text(request, "topic"), text(request, "group")
     queue_id, offset = number(request, "queueId", -1), number(request, "offset", _NOWHERE)
     topic = broker.store.topics.get(name)
@@ -58,7 +58,7 @@ def _by_server(broker: Broker, request: Command) -> Answer:
 
 
 def _by_clients(broker: Broker, request: Command) -> Answer:
-    """The group's clients are told, and commit what they are told (Broker2Client.resetOffset)."""
+    """The group's clients are notified, and commit what they get (Broker2Client.resetOffset)."""
     name, group = text(request, "topic"), text(request, "group")
     time, forced = number(request, "timestamp"), flag(request, "isForce")
     topic = broker.store.topics.get(name)
@@ -85,9 +85,9 @@ def _by_clients(broker: Broker, request: Command) -> Answer:
     table = _table(broker, name, wanted)
     body = fastjson({"offsetTable": table})
     fields = {"topic": name, "group": group, "timestamp": str(time)}
-    told = _for_cpp(table) if request.language == Language.CPP else body
+    body_for = _for_cpp(table) if request.language == Language.CPP else body
     note = Command(
-        RequestCode.RESET_CONSUMER_CLIENT_OFFSET, 0, ONE_WAY_BIT, fields, told,
+        RequestCode.RESET_CONSUMER_CLIENT_OFFSET, 0, ONE_WAY_BIT, fields, body_for,
         version=broker.version,
     )  # fmt: skip
     broker.outbox += [(connection, note) for connection in there.clients]

@@ -22,22 +22,22 @@ def entries(broker: Broker, request: Command, caller: Caller) -> Answer:
     if not queue.minimum <= first < queue.maximum:
         why = f"Index {first} of {queue_id}@{topic} is not exist!"
         return Answer(ResponseCode.SUCCESS, why)
-    told: dict[str, object] = {"maxQueueIndex": queue.maximum, "minQueueIndex": queue.minimum}
+    answer: dict[str, object] = {"maxQueueIndex": queue.maximum, "minQueueIndex": queue.minimum}
     if group is not None:
         there = broker.consumers.groups.get(group)
         known = None if there is None else there.subscriptions.get(topic)
         if known is None:
-            told["filterData"] = f"{group}@{topic} is not online!"
+            answer["filterData"] = f"{group}@{topic} is not online!"
         else:
-            told["subscriptionData"] = subscription(known)
+            answer["subscriptionData"] = subscription(known)
     some = queue.some(first, min(max(most, 0), _MOST))
-    told["queueData"] = [
+    answer["queueData"] = [
         {"eval": False, "physicOffset": place, "physicSize": size, "tagsCode": code}
         for place, size, code in zip(
             some.places.tolist(), some.sizes.tolist(), some.tags_codes.tolist(), strict=True
         )
     ]
-    return Answer(ResponseCode.SUCCESS, None, {}, fastjson(told))
+    return Answer(ResponseCode.SUCCESS, None, {}, fastjson(answer))
 
 
 HANDLERS: Handlers = {RequestCode.QUERY_CONSUME_QUEUE: entries}

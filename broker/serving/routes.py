@@ -22,12 +22,12 @@ def route(broker: Broker, request: Command, caller: Caller) -> Answer:
             "No topic route info in name server for the topic: " + name,
         )
     standard = reads_standard_json(request.version) or flag(request, "acceptStandardJsonOnly")
-    told = {
+    answer = {
         "brokerDatas": [broker_data(broker, caller)],
         "filterServerTable": {},
         "queueDatas": [queue_data(broker, topic)],
     }
-    return found(fastjson(told, standard))
+    return found(fastjson(answer, standard))
 
 
 def broker_data(broker: Broker, caller: Caller) -> dict[str, object]:

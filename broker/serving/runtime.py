@@ -1,6 +1,6 @@
 """How the broker is (AdminBrokerProcessor): runtime figures, settings, replication.
 
-Only what there is is told: threads' queues are empty here, and nothing is ever put. Figures of
+Only what there is is reported: threads' queues are empty here, and nothing is ever put. Figures of
 puts' latencies and of pages locked in memory are left out, since nothing could be measured.
 """
 
@@ -25,7 +25,7 @@ def figures(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 def _figures(broker: Broker, now: int) -> dict[str, str]:
     store, log = broker.store, broker.store.log
-    told: dict[str, object] = {
+    facts: dict[str, object] = {
         "bootTimestamp": broker.started,
         "brokerActive": "true",
         "brokerVersion": broker.version,
@@ -55,15 +55,15 @@ def _figures(broker: Broker, now: int) -> dict[str, str]:
     }
     pools: tuple[str, ...] = _POOLS
     if release_key(store.opened.profile.release) < (5, 0, 0):
-        told["getTransferedTps"] = told.pop("getTransferredTps")  # as it was spelt
-        told = {name: value for name, value in told.items() if not name.startswith(_SINCE_5)}
+        facts["getTransferedTps"] = facts.pop("getTransferredTps")  # as it was spelt
+        facts = {name: value for name, value in facts.items() if not name.startswith(_SINCE_5)}
         pools = _POOLS[:-1]
     share = _disk_share(store.opened.path)
-    told |= dict.fromkeys(("commitLogDiskRatio", "consumeQueueDiskRatio"), share)
+    facts |= dict.fromkeys(("commitLogDiskRatio", "consumeQueueDiskRatio"), share)
     for pool in pools:
-        told[f"{pool}ThreadPoolQueueSize"] = 0
-        told[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = 0
-    return {name: str(value) for name, value in sorted(told.items())}
+        facts[f"{pool}ThreadPoolQueueSize"] = 0
+        facts[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = 0
+    return {name: str(value) for name, value in sorted(facts.items())}
 
 
 def _disk_share(path: str) -> float:
@@ -86,7 +86,7 @@ def settings(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The settings that hold here (getBrokerConfig): those that a client could care for."""
     host, _, port = broker.address_for(caller).rpartition(":")
     opened = broker.store.opened.settings
-    told = {
+    facts = {
         "brokerName": broker.name,
         "brokerClusterName": broker.cluster,
         "brokerId": 0,
@@ -96,16 +96,16 @@ def settings(broker: Broker, request: Command, caller: Caller) -> Answer:
         "enablePropertyFilter": "true",
         "mappedFileSizeCommitLog": opened.mapped_file_size_commit_log,
     }
-    return found("".join(f"{name}={value}\n" for name, value in told.items()).encode())
+    return found("".join(f"{name}={value}\n" for name, value in facts.items()).encode())
 
 
 def replication(broker: Broker, request: Command, caller: Caller) -> Answer:
     """The replicas of this broker: none (HARuntimeInfo)."""
-    told = {
+    facts = {
         "haConnectionInfo": [], "inSyncSlaveNums": 0, "master": True,
         "masterCommitLogMaxOffset": broker.store.served_end(),
     }  # fmt: skip
-    return found(fastjson(told))
+    return found(fastjson(facts))
 
 
 def no_stats(broker: Broker, request: Command, caller: Caller) -> Answer:

@@ -147,8 +147,9 @@ class ServedStore:
                     for place in set(in_rocksdb.places(topic, key, begin, end))
                     if place < self.limit
                 )
-                last = in_rocksdb.last_timestamp, in_rocksdb.last_offset
-                return (places[-most:], *last) if places and most else ([], 0, 0)
+                if not places or not most:
+                    return [], 0, 0
+                return places[-most:], in_rocksdb.last_timestamp, in_rocksdb.last_offset
             index = self.opened.index()
             if self.at is None:
                 found = index.query(topic, key, most, begin, end)
@@ -160,7 +161,10 @@ class ServedStore:
         places = sorted(hit.physical_offset for hit in found.hits)
         if not places:
             return [], 0, 0
-        return places, found.last_timestamp, found.last_offset
+        if self.at is None:
+            return places, found.last_timestamp, found.last_offset
+        last = index.last_before(self.limit)
+        return places, self.log.store_timestamp(last, RECORD_FIXED_BYTES), last
 
     def _open(self, topic: str, queue_id: int, batch: bool) -> ServedQueue | None:
         opened = self.opened

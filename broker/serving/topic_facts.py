@@ -30,12 +30,12 @@ def stats(broker: Broker, request: Command, caller: Caller) -> Answer:
         last = 0
         if queue is not None and queue.maximum > 0:
             last = broker.store.time_at(name, queue_id, queue.maximum - 1)
-        told = {
+        facts = {
             "lastUpdateTimestamp": last,
             "maxOffset": 0 if queue is None else queue.maximum,
             "minOffset": 0 if queue is None else queue.minimum,
         }
-        pairs.append((message_queue(broker, name, queue_id), told))
+        pairs.append((message_queue(broker, name, queue_id), facts))
     return found(fastjson({"offsetTable": Entries(pairs), "topicPutTps": 0.0}))
 
 
@@ -55,11 +55,11 @@ def configuration(broker: Broker, request: Command, caller: Caller) -> Answer:
 
 def configurations(broker: Broker, request: Command, caller: Caller) -> Answer:
     """All topics' configurations (TopicConfigAndMappingSerializeWrapper)."""
-    told = {
+    facts = {
         "dataVersion": data_version(broker),
         "topicConfigTable": {name: config_of(each) for name, each in broker.store.topics.items()},
     }
-    return found(fastjson(told))
+    return found(fastjson(facts))
 
 
 def config_of(topic: Topic) -> dict[str, object]:

@@ -36,9 +36,9 @@ def served_topics(
 ) -> dict[str, Topic]:
     """All topics by name. folders: of each topic that has queues, the number of the next one."""
     found = {
-        name: _configured(name, told)
-        for name, told in (configured or {}).items()
-        if isinstance(told, dict)
+        name: _configured(name, config)
+        for name, config in (configured or {}).items()
+        if isinstance(config, dict)
     }
     for name, queues in folders.items():
         if name not in found:
@@ -48,16 +48,16 @@ def served_topics(
     return found
 
 
-def _configured(name: str, told: Mapping[str, Any]) -> Topic:
-    attributes = told.get("attributes")
+def _configured(name: str, config: Mapping[str, Any]) -> Topic:
+    attributes = config.get("attributes")
     return Topic(
         name,
-        _queues(told.get("readQueueNums")),
-        _queues(told.get("writeQueueNums")),
-        _int(told.get("perm"), PERM_READ | PERM_WRITE),
-        _int(told.get("topicSysFlag"), 0),
-        told.get("order") is True,
-        str(told.get("topicFilterType", "SINGLE_TAG")),
+        _queues(config.get("readQueueNums")),
+        _queues(config.get("writeQueueNums")),
+        _int(config.get("perm"), PERM_READ | PERM_WRITE),
+        _int(config.get("topicSysFlag"), 0),
+        config.get("order") is True,
+        str(config.get("topicFilterType", "SINGLE_TAG")),
         {str(k): str(v) for k, v in attributes.items()} if isinstance(attributes, dict) else {},
         True,
     )

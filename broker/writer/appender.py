@@ -22,7 +22,7 @@ class Request:
 
     __slots__ = (
         "done", "drafts", "end", "error", "following", "left", "physical_offset", "queue_offset",
-        "size", "store_timestamp", "told",
+        "size", "store_timestamp", "woken",
     )  # fmt: skip
 
     def __init__(self, drafts: Sequence[Draft] = (), end: int = 0) -> None:
@@ -35,8 +35,8 @@ class Request:
         self.error: BaseException | None = None
         # the lock of a caller who waits (flush): it is released to tell him that he may go on
         self.done: threading.Lock | None = None
-        self.told = self.left = False
-        self.following: Request | None = None  # the request whose caller is told after this one
+        self.woken = self.left = False
+        self.following: Request | None = None  # the request whose caller is woken after this one
 
 
 class Appender:

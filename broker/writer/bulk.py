@@ -123,7 +123,7 @@ class _Bulk:
         )
         self.sizes = self._sizes()
 
-    def run(self, told: Done | None) -> BulkResult:
+    def run(self, progress: Done | None) -> BulkResult:
         writer, count = self.writer, len(self.columns)
         writer.check_usable()
         queues, first_rows, queue_of = self._queues()
@@ -155,8 +155,8 @@ class _Bulk:
                 log.write(memoryview(out)[:used])
                 for number, key in enumerate(queues):
                     writer.appender.set_next_offset(key, int(next_offsets[number]))
-            if told is not None:
-                told(stop - done)
+            if progress is not None:
+                progress(stop - done)
             done = stop
         end = writer.log.end
         writer.wait_durable(end)

@@ -12,7 +12,7 @@ from reput.broker.writer.appender import Request
 from reput.store_format.message.refusals import FLUSH_DISK_TIMEOUT, PUT_OK, WriterClosed
 from reput.store_format.release.writer_settings import OS_PAGE_BYTES
 
-# How long the group commit thread waits, at most, until the callers of a group have been told.
+# How long the group commit thread waits, at most, until the callers of a group have been woken.
 _TURN_SECONDS = 0.002
 
 
@@ -54,7 +54,7 @@ class GroupCommit:
             requests = [request]
             self._all_or_fail(requests, self._sync_all)
             self._tell(requests)
-        return self._told(request, timeout)
+        return self._wait(request, timeout)
 
     def put(self, request: Request, timeout: float) -> str:
         """As `wait`, but first write the caller's records, together with those of other callers.
@@ -63,7 +63,7 @@ class GroupCommit:
         """
         if not self._ask(request):
             raise WriterClosed("the writer is closed")
-        return self._told(request, timeout)
+        return self._wait(request, timeout)
 
     def _ask(self, request: Request) -> bool:
         """Queue a request; False where the thread has been stopped."""
@@ -77,14 +77,14 @@ class GroupCommit:
             self._wake()
         return True
 
-    def _told(self, request: Request, timeout: float) -> str:
+    def _wait(self, request: Request, timeout: float) -> str:
         assert request.done is not None
         status = PUT_OK
         try:
             request.done.acquire(timeout=timeout)
         finally:
-            told = self._leave(request)
-        if not told:
+            woken = self._leave(request)
+        if not woken:
             self._write_late(request)
             status = FLUSH_DISK_TIMEOUT
         if request.error is not None:
@@ -93,18 +93,18 @@ class GroupCommit:
 
     def _leave(self, request: Request) -> bool:
         """Called when a caller stops waiting: tell the next one. Returns whether this caller was
-        told.
+        woken.
         """
         with self._gate:
             request.left = True
-            if request.told:
+            if request.woken:
                 _tell_next(request.following)
-            return request.told
+            return request.woken
 
     def _tell(self, requests: list[Request]) -> None:
         """Tell the callers of a group that their records are durable, or that the sync failed.
 
-        Only the first caller is woken here, and each one wakes the next as he leaves `_told`. If
+        Only the first caller is woken here, and each one wakes the next as he leaves `_wait`. If
         all were woken at once, all but one would only wait again, for Python's interpreter lock.
         """
         following = None
@@ -174,7 +174,7 @@ class GroupCommit:
             self._tell_before_me(requests)
 
     def _tell_before_me(self, requests: list[Request]) -> None:
-        """Tell the callers of a group, and wait until the last of them has been told.
+        """Tell the callers of a group, and wait until the last of them has been woken.
 
         By then most of them have come back with their next request. So the next group is as large,
         and few threads want Python's interpreter lock while it is written and synced. A caller who
@@ -217,7 +217,7 @@ class GroupCommit:
 
 
 def _make_wait(request: Request) -> Request:
-    """Give the request a lock that is held until its caller is told."""
+    """Give the request a lock that is held until its caller is woken."""
     request.done = threading.Lock()
     request.done.acquire()
     return request
@@ -228,7 +228,7 @@ def _tell_next(request: Request | None) -> None:
     while request is not None and request.left:
         request = request.following
     if request is not None and request.done is not None:
-        request.told = True
+        request.woken = True
         request.done.release()
 
 

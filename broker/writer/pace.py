@@ -26,7 +26,7 @@ class Pace:
         dispatch: Callable[[bool], None],
         fail: Callable[[BaseException], None],
     ) -> None:
-        """dispatch: if told so only where no other thread does. fail: told of its error."""
+        """dispatch: if asked so only where no other thread does. fail: gets its error."""
         self._log, self._reput = log, reput
         self._dispatch, self._fail = dispatch, fail
         self._last_end = log.committed

@@ -5,14 +5,14 @@ from html import escape
 from typing import Any, NamedTuple
 
 from reput.jobs.judging.check_report import CheckReport
-from reput.jobs.outputs.summary import cause_line, damage_line
+from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.summary import cause_line, damage_line, found_lines
 from reput.jobs.salvaging.damage_map import range_text
-from reput.store_format.discover.store import discovered_lines
 from reput.store_format.names import segment_name
 
 CELLS = 64  # a segment
 ROWS_MOST = 40
-_SHOWN = 20
+_SHOWN, _SHORT = 20, 2  # lines of a kind, with -v and without
 # what a cell shows, the worst first: kind of range -> sign, colour
 SIGNS = {
     "missing": ("-", "#7f7f7f"),
@@ -32,52 +32,93 @@ class Row(NamedTuple):
     skipped: int = 0  # sound segments left out before this one
 
 
-def text(report: CheckReport) -> str:
-    """What a person reads."""
+def text(report: CheckReport, whole: bool = False) -> str:
+    """What a person reads. whole: as -v has it, with up to 20 lines of a kind."""
     verdict = "sound" if report.sound else "NOT sound"
     if report.looks_like:
         verdict = (
             f"this looks like {report.looks_like}, not {report.rocketmq}: as RocketMQ "
             f"{report.looks_like} it is sound (--rocketmq {report.looks_like})"
         )
+    most = _SHOWN if whole else _SHORT
+    log = f"  log       {report.log_start:,} to {report.log_end:,}"
     lines = [
-        f"checked {report.store} (RocketMQ {report.rocketmq}): {verdict}",
-        f"  log       {report.log_start:,} to {report.log_end:,}, {report.messages:,} messages",
-        *(f"  file      {each.path}: {each.reason}" for each in report.findings[:_SHOWN]),
-        *_more(len(report.findings)),
-    ]
+        f"checked {report.store} (RocketMQ {report.releases or report.rocketmq}): {verdict}",
+        f"{log}, {counted(report.messages, 'message')}",
+        *_first(
+            [f"  file      {each.path}: {each.reason}" for each in report.findings],
+            most, len(report.findings),
+        ),
+    ]  # fmt: skip
     ranges = report.damage["ranges"]
     if ranges:
         lines.append(f"  damage    {damage_line(report.damage)}")
-        lines += [f"  cause     {cause_line(each)}" for each in report.damage["causes"]]
-        lines += [f"  range     {range_text(told)}" for told in ranges[:_SHOWN]]
-        lines += _more(report.damage["range_count"])
-    for gap in report.damage["missing"][:_SHOWN]:
-        last = gap["first"] + gap["count"] - 1
-        lines.append(
-            f"  missing   topic {gap['topic']!r}, queue {gap['queue_id']}: "
-            f"queueOffset {gap['first']} to {last}"
-        )
-    lines += _more(len(report.damage["missing"]) + report.damage["missing_unlisted"])
+        if whole:
+            lines += [f"  cause     {cause_line(each)}" for each in report.damage["causes"]]
+        shown = [
+            f"  range     {range_text(each) if whole else _short_range(each)}"
+            for each in ranges[:most]
+        ]
+        lines += _first(shown, most, report.damage["range_count"])
+    gaps = report.damage["missing"]
+    lines += _first(
+        [f"  missing   {_gap_text(gap)}" for gap in gaps[:most]],
+        most, len(gaps) + report.damage["missing_unlisted"],
+    )  # fmt: skip
     if report.derived_files is not None:
         count = len(report.differences)
-        same = "as the log gives them" if not count else f"{count:,} differences"
-        lines.append(f"  derived   {report.derived_files:,} files: {same}")
-        lines += [f"  differs   {each.text()}" for each in report.differences[:_SHOWN]]
-        lines += _more(count)
-    lines += [f"  found     {line}" for line in discovered_lines(report.discovered)]
-    lines += [f"  note      {note}" for note in report.notes]
+        same = "as the log gives them" if not count else counted(count, "difference")
+        lines.append(f"  derived   {counted(report.derived_files, 'file')}: {same}")
+        lines += _first(
+            [f"  differs   {each.text()}" for each in report.differences[:most]], most, count
+        )
     lines += [f"  warning   {warning}" for warning in report.warnings]
-    lines += ["", *picture(report), f"  {_LEGEND}"]
-    return "\n".join(lines)
+    following = next_step(report)
+    return "\n".join([*lines, *([f"  next      {following}"] if following else [])])
 
 
-def _more(count: int) -> list[str]:
+def details(report: CheckReport) -> list[str]:
+    """What -v shows below its longer text."""
+    return [
+        *found_lines(report.discovered),
+        *(f"  note      {note}" for note in report.notes),
+        "",
+        *picture(report),
+        f"  {_LEGEND}",
+    ]
+
+
+def next_step(report: CheckReport) -> str:
+    """The command that mends what was found; empty where none does, or nothing is to be done."""
+    if report.sound or report.looks_like:
+        return ""
+    if report.damage["range_count"]:
+        return f"reput repair {report.store} --output DIR   (a copy that a broker serves)"
+    if report.only_derived_differ:
+        return f"reput rebuild {report.store} --output DIR, then reput install DIR {report.store}"
+    return ""
+
+
+def _short_range(told: dict[str, Any]) -> str:
+    """Where a range is, and what is wrong with it."""
     return (
-        [f"  ... and {count - _SHOWN:,} more (--json has more, --ranges FILE all)"]
-        if count > _SHOWN
-        else []
+        f"{told['kind']} at offset {told['physical_offset']:,}, "
+        f"{counted(told['length'], 'byte')}: {told['field']} {told['reason']}"
     )
+
+
+def _gap_text(gap: dict[str, Any]) -> str:
+    last = gap["first"] + gap["count"] - 1
+    which = f"{gap['first']} to {last}" if gap["count"] > 1 else f"{last}"
+    return f"topic {gap['topic']!r}, queue {gap['queue_id']}: queueOffset {which}"
+
+
+def _first(lines: list[str], most: int, count: int) -> list[str]:
+    """The first lines of a kind, of which there are `count`, and how many more there are."""
+    if count <= most:
+        return lines
+    where = "-v shows more, " if most == _SHORT else ""
+    return [*lines[:most], f"  ... and {count - most:,} more ({where}--json has them)"]
 
 
 def picture(report: CheckReport) -> Iterator[str]:
@@ -96,7 +137,7 @@ def _sign(kind: str) -> tuple[str, str]:
 def rows(report: CheckReport) -> Iterator[Row]:
     """The segments worth showing: the first, the last, those with damage, missing ones."""
     size = report.segment_bytes
-    spans = [_span(told) for told in report.damage["ranges"]]
+    spans = [_span(each) for each in report.damage["ranges"]]
     starts = set(report.segments)
     wanted = {report.segments[0], report.segments[-1]}
     for start, end, _ in spans:
@@ -113,9 +154,9 @@ def rows(report: CheckReport) -> Iterator[Row]:
         yield Row(0, [], left)
 
 
-def _span(told: dict[str, Any]) -> tuple[int, int, str]:
-    start = told["physical_offset"]
-    return start, start + told["length"], told["kind"]
+def _span(each: dict[str, Any]) -> tuple[int, int, str]:
+    start = each["physical_offset"]
+    return start, start + each["length"], each["kind"]
 
 
 def _cells(
@@ -134,7 +175,7 @@ def _cells(
 def svg(report: CheckReport) -> str:
     """The picture as an SVG image: a bar a segment, each range at its place."""
     size, left, width, height = report.segment_bytes, 190, 640, 18
-    spans = [_span(told) for told in report.damage["ranges"]]
+    spans = [_span(each) for each in report.damage["ranges"]]
     parts = []
     y = 30
     for row in rows(report):

@@ -1,6 +1,6 @@
 """How a command ends: one line for whatever went wrong, and the exit code that it has.
 
-REPUT_TRACEBACK=1 shows Python's traceback as well.
+-v or REPUT_TRACEBACK=1 shows Python's traceback as well.
 """
 
 import json
@@ -12,6 +12,7 @@ import traceback
 
 from reput.jobs.console.options import DAMAGE, FAILED, USAGE
 from reput.jobs.console.streams import complain, discard
+from reput.jobs.console.voice import is_verbose
 from reput.store_format.faults import (
     DamageFound,
     PeerFailed,
@@ -24,7 +25,7 @@ from reput.store_format.release.profiles import UnknownRelease
 from reput.store_format.release.settings import SettingError
 
 _INSTALLED = "pip install 'reput[spark]'"
-_TEXT_MOST = 500  # of an error that nobody foresaw
+_TEXT_MOST = 200  # of an error that nobody foresaw
 _JAVA_OR_PYTHON = re.compile(
     r"^(?:: |Caused by: )?((?:[A-Za-z_$]+\.)+[A-Z][\w$]*: .*|[A-Z]\w*(?:Error|Exception): .*)$",
     re.M,
@@ -36,7 +37,7 @@ def ending(error: BaseException, as_json: bool = False) -> int:
 
     as_json: standard output gets an object of it too, as scripts that asked for JSON read that.
     """
-    if os.environ.get("REPUT_TRACEBACK"):
+    if is_verbose() or os.environ.get("REPUT_TRACEBACK"):
         traceback.print_exception(error)
     if isinstance(error, BrokenPipeError):  # as in `reput dump FILE | head`
         discard(sys.stdout)
@@ -47,8 +48,10 @@ def ending(error: BaseException, as_json: bool = False) -> int:
     else:
         code, text = meaning(error)
     if as_json:
-        told = {"code": code, "kind": type(error).__name__, "message": text}
-        sys.stdout.write(json.dumps({"error": told}) + "\n")
+        about = {"code": code, "kind": type(error).__name__, "message": text}
+        sys.stdout.write(json.dumps({"error": about}) + "\n")
+    if isinstance(error, DamageFound) and not is_verbose():
+        text = error.plain
     complain(text)
     return code
 
@@ -91,8 +94,7 @@ def _meaning(error: BaseException) -> tuple[int, str]:
         return FAILED, f"{_place(error)}: something is nested too deeply"
     text = " ".join(str(error).split())[:_TEXT_MOST]
     return FAILED, (
-        f"{type(error).__name__} at {_place(error)}: {text}; this should not happen: "
-        "REPUT_TRACEBACK=1 shows more"
+        f"{type(error).__name__} at {_place(error)}: {text}; this should not happen: -v shows more"
     )
 
 

@@ -5,13 +5,24 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 from reput.jobs.console.kernel_cache import tell_of_first_run
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_there import check_discovery, check_store
+from reput.jobs.console.voice import (
+    CSV,
+    TABLE,
+    OlderForms,
+    add_output,
+    csv_text,
+    first_time,
+    is_quiet,
+    is_verbose,
+    painted,
+)
 from reput.jobs.engines.choose import ENGINES, command_engine
 from reput.jobs.engines.engine import Engine
 from reput.jobs.opening.progress import Progress
@@ -37,21 +48,27 @@ _ONE_SETTING = (
 # --rocketmq of a command that writes messages
 WRITES_AS = (
     f"whose rules to follow, {RELEASES[0]} .. {RELEASES[-1]}; without it, those of the store, "
-    "where its files tell them"
+    "where its files show them"
 )
 VERSIONS = """\
---rocketmq selects the release whose rules hold; without it the store's own files tell it, where
+--rocketmq selects the release whose rules hold; without it the store's own files show it, where
 they can. `reput help releases` says what differs.
 """
 
 
-def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY_DAMAGE) -> None:
-    """A store, its release and settings, and where to run; on_damage: what may be chosen."""
+def add_store(
+    parser: argparse.ArgumentParser,
+    on_damage: tuple[str, ...] = _ANY_DAMAGE,
+    older: OlderForms | None = None,
+) -> None:
+    """A store, its release and settings, and where to run; on_damage: what may be chosen; older:
+    as for add_output.
+    """
     add_store_path(parser)
     add_broker(
         parser,
         f"{RELEASES[0]} .. {RELEASES[-1]}, or 5.3 for the newest of those; without it, as the "
-        "store's files tell",
+        "store's files show",
     )
     if on_damage:
         salvages = (
@@ -70,9 +87,7 @@ def add_store(parser: argparse.ArgumentParser, on_damage: tuple[str, ...] = _ANY
             "--no-check-crc", action="store_true", help="do not check body CRCs (checkCRCOnRecover)"
         )
     add_engine(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, nothing else"
-    )
+    add_output(parser, older=older)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
@@ -158,7 +173,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def options_of_job(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What every job is told. Raises SettingError, UnknownRelease, and StoreError where there is
+    """What every job gets. Raises SettingError, UnknownRelease, and StoreError where there is
     no such store: Spark is not started for that.
     """
     if arguments.rocketmq:
@@ -208,7 +223,8 @@ def progress_of(arguments: argparse.Namespace) -> Progress:
     spark-submit gives the driver one stream for both (PythonRunner).
     """
     one_stream = os.path.sameopenfile(1, 2)
-    return Progress() if arguments.json and one_stream else ShownProgress()
+    for_programs = arguments.json or arguments.format == CSV
+    return Progress() if is_quiet() or (for_programs and one_stream) else ShownProgress()
 
 
 def add_consent(parser: argparse.ArgumentParser) -> None:
@@ -224,7 +240,9 @@ def consent(yes: bool) -> Callable[[str], None]:
         if yes:
             return
         if not sys.stdin.isatty():
-            raise StoreError(f"would {what}; --yes does it without a terminal to ask at")
+            raise StoreError(
+                f"would {what}; nothing was done, as there is no terminal to ask at; --yes does it"
+            )
         sys.stderr.write(f"reput: {what}? [y/N] ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
@@ -233,6 +251,25 @@ def consent(yes: bool) -> Callable[[str], None]:
     return ask
 
 
-def show(arguments: argparse.Namespace, whole: dict[str, Any], text: str) -> None:
-    """Print what a command did: `whole` with --json, else `text`."""
-    sys.stdout.write((json.dumps(whole) if arguments.json else text) + "\n")
+def show(
+    arguments: argparse.Namespace, whole: Mapping[str, Any], text: str,
+    details: Iterable[str] = (), good: bool = True,
+) -> None:  # fmt: skip
+    """Print what a command did: `whole` as JSON or CSV, else `text`, and with -v its details.
+
+    good: whether the first line tells of something that is well, for its colour.
+    """
+    if getattr(arguments, "format", TABLE) == CSV:
+        sys.stdout.write(csv_text([list(whole), list(whole.values())]))
+    elif arguments.json:
+        sys.stdout.write(json.dumps(whole) + "\n")
+    elif not is_quiet():
+        lines = [*text.split("\n"), *(details if is_verbose() else ())]
+        lines = [line for line in dict.fromkeys(lines) if _unsaid(line)]
+        sys.stdout.write(painted("\n".join(lines), good) + "\n")
+
+
+def _unsaid(line: str) -> bool:
+    """Whether a line is no warning that standard error has already."""
+    label, _, text = line.strip().partition(" ")
+    return label != "warning" or first_time(text.strip())

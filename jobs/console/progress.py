@@ -13,6 +13,7 @@ from reput.jobs.opening.progress import Done, Progress
 _TERMINAL_SECONDS = 0.2
 _LINE_SECONDS = 10.0
 _BAR_WIDTH = 28
+_SHORT = 1.0  # seconds: the bar of a stage that took less is taken away again
 
 
 class ShownProgress(Progress):
@@ -43,10 +44,12 @@ class ShownProgress(Progress):
         finally:
             finished.set()
             watcher.join()
-        if shown:
+        if self._terminal and time.monotonic() - started < _SHORT:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+        elif shown:
             self._show(name, done()._replace(share=1.0), time.monotonic() - started)
-        if self._terminal:
-            self._stream.write("\n")
+            self._stream.write("\n" if self._terminal else "")
 
     def _show(self, name: str, done: Done, seconds: float) -> None:
         share = done.share

@@ -5,20 +5,20 @@ import argparse
 from reput.store_format.faults import StoreError
 
 _TIMES, _FILTERS = {"--since", "--until"}, {"--tags", "--sql", "--grep"}
-# What narrows each answer. All can be cut by --max, and found by --scan.
+# What narrows each answer. All can be cut by --max and --count, and found by --scan.
 _OBEYED = {
     "--key": _TIMES | _FILTERS | {"--topic", "--as-rocketmq"},
     "--keys-file": _TIMES | _FILTERS | {"--topic"},
     "--unique-key": {"--topic", "--as-rocketmq"},
     "--message-id": {"--topic"},
-    "a position in a queue": _FILTERS | {"--topic", "--queue", "--count"},
+    "a position in a queue": _FILTERS | {"--topic", "--queue"},
     "a place in the log": set[str](),
     "a topic": _TIMES | _FILTERS | {"--topic", "--queue", "--as-rocketmq"},
     "the whole log": _TIMES | _FILTERS,
 }
 _NAMES = {"begin": "--since", "end": "--until"}
 _NARROWING = (
-    "topic", "queue", "begin", "end", "count", "tags", "sql", "grep", "as_rocketmq",
+    "topic", "queue", "begin", "end", "tags", "sql", "grep", "as_rocketmq",
 )  # fmt: skip
 
 

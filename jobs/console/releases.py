@@ -6,7 +6,7 @@ from reput.store_format.release.candidates import Has, groups, span
 from reput.store_format.release.profiles import RELEASES
 
 _WIDTH = 100
-_TOLD = """\
+_SAYS_RELEASE = """\
 A store's own files mostly tell its release, and the log says whether a difference counts: then no
 option is needed. A store whose broker was upgraded is of several releases, each from an offset on,
 which the index shows: `reput check STORE` says them, and every command that adds to it goes on as
@@ -40,7 +40,7 @@ def text() -> str:
         "",
         *wrap(f"These derive the same bytes, without multi-dispatch: {alike}.", _WIDTH),
         "",
-        *wrap(_TOLD, _WIDTH),
+        *wrap(_SAYS_RELEASE, _WIDTH),
         "",
         "Example: reput rebuild STORE --output DIR --rocketmq 5.3.3",
     )) + "\n"  # fmt: skip

@@ -1,11 +1,17 @@
-"""What commands share that list rows of a store: as JSON lines or as a table."""
+"""What commands share that list rows of a store: as a table, JSON lines or CSV."""
 
 import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from reput.jobs.console.options import DONE
-from reput.jobs.console.store_questions import asked_store, remark, write_json, write_table
+from reput.jobs.console.store_questions import (
+    RowWriter,
+    asked_store,
+    for_programs,
+    remark,
+    write_table,
+)
 from reput.jobs.console.texts import camel_case, time_text
 from reput.jobs.opening.open_store import Store
 
@@ -33,9 +39,10 @@ def run_listing(
     """
     with asked_store(arguments) as store:
         rows = rows_of(store)
-        if arguments.json:
+        if for_programs(arguments):
+            writer = RowWriter(arguments)
             for row in rows:
-                write_json(camel_case(row._asdict()))
+                writer.write(camel_case(row._asdict()))
         elif rows:
             write_table(
                 [column.name for column in columns],

@@ -12,17 +12,16 @@ from reput.jobs.console.options import (
     setting_layers,
 )
 from reput.jobs.console.store_questions import remark
+from reput.jobs.console.voice import add_output
 from reput.store_format.release.profiles import profile, release_named
 from reput.store_format.release.settings import merge_layers
 
 
 def add_service(parser: argparse.ArgumentParser) -> None:
-    """By whose rules it is done, who agrees to it, and how it is told."""
+    """By whose rules it is done, who agrees to it, and how it is reported."""
     add_broker(parser, WRITES_AS)
     add_consent(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object on standard output, nothing else"
-    )
+    add_output(parser)
 
 
 def options_of_service(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from reput.jobs.console.options import add_broker, add_store_path, setting_layer
 from reput.jobs.console.progress import ShownProgress
 from reput.jobs.console.store_there import check_store
 from reput.jobs.console.texts import safe
+from reput.jobs.console.voice import CSV, add_output, csv_text, first_time, is_quiet
 from reput.jobs.opening.open_store import Store, open_store
 from reput.jobs.opening.progress import Progress
 from reput.store_format.faults import StoreError
@@ -34,13 +35,13 @@ def add_asked_store(parser: argparse.ArgumentParser, scan: bool = True) -> None:
         parser,
         f"the release of its broker, {RELEASES[0]} .. {RELEASES[-1]}: answers differ where "
         "properties are malformed, and with --as-rocketmq",
-        "one setting by RocketMQ's name; sizes are told by the files",
+        "one setting by RocketMQ's name; the files show sizes",
     )
     if scan:
         parser.add_argument(
             "--scan", action="store_true", help="read the log itself, not queues and index"
         )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_output(parser, rows=True)
 
 
 def asked_store(arguments: argparse.Namespace) -> Store:
@@ -61,11 +62,13 @@ def asked_store(arguments: argparse.Namespace) -> Store:
 
 def _progress() -> Progress:
     """On standard error; none where that is where the answer goes as well."""
-    return Progress() if os.path.sameopenfile(1, 2) else ShownProgress()
+    return Progress() if is_quiet() or os.path.sameopenfile(1, 2) else ShownProgress()
 
 
 def remark(text: str) -> None:
-    """One line on standard error, whatever the text holds."""
+    """One line on standard error, whatever the text holds, once; none where --quiet was said."""
+    if is_quiet() or not first_time(text):
+        return
     with suppress(OSError):
         sys.stderr.write(f"reput: {safe(text)}\n")
         sys.stderr.flush()
@@ -105,8 +108,27 @@ def number(text: str) -> int:
     return value
 
 
-def write_json(row: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(row) + "\n")
+class RowWriter:
+    """Rows for programs: JSON lines, or with --format csv a heading and a line for each."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._csv = arguments.format == CSV
+        self._columns: list[str] = []
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Write one; all have the names of the first, or CSV leaves out the others."""
+        if not self._csv:
+            sys.stdout.write(json.dumps(row) + "\n")
+            return
+        if not self._columns:
+            self._columns = list(row)
+            sys.stdout.write(csv_text([self._columns]))
+        sys.stdout.write(csv_text([[row.get(name) for name in self._columns]]))
+
+
+def for_programs(arguments: argparse.Namespace) -> bool:
+    """Whether rows are wanted as JSON or CSV."""
+    return bool(arguments.json or arguments.format == CSV)
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], left: set[str]) -> None:

@@ -1,6 +1,6 @@
 """The three standard streams: open, able to show any text, and flushed at the end.
 
-Imports nothing of reput's and little else: `reput --help` pays for it.
+Imports little: `reput --help` pays for it.
 """
 
 import os
@@ -8,7 +8,10 @@ import sys
 from contextlib import suppress
 from typing import TextIO
 
+from reput.jobs.console.voice import label_of_error
+
 _FAILED = 3
+_BREAK = "\n  "
 
 
 def open_streams() -> None:
@@ -61,8 +64,15 @@ def discard(stream: TextIO) -> None:
 
 
 def complain(text: str) -> None:
-    """One line on standard error, whatever the text holds; nothing where nobody reads it."""
+    """An error on standard error, whatever the text holds; nothing where nobody reads it.
+
+    What is wrong, where, and what to do stand between semicolons: on a terminal each gets its
+    line; a log has one, for grep.
+    """
     line = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
     with suppress(OSError):
-        sys.stderr.write(f"reput: error: {line}\n")
+        line = line.replace(".; ", ". ") if not sys.stderr.isatty() else (
+            line.replace("; ", _BREAK).replace(" Example: ", f"{_BREAK}Example: ")
+        )  # fmt: skip
+        sys.stderr.write(f"{label_of_error(sys.stderr)} {line}\n")
         sys.stderr.flush()

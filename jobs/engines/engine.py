@@ -61,7 +61,7 @@ class Engine(ABC):
 
     @abstractmethod
     def numbers(self, numbers: range, parts: int | None = None) -> Rows:
-        """The numbers in the column `id`, each in a partition of its own unless told otherwise."""
+        """The numbers in the column `id`, each in a partition of its own unless asked otherwise."""
 
     @abstractmethod
     def table(self, rows: pa.Table, parts: int) -> Rows:

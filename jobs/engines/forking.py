@@ -102,7 +102,7 @@ def failures_said() -> Iterator[None]:
 
 
 def of_workers() -> dict[str, str]:
-    """What workers are told: where our packages are; and to have no threads for products of
+    """What workers get: where our packages are; and to have no threads for products of
     matrices, as the process that forks them may have none.
     """
     return {**our_packages(os.environ), "OPENBLAS_NUM_THREADS": "1"}
@@ -167,9 +167,9 @@ def _without_main() -> Iterator[None]:
     tasks may be of it. Ours never are. Other threads go on to find all that is in it.
     """
     main = sys.modules["__main__"]
-    told = {name: value for name, value in vars(main).items() if name not in _TELL_THE_SCRIPT}
+    kept = {name: value for name, value in vars(main).items() if name not in _TELL_THE_SCRIPT}
     sys.modules["__main__"] = ModuleType("__main__")
-    vars(sys.modules["__main__"]).update(told)
+    vars(sys.modules["__main__"]).update(kept)
     try:
         yield
     finally:

@@ -39,7 +39,7 @@ class DeltaRs:
         scheme, apart, _ = path.partition("://")
         if apart and scheme not in _SCHEMES:
             raise SettingError(
-                f"--format delta: deltalake does not write to {scheme}://, but to s3://, gs:// and "
+                f"--as delta: deltalake does not write to {scheme}://, but to s3://, gs:// and "
                 "abfss://; --engine spark does where its Hadoop knows it"
             )
         if path not in self._tables and not DeltaTable.is_deltatable(path, _storage()):

@@ -40,7 +40,7 @@ def writer_of(delta_by: str, engine: Engine) -> TableWriter:
             raise SettingError("--engine spark: a session is wanted")
         return DeltaSpark(engine.spark)
     if importlib.util.find_spec("deltalake") is None:
-        raise SettingError('--format delta: deltalake is missing: pip install "reput[delta]"')
+        raise SettingError('--as delta: deltalake is missing: pip install "reput[delta]"')
     from reput.jobs.exporting.delta_rs import DeltaRs
 
     return DeltaRs()

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from reput.jobs.outputs.counted import counted
 from reput.jobs.outputs.sets import EXPORT_FORMAT
 from reput.udfs.table.export import Sums
 
@@ -46,7 +47,8 @@ class Exported:
 
     def text(self) -> str:
         """For people."""
-        files = f" in {len(self.files):,} files, {sum(e['length'] for e in self.files):,} bytes"
+        length = sum(each["length"] for each in self.files)
+        files = f" in {counted(len(self.files), 'file')}, {length:,} bytes"
         lines = [
             f"exported {self.store} -> {self.output}",
             f"  log       {self.log_start:,} to {self.log_end:,}",
@@ -54,10 +56,10 @@ class Exported:
             f"  time      {self.seconds:.1f} s",
         ]
         if self.system != 0:
-            many = "not counted" if self.system is None else f"{self.system:,} messages"
+            many = "not counted" if self.system is None else counted(self.system, "message")
             lines.append(f"  system    {many} of system topics left out: --system-topics")
         if self.left_out:
-            lines.append(f"  left out  at {self.left_out:,} places:")
+            lines.append(f"  left out  at {counted(self.left_out, 'place')}:")
             lines += [f"    {note}" for note in self.notes[:_SHOWN]]
         return "\n".join(lines + [f"  warning   {each}" for each in self.warnings])
 
@@ -83,6 +85,7 @@ class Compared:
     def text(self) -> str:
         """For people."""
         if self.same:
-            return f"{self.output}: {self.messages:,} messages, as the log of {self.store} has them"
+            many = counted(self.messages, "message")
+            return f"{self.output}: {many}, as the log of {self.store} has them"
         return "\n".join([f"{self.output}: differs from the log of {self.store}", *(
             f"  {each}" for each in self.differences)])  # fmt: skip

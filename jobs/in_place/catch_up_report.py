@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from reput.store_format.discover.store import discovered_lines
+from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.summary import found_lines
 
 
 @dataclass
@@ -27,6 +28,7 @@ class CaughtUp:
     lacking: list[str] = field(default_factory=list)  # queues without messages that the log has
     warnings: list[str] = field(default_factory=list)
     discovered: dict[str, dict[str, Any]] = field(default_factory=dict)
+    releases: str = ""  # those that write the same, as a text
     seconds: float = 0.0
 
     def text(self) -> str:
@@ -40,12 +42,12 @@ class CaughtUp:
         else:
             verb = "caught up" if self.done else "would catch up"
             where = f"{self.store} -> {self.output}" if self.output else self.store
-            head = f"{verb} {where} as RocketMQ {self.rocketmq} would"
+            head = f"{verb} {where} as RocketMQ {self.releases or self.rocketmq} would"
         lines = [
             head,
             f"  log       {self.start:,} to {self.log_end:,} ({self.end_reason})",
-            f"  new       {self.entries:,} entries in {self.queues:,} queues, "
-            f"{self.index_keys:,} keys",
+            f"  new       {counted(self.entries, 'entry')} in {counted(self.queues, 'queue')}, "
+            f"{counted(self.index_keys, 'key')}",
             f"  time      {self.seconds:.1f} s",
         ]
         if self.resumed:
@@ -53,5 +55,8 @@ class CaughtUp:
         lines += [f"  lacks     {line}" for line in self.lacking]
         lines += [f"  left out  {line}" for line in self.left_out]
         lines += [f"  warning   {line}" for line in self.warnings]
-        lines += [f"  found     {line}" for line in discovered_lines(self.discovered)]
         return "\n".join(lines)
+
+    def details(self) -> list[str]:
+        """What -v shows besides."""
+        return found_lines(self.discovered)

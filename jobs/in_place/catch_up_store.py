@@ -30,7 +30,9 @@ from reput.store_format.notes import Notes
 
 
 def rules_of(plan: Plan) -> Rules:
-    """The rules of a plan's release and settings."""
+    """The rules of a plan's releases and settings. By those of the older ones only the records are
+    looked at to which the files point: what is new is of the last one (`discover`).
+    """
     scanned = scan_rules(plan.profile, plan.settings, plan.batch_topics, plan.eras)
     return Rules(plan.profile, plan.settings, scanned, place_rules(plan.profile))
 
@@ -139,6 +141,7 @@ def report(plan: Plan, new: New) -> CaughtUp:
         queues=len(new.queues), index_keys=ahead.index_puts, left_out=new.left_out,
         lacking=new.lacking,
         warnings=[*plan.notes, *plan.warnings], discovered=plan.discovered.as_json(),
+        releases=plan.discovered.releases,
     )  # fmt: skip
 
 

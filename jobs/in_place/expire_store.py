@@ -22,6 +22,7 @@ from reput.jobs.opening.changeable import refuse_log_elsewhere
 from reput.jobs.opening.held_store import HeldStore
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Done, Progress
+from reput.jobs.outputs.counted import counted
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.disk.local_files import DiskFiles
 from reput.store_format.faults import StoreError
@@ -70,8 +71,9 @@ class Expired:
         """What a person reads."""
         verb = "deleted" if self.done else "would delete"
         lines = [
-            f"{verb} {len(self.segments):,} segments and {len(self.files):,} queue and index files "
-            f"of {self.store}: {self.bytes:,} bytes"
+            f"{verb} {counted(len(self.segments), 'segment')} and "
+            f"{counted(len(self.files), 'queue or index file')} of {self.store}: "
+            f"{self.bytes:,} bytes"
             if self.needed
             else f"nothing to delete in {self.store}",
             f"  occasion  {self.occasion or 'none: not the hour of deleteWhen, the disk has room'}",
@@ -80,9 +82,10 @@ class Expired:
         for each in (*self.segments, *self.files)[:_SHOWN]:
             lines.append(f"  goes      {each.path}: {each.length:,} bytes; {each.why}")
         more = len(self.segments) + len(self.files) - _SHOWN
-        lines += [f"  goes      ... and {more:,} more files"] if more > 0 else []
+        lines += [f"  goes      ... and {counted(more, 'more file')}"] if more > 0 else []
         if self.kept:
-            lines.append(f"  kept      {self.kept_segments:,} expired segments are needed:")
+            many = counted(self.kept_segments, "expired segment")
+            lines.append(f"  kept      {many}, which somebody needs:")
             lines += [
                 f"            {each.who}, from {each.offset:,} on" for each in self.kept[:_SHOWN]
             ]

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from reput.store_format.discover.store import discovered_lines
+from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.summary import found_lines
 
 
 @dataclass
@@ -22,6 +23,7 @@ class Recovered:
     removed: list[str] = field(default_factory=list)  # derived files that the log gives none of
     checkpoint: bool = False  # it is written anew
     discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    releases: str = ""  # those that write the same, as a text
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what is no fault
@@ -40,14 +42,30 @@ class Recovered:
             return f"{self.store} was stopped cleanly and is undamaged: nothing to do"
         lines = [
             f"{'recovered' if self.done else 'would recover'} {self.store} "
-            f"as RocketMQ {self.rocketmq}",
+            f"as RocketMQ {self.releases or self.rocketmq}",
             f"  log       ends at {self.log_end:,} ({self.end_reason})",
-            f"  cut       {self.cut_bytes:,} bytes that were not zero"
-            + (f", kept in {self.cut_kept}" if self.cut_bytes else ""),
-            f"  written   {len(self.written):,} derived files",
-            f"  removed   {len(self.removed):,} derived files",
-            f"  abort     {'removed' if self.crashed else 'was not there'}",
+            f"  change    {self.steps() or 'none in the log and what is derived from it'}",
         ]
-        lines += [f"  found     {line}" for line in discovered_lines(self.discovered)]
-        lines += [f"  note      {note}" for note in self.notes]
+        if self.cut_bytes:
+            lines.append(f"  kept      what is cut, in {self.cut_kept}")
         return "\n".join(lines + [f"  warning   {warning}" for warning in self.warnings])
+
+    def steps(self) -> str:
+        """What is changed, in that order; empty where nothing is."""
+        steps = (
+            (self.cut_bytes, f"cut {counted(self.cut_bytes, 'byte')} after {self.log_end:,}"),
+            (self.written, f"write {counted(len(self.written), 'derived file')}"),
+            (self.removed, f"remove {counted(len(self.removed), 'derived file')}"),
+            (self.checkpoint, "write checkpoint"),
+            (self.crashed, "remove abort"),
+        )
+        return ", ".join(text for needed, text in steps if needed)
+
+    def details(self) -> list[str]:
+        """What -v shows besides."""
+        return [
+            *(f"  written   {path}" for path in self.written),
+            *(f"  removed   {path}" for path in self.removed),
+            *found_lines(self.discovered),
+            *(f"  note      {note}" for note in self.notes),
+        ]

@@ -63,7 +63,8 @@ def examine(
         crash = Crash(old) if held.crashed else None
         reason, warnings = judge_end(job, linked, on_damage, crash, salvages=False)
     except DamageFound as error:
-        raise DamageFound(f"{error}; `reput repair` makes a copy that keeps them") from None
+        more = "`reput repair` makes a copy that keeps them"
+        raise DamageFound(f"{error}; {more}", f"{error.plain}; {more}") from None
     end = log_end(job, linked, held.crashed)
     cut_bytes = log.to_cut(end)
     verdict = judge(job, linked, held.storage, held.path)
@@ -74,6 +75,7 @@ def examine(
         written=[file.path for file in renewed.placed], removed=renewed.removed,
         warnings=plan.warnings + warnings, notes=plan.notes + verdict.notes(),
         expired=verdict.expired, discovered=plan.discovered.as_json(),
+        releases=plan.discovered.releases,
     )  # fmt: skip
     about.checkpoint = old is None or about.needed
     new = decode(new_checkpoint(plan, linked, verdict.named))

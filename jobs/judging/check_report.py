@@ -30,6 +30,7 @@ class CheckReport:
     expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
     looks_like: str = ""  # another release, by whose rules the store is sound
     discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    releases: str = ""  # those that write the same, as a text
     seconds: float = 0.0
 
     @property
@@ -56,6 +57,7 @@ def report_of(plan: Plan, found: DamageMap) -> CheckReport:
     return CheckReport(
         store=plan.store,
         rocketmq=plan.profile.release,
+        releases=plan.discovered.releases,
         log_start=plan.segments[0].start,
         log_end=found.linked.end,
         segment_bytes=found.segment_bytes,

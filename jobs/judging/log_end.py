@@ -21,7 +21,7 @@ from reput.store_format.log.segments import Finding
 from reput.store_format.names import CHECKPOINT, CONFIG, CONSUME_QUEUE, INDEX
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.compare import PAST_END
-from reput.udfs.damage.torn import NEWEST, TORN, FindNewest, FindTorn
+from reput.udfs.damage.torn_search import NEWEST, TORN, FindNewest, FindTorn
 from reput.udfs.staged_runs import QUEUE_KEY
 
 if TYPE_CHECKING:

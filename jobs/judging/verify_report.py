@@ -4,11 +4,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from reput.jobs.judging.differences import Difference
+from reput.jobs.outputs.counted import counted
+from reput.jobs.outputs.summary import found_lines
 from reput.jobs.salvaging.damage_map import DamageMap
-from reput.store_format.discover.store import discovered_lines
 from reput.store_format.names import MANIFEST
 
-_SHOWN = 20
+_SHOWN = 3
 
 
 @dataclass
@@ -28,6 +29,7 @@ class Report:
     behind: list[Difference] = field(default_factory=list)  # files that their broker goes on with
     expired: list[str] = field(default_factory=list)  # what RocketMQ's cleaning removes next
     discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    releases: str = ""  # those that write the same, as a text
 
     @property
     def same(self) -> bool:
@@ -37,19 +39,27 @@ class Report:
         return {"same": self.same, **asdict(self)}
 
     def text(self) -> str:
+        """What a person reads at the end."""
         count = len(self.differences)
         verdict = "the same, byte for byte" if self.same else f"{count:,} differ"
+        files = counted(self.files, "file")
         lines = [
-            f"verified {self.against} against the log of {self.store} (RocketMQ {self.rocketmq})",
-            f"  {self.files:,} files derived: {verdict} ({self.seconds:.1f} s)",
+            f"verified {self.against} against the log of {self.store} "
+            f"(RocketMQ {self.releases or self.rocketmq})",
+            f"  {files} derived: {verdict} ({self.seconds:.1f} s)",
         ]
         lines += [f"  differs   {difference.text()}" for difference in self.differences[:_SHOWN]]
         if count > _SHOWN:
-            lines.append(f"  ... and {count - _SHOWN:,} more (--json has all)")
-        lines += [f"  found     {line}" for line in discovered_lines(self.discovered)]
-        lines += [f"  note      {note}" for note in self.notes]
-        lines += [f"  warning   {warning}" for warning in self.warnings]
-        return "\n".join(lines)
+            lines.append(f"  ... and {count - _SHOWN:,} more (-v and --json have all)")
+        return "\n".join([*lines, *(f"  warning   {warning}" for warning in self.warnings)])
+
+    def details(self) -> list[str]:
+        """What -v shows besides."""
+        return [
+            *(f"  differs   {difference.text()}" for difference in self.differences[_SHOWN:]),
+            *found_lines(self.discovered),
+            *(f"  note      {note}" for note in self.notes),
+        ]
 
 
 def manifest_differences(

@@ -259,8 +259,9 @@ class Store:
 
     def stats(self, by: Sequence[str]) -> "Rows[Count]":
         """What was put into the log: records, messages, bytes, by topic, hour, group or size, or
-        by several of these. The log is read once.
+        by several of these. The log is read once; damage is passed over, and is a note.
         """
+        from reput.jobs.opening.live_behind import live_behind
         from reput.store_format.discover.config_folder import batch_topics
         from reput.store_format.query.counts import count
 
@@ -273,7 +274,12 @@ class Store:
             notes.scanned = at - start
 
         with notes.watching():
-            rows = count(opened.log, by, opened.profile.split_properties, batch, watch, notes.note)
+            rows = count(
+                opened.log, by, opened.profile.split_properties, batch, watch, notes.note,
+                live_behind(
+                    opened.storage, opened.log.segments, opened.profile, opened.settings, batch
+                ),
+            )  # fmt: skip
         return Rows(rows, notes)
 
     def trace(self, message_id: str, *, scan: bool = False) -> "Rows[Event]":

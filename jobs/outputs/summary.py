@@ -1,9 +1,10 @@
 """What a rebuild did: the summary that is printed, returned, and kept in manifest.json."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from reput.jobs.outputs.counted import counted
 from reput.store_format.discover.store import discovered_lines
 from reput.store_format.names import INDEX
 
@@ -58,6 +59,7 @@ class Summary:
     warnings: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     cleaned: list[str] = field(default_factory=list)  # leftovers of other runs, removed
+    releases: str = ""  # those that write the same, as a text
     inputs: list[InputFile] = field(default_factory=list)
     files: list[OutputFile] = field(default_factory=list)
 
@@ -75,6 +77,7 @@ class Summary:
         """
         whole = {"format": MANIFEST_FORMAT, **vars(self)}
         del whole["seconds"], whole["stages"], whole["output"], whole["cleaned"]
+        del whole["releases"]
         whole["inputs"] = [vars(each) for each in self.inputs]
         whole["files"] = [vars(each) for each in self.files]
         return whole
@@ -89,24 +92,39 @@ class Summary:
     def text(self) -> str:
         """What a person reads at the end."""
         rate = self.bytes_scanned / self.seconds / 1e6 if self.seconds else 0.0
+        made = (
+            counted(self.messages, "message"),
+            f"{counted(self.queues, 'queue')} in {counted(self.queue_files, 'file')}",
+            f"{counted(self.index_keys, 'index key')} in {counted(self.index_files, 'file')}",
+        )
         lines = [
-            f"rebuilt {self.store} -> {self.output} as RocketMQ {self.rocketmq} would",
+            f"rebuilt {self.store} -> {self.output} as RocketMQ {self.releases or self.rocketmq} "
+            "would",
             f"  log       {self.log_start:,} to {self.log_end:,} ({self.end_reason})",
-            f"  messages  {self.messages:,}",
-            f"  queues    {self.queues:,} in {self.queue_files:,} files",
-            f"  index     {self.index_keys:,} keys in {self.index_files:,} files",
+            f"  made      {', '.join(made)}",
             f"  time      {self.seconds:.1f} s, {rate:,.1f} MB/s",
         ]
         if self.damage and self.damage["range_count"]:
             lines.append(f"  damage    {damage_line(self.damage)}")
-            lines += [f"  cause     {cause_line(each)}" for each in self.damage["causes"]]
-        lines += [f"  found     {line}" for line in discovered_lines(self.discovered)]
         lines += [f"  warning   {warning}" for warning in self.warnings]
         lines += [f"  left out  {queue}" for queue in self.left_out]
         lines += [
             f"  cleaned   {folder}, left by a run that ended early" for folder in self.cleaned
         ]
         return "\n".join(lines)
+
+    def details(self) -> list[str]:
+        """What -v shows besides."""
+        causes = self.damage["causes"] if self.damage else ()
+        return [
+            *(f"  cause     {cause_line(each)}" for each in causes),
+            *found_lines(self.discovered),
+        ]
+
+
+def found_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What -v shows of what a store's files told."""
+    return [f"  found     {line}" for line in discovered_lines(discovered)]
 
 
 def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summary:
@@ -118,6 +136,7 @@ def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summ
         profile=asdict(plan.profile),
         settings=plan.settings.by_name(),
         discovered=plan.discovered.as_json(),
+        releases=plan.discovered.releases,
         log_start=plan.segments[0].start,
         log_end=log_end,
         end_reason=end_reason,
@@ -129,14 +148,14 @@ def summary_of(plan: "Plan", output: str, log_end: int, end_reason: str) -> Summ
 def damage_line(damage: dict[str, Any]) -> str:
     """How much was passed over, in one line."""
     return (
-        f"{damage['range_count']:,} ranges, {damage['bytes_lost']:,} bytes lost; "
-        f"{damage['messages_missing']:,} messages known to be missing"
+        f"{counted(damage['range_count'], 'range')}, {counted(damage['bytes_lost'], 'byte')} lost; "
+        f"{counted(damage['messages_missing'], 'message')} known to be missing"
     )
 
 
 def cause_line(cause: dict[str, Any]) -> str:
     """What one cause took, in one line."""
     return (
-        f"{cause['ranges']:,} {cause['kind']}, {cause['bytes']:,} bytes: "
+        f"{cause['ranges']:,} {cause['kind']}, {counted(cause['bytes'], 'byte')}: "
         f"{cause['field']} {cause['reason']}"
     )

@@ -168,7 +168,7 @@ def _long(milliseconds: int) -> str:
 
 def _days(begin: int, end: int) -> str:
     first, last = time_text(begin)[:10], time_text(end)[:10]
-    return first if first == last else f"{first} to {last}"
+    return first if first == last else f"from {first} on"
 
 
 def _of_check(facts: Facts) -> list[Figure]:

@@ -1,6 +1,6 @@
 """One HTML file that has everything in it: styles, scripts, and what was found as JSON.
 
-The browser is told to load nothing and to run the page's own scripts only, each by its hash (a
+The browser is to load nothing and to run the page's own scripts only, each by its hash (a
 Content-Security-Policy in the page): what a hostile name might smuggle in would not run.
 """
 

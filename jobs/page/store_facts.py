@@ -1,6 +1,6 @@
 """What a report shows of a store: each part asked of the function that a command of its own has.
 
-A part that cannot be told (a queue file is damaged, the release is not known) says why, and the
+A part that cannot be shown (a queue file is damaged, the release is not known) says why, and the
 others go on: a store in any state has a report, as long as it has a log.
 """
 
@@ -18,21 +18,19 @@ from reput.jobs.in_place.still_needed import Even
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.judging.check_store import check_store_of
 from reput.jobs.opening.held_store import held_local_store
+from reput.jobs.opening.live_behind import live_behind
 from reput.jobs.opening.open_store import notes_with
 from reput.jobs.opening.plan import Plan, make_plan
 from reput.jobs.opening.progress import Done, Progress
 from reput.jobs.outputs.output import inputs_of
 from reput.jobs.pipeline.job import FoundStore
 from reput.jobs.pipeline.pipeline import Cut
-from reput.jobs.sources.opened_log import parts_log
-from reput.jobs.sources.source_options import SourceOptions
 from reput.store_format.derived.index_reader import BadIndex
 from reput.store_format.derived.index_stats import IndexFileStats, index_stats
 from reput.store_format.discover.config_folder import batch_topics
 from reput.store_format.discover.store import Discovered, discover
 from reput.store_format.fate.sums import FateSums, fate_sums
-from reput.store_format.faults import SALVAGE, StoreChanged, StoreError
-from reput.store_format.log.walk import Step
+from reput.store_format.faults import StoreChanged, StoreError
 from reput.store_format.names import ABORT
 from reput.store_format.notes import Notes
 from reput.store_format.query.inventory import (
@@ -51,14 +49,13 @@ from reput.store_format.release.settings import SettingError
 from reput.store_format.storage import storage_for
 from reput.store_format.storage.local import LocalStorage
 from reput.store_format.storage.protocol import Storage
-from reput.udfs.table.log_parts import Part
 
 FATES_MOST = 2000  # messages that have not arrived are listed up to so many
 _NOTES_MOST = 50
 _WALKS = 5
 _NO_SPARK = "no check of the log was asked for"
 _IN_USE = (
-    "A broker was writing to the store. The log, and what queues have of it, is told as it was "
+    "A broker was writing to the store. The log, and what queues have of it, is shown as it was "
     "when it ended at {end:,}; consumers' offsets and the disk were read a moment later."
 )
 
@@ -111,8 +108,8 @@ class Facts:
     def note(self, name: str, lines: list[str]) -> None:
         """What a part tells besides, the first of very many."""
         more = len(lines) - _NOTES_MOST
-        told = lines[:_NOTES_MOST] + ([f"... and {more:,} more"] if more > 0 else [])
-        self.notes[name] += [each for each in told if each not in self.notes[name]]
+        shown = lines[:_NOTES_MOST] + ([f"... and {more:,} more"] if more > 0 else [])
+        self.notes[name] += [each for each in shown if each not in self.notes[name]]
 
 
 def look_at(
@@ -232,23 +229,11 @@ def _put(opened: OpenedStore, plan: Plan | None, notes: Notes) -> PutTimes:
         return put_times(
             opened.log, opened.profile.split_properties,
             batch_topics(opened.storage, opened.path, notes), watch, notes.note,
-            None if plan is None else _live_behind(plan),
+            None if plan is None else live_behind(
+                plan.storage, plan.segments, plan.profile, plan.settings, plan.batch_topics,
+                plan.splits.limit,
+            ),
         )  # fmt: skip
-
-
-def _live_behind(plan: Plan) -> Callable[[int], Iterator[Step]]:
-    """What gives the live records of a segment from an offset on, past its damage, as the check
-    counts them.
-    """
-    log = parts_log(plan, SourceOptions(plan.store, on_damage=SALVAGE), False, grows=True)
-
-    def behind(place: int) -> Iterator[Step]:
-        number = next(n for n, s in enumerate(log.segments) if s.start <= place < s.end)
-        segment, limit = log.segments[number], plan.splits.limit
-        stop = segment.end if limit is None else min(segment.end, limit)
-        return log.steps(Part(number, segment.start, place, stop), lambda _: None)
-
-    return behind
 
 
 def _index(facts: Facts, opened: OpenedStore, progress: Progress) -> list[IndexFileStats]:
@@ -295,7 +280,7 @@ def _expired(
 ) -> Expired:
     """What `reput expire --any-hour --dry-run` says."""
     if not isinstance(found.storage, LocalStorage) or not os.path.isdir(found.path):
-        raise StoreError("only of a local store it is told what cleaning would free")
+        raise StoreError("only of a local store it is known what cleaning would free")
     nothing: Callable[[str], None] = lambda _: None  # noqa: E731 (it is never asked)
     with held_local_store(found.path, True) as held:
         return expire_store(

@@ -22,9 +22,9 @@ from reput.store_format.derived.index_file import capacity
 from reput.store_format.derived.index_shape import file_bytes
 from reput.store_format.derived.queue_entries import is_batch
 from reput.store_format.release.eras import every_put_counts_up_to
+from reput.udfs.damage.damaged_segments import MAPPED, MapSegments
 from reput.udfs.damage.false_transactions import FALSE_TRANSACTION, FindFalseTransactions
 from reput.udfs.damage.queue_search import FINDINGS, SearchQueues, joined
-from reput.udfs.damage.segments import MAPPED, MapSegments
 from reput.udfs.rebuild.build_index import BuildWhole, ChainRanges, IndexFiles, MergeRanges
 from reput.udfs.rebuild.build_queues import BuildQueueFiles, NumberRuns
 from reput.udfs.rebuild.queue_shares import BuildShares
@@ -44,15 +44,16 @@ class Cut:
     partitions: int | None = None
 
 
-# Up to so many lists of runs, so many bytes of them, and so many entries, which could all be those
-# of one queue and fall to one task, queues are built in shares (queue_shares.py). Where there
-# are few cores each task may read more, all together no more than _LIST_BYTES_OF_ALL.
+# Queues are built in shares (queue_shares.py), where each task reads the lists of all runs, as long
+# as there are at most this many lists, bytes of lists, and entries; all entries may be those of one
+# queue, and then one task builds them. Where there are few cores each task may read more bytes,
+# all tasks together no more than _LIST_BYTES_OF_ALL.
 _LISTS_READ_BY_ALL, _LIST_BYTES_READ_BY_ALL = 256, 16 << 20
 _MOST_LIST_BYTES_OF_A_TASK, _LIST_BYTES_OF_ALL = 64 << 20, 256 << 20
 _ENTRIES_OF_A_TASK = 1 << 25
-# So many are built in a seventh of a second: of more, shares are smaller than one for each core.
+# This many entries are built in a seventh of a second; a larger share is cut further.
 _ENTRIES_OF_A_SHARE = 1 << 22
-# So many puts of an index file are chained in 0.2 s: as much as a query with more stages takes.
+# This many puts of an index file are chained in 0.2 s, which a query with more stages costs too.
 _PUTS_OF_A_TASK = 1 << 23
 
 

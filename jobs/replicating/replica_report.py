@@ -4,6 +4,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from reput.jobs.outputs.counted import counted
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -40,14 +42,15 @@ class Replicated:
             f"  log       {self.resumed_at:,} to {self.end:,} ({self.end_reason})",
         ]
         if not self.dry_run:
-            lines.append(f"  new       {self.records:,} records, {self.entries:,} queue entries")
+            entries = counted(self.entries, "queue entry")
+            lines.append(f"  new       {counted(self.records, 'record')}, {entries}")
             lines.append(f"  time      {self.seconds:.1f} s{speed}")
         if self.last_timestamp:
             lines.append(f"  last      stored {_time(self.last_timestamp)}")
         if self.behind:
             lines.append(f"  behind    {self.behind:,} bytes")
         if self.reconnects:
-            lines.append(f"  again     {self.reconnects:,} times connected")
+            lines.append(f"  again     connected {counted(self.reconnects, 'time')}")
         lines += [f"  warning   {line}" for line in self.warnings]
         return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""What is damaged in a log, and how it is told: each range with its place, cause and witnesses."""
+"""What is damaged in a log, as reports show it: each range, its place, cause and witnesses."""
 
 import json
 from bisect import bisect_right
@@ -8,15 +8,15 @@ from itertools import groupby, islice
 from typing import Any, BinaryIO
 
 from reput.jobs.pipeline.link import Linked, Scanned
+from reput.store_format.damage.field_patches import Testimony
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.damage.ranges import Damage, DamageKind
-from reput.store_format.damage.restore import Testimony
 from reput.store_format.damage.witnesses import heard
 from reput.store_format.faults import CRC_FAULTS, REASONS, Fault
 from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.log.walk import Read
 from reput.store_format.storage.protocol import Storage
-from reput.udfs.damage.segments import padded
+from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.staging import Staging, pieces_of
 
@@ -151,30 +151,30 @@ def _describe(damage: Damage, found: DamageMap) -> dict[str, Any]:
     }
 
 
-def harms(told: dict[str, Any]) -> bool:
+def harms(shown: dict[str, Any]) -> bool:
     """Whether a range would stop a broker, or cost other messages.
 
     A record whose queue cannot place it is whole: derived as salvage does, it harms no other. Nor
     does one of which a field is doubted that neither a CRC nor a queue depends on.
     """
-    if told["kind"] == DamageKind.CONTENT:
-        return told["field"] in {REASONS[fault][0] for fault in CRC_FAULTS}
-    return told["field"] not in {REASONS[each][0] for each in (Fault.STRAY, Fault.KEPT_OUT)}
+    if shown["kind"] == DamageKind.CONTENT:
+        return shown["field"] in {REASONS[fault][0] for fault in CRC_FAULTS}
+    return shown["field"] not in {REASONS[each][0] for each in (Fault.STRAY, Fault.KEPT_OUT)}
 
 
-def range_text(told: dict[str, Any]) -> str:
+def range_text(shown: dict[str, Any]) -> str:
     """One line about a range: file, offset, length, field, reason, and what comes after."""
-    where = f"{told['file']}: offset {told['offset']}, " if told["file"] else ""
-    value = f" (it says {told['value']})" if told["value"] is not None else ""
+    where = f"{shown['file']}: offset {shown['offset']}, " if shown["file"] else ""
+    value = f" (it says {shown['value']})" if shown["value"] is not None else ""
     missing = ", ".join(
-        f"{gap['topic']}/{gap['queue_id']}: {_positions(gap)}" for gap in told["missing"]
+        f"{gap['topic']}/{gap['queue_id']}: {_positions(gap)}" for gap in shown["missing"]
     )
     return (
-        f"{where}physical {told['physical_offset']}, {told['length']:,} bytes {told['kind']}: "
-        f"{told['field']} {told['reason']}{value}; {told['sureness']}, by "
-        f"{' and '.join(told['witnesses']) or 'nobody'}"
-        + (f", against {' and '.join(told['against'])}" if told["against"] else "")
-        + f"; then {told['follows']}"
+        f"{where}physical {shown['physical_offset']}, {shown['length']:,} bytes {shown['kind']}: "
+        f"{shown['field']} {shown['reason']}{value}; {shown['sureness']}, by "
+        f"{' and '.join(shown['witnesses']) or 'nobody'}"
+        + (f", against {' and '.join(shown['against'])}" if shown["against"] else "")
+        + f"; then {shown['follows']}"
         + (f"; missing {missing}" if missing else "")
     )
 

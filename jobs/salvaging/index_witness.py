@@ -12,7 +12,7 @@ from reput.jobs.salvaging.damage_map import DamageMap, all_ranges, read_places
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.derived.index_reader import BadIndex, IndexReader
 from reput.store_format.faults import Fault
-from reput.udfs.damage.old_index import UNLIKE, AskIndex
+from reput.udfs.damage.index_comparison import CONTRADICTED, CompareIndex
 
 if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Pipeline
@@ -33,15 +33,15 @@ def index_contradictions(job: "Pipeline", found: DamageMap) -> list[Damage]:
 
 
 def _ask(job: "Pipeline", linked: Linked) -> list[dict[str, Any]]:
-    """UNLIKE rows: records of which the store's own index files say something else."""
+    """CONTRADICTED rows: records of which the store's own index files say something else."""
     plan = job.plan
     files = len(IndexReader(plan.storage, plan.store, plan.settings).files)
     puts = index_files(plan, job.staging, linked, 1)
     # A run without records begins where the one before does.
     firsts = accumulate((row["first"] for row in linked.accepted), max, initial=-1)
-    task = AskIndex(plan.storage, plan.store, plan.settings, puts, tuple(firsts))
+    task = CompareIndex(plan.storage, plan.store, plan.settings, puts, tuple(firsts))
     with job.stages.by_tasks("asked what is missing", files, "index files"):
-        return job.ids(files).run(task, UNLIKE).collect()
+        return job.ids(files).run(task, CONTRADICTED).collect()
 
 
 def _ranges(job: "Pipeline", found: DamageMap, unlike: dict[int, int]) -> Iterator[Damage]:

@@ -9,7 +9,7 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.live_records import first_live_record
 from reput.store_format.derived.after_crash import was_durable
 from reput.store_format.derived.checkpoint import Checkpoint
-from reput.store_format.faults import REASONS, REFUSE, DamageFound, Fault
+from reput.store_format.faults import CRC_FAULTS, REASONS, REFUSE, DamageFound, Fault
 from reput.store_format.log.record_rules import record_rules
 
 
@@ -50,6 +50,21 @@ def _choices(salvages: bool, truncate: str) -> str:
     return f"--on-damage {goes_on}truncate {truncate}"
 
 
+def _plain_damage(where: str, live: int, broke: Break, salvages: bool, truncate: str) -> str:
+    """Damage before live records, the first of them at `live`, for people. where: as
+    describe_break gives it.
+    """
+    name, reason = REASONS[broke.fault]
+    why = "checksum does not match" if broke.fault in CRC_FAULTS else f"{name} {reason}"
+    choices = f"--on-damage truncate {truncate}"
+    if salvages:
+        choices = f"--on-damage salvage skips it, truncate {truncate}"
+    return (
+        f"Damaged message at offset {broke.offset} ({why}). Intact messages follow.; {where}; "
+        f"live records follow, the first at offset {live}; {choices}."
+    )
+
+
 def _judge_blanks(
     job: Pipeline, linked: Linked, on_damage: str, crash: Crash | None, salvages: bool
 ) -> list[str]:
@@ -65,10 +80,12 @@ def _judge_blanks(
         before = Linked(linked.accepted[: number + 1], broke.offset, broke)
         where = describe_break(job.plan, before)
         live = first_live_record(job, before)
+        next_one = "goes on with the next segment as RocketMQ does"
         if live is not None and on_damage == REFUSE and not _lost_by_crash(job, live, crash):
             raise DamageFound(
                 f"{where}; live records follow, the first at offset {live}: "
-                + _choices(salvages, "with the next segment as RocketMQ does")
+                + _choices(salvages, "with the next segment as RocketMQ does"),
+                _plain_damage(where, live, broke, salvages, next_one),
             )
         warnings.append(f"{where}; what is left of its segment is passed over, as RocketMQ does")
     return warnings
@@ -86,10 +103,11 @@ def _judge_break(
     if broke.rest_is_zero:
         return reason, []
     where = describe_break(job.plan, linked)
-    ends_so = "ends the log here as RocketMQ does"
+    ends_so, stops = "ends the log here as RocketMQ does", "stops there as RocketMQ does"
     if broke.fault == Fault.PLACE:
         where += " (RocketMQ does not look at that: it dispatches such a record, and goes on)"
         ends_so = "ends the log here, where RocketMQ does not"
+        stops = "stops there, where RocketMQ goes on"
     live = first_live_record(job, linked)
     if live is not None and _lost_by_crash(job, live, crash):
         return reason, [f"{where}; what follows was not durable before the crash"]
@@ -98,7 +116,8 @@ def _judge_break(
     if on_damage == REFUSE:
         raise DamageFound(
             f"{where}; live records follow, the first at offset {live}: "
-            + _choices(salvages, ends_so)
+            + _choices(salvages, ends_so),
+            _plain_damage(where, live, broke, salvages, stops),
         )
     return reason, [f"{where}; cut there, live records follow from {live} on"]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from reput.jobs.salvaging.damage_map import DamageMap
 from reput.jobs.salvaging.repair_summary import RepairSummary
-from reput.store_format.damage.filler import Position, least_bytes
+from reput.store_format.damage.filler import LostPositions, least_bytes
 from reput.store_format.damage.queue_findings import Gap
 from reput.store_format.layouts import BLANK_BYTES
 from reput.udfs.range_files import places_in
@@ -16,7 +16,7 @@ from reput.udfs.staging import Staging
 
 def place_lost(
     staging: Staging, found: DamageMap, summary: RepairSummary, crc_property: bool, spare_crc: bool
-) -> dict[int, list[Position]]:
+) -> dict[int, list[LostPositions]]:
     """The lost positions that each range keeps: its offset -> positions, in the order of queues.
 
     spare_crc: where room is short, fillers may do without the `__CRC32#` that others have.
@@ -54,7 +54,7 @@ def _begins(gap: Gap) -> bool:
 
 def _place(
     pieces: list[tuple[int, int]], gaps: list[Gap], crc_property: bool, last: Sequence[Gap] = ()
-) -> tuple[dict[int, list[Position]], list[Gap]]:
+) -> tuple[dict[int, list[LostPositions]], list[Gap]]:
     """The positions by the range that has room for them, and the gaps that are left.
 
     The gap that ends first takes the first range that it may have: what is left then can still be
@@ -62,7 +62,7 @@ def _place(
     """
     starts = np.array([start for start, _ in pieces], np.int64)
     room = [length for _, length in pieces]
-    placed: dict[int, list[Position]] = {}
+    placed: dict[int, list[LostPositions]] = {}
     over = []
     for gap in [*sorted(gaps, key=_end), *sorted(last, key=_end)]:
         low, high = map(int, np.searchsorted(starts, (gap.after, gap.before)))
@@ -75,7 +75,7 @@ def _place(
         for at in range(low, high):
             many = min(left, room[at] // need)
             if many:
-                position = Position(gap.topic, gap.queue_id, first, many)
+                position = LostPositions(gap.topic, gap.queue_id, first, many)
                 placed.setdefault(int(starts[at]), []).append(position)
                 room[at] -= many * need
                 first, left = first + many, left - many

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from reput.jobs.salvaging.damage_map import DamageMap, add_range, segment_of
-from reput.store_format.damage.losses import LongestLoss, Losses, SegmentLoss
+from reput.store_format.damage.field_patches import Testimony
+from reput.store_format.damage.losses import Losses, SegmentLoss
 from reput.store_format.damage.other_queues import (
     ENTRIES_A_BREAK,
     claimed_records,
@@ -19,11 +20,10 @@ from reput.store_format.damage.queue_findings import (
     UnexplainedGap,
 )
 from reput.store_format.damage.ranges import Damage, DamageKind
-from reput.store_format.damage.restore import Testimony
 from reput.store_format.faults import Fault
 from reput.store_format.log.segments import Finding
 from reput.udfs.damage.false_transactions import FindFalseTransactions, Missed
-from reput.udfs.range_files import places_in
+from reput.udfs.range_files import loss_reader
 
 if TYPE_CHECKING:
     from reput.jobs.pipeline.pipeline import Pipeline
@@ -71,8 +71,7 @@ def _is_suspect(findings: QueueFindings) -> bool:
 
 def _add_strays(job: "Pipeline", found: DamageMap, findings: QueueFindings) -> None:
     """Add the records that are in no queue, or not in theirs, and who says where they belong."""
-    longest = LongestLoss(found.linked.lost, places_in(job.staging))
-    displaced = displaced_records(findings, longest)
+    displaced = displaced_records(findings, loss_reader(found.linked.lost, job.staging))
     strays = [*findings.of(StrayRecord), *(record for record, _ in displaced)]
     places = {record.place for record in strays}
     claimed = [each for each in claimed_records(findings) if each[0].place not in places]

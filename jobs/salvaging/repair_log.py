@@ -10,14 +10,14 @@ from reput.jobs.pipeline.pipeline import Pipeline
 from reput.jobs.salvaging.damage_map import DamageMap, segment_of
 from reput.jobs.salvaging.lost_places import place_lost
 from reput.jobs.salvaging.repair_summary import DAMAGED, RepairSummary
-from reput.store_format.damage.filler import Position
+from reput.store_format.damage.filler import LostPositions
 from reput.store_format.damage.resync import Prover
 from reput.store_format.derive.rules import record_rules
 from reput.store_format.faults import Fault
 from reput.store_format.names import COMMIT_LOG, segment_name
 from reput.store_format.storage.protocol import Storage
-from reput.udfs.damage.repair import REPAIRED, RepairSegments, SegmentRepair
-from reput.udfs.damage.segments import padded
+from reput.udfs.damage.damaged_segments import padded
+from reput.udfs.damage.segment_repair import REPAIRED, RepairSegments, SegmentRepair
 from reput.udfs.staging import Staging
 
 _PIECE_BYTES = 1 << 20
@@ -57,7 +57,7 @@ def uses_crc_property(plan: Plan, found: DamageMap) -> bool:
 
 
 def _task(
-    job: Pipeline, found: DamageMap, lost: dict[int, list[Position]], crc_property: bool
+    job: Pipeline, found: DamageMap, lost: dict[int, list[LostPositions]], crc_property: bool
 ) -> RepairSegments:
     plan, size = job.plan, found.segment_bytes
     sources = {segment.start: n for n, segment in enumerate(plan.segments[: found.in_use])}
@@ -66,7 +66,7 @@ def _task(
     for scanned in found.linked.accepted:
         if scanned["records"]:
             times[scanned["split"] // plan.splits.in_segment] = scanned["last_timestamp"]
-    by_segment: dict[int, dict[int, tuple[Position, ...]]] = {}
+    by_segment: dict[int, dict[int, tuple[LostPositions, ...]]] = {}
     for at, positions in lost.items():
         by_segment.setdefault(at // size * size, {})[at] = tuple(positions)
     segments = []

@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from reput.jobs.outputs.counted import counted
 from reput.jobs.outputs.sets import REPAIR_FORMAT
-from reput.jobs.outputs.summary import OutputFile, damage_line
+from reput.jobs.outputs.summary import OutputFile, damage_line, found_lines
 from reput.jobs.salvaging.damage_map import range_text
-from reput.store_format.discover.store import discovered_lines
 from reput.store_format.faults import REFUSE
 
 DAMAGED = "damaged"  # the folder for the damaged bytes
@@ -36,12 +36,13 @@ class RepairSummary:
     on_damage: str = REFUSE  # what the derived files need; `verify` of the copy reads it
     warnings: list[str] = field(default_factory=list)
     discovered: dict[str, Any] = field(default_factory=dict)  # by the store: store_format/discover
+    releases: str = ""  # those that write the same, as a text
     seconds: float = 0.0
 
     def manifest(self) -> dict[str, Any]:
         """All of it, as manifest.json holds it; without the time it took."""
         whole = {"format": REPAIR_FORMAT, **asdict(self)}
-        del whole["seconds"], whole["output"]
+        del whole["seconds"], whole["output"], whole["releases"]
         whole["repaired"] = whole.pop("damage")  # of the store that was read, not of this one
         return whole
 
@@ -56,20 +57,31 @@ class RepairSummary:
         """What a person reads at the end."""
         kept = sum(each["many"] for each in self.filled)
         lines = [
-            f"repaired {self.store} -> {self.output} (RocketMQ {self.rocketmq})",
-            f"  log       {self.log_start:,} to {self.log_end:,}, {self.messages:,} messages",
+            f"repaired {self.store} -> {self.output} (RocketMQ {self.releases or self.rocketmq})",
+            f"  log       {self.log_start:,} to {self.log_end:,}, "
+            f"{counted(self.messages, 'message')}, {counted(len(self.derived), 'derived file')}",
             f"  damage    {damage_line(self.damage)}",
-            f"  fillers   {self.fillers:,} records; {kept:,} keep a lost message's position",
-            f"  kept      {self.corrected:,} records that only failed a CRC",
-            f"  saved     {sum(file.length for file in self.saved):,} bytes in {DAMAGED}/",
-            f"  derived   {len(self.derived):,} files",
+            f"  fillers   {counted(self.fillers, 'record')}, of which {kept:,} "
+            f"{'keeps' if kept == 1 else 'keep'} a lost message's position",
         ]
-        lines += [f"  range     {range_text(told)}" for told in self.damage["ranges"][:_SHOWN]]
+        if self.corrected:
+            lines.append(f"  kept      {counted(self.corrected, 'record')} that only failed a CRC")
+        if self.saved:
+            saved = sum(file.length for file in self.saved)
+            lines.append(f"  saved     {counted(saved, 'damaged byte')} in {DAMAGED}/")
         lines += [
-            f"  restored  {told['field']} of the record at {told['record']}: "
-            f"{', '.join(told['bits'])}; by {told['by']}"
-            for told in self.restored[:_SHOWN]
+            f"  restored  {each['field']} of the record at {each['record']}: "
+            f"{', '.join(each['bits'])}; by {each['by']}"
+            for each in self.restored[:_SHOWN]
         ]
-        lines += [f"  warning   {warning}" for warning in self.warnings]
-        lines += [f"  found     {line}" for line in discovered_lines(self.discovered)]
-        return "\n".join(lines)
+        ranges = {range_text(each) for each in self.damage["ranges"]}  # -v shows these
+        return "\n".join(
+            [*lines, *(f"  warning   {each}" for each in self.warnings if each not in ranges)]
+        )
+
+    def details(self) -> list[str]:
+        """What -v shows besides."""
+        return [
+            *(f"  range     {range_text(told)}" for told in self.damage["ranges"][:_SHOWN]),
+            *found_lines(self.discovered),
+        ]

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import json
 import signal
 import sys
 from collections.abc import Callable
@@ -11,9 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from reput.jobs.console.addresses import host_port
-from reput.jobs.console.options import DONE, add_broker, add_store_path, setting_layers
+from reput.jobs.console.options import DONE, add_broker, add_store_path, setting_layers, show
 from reput.jobs.console.store_questions import milliseconds, remark
 from reput.jobs.console.store_there import check_store
+from reput.jobs.console.voice import add_output
 from reput.jobs.serve.access import add_access_arguments, arrange_access, tls_of
 from reput.jobs.serve.slaves import add_slave_arguments, serve_slaves
 from reput.store_format.release.profiles import RELEASES
@@ -50,11 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(
         parser,
         f"answer as a broker of this release, {RELEASES[0]} .. {RELEASES[-1]}; default: the newest",
-        "one setting by RocketMQ's name, such as brokerName; sizes are told by the files",
+        "one setting by RocketMQ's name, such as brokerName; the files show sizes",
     )
-    parser.add_argument(
-        "--json", action="store_true", help="the line that says ready as a JSON object"
-    )
+    add_output(parser)
     parser.add_argument(
         "--listen", metavar="HOST:PORT", action="append", default=[],
         help=f"where to listen (default: {_DEFAULT}); may be repeated, such as with the address "
@@ -62,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--address", metavar="HOST:PORT",
-        help="the broker's address that clients are told (default: the one they reach us by)",
+        help="the broker's address that clients get (default: the one they reach us by)",
     )  # fmt: skip
     parser.add_argument(
         "--at", type=milliseconds, metavar="TIME", help="serve what was stored by then, no more"
@@ -125,12 +123,12 @@ def run(arguments: argparse.Namespace) -> int:
             stack.callback(serve_slaves(arguments, slaves_at, settings, broker, remark))
         limits = Limits(connections=arguments.max_connections)
         server = partial(Server, broker, limits, remark, arguments.follow, tls)
-        asyncio.run(_serve(server, listen, arguments.json))
+        asyncio.run(_serve(server, listen, arguments))
     return DONE
 
 
 async def _serve(
-    make: Callable[[], "Server"], listen: list[tuple[str, int]], as_json: bool
+    make: Callable[[], "Server"], listen: list[tuple[str, int]], arguments: argparse.Namespace
 ) -> None:
     from reput.jobs.serve.server import on_signal
 
@@ -142,8 +140,7 @@ async def _serve(
             if port > _VIP_BELOW:
                 with suppress(OSError):  # for clients up to 4.4.0; the port may be another's
                     server.listen(host, port - _VIP_BELOW)
-        told = json.dumps({"ready": addresses}) if as_json else f"ready {' '.join(addresses)}"
-        sys.stdout.write(f"{told}\n")
+        show(arguments, {"ready": addresses}, f"ready {' '.join(addresses)}")
         sys.stdout.flush()
         await ended.wait()
     finally:

@@ -58,7 +58,7 @@ class OffsetsFile:
         self._changes = changes
 
     def ticking(self, offsets: GroupOffsets, tell: Callable[[str], None]) -> Callable[[int], None]:
-        """What writes the file every few seconds; a disk that is full is told, and tried again."""
+        """What writes the file every few seconds; a full disk is reported, and tried again."""
 
         def tick(now: int) -> None:
             if now - self._time < _WRITTEN_EVERY:

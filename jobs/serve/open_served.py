@@ -41,7 +41,7 @@ class Source(NamedTuple):
     settings: Mapping[str, str] = {}
     derived: str | None = None  # a rebuilt set, in place of the store's own queues and index
     at: int | None = None  # milliseconds: as the store was then
-    address: str | None = None  # that clients are told
+    address: str | None = None  # that clients get
     follow: bool = False  # what is there may grow
 
 

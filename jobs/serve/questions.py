@@ -28,7 +28,7 @@ class Questions:
     def ask(
         self, asker: Connection, request: Command, question: Question, asked: Connection | None
     ) -> None:
-        """Ask; asked: None where that client is gone, which is told as a time that is up."""
+        """Ask; asked: None where that client is gone, which counts as a time that is up."""
         self._opaque = self._opaque % INT_MAX + 1
         key = question.connection, self._opaque
         there = asked is not None and not asked.is_full()

@@ -1,5 +1,5 @@
 """TLS on the same port as plain connections (NettyRemotingServer's HandshakeHandler): which of the
-two a client wants is told by the first byte that it sends.
+two a client wants the first byte that it sends shows.
 
 It works on bytes alone: what came from the socket goes in, what is for the socket comes out.
 """

@@ -39,7 +39,7 @@ from reput.store_format.faults import StoreError
 from reput.udfs.table import log_choice
 from reput.udfs.table.log_batches import batches_of
 from reput.udfs.table.log_choice import Choice, Condition
-from reput.udfs.table.log_parts import LogParts, Part, told
+from reput.udfs.table.log_parts import LogParts, Part, logger
 from reput.udfs.table.message_columns import BY_NAME
 from reput.udfs.worker_garbage import settle
 
@@ -158,9 +158,11 @@ class LogBatch(LogReading, DataSourceReader):
                 raise StoreError("only for a single topic")
             queued, reach = by_queues(plan, log, topics[0])
         except (StoreError, FileNotFoundError) as error:
-            told.warning(f"{plan.store}: the log is walked, not the queues: {error}")
+            logger.warning(f"{plan.store}: the log is walked, not the queues: {error}")
             return log, start
-        told.warning(f"{plan.store}: queues of {topics[0]!r} are used up to {reach}, then the log")
+        logger.warning(
+            f"{plan.store}: queues of {topics[0]!r} are used up to {reach}, then the log"
+        )
         return queued, reach
 
 

@@ -18,10 +18,10 @@ def our_packages(env: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def environment(told: Mapping[str, str]) -> Iterator[None]:
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Have the environment say this besides, within the block."""
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:

@@ -170,7 +170,7 @@ def _missing(what: str, extras: str) -> str:
 
 def _started(folder: str, java: Java, settings: Mapping[str, str]) -> SparkSession:
     """Make a session. What its JVM and workers write to standard error goes to a file: the JVM
-    warns of its own modules at each start, and a failed task is told by the job's own error.
+    warns of its own modules at each start, and the job's own error reports a failed task.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -180,7 +180,12 @@ def _started(folder: str, java: Java, settings: Mapping[str, str]) -> SparkSessi
         builder = builder.config(name, value)
     log = Path(folder, _LOG)
     try:
-        with environment(_told(java)), _stderr_to(log), _failures_in_words(), handlers_kept():
+        with (
+            environment(_java_variables(java)),
+            _stderr_to(log),
+            _failures_in_words(),
+            handlers_kept(),
+        ):
             return builder.getOrCreate()
     except SparkFailed as error:
         if isinstance(error.__context__, PySparkException) and jvm_of(folder) is None:
@@ -188,17 +193,17 @@ def _started(folder: str, java: Java, settings: Mapping[str, str]) -> SparkSessi
         raise
 
 
-def _told(java: Java) -> dict[str, str]:
+def _java_variables(java: Java) -> dict[str, str]:
     """What the environment of a session's processes has besides."""
-    told = {
+    variables = {
         **our_packages(os.environ),
         "PYSPARK_PYTHON": sys.executable,  # not PATH's
         "JAVA_HOME": str(java.home),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     if locale.getencoding().lower() != "utf-8":
-        told["LC_ALL"] = "C.UTF-8"  # or Java reads a path's other letters as question marks
-    return told
+        variables["LC_ALL"] = "C.UTF-8"  # or Java reads a path's other letters as question marks
+    return variables
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from reput.store_format.disk.private import NotPrivate, safe_parent
 _PREFIX = "reput-spark-"
 _GONE = ".gone"
 # Ten digits: releases that did not hold their folders made names with eight characters, and
-# whether those are in use cannot be told.
+# whether those are in use is not known.
 _NAME = re.compile(rf"{_PREFIX}[0-9a-f]{{10}}({re.escape(_GONE)})?")
 # A Unix socket's path may have 107 bytes, of which Spark's own part takes 42.
 _PARENT_BYTES_MAX = 39

@@ -1,10 +1,10 @@
 """The queueOffsets of one queue as evidence: which of them its neighbours outvote.
 
 A queue's messages stand in the log in the order of their queueOffsets, without gaps but for those
-that damage took. Of all ways to read a few entries that do not go on from each other, the one that
-takes the fewest faults is believed: the longest chain that is consistent. What is wrong alone, at a
-queue's end, has one witness and stays as it is; so does a queue that begins anew at 0, as of a
-topic that was deleted and made again.
+that damage took. Of all readings of a few entries that do not go on from each other, the reading
+with the fewest faults counts: the longest consistent chain. A single wrong entry at a queue's end
+has one witness and stays as it is; so does a queue that begins anew at 0, as of a topic that was
+deleted and made again.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ _PLACES_TRIED = 64
 
 
 class Piece(NamedTuple):
-    """Entries of one queue that go on from each other: `entries` of them, from queueOffset `first`
-    on; `after` is the queueOffset that goes on. where: what the caller knows them by.
+    """`entries` entries of one queue that go on from each other, from queueOffset `first` on.
+    after: the queueOffset that goes on from the last; where: what the caller knows the piece by.
     """
 
     first: int
@@ -45,7 +45,7 @@ Room = Callable[[Piece, Piece], int]
 def goes_on(before: Piece, after: Piece, room: Room, between: int = 0) -> bool:
     """Whether `after` may follow: as many messages are missing as may have been lost.
 
-    between: so many records of other or unknown offsets stand between the two.
+    between: how many records of other or unknown queueOffsets stand between the two.
     """
     missing = after.first - before.after
     return missing >= 0 and (missing <= between or missing - between <= room(before, after))
@@ -55,7 +55,7 @@ def judge(before: Piece, piece: Piece, after: Sequence[Piece], room: Room) -> Ou
     """What the neighbours say of a piece; None where it stays as it is.
 
     before: the last piece that counts; after: the next LOOKED_AHEAD pieces, fewer at the queue's
-    end. What stands behind the first of them that cannot be outvoted is not asked.
+    end. Pieces behind the first of them that cannot be outvoted are no witnesses.
     """
     if piece.entries > MOST_OUTVOTED or not after:
         return None
@@ -74,8 +74,8 @@ def judge(before: Piece, piece: Piece, after: Sequence[Piece], room: Room) -> Ou
 
 
 def _one_bit_too_far(before: Piece, piece: Piece, following: Piece, room: Room) -> bool:
-    """Whether one bit of a lone entry is all that keeps it from going on, and the one behind it,
-    which is lower, goes on without it.
+    """Whether one flipped bit keeps a lone entry from going on, and the entry behind it, which is
+    lower, goes on without it.
     """
     is_one = piece.entries == 1 and (piece.first ^ before.after).bit_count() == 1
     missing = following.first - before.after - piece.entries
@@ -84,9 +84,9 @@ def _one_bit_too_far(before: Piece, piece: Piece, following: Piece, room: Room) 
 
 
 def _cheapest(ahead: Sequence[Piece], room: Room) -> tuple[int, ...]:
-    """The numbers of the pieces that are believed, from the first to the last one that is.
+    """The numbers of the pieces that count, in the reading that costs least.
 
-    Of two readings that cost the same, the one that keeps the earlier piece.
+    Of two readings that cost the same, the reading that keeps the earlier piece.
     """
     best: list[tuple[int, tuple[int, ...]]] = [(0, (0,))]
     for n in range(1, len(ahead)):
@@ -96,7 +96,7 @@ def _cheapest(ahead: Sequence[Piece], room: Room) -> tuple[int, ...]:
         ]  # fmt: skip
         cost, chain = min(readings, key=lambda each: (each[0], [-len(each[1]), *each[1]]))
         best.append((cost, (*chain, n)))
-    # pieces at the end may be wrong too; the next question will tell
+    # pieces at the end may be wrong too; they are judged later, with more pieces behind them
     ends = [
         (cost + _WRONG * sum(each.entries for each in ahead[n + 1 :]), -len(chain), chain)
         for n, (cost, chain) in enumerate(best) if n

@@ -26,25 +26,26 @@ class Witness(IntFlag):
     FRAME = 16  # a record of the live log began where the live log seemed to end
 
 
-class Span(NamedTuple):
-    """A queue's first and last queueOffset in a stretch. doubted: one that came after the last one
-    and does not go on from it, so that it counts only if another goes on from it.
+class QueueSpan(NamedTuple):
+    """A queue's first and last queueOffset in a stretch. doubted: the queueOffset of a record
+    behind the last one that does not go on from it; it counts only if the next record goes on from
+    it.
     """
 
     first: int
     last: int
     doubted: int | None = None
 
-    def then(self, offset: int) -> "Span":
+    def then(self, offset: int) -> "QueueSpan":
         """With the queue's next record."""
         if offset == self.last + 1 or (self.doubted is not None and offset == self.doubted + 1):
-            return Span(self.first, offset)
-        return Span(self.first, self.last, offset)
+            return QueueSpan(self.first, offset)
+        return QueueSpan(self.first, self.last, offset)
 
 
-class Known(NamedTuple):
-    """The queueOffset that a queue goes on from, and how many bytes may have been lost since then,
-    but for those right before the stretch.
+class QueueEnd(NamedTuple):
+    """The queueOffset that a queue goes on from. lost: bytes that may have been lost since then,
+    without those right before the stretch.
     """
 
     last: int
@@ -58,14 +59,15 @@ class Votes(NamedTuple):
     no: int
 
 
-class Facts(NamedTuple):
+class StretchFacts(NamedTuple):
     """What is known of a stretch.
 
-    is_older: its first record was stored before the last live one; behind_is_newer: what stands
-    behind it was not, nor before this stretch itself; frame: a record's first fields stand at the
-    live end, or more is lost there than the rest of one record; before, behind: the queues' votes;
-    in_order: it was stored after the last live record, and before what stands behind; opens: it is
-    what a segment begins with, so that no record of the live log is lost right before it.
+    is_older: its first record was stored before the last live record. behind_is_newer: the next
+    stretch was stored neither before the last live record nor before this stretch. frame: where
+    the live log ends, the first fields of another of its records are left, or more bytes are lost
+    than the rest of one record. before, behind: the queues' votes. in_order: the stretch was
+    stored after the last live record and before the next stretch. opens: a segment begins with the
+    stretch, so that no record of the live log is lost right before it.
     """
 
     is_older: bool
@@ -77,7 +79,7 @@ class Facts(NamedTuple):
     opens: bool = False
 
 
-class Verdict(NamedTuple):
+class StretchVerdict(NamedTuple):
     """Whether a stretch is live, and who spoke: for that verdict, and against it."""
 
     live: bool
@@ -85,7 +87,7 @@ class Verdict(NamedTuple):
     against: Witness
 
 
-def judge_stretch(facts: Facts) -> Verdict:
+def judge_stretch(facts: StretchFacts) -> StretchVerdict:
     """Weigh the witnesses of a stretch.
 
     | witness | live | stale |
@@ -99,11 +101,11 @@ def judge_stretch(facts: Facts) -> Verdict:
     | the next stretch goes on without it | | 2 |
 
     That queues go on counts only where a record of the live log surely stood between, or a segment
-    begins: right behind a log's end what was there before goes on as well, by chance (records of
-    one size, after a cut). Such remains never begin a segment: RocketMQ deletes all segments behind
-    the one that it cuts, and what a file had for another place says so itself. A tie of times and
-    queues is stale: a message that is delivered again, or at a wrong place, is worse than one that
-    is named.
+    begins. Right behind a log's end the records of an older log may go on as well, by chance, as
+    where all records are of one size and the log was cut. Such records never begin a segment:
+    RocketMQ deletes all segments behind the one that it cuts, and a record in a file that was made
+    for another place says that other place. A tie of times and queues is stale: to deliver a
+    message again, or at a wrong place, is worse than to lose a message that the report names.
     """
     live = stale = 0
     for_live = for_stale = Witness.NONE
@@ -133,18 +135,18 @@ def judge_stretch(facts: Facts) -> Verdict:
         live += 2
         for_live |= Witness.OFFSETS_BEHIND
     if live > stale or not stale:
-        return Verdict(True, for_live, for_stale)
-    return Verdict(False, for_stale, for_live)
+        return StretchVerdict(True, for_live, for_stale)
+    return StretchVerdict(False, for_stale, for_live)
 
 
 def votes_before(
-    spans: Mapping[Queue, Span], known: Mapping[Queue, Known | None], lost: int
+    spans: Mapping[Queue, QueueSpan], known: Mapping[Queue, QueueEnd | None], lost: int
 ) -> Votes:
     """Whether the queues of a stretch go on from what they had before it.
 
-    known: what each queue had, None where nothing; lost: bytes between the stretch and the live
-    record before it. A queue that lacks more than went there, but no more than went before too,
-    says nothing.
+    known: what each queue has before the stretch, None where nothing; lost: bytes between the
+    stretch and the live record before it. Where these bytes cannot hold the messages that a queue
+    misses, but can together with the bytes lost earlier, the queue says nothing.
     """
     room = lost // RECORD_FIXED_BYTES
     yes = no = missing = 0
@@ -162,15 +164,16 @@ def votes_before(
 
 
 def votes_behind(
-    spans: Mapping[Queue, Span],
-    known: Mapping[Queue, Known | None],
+    spans: Mapping[Queue, QueueSpan],
+    known: Mapping[Queue, QueueEnd | None],
     firsts: Iterable[tuple[Queue, int]],
     lost: int,
     lost_without: int,
 ) -> Votes:
     """Whether the next stretch's queues, by their first queueOffsets, go on from this one's.
 
-    lost: bytes between the two; lost_without: and if this stretch is not counted.
+    lost: bytes between the two stretches; lost_without: bytes between the last live record and the
+    next stretch, as if this stretch were lost too.
     """
     yes = no = 0
     for queue, first in firsts:

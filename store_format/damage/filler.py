@@ -31,7 +31,7 @@ _SENT_ON = ("SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC")
 _REAL = f"REAL_TOPIC\x01{LOST_TOPIC}\x02REAL_QID\x010\x02".encode()
 
 
-class Position(NamedTuple):
+class LostPositions(NamedTuple):
     """Positions [first, first + many) of a queue, whose messages are lost."""
 
     topic: str
@@ -62,7 +62,7 @@ def own_least_bytes(crc: bool) -> int:
 
 
 def fill(
-    start: int, length: int, lost: Sequence[Position], stamp: Stamp, ends_segment: bool
+    start: int, length: int, lost: Sequence[LostPositions], stamp: Stamp, ends_segment: bool
 ) -> Iterator[bytes]:
     """The bytes of [start, start + length): one filler for each lost position, then the rest.
 
@@ -97,7 +97,7 @@ def fill(
         yield from own(at, end - at, stamp)
 
 
-def _need(lost: Sequence[Position], stamp: Stamp) -> int:
+def _need(lost: Sequence[LostPositions], stamp: Stamp) -> int:
     return sum(least_bytes(each.topic, stamp.crc_property) * each.many for each in lost)
 
 

@@ -1,4 +1,4 @@
-"""Which records behind damage are live: told by what lived before them, and by what is behind."""
+"""Which records behind damage are live, by the live records before them and the records behind."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reput.store_format.damage.evidence import (
-    Facts,
-    Known,
     Queue,
+    QueueEnd,
+    StretchFacts,
     judge_stretch,
     votes_before,
     votes_behind,
 )
-from reput.store_format.damage.followed import NEVER, Followed
+from reput.store_format.damage.queue_ends import NEVER, QueueEnds
 from reput.store_format.damage.resync import Prover
 from reput.store_format.damage.stretches import Stretches, queue_of
 from reput.store_format.damage.witnesses import packed
@@ -26,15 +26,16 @@ _HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
 
 
 class Before(NamedTuple):
-    """What the log has before a segment; a stale record is told from a live one by it.
+    """What the log has before a segment, so that stale records can be known in it.
 
-    known: (topic, queue id) -> what the queue goes on from, or None. is_last: all later segments
-    are empty. Only then do stale records follow the log's end: RocketMQ deletes the segments behind
-    a truncation, and has overwritten all of a segment when it begins the next one.
+    timestamp: the storeTimestamp of the last live record. known: (topic, queueId) -> what the queue
+    goes on from, or None. is_last: all later segments are empty. Only then do stale records follow
+    the log's end: RocketMQ deletes the segments behind a truncation, and has overwritten all of a
+    segment when it begins the next one.
     """
 
     timestamp: int | None
-    known: Callable[[str, int], Known | None]
+    known: Callable[[str, int], QueueEnd | None]
     is_last: bool = True
 
 
@@ -42,7 +43,7 @@ class Live:
     """What of one segment is live, as far as a scan of it has come."""
 
     def __init__(
-        self, start: int, before: Before, followed: Followed, prover: Prover, stretches: Stretches
+        self, start: int, before: Before, followed: QueueEnds, prover: Prover, stretches: Stretches
     ) -> None:
         """start: of the segment; followed: its queues, which the scan's buffers hold."""
         self.end = start  # where the last live record ends
@@ -50,7 +51,7 @@ class Live:
         self._segment, self._before, self._followed = start, before, followed
         self._prover, self._stretches = prover, stretches
         self._lost = 0  # bytes before `end` that are no live records
-        self._stale_until = start  # up to there the records that follow are
+        self._stale_until = start  # records that begin before this offset are stale
         self._recent: deque[tuple[int, int]] = deque(maxlen=_RECENT)  # (place, storeTimestamp)
 
     def took(self, rows: Rows) -> None:
@@ -87,10 +88,10 @@ class Live:
         known = {queue: self._last_offset(queue) for queue in found.spans}
         lost = at - self.end
         ends_log = found.behind < 0 and self._before.is_last
-        # What is behind is no witness where it may be as old as what it is to speak of.
+        # The next stretch is no witness where it may be as old as this one.
         since = max(found.time, self._before.timestamp or 0 if newer is None else newer)
         is_newer = found.behind >= 0 and found.behind_time >= since
-        facts = Facts(
+        facts = StretchFacts(
             newer is not None and (ends_log or found.behind >= 0),
             is_newer,
             lost > 2 * found.largest or (lost > 0 and self._frame_at(self.end, at)),
@@ -105,13 +106,13 @@ class Live:
         self._stale_until = at if verdict.live else found.end
         self.stale_by = packed(verdict)
 
-    def _last_offset(self, queue: Queue) -> Known | None:
+    def _last_offset(self, queue: Queue) -> QueueEnd | None:
         """The queueOffset that a queue goes on from."""
         here = self._followed.last(queue)
         if here != NEVER:
-            return Known(here, self._lost)
+            return QueueEnd(here, self._lost)
         had = self._before.known(*queue)
-        return Known(had.last, had.lost + self._lost) if had else None
+        return QueueEnd(had.last, had.lost + self._lost) if had else None
 
     def _repeats(self, window: Bytes, row: Any) -> bool:
         queue = queue_of(window, row)

@@ -70,6 +70,22 @@ class LossReader:
         """Bytes of the ranges that start in [after, before), for each pair of places."""
         return self._up_to(before) - self._up_to(after)
 
+    def may_take(self, length: int, place: int) -> bool:
+        """Whether one range of at least `length` bytes was lost in the segments up to `place`'s.
+
+        Of a damaged log that does not begin at physical offset 0 nobody knows what stood before it.
+        """
+        if self.any and not self.from_start:
+            return True
+        return length <= max((most for at, most in self._longest if at <= place), default=0)
+
+    @cached_property
+    def _longest(self) -> list[tuple[int, int]]:
+        """Where each segment with losses starts, and the bytes of its longest lost range."""
+        return [
+            (each.start, int(self._read(each)["length"].max(initial=0))) for each in self._segments
+        ]
+
     def _up_to(self, places: Int64s) -> Int64s:
         numbers = np.searchsorted(self._starts, places, side="right") - 1
         found = np.zeros(len(places), np.int64)
@@ -88,29 +104,6 @@ class LossReader:
             sums = np.append(0, np.cumsum(rows["length"].astype(np.int64)))
             self._held[number] = rows["offset"].astype(np.int64), sums
         return self._held[number]
-
-
-class LongestLoss:
-    """The longest range that the log lost, up to a segment; read once, when it is asked for."""
-
-    def __init__(self, losses: Losses, read: ReadPlaces) -> None:
-        self._losses, self._read = losses, read
-
-    def may_hold(self, length: int, place: int) -> bool:
-        """Whether `length` bytes may have been lost at once, in the segments up to `place`'s.
-
-        Of a damaged log that does not begin at physical offset 0 nobody knows what stood before it.
-        """
-        if self._losses.any and not self._losses.from_start:
-            return True
-        return length <= max((most for at, most in self._longest if at <= place), default=0)
-
-    @cached_property
-    def _longest(self) -> list[tuple[int, int]]:
-        return [
-            (each.start, int(self._read(each)["length"].max(initial=0)))
-            for each in self._losses.segments
-        ]
 
 
 def lost_places(loss: SegmentLoss, ranges: Iterable[np.ndarray]) -> np.ndarray:

@@ -21,18 +21,8 @@ import numpy.typing as npt
 from reput.store_format.faults import Fault
 from reput.store_format.kernels.ints import get_i64
 from reput.store_format.kernels.jit import kernel
-from reput.store_format.layouts import (
-    CRC_PROPERTY_BYTES,
-    PROPERTY_END,
-    RECORD_AT,
-    TIMESTAMP_BYTES,
-)
-from reput.store_format.log.records import (
-    Bytes,
-    RecordRules,
-    Rows,
-    store_timestamp_at,
-)
+from reput.store_format.layouts import CRC_PROPERTY_BYTES, PROPERTY_END, RECORD_AT, TIMESTAMP_BYTES
+from reput.store_format.log.records import Bytes, RecordRules, Rows, store_timestamp_at
 
 Noted = npt.NDArray[np.int64]  # a row a record, of the columns below
 SURE_MS = 1000  # a clock that is corrected by less is no contradiction
@@ -143,7 +133,7 @@ class Neighbours:
         self._rules = rules
         self._noted = np.empty((0, _COLUMNS), np.int64)
 
-    def unlike(self, buf: Bytes, rows: Rows) -> npt.NDArray[np.uint8] | None:
+    def contradictions(self, buf: Bytes, rows: Rows) -> npt.NDArray[np.uint8] | None:
         """The Fault of each row that two witnesses contradict, or 0; None where there is none."""
         if not len(rows):
             return None

@@ -14,7 +14,7 @@ Faults = npt.NDArray[np.uint8]
 
 
 @kernel
-def unlike(puts: Any, entries: Any, numbers: Any, begin: int, faults: Faults) -> int:
+def mark_contradictions(puts: Any, entries: Any, numbers: Any, begin: int, faults: Faults) -> int:
     """Compare entries with puts, both in the order of their places; fills in each entry's Fault.
 
     puts: INDEX_PUT; entries: INDEX_ENTRY in native byte order; numbers: of the entries in their

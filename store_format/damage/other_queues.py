@@ -3,7 +3,7 @@ say of them.
 """
 
 from reput.store_format.damage.filler import least_bytes
-from reput.store_format.damage.losses import LongestLoss
+from reput.store_format.damage.losses import LossReader
 from reput.store_format.damage.queue_findings import (
     ContradictedRecord,
     Gap,
@@ -24,15 +24,12 @@ _UNREAD = "\ufffd"  # what Java and `decode` make of bytes that are no UTF-8
 Doubted = LoneRecord | OutvotedRecord | TwinRecord
 
 
-def displaced_records(
-    findings: QueueFindings, longest: LongestLoss
-) -> list[tuple[Doubted, QueueGap]]:
+def displaced_records(findings: QueueFindings, lost: LossReader) -> list[tuple[Doubted, QueueGap]]:
     """(record, gap) of the records whose queueOffset another queue misses there.
 
     Witnesses: the queue that the record names has no message beside it, outvotes it, or has that
     queueOffset twice; the other queue misses just this queueOffset, between two places around the
     record; and one flipped bit makes one queue the other.
-    longest: what the log lost at once, see `_may_be_own`.
     """
     by_offset: dict[int, list[QueueGap]] = {}
     short = [gap for gap in findings.of(Gap) if gap.count <= _MOST_LOST_BESIDE]
@@ -50,13 +47,13 @@ def displaced_records(
                 continue
             # A record that may be in order in its own queue is so, unless another surely misses it.
             sure = isinstance(gap, UnexplainedGap) and gap.entries_a_break >= ENTRIES_A_BREAK
-            if sure or not _may_be_own(record, longest):
+            if sure or not _may_be_own(record, lost):
                 found.append((record, gap))
                 break
     return found
 
 
-def _may_be_own(record: Doubted, longest: LongestLoss) -> bool:
+def _may_be_own(record: Doubted, lost: LossReader) -> bool:
     """Whether a record may be of the queue that it names: one of two with its queueOffset, one that
     a single flipped bit gives the place which its queue has for it, or its queue's only survivor.
 
@@ -69,7 +66,7 @@ def _may_be_own(record: Doubted, longest: LongestLoss) -> bool:
         case OutvotedRecord():
             return (record.counts_as ^ record.queue_offset).bit_count() <= 1
     needs = record.queue_offset * least_bytes(record.topic, False)
-    return record.may_be_own and longest.may_hold(needs, record.place)
+    return record.may_be_own and lost.may_take(needs, record.place)
 
 
 def bits_between(one: QueueRecord, other: QueueGap) -> int:

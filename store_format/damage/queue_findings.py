@@ -255,7 +255,9 @@ class QueueSearch:
                 yield QueueClaim(run["topic"], run["queue_id"], place, size, first + number)
 
     def _twins(self, run: Run) -> Iterator[Finding]:
-        """The records of a run with the queueOffset of the record before, and those records."""
+        """The records of a run with the queueOffset of the record before, and those records; none
+        that the store's own queue has at that position.
+        """
         offsets, last = self._files.offsets(run), self._last
         again = np.flatnonzero(np.diff(offsets) == 0)[:_MOST_TWINS].tolist()
         twins = [(run, number, int(offsets[at])) for at in again for number in (at, at + 1)]
@@ -263,6 +265,8 @@ class QueueSearch:
             twins += [(last, last["count"] - 1, run["first"]), (run, 0, run["first"])]
         for of, number, said in twins:
             entry = entry_at(self._files, of, number)
+            if self._old and self._old.at(said, 1)[0] == entry:
+                continue
             place, size = int(entry["physicalOffset"]), int(entry["size"])
             yield TwinRecord(run["topic"], run["queue_id"], place, size, said)
 

@@ -1,4 +1,4 @@
-"""Looks ahead from a record behind damage: which records go on from it, and what is behind them.
+"""Looks ahead from a record behind damage: the stretch of sound records there, and the next one.
 
 Each stretch is looked at once, in the log's order, so that each byte is read twice at most.
 """
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reput.store_format.damage.evidence import Queue, Span
+from reput.store_format.damage.evidence import Queue, QueueSpan
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.faults import Fault
 from reput.store_format.java.strings import decode
@@ -16,17 +16,18 @@ from reput.store_format.log.records import Bytes, RecordRules, Rows
 from reput.store_format.log.walk import Checks, Read, Walk
 
 _WINDOW_BYTES = 1 << 20
-_READ_OF_EACH = 256  # so many records at both ends of a window tell what queues go on from
+_READ_OF_EACH = 256  # records at both ends of a window: they show what queues go on from
 _NONE_BEHIND = -1
 
 
 class Stretch(NamedTuple):
-    """spans: its queues; time: the storeTimestamp of its last record; end: where it breaks, or a
-    newer record stands; behind: where the next stretch begins, -1 for none; firsts: its queues'
-    first queueOffsets; behind_time: the storeTimestamp of its first record.
+    """spans: the stretch's queues; time: the storeTimestamp of its last record; end: where it
+    breaks off, or a newer record stands. behind: where the next stretch begins, -1 for none;
+    firsts: the first queueOffsets of that one's queues; behind_time: the storeTimestamp of its
+    first record.
     """
 
-    spans: dict[Queue, Span]
+    spans: dict[Queue, QueueSpan]
     time: int
     end: int
     largest: int  # the longest record, in bytes
@@ -56,7 +57,7 @@ class Stretches:
         newer: where not None, the stretch ends before the first record that was stored then or
         later.
         """
-        spans: dict[Queue, Span] = {}
+        spans: dict[Queue, QueueSpan] = {}
         end, fault, largest, time, last = at, Fault.NONE, 0, 0, at
         for step in self._walk.steps(at, self._end):
             rows, end, fault = step.rows, step.next, step.fault
@@ -97,7 +98,7 @@ def queue_of(window: Bytes, row: Rows) -> Queue | None:
     return decode(window[at : at + int(row["topicLength"])].tobytes()), int(row["queueId"])
 
 
-def _add(spans: dict[Queue, Span], window: Bytes, rows: Rows) -> None:
+def _add(spans: dict[Queue, QueueSpan], window: Bytes, rows: Rows) -> None:
     """Add a window's records to the queues' spans: those at its beginning, and at its end."""
     ends = [rows[:_READ_OF_EACH], rows[_READ_OF_EACH:][-_READ_OF_EACH:]]
     for part in ends:
@@ -105,7 +106,7 @@ def _add(spans: dict[Queue, Span], window: Bytes, rows: Rows) -> None:
             queue = queue_of(window, row)
             if queue is not None:
                 offset = int(row["queueOffset"])
-                old = spans.get(queue, Span(offset, offset - 1))
+                old = spans.get(queue, QueueSpan(offset, offset - 1))
                 spans[queue] = old.then(offset)
 
 

@@ -7,7 +7,7 @@ What is rarer is decided in Python (see tolerant), by the same rules.
 import numpy as np
 import numpy.typing as npt
 
-from reput.store_format.damage.followed import NEVER, Looked, follow
+from reput.store_format.damage.queue_ends import NEVER, QueueEndArrays, follow
 from reput.store_format.derive.dispatch import Dispatching, dispatch
 from reput.store_format.derive.queue_table import find_queue
 from reput.store_format.faults import Fault
@@ -72,7 +72,7 @@ def dispatch_fresh(
     faults: npt.NDArray[np.uint8],
     suspect: bool,
     last: int,
-    followed: Looked,
+    followed: QueueEndArrays,
     dispatching: Dispatching,
 ) -> tuple[int, int]:
     """Dispatch rows, up to one behind a range that may be stale; (how many, why not more).

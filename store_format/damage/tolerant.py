@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from reput.store_format.damage.followed import NEVER, Followed
 from reput.store_format.damage.live import Before, Live
 from reput.store_format.damage.neighbours import Neighbours
+from reput.store_format.damage.queue_ends import NEVER, QueueEnds
+from reput.store_format.damage.range_reporter import RangeReporter
 from reput.store_format.damage.ranges import DamageKind
 from reput.store_format.damage.record_ends import lost_its_end
-from reput.store_format.damage.reported import Reported
 from reput.store_format.damage.resync import NOT_FOUND, Prover
 from reput.store_format.damage.stretches import Stretches
 from reput.store_format.damage.strides import dispatch_fresh, stride
@@ -59,10 +59,10 @@ class TolerantScan:
         self._neighbours = Neighbours(rules.records)
         self.most_ranges = MOST_RANGES
         self._buffers = buffers
-        self._followed = Followed(buffers)
+        self._followed = QueueEnds(buffers)
         stretches = Stretches(read, start, end, rules.records, rules.checks)
         self.live = Live(start, before, self._followed, self.prover, stretches)
-        self.reported = Reported(self.prover)
+        self.reporter = RangeReporter(self.prover)
         self._stride_rows = _LEAST_STRIDE
         self._stride_faults = np.zeros(len(buffers.rows), np.uint8)
         self._stride_values = np.zeros(len(buffers.rows), np.int64)
@@ -92,7 +92,7 @@ class TolerantScan:
                     at = yield from self._strides(at)
         end.next = at
         yield from self.outputs.empty()
-        yield from self.reported.rest()
+        yield from self.reporter.rest()
         yield end
 
     def _sound(self, at: int) -> Generator[Any, None, tuple[int, Fault]]:
@@ -116,7 +116,7 @@ class TolerantScan:
 
     def _doubted(self, window: Bytes, rows: Rows, wrong: Marks | None) -> Marks | None:
         """Each row's fault by its CRCs, or else by two other witnesses."""
-        doubted = self._neighbours.unlike(window, rows)
+        doubted = self._neighbours.contradictions(window, rows)
         if doubted is None or wrong is None:
             return wrong if doubted is None else doubted
         return np.where(wrong, wrong, doubted)
@@ -149,7 +149,7 @@ class TolerantScan:
             most = int(unsealed[0]) if len(unsealed) else len(rows)
             if most == 0:  # it covers all of the record, so that nothing in it is sure
                 place, size = int(rows["physicalOffset"][0]), int(rows["size"][0])
-                yield from self.reported.range(
+                yield from self.reporter.range(
                     DamageKind.DAMAGED, place, place + size, Fault.PROPERTY_CRC, "record"
                 )
                 rows, wrong = rows[1:], wrong[1:]
@@ -158,14 +158,14 @@ class TolerantScan:
             for i in np.flatnonzero(wrong[:good]).tolist():
                 place = int(rows["physicalOffset"][i])
                 of_crc = Fault(int(wrong[i]))
-                yield from self.reported.range(
+                yield from self.reporter.range(
                     DamageKind.CONTENT, place, place + int(rows["size"][i]), of_crc, "record"
                 )
             if good:
                 self.live.took(rows[:good])
             if good < most:
                 place = int(rows["physicalOffset"][good])
-                yield from self.reported.range(
+                yield from self.reporter.range(
                     DamageKind.DAMAGED, place, place + int(rows["size"][good]), fault, "record"
                 )
                 good += 1
@@ -214,7 +214,7 @@ class TolerantScan:
         if good == 0:
             return 0, at
         self.live.took(rows[:good])
-        yield from self.reported.of_stride(
+        yield from self.reporter.of_stride(
             rows[:good], self._stride_faults, self._stride_values, wrong
         )
         self._suspect = good < len(rows) and faults[good] != Fault.NONE
@@ -222,7 +222,7 @@ class TolerantScan:
             found = int(rows["physicalOffset"][good])
             fault = Fault(int(faults[good]))
             kind = DamageKind.STALE if fault == Fault.PLACE else DamageKind.DAMAGED
-            yield from self.reported.range(kind, self.live.end, found, fault, "record")
+            yield from self.reporter.range(kind, self.live.end, found, fault, "record")
             return good, found
         return good, self.live.end
 
@@ -245,7 +245,7 @@ class TolerantScan:
     def _stale_range(self, rows: Rows) -> Generator[Any, None, None]:
         start, last = int(rows["physicalOffset"][0]), rows[-1]
         end = int(last["physicalOffset"]) + int(last["size"])
-        yield from self.reported.range(
+        yield from self.reporter.range(
             DamageKind.STALE, start, end, Fault.NONE, "record", self.live.stale_by
         )
 
@@ -257,7 +257,7 @@ class TolerantScan:
         if size != left:
             found = self._search(at + 1)
             following = found if found != NOT_FOUND else self.segment_end
-            yield from self.reported.range(
+            yield from self.reporter.range(
                 DamageKind.DAMAGED, at, following, Fault.BLANK_SIZE,
                 "record" if found != NOT_FOUND else "segment's end",
             )  # fmt: skip
@@ -282,16 +282,16 @@ class TolerantScan:
             found = self._search(at + 1)
         if found != NOT_FOUND:
             self._suspect = True
-            yield from self.reported.range(kind, at, found, fault, "record")
+            yield from self.reporter.range(kind, at, found, fault, "record")
             return found
         blank = self.prover.next_blank(at + 1)
         if blank != NOT_FOUND:
-            yield from self.reported.range(kind, at, blank, fault, "BLANK")
+            yield from self.reporter.range(kind, at, blank, fault, "BLANK")
             return blank
         last = self._last_byte(at)
         if last >= at:
             zeros = last + 1 < self.segment_end
-            yield from self.reported.range(
+            yield from self.reporter.range(
                 kind, at, last + 1, fault, "zeros" if zeros else "segment's end"
             )
         if last + 1 < self.segment_end:
@@ -300,7 +300,7 @@ class TolerantScan:
         return self.segment_end
 
     def _search(self, at: int) -> int:
-        return self.prover.next_record(at) if self.reported.count < self.most_ranges else NOT_FOUND
+        return self.prover.next_record(at) if self.reporter.count < self.most_ranges else NOT_FOUND
 
     def _last_byte(self, at: int) -> int:
         """The offset of the segment's last byte that is not zero; at - 1 if all are,

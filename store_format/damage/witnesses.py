@@ -1,4 +1,4 @@
-"""Who says that a range of the log is what a report calls it, and how sure that is.
+"""Which witnesses say what a damaged range of the log is, and how sure that is.
 
 The words of a report, for people and for `--json`: one row for each fault, and for a stretch of
 stale records the witnesses that were weighed (damage/evidence).
@@ -7,7 +7,7 @@ stale records the witnesses that were weighed (damage/evidence).
 from enum import StrEnum
 from typing import NamedTuple
 
-from reput.store_format.damage.evidence import Verdict, Witness
+from reput.store_format.damage.evidence import StretchVerdict, Witness
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.faults import Fault
 
@@ -73,7 +73,7 @@ _NAMES = {
 _AGAINST_BITS = 8
 
 
-def packed(verdict: Verdict) -> int:
+def packed(verdict: StretchVerdict) -> int:
     """A verdict's witnesses as a number, for a range's `value`."""
     return int(verdict.spoke) | int(verdict.against) << _AGAINST_BITS
 

@@ -261,6 +261,21 @@ class IndexReader:
                 break
         return Found(hits, len(hits) >= limit, last_timestamp, last_offset)
 
+    def last_before(self, until: int) -> int:
+        """The last physical offset before `until` that has an entry; -1 where there is none."""
+        for number in range(len(self.files)):
+            with self.open(number) as file:
+                low, high = 0, file.header.entries  # entries up to `low` are before it
+                while low < high:
+                    middle = (low + high + 1) // 2
+                    if file.entry(middle).physical_offset < until:
+                        low = middle
+                    else:
+                        high = middle - 1
+                if low:
+                    return file.entry(low).physical_offset
+        return -1
+
     def all_hits(
         self, topic: str, key: str, begin: int | None = None, end: int | None = None
     ) -> Iterator[Hit]:

@@ -41,7 +41,7 @@ def index_stats(file: IndexFileReader) -> IndexFileStats:
         hashes = part.view(INDEX_ENTRY)["keyHash"].astype(np.int64)
         np.add.at(lengths, hashes % file.slots, 1)
     used = lengths[lengths > 0]
-    # frexp's exponent is the number of bits: a length n is told with those from 2**(bits - 1) on
+    # frexp's exponent is the number of bits: a length n is counted with those from 2**(bits - 1) on
     bits = np.bincount(np.frexp(used.astype(np.float64))[1])
     chains = {1 << (n - 1): int(many) for n, many in enumerate(bits) if many}
     return IndexFileStats(file.path, file.header, file.slots, room, chains, int(used.max()))

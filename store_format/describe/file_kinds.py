@@ -120,7 +120,7 @@ def _queue_items(read: Read, count: int, position: int, layout: np.dtype[Any]) -
     size = layout.itemsize
     fields = layout.names or ()
     buffer = np.empty(_WINDOW_ENTRIES * size, np.uint8)
-    run: Item = {}  # unused or pre-blank entries, not yet told
+    run: Item = {}  # unused or pre-blank entries, not yet shown
     last = -1  # physicalOffset of the last entry
     unused_before = False
     for base in range(0, count, _WINDOW_ENTRIES):

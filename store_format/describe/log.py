@@ -101,9 +101,9 @@ class _Segment:
     def _chain(self, at: int) -> Generator[Item, None, tuple[int, Fault]]:
         """The records from `at` on; returns where the chain stops, and why."""
         for step in self.walk.steps(at, self.end):
-            told, refused = yield from self._records(step.window, step.rows)
+            shown, refused = yield from self._records(step.window, step.rows)
             if refused != Fault.NONE:
-                return int(step.rows["physicalOffset"][told]), refused
+                return int(step.rows["physicalOffset"][shown]), refused
             at = step.next
             if step.fault != Fault.NONE:
                 return at, step.fault

@@ -1,6 +1,6 @@
 """Clues of the releases that wrote a store, in the store's own files.
 
-Each is a rule that only some releases follow. The index says most (told_eras). Nothing here reads
+Each is a rule that only some releases follow. The index says most (index_eras). Nothing here reads
 more than a few records.
 """
 

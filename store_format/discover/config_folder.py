@@ -2,7 +2,7 @@
 
 The files are JSON of a broker's; integer keys may be unquoted (fastjson). As a broker does
 (ConfigManager.load), the .bak beside a file is read where that is missing or cannot be read.
-Whatever cannot be read is told, and counts as missing.
+Whatever cannot be read is noted, and counts as missing.
 """
 
 import json

@@ -81,6 +81,12 @@ class Discovered:
     left: tuple[str, ...] = ()  # the releases that may have written last, where nobody said which
     conf: FoundConf | None = None  # a broker's configuration that lies with the store
     contradicted: str = ""  # why the release that was given cannot be the one that wrote last
+    alike: str = ""  # the releases that would write the same, where nobody said which
+
+    @property
+    def releases(self) -> str:
+        """The release, or the range of those that write the same where the files tell no more."""
+        return self.alike or self.release
 
     def refuse_contradicted(self) -> None:
         """Raise SettingError where the store's files are of another release than was given: what
@@ -190,7 +196,7 @@ class _Discovery:
         self.files = FileSizes(storage, self._folders(), derived)
         self.found: dict[str, Found] = {}
         self.warnings = list(self.conf.warnings) if self.conf else []
-        self.torn, self.contradicted = "", ""
+        self.torn, self.contradicted, self.alike = "", "", ""
         self.writes = self.compares = self.sweeps = False
         self.eras: tuple[Era, ...] = ()
         self.others: tuple[str, ...] = ()
@@ -212,7 +218,7 @@ class _Discovery:
         release = self._release(whole)
         return Discovered(
             release, whole, self.found, self.warnings, self.torn, self.eras, self.again,
-            self.others, self.left, self.conf, self.contradicted,
+            self.others, self.left, self.conf, self.contradicted, self.alike,
         )  # fmt: skip
 
     def of_the_manifest(self, manifest: Mapping[str, Any]) -> None:
@@ -409,12 +415,13 @@ class _Discovery:
 
         self.left = tuple(left_by(clues.hard))
         try:
-            release, by, self.others = release_found(clues.hard, hints, has, look, self.compares)
+            found = release_found(clues.hard, hints, has, look, self.compares)
         except UnknownRelease:
             open_all(self.storage, self.files.segments)  # one that is unreadable is called that
             raise
-        self._add(RELEASE, release, by)
-        return release
+        self.others, self.alike = found.others, found.alike
+        self._add(RELEASE, found.release, found.by)
+        return found.release
 
 
 def _text(value: Any) -> str:

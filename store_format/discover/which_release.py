@@ -18,6 +18,7 @@ class ReleaseFound(NamedTuple):
     release: str
     by: str
     others: tuple[str, ...] = ()
+    alike: str = ""  # the releases that would write the same, as a text
 
 
 def release_found(
@@ -50,5 +51,7 @@ def release_found(
             break
     if len(grouped) > 1:
         others = tuple(group[-1] for group in reversed(grouped[:-1]))
-        return ReleaseFound(chosen, f"assumed, of {span(releases)}: {seen}", others)
-    return ReleaseFound(chosen, f"{span(releases)} {by}: {seen}" if len(releases) > 1 else seen)
+        alike = f"{span(grouped[-1])}, assumed"
+        return ReleaseFound(chosen, f"assumed, of {span(releases)}: {seen}", others, alike)
+    by = f"{span(releases)} {by}: {seen}" if len(releases) > 1 else seen
+    return ReleaseFound(chosen, by, alike=span(releases))

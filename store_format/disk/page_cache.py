@@ -47,10 +47,10 @@ def cached_bytes(descriptor: int, at: int, length: int) -> int | None:
 
 
 def available_memory() -> int | None:
-    """Bytes that could be had without swapping, the page cache's among them. None: not told."""
+    """Bytes that could be had without swapping, the page cache's among them. None: not known."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as told:
-            found = _MEMORY.search(told.read())
+        with open("/proc/meminfo", encoding="ascii") as meminfo:
+            found = _MEMORY.search(meminfo.read())
     except OSError:
         return None
     return int(found[1]) << 10 if found else None

@@ -15,7 +15,7 @@ _CHECKER = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS, the group that check
 
 
 def read_progress(storage: Storage, store: str, notes: Notes) -> Read:
-    """How far it has delivered. What cannot be read is told, and counts as missing."""
+    """How far it has delivered. What cannot be read is noted, and counts as missing."""
     table = config_table(storage, store, "delayOffset.json", "offsetTable", notes)
     levels = None
     if table is not None:
@@ -48,7 +48,7 @@ class _InWheel:
 
 
 def half_position(storage: Storage, store: str, notes: Notes) -> int:
-    """The queue offset up to which the broker has checked half messages; 0 where it is not told."""
+    """The queue offset up to which the broker has checked half messages; 0 where none is named."""
     return consumer_offsets(storage, store, notes).get((_CHECKER, HALF_TOPIC), {}).get(0, 0)
 
 

@@ -82,7 +82,7 @@ def gather(
 ) -> Gathered:
     """Walk a log and hold the marks that `keep` says, 96 bytes each.
 
-    split: Profile.split_properties; every: `keep` is asked of all records; told: is called with
+    split: Profile.split_properties; every: `keep` is asked of all records; seen: is called with
     how far the walk is, a physical offset.
     """
     taken, breaks, at, unread_to = _Taken(keep, split, every), [], log.start, 0

@@ -15,7 +15,7 @@ from reput.store_format.log.segments import Finding, Segment
 from reput.store_format.names import segment_name
 from reput.store_format.storage.protocol import Storage
 
-_TOLD_BY = 2  # records that must agree
+_AGREED_BY = 2  # records that must agree
 
 
 class Proven(NamedTuple):
@@ -34,11 +34,11 @@ def proven_names(
     is left out. Otherwise they stay, and findings say what --assume-names would make of them.
     Raises what opening and reading them raises.
     """
-    told = {each.path: _begins_at(storage, each, segment_bytes) for each in segments}
-    wanted = Counter(start for start in told.values() if start is not None)
+    starts = {each.path: _begins_at(storage, each, segment_bytes) for each in segments}
+    wanted = Counter(start for start in starts.values() if start is not None)
     moved: dict[str, int] = {}
     for each in segments:
-        start = told[each.path]
+        start = starts[each.path]
         if start is not None and start != each.start and wanted[start] == 1:
             moved[each.path] = start
     findings = [
@@ -65,7 +65,7 @@ def proven_names(
 def _begins_at(storage: Storage, segment: Segment, segment_bytes: int) -> int | None:
     """Where the file begins by its first records; None where they do not say, or disagree."""
     at, said = 0, set()
-    for _ in range(_TOLD_BY):
+    for _ in range(_AGREED_BY):
         raw = np.zeros(RECORD_HEAD.itemsize, np.uint8)
         if at + len(raw) > segment.state.size:
             return None

@@ -89,7 +89,7 @@ def as_broker(
 
 
 def newest(messages: Iterable[StoredMessage], most: int, notes: Notes) -> Iterator[StoredMessage]:
-    """The last `most` messages; it is told where there are more."""
+    """The last `most` messages; a note says where there are more."""
     many, kept = 0, deque[StoredMessage](maxlen=most)
     for message in messages:
         many += 1
@@ -109,7 +109,7 @@ def note_if_wrong(message: StoredMessage, hashes: Container[int], notes: Notes) 
 
 
 def read(store: OpenedStore, places: list[int], notes: Notes) -> Iterator[StoredMessage]:
-    """The messages that stand where the index says; where there is none, that is notes."""
+    """The messages that stand where the index says; where there is none, a note says so."""
     for place in places:
         try:
             yield store.message(store.log.record_at(place))

@@ -178,7 +178,7 @@ def _entries(
     store: OpenedStore, queue: Queue, topic: str, first: int, stop: int | None, notes: Notes,
     may_match: Callable[[int], bool] | None = None,
 ) -> Iterator[StoredMessage]:  # fmt: skip
-    """The messages that a queue's entries point to; an entry that points to none is told.
+    """The messages that a queue's entries point to; an entry that points to none is noted.
 
     may_match: tells by an entry's tagsCode whether its message need be read.
     """

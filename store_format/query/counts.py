@@ -236,7 +236,7 @@ def add_up(
 ) -> None:  # fmt: skip
     """Walk a log once and add its records to all of `sums`.
 
-    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ; told: is called
+    split: Profile.split_properties; batch: the topics whose queue.type is BatchCQ; seen: is called
     with how far the walk is, a physical offset; note: with each place where records break off.
     behind: gives the live records behind such a place in its segment, which is else not read any
     further.
@@ -267,10 +267,11 @@ def add_up(
 def count(
     log: LogReader, by: Sequence[str], split: bool, batch: Sequence[str],
     seen: Callable[[int], None], note: Callable[[str], None],
+    behind: Callable[[int], Iterable[Step]] | None = None,
 ) -> list[Count]:  # fmt: skip
     """What was put, by these ways (of BY), in their order; the others as for `add_up`."""
     sums = Sums(by)
-    add_up(log, (sums,), split, batch, seen, note)
+    add_up(log, (sums,), split, batch, seen, note, behind)
     return sums.counts()
 
 

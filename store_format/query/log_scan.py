@@ -20,7 +20,7 @@ _REPLACED = "\ufffd"  # what Java makes of malformed bytes: the text does not te
 
 
 def needle_of(text: str) -> bytes:
-    """Bytes that stand in each record which holds this text; none where that cannot be told."""
+    """Bytes that stand in each record which holds this text; none where that is not known."""
     return b"" if _REPLACED in text else text.encode("utf-8", "surrogatepass")
 
 
@@ -31,7 +31,7 @@ def scan(
     """The messages at [start, stop) whose records hold `needle` somewhere, in the log's order.
 
     chosen: only those that it wants. What stands behind damage is not read, up to the segment's
-    end: it may be stale. Both are told.
+    end: it may be stale. Both are noted.
     """
     notes.to_scan += max(stop - start, 0)
     with notes.watching():

@@ -1,7 +1,7 @@
 """Which releases a store's files leave, where nobody says which one wrote them.
 
 Clues are rules that only some releases follow, seen in the store. Where the releases that are left
-derive the same files, any of them will do; where they do not, the user is asked, and told what
+derive the same files, any of them will do; where they do not, the user is asked, and sees what
 differs.
 """
 

@@ -105,7 +105,7 @@ def release_named(text: str) -> str:
     raise UnknownRelease(
         f"RocketMQ {text!r} is not a release that reput knows"
         + (f": did you mean {near[0]}?" if near else "")
-        + f"; it knows {RELEASES[0]} to {RELEASES[-1]}: {', '.join(RELEASES)}"
+        + f"; it knows {RELEASES[0]} to {RELEASES[-1]}"
     )
 
 

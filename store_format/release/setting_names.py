@@ -103,7 +103,7 @@ transWriteOriginTransHalfEnable boolean 5.4.0 = true
 messageStorePlugIn text 4.1.0
 [warned warned] what is dispatched is not bounded by a confirmed offset of its copy
 duplicationEnable boolean 4.1.0 = false
-[warned harmless] which records recovery takes is told as without it
+[warned harmless] which records recovery takes is reported as without it
 checkCommitLogOffsetOnRecover boolean 5.5.0 = false
 [harmless refused] a SLAVE takes no messages; SYNC_MASTER is warned of: nothing is replicated
 brokerRole ASYNC_MASTER|SYNC_MASTER|SLAVE 4.1.0 = ASYNC_MASTER

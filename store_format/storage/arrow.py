@@ -83,18 +83,18 @@ def _azure(authority: str, connection: str) -> Any:
 
     Raises StoreError where it is for another account than the URL.
     """
-    told = dict(part.strip().partition("=")[::2] for part in connection.split(";") if part.strip())
-    name = told.get("AccountName", "")
+    parts = dict(part.strip().partition("=")[::2] for part in connection.split(";") if part.strip())
+    name = parts.get("AccountName", "")
     if authority.rpartition("@")[2].partition(".")[0] != name:
         raise StoreError(f"abfss://{authority}: {_AZURE} is for the account {name!r}")
     words = {}
-    if "BlobEndpoint" in told:  # an emulator, or a cloud of its own
+    if "BlobEndpoint" in parts:  # an emulator, or a cloud of its own
         for service in ("blob", "dfs"):
-            endpoint = told.get(f"{service.capitalize()}Endpoint", told["BlobEndpoint"])
+            endpoint = parts.get(f"{service.capitalize()}Endpoint", parts["BlobEndpoint"])
             scheme, _, host = endpoint.partition("://")
             words[f"{service}_storage_scheme"] = scheme
             words[f"{service}_storage_authority"] = host.partition("/")[0]
-    return fs.AzureFileSystem(name, account_key=told.get("AccountKey"), **words)
+    return fs.AzureFileSystem(name, account_key=parts.get("AccountKey"), **words)
 
 
 def _of(place: _Place) -> Any:

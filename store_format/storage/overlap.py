@@ -66,7 +66,7 @@ def on_this_machine(path: str) -> Whereabouts:
     """A local path: by device and inode, and by where it is on its file system (bind mounts).
 
     Links are followed, also one in the last place that leads nowhere. Names that are not there
-    yet are told below the nearest folder that is, in small letters: a file system may not
+    yet are compared below the nearest folder that is, in small letters: a file system may not
     distinguish them. Raises OSError.
     """
     real = os.path.realpath(path)

@@ -122,13 +122,13 @@ class Storage(Protocol):
         """
 
     def is_abandoned(self, folder: str) -> bool | None:
-        """Whether the process that claimed it is gone. None where that cannot be told: then one
+        """Whether the process that claimed it is gone. None where that is not known: then one
         job at a time may work for an output.
         """
 
     def lock_holder(self, store: str) -> int | None:
         """Who holds a store's lock, a broker say: a process of this machine, 0 for one of
-        another, None for nobody, or where it cannot be told.
+        another, None for nobody, or where it is not known.
         """
 
     def move_all(self, moves: Iterable[tuple[str, str]]) -> None:

@@ -48,12 +48,12 @@ def _client(process: int) -> Any:
     """The client of a process, made from its environment as AWS's own tools do."""
     # A server that is named by its address knows buckets by path, not by host name.
     named = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    told = os.environ.keys() & {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"}
+    chosen = os.environ.keys() & {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"}
     config = botocore.config.Config(
         max_pool_connections=_AT_ONCE,
         s3={"addressing_style": "path"} if named else None,
         # botocore's own 5 are soon over where many workers begin at once
-        retries=None if told else {"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        retries=None if chosen else {"mode": "standard", "total_max_attempts": _ATTEMPTS},
     )
     # botocore reads AWS_DEFAULT_REGION only; the other name is as common
     region = os.environ.get("AWS_DEFAULT_REGION") or os.environ.get("AWS_REGION")
@@ -228,7 +228,7 @@ class S3Storage(ManifestLast):
                         Key=about["Key"],
                         UploadId=about["UploadId"],
                     )
-        except Exception:  # noqa: BLE001 (as for local folders: what stays is told by its name)
+        except Exception:  # noqa: BLE001 (as for local folders: what stays is reported by its name)
             return
 
     @staticmethod

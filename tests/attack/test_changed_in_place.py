@@ -272,7 +272,7 @@ def test_recover_keeps_nothing_by_a_link(written: Path) -> None:
     assert everything(written.parent) == before
 
 
-def told() -> list[str]:
+def reported() -> list[str]:
     return ["--rocketmq", "5.3.3", *(w for n, v in SETTINGS.items() for w in ("--set", f"{n}={v}"))]
 
 
@@ -284,7 +284,7 @@ def test_what_has_a_second_name_is_not_written_to(
     shutil.copytree(written, copy, copy_function=os.link)
     (copy / "abort").write_text("1")
     before = everything(written.parent)
-    assert main(["append", str(copy), "--from-store", str(written), *told()]) == 2
+    assert main(["append", str(copy), "--from-store", str(written), *reported()]) == 2
     assert "has a second name elsewhere" in capsys.readouterr().err
     for dry_run in (True, False):
         with pytest.raises(StoreError, match="has a second name elsewhere"):
@@ -299,7 +299,7 @@ def test_append_writes_over_no_file_of_a_folder_that_is_no_store(
     put(tmp_path / "mine" / name)
     put(tmp_path / "m.jsonl", '{"topic": "T", "body": "x"}\n')
     before = everything(tmp_path)
-    words = ["append", str(tmp_path / "mine"), "--from", str(tmp_path / "m.jsonl"), *told()]
+    words = ["append", str(tmp_path / "mine"), "--from", str(tmp_path / "m.jsonl"), *reported()]
     assert main(words) == 2
     assert "is taken for no store" in capsys.readouterr().err
     assert everything(tmp_path) == before

@@ -57,16 +57,16 @@ def _words() -> list[str]:
 
 def _line(command: str, folder: Path) -> list[str]:
     store, out = str(folder / "store"), str(folder / "out")
-    told = _words()
+    reported = _words()
     return {
-        "rebuild": ["rebuild", store, "--output", out, *told],
-        "replace": ["rebuild", store, "--output", out, "--replace", *told],
-        "verify": ["verify", store, "--against", str(folder / "built"), *told],
-        "check": ["check", store, *told],
-        "repair": ["repair", store, "--output", out, *told],
-        "recover": ["recover", store, "--yes", *told],
+        "rebuild": ["rebuild", store, "--output", out, *reported],
+        "replace": ["rebuild", store, "--output", out, "--replace", *reported],
+        "verify": ["verify", store, "--against", str(folder / "built"), *reported],
+        "check": ["check", store, *reported],
+        "repair": ["repair", store, "--output", out, *reported],
+        "recover": ["recover", store, "--yes", *reported],
         "install": ["install", str(folder / "built"), store, "--yes"],
-        "append": ["append", store, "--from", str(folder / "lines.jsonl"), *told],
+        "append": ["append", store, "--from", str(folder / "lines.jsonl"), *reported],
         "dump": ["dump", str(folder / "store" / "commitlog" / ("0" * 20)), "--json"],
     }[command]
 
@@ -175,6 +175,6 @@ def _again(command: str, folder: Path, ended: bool, temporary: Path) -> None:
     if ended and command in ("rebuild", "repair", "install"):
         return
     if command == "append":
-        # what is said to have been appended was not told: what is there must read whole
+        # what is said to have been appended was not reported: what is there must read whole
         (folder / "lines.jsonl").write_text(LINE)
     _done(_line(command, folder), temporary)

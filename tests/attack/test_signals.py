@@ -76,8 +76,8 @@ def wait_for_staging(process: subprocess.Popen[str], folder: Path) -> None:
 
 def without_progress(errors: str) -> list[str]:
     """What stands on standard error but lines of progress, which a busy machine has time for."""
-    told = r"reput: (\w+ .* s( left)?|compiling kernels, .*)"
-    return [line for line in errors.splitlines() if not re.fullmatch(told, line)]
+    reported = r"reput: (\w+ .* s( left)?|compiling kernels, .*)"
+    return [line for line in errors.splitlines() if not re.fullmatch(reported, line)]
 
 
 def gone(processes: list[int]) -> bool:

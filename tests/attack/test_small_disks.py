@@ -24,11 +24,11 @@ from tests.broker.writer.stores import TINY, Clock
 from tests.jobs.sources.reading import table
 
 ROOT = Path(__file__).parents[2]
-TOLD = [word for name, value in (TINY | SIZES | {"fileReservedTime": 1}).items()
+GIVEN = [word for name, value in (TINY | SIZES | {"fileReservedTime": 1}).items()
         for word in ("--set", f"{name}={value}")]  # fmt: skip
-TOLD += ["--rocketmq", "5.3.3"]
+GIVEN += ["--rocketmq", "5.3.3"]
 # a broker's own refusal comes earlier: here the disk itself is to be what fails
-WRITES = [*TOLD, "--set", "diskSpaceWarningLevelRatio=100"]
+WRITES = [*GIVEN, "--set", "diskSpaceWarningLevelRatio=100"]
 EVEN = ["--even-delayed", "--even-pending", "--even-unread"]
 # {store}: on the small disk; {other}: a store elsewhere; {disk}: the small disk
 WORKS = {
@@ -37,9 +37,10 @@ WORKS = {
                         *WRITES],
     "resolve-transactions": ["resolve-transactions", "{store}", "--decide", "commit", "--yes",
                              *WRITES],
-    "catch-up": ["catch-up", "{behind}", "--yes", *TOLD],
-    "replicate": ["replicate", "{other}", "{disk}/replica", *TOLD],
-    "expire": ["expire", "{store}", "--any-hour", "--archive", "{disk}/old", "--yes", *EVEN, *TOLD],
+    "catch-up": ["catch-up", "{behind}", "--yes", *GIVEN],
+    "replicate": ["replicate", "{other}", "{disk}/replica", *GIVEN],
+    "expire": ["expire", "{store}", "--any-hour", "--archive", "{disk}/old", "--yes", *EVEN,
+               *GIVEN],
     "export": ["export", "{other}", "--to", "{disk}/made", "--format", "rocketmq", *WRITES],
 }  # fmt: skip
 

@@ -93,8 +93,8 @@ def _entries(runs: Any, number: int) -> list[tuple[int, int, int, int]]:
     count, at = int(runs.count[number]), int(runs.entries_at[number])
     raw = runs.entries[at : at + count * _ENTRY.size].tobytes()
     first, offsets_at = int(runs.first[number]), int(runs.offsets_at[number])
-    told = runs.offsets[offsets_at : offsets_at + count].tolist() if offsets_at >= 0 else None
-    return [(told[i] if told else first + i, *_ENTRY.unpack_from(raw, i * _ENTRY.size))
+    reported = runs.offsets[offsets_at : offsets_at + count].tolist() if offsets_at >= 0 else None
+    return [(reported[i] if reported else first + i, *_ENTRY.unpack_from(raw, i * _ENTRY.size))
             for i in range(count)]  # fmt: skip
 
 

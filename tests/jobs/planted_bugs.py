@@ -1,4 +1,4 @@
-"""One planted bug for each promise of the first five minutes: what is told, warmed and shown."""
+"""One planted bug for each promise of the first five minutes: what is found, warmed and shown."""
 
 from tests.planting import Bug
 

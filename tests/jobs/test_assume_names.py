@@ -1,4 +1,4 @@
-"""Swapped and renamed segments: told by their records, and read in the order that these prove."""
+"""Swapped and renamed segments: known by their records, and read in the order that these prove."""
 
 from unittest import mock
 
@@ -28,7 +28,7 @@ def hurt() -> Hurt:
     return generate("swapped segments", 0, crc=False, count=600)
 
 
-def told(hurt: Hurt) -> dict[str, object]:
+def reported(hurt: Hurt) -> dict[str, object]:
     return {"rocketmq": hurt.log.version, "settings": as_text(hurt.log.settings)}
 
 
@@ -46,13 +46,13 @@ def wanted(hurt: Hurt) -> dict[str, bytes]:
 def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
     storage = storage_of(hurt.log.log)
     with mock.patch.object(pyspark.sql, "functions", functions):
-        report = check(Session(), STORE, storage=storage, **told(hurt))  # type: ignore[arg-type]
+        report = check(Session(), STORE, storage=storage, **reported(hurt))  # type: ignore[arg-type]
         again = check(
             Session(),
             STORE,
             storage=storage,
             assume_names=True,
-            **told(hurt),  # type: ignore[arg-type]
+            **reported(hurt),  # type: ignore[arg-type]
         )
     offered = [each for each in report.findings if "--assume-names reads it as" in each.reason]
     assert len(offered) == 2
@@ -60,7 +60,7 @@ def test_check_offers_the_order_and_salvage_reads_it(hurt: Hurt) -> None:
     assert again.messages == 600
     assert again.damage["range_count"] == 0
     assert len(again.findings) == 2
-    run(STORE, OUTPUT, on_damage=SALVAGE, assume_names=True, storage=storage, **told(hurt))
+    run(STORE, OUTPUT, on_damage=SALVAGE, assume_names=True, storage=storage, **reported(hurt))
     assert derived(storage) == wanted(hurt)
 
 
@@ -73,7 +73,7 @@ def test_repair_gives_the_segments_their_names(hurt: Hurt) -> None:
             OUTPUT,
             assume_names=True,
             storage=storage,
-            **told(hurt),  # type: ignore[arg-type]
+            **reported(hurt),  # type: ignore[arg-type]
         )
     for start, raw in hurt.whole.items():
         assert storage.files[f"{OUTPUT}/commitlog/{start:020d}"] == raw
@@ -83,7 +83,7 @@ def test_repair_gives_the_segments_their_names(hurt: Hurt) -> None:
 def test_only_salvage_reads_another_order(hurt: Hurt) -> None:
     storage = storage_of(hurt.log.log)
     with pytest.raises(SettingError, match="--assume-names"):
-        run(STORE, OUTPUT, on_damage=REFUSE, assume_names=True, storage=storage, **told(hurt))
+        run(STORE, OUTPUT, on_damage=REFUSE, assume_names=True, storage=storage, **reported(hurt))
 
 
 def test_where_two_files_say_the_same_place_neither_moves(hurt: Hurt) -> None:
@@ -96,6 +96,6 @@ def test_where_two_files_say_the_same_place_neither_moves(hurt: Hurt) -> None:
             STORE,
             storage=storage,
             assume_names=True,
-            **told(hurt),  # type: ignore[arg-type]
+            **reported(hurt),  # type: ignore[arg-type]
         )
     assert not any(f"{first:020d}" in each.reason for each in report.findings)

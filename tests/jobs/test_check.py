@@ -11,7 +11,7 @@ import pyspark.sql
 import pytest
 
 from reput.jobs.check import check
-from reput.jobs.console.check_text import svg, text
+from reput.jobs.console.check_text import details, svg, text
 from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.verify import verify
@@ -60,11 +60,11 @@ def several() -> Damaged:
     return log
 
 
-def test_every_range_is_told_however_the_log_is_cut() -> None:
+def test_every_range_is_reported_however_the_log_is_cut() -> None:
     log = several()
     reports = [checked(log, splits) for splits in CUTS]
-    told = [json.dumps({**each.as_json(), "seconds": 0}) for each in reports]
-    assert told == told[:1] * len(CUTS)
+    reported = [json.dumps({**each.as_json(), "seconds": 0}) for each in reports]
+    assert reported == reported[:1] * len(CUTS)
     ranges = reports[0].damage["ranges"]
     assert [each["kind"] for each in ranges] == ["damaged", "content", "damaged"]
     first = ranges[0]
@@ -78,7 +78,7 @@ def test_every_range_is_told_however_the_log_is_cut() -> None:
 
 
 def test_the_picture_shows_where() -> None:
-    lines = text(checked(several())).splitlines()
+    lines = [line for each in details(checked(several())) for line in each.splitlines()]
     bars = {line.split()[0]: line.split()[1] for line in lines if "[" in line and "]" in line}
     signs = {name: set(bar.strip("[]")) for name, bar in bars.items()}
     assert signs[f"{0:020d}"] == {"#", "!"}

@@ -58,21 +58,21 @@ def left(tmp_path: Path) -> Path:
     return output
 
 
-def test_what_is_left_is_told_and_goes_when_asked(
+def test_what_is_left_is_reported_and_goes_when_asked(
     left: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = contents(left.parents[1])
     assert main(["clean", str(left), "--dry-run", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["needed"]
-    assert not told["done"]
-    assert sorted(told["leftovers"]) == sorted([
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["needed"]
+    assert not reported["done"]
+    assert sorted(reported["leftovers"]) == sorted([
         f"{left.parents[1]}/.new.reput-{DEAD}", f"{left.parent}/.output.reput-{DEAD}",
         f"{left.parent}/.output.reput-{GONE}", f"{left}/.reput-recover-{DEAD}",
         f"{left}/reput-check-{DEAD}",
     ])  # fmt: skip
     assert main(["clean", str(left)]) == 2  # there is no terminal to ask at
-    assert "--yes does it without a terminal" in capsys.readouterr().err
+    assert "--yes does it" in capsys.readouterr().err
     assert contents(left.parents[1]) == before
     assert main(["clean", str(left), "--yes"]) == 0
     assert capsys.readouterr().out.count("removed ") == 5
@@ -203,16 +203,16 @@ def test_no_command_minds_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """check, verify, recover, repair and install say the same with it as without."""
-    told = ["--rocketmq", "5.3.3"]
+    reported = ["--rocketmq", "5.3.3"]
     for name, value in SETTINGS.items():
-        told += ["--set", f"{name}={value}"]
+        reported += ["--set", f"{name}={value}"]
     commands = (
-        ["check", str(store), *told], ["verify", str(store), *told],
-        ["recover", str(store), "--dry-run", *told],
-        ["repair", str(store), "--output", f"{store}-repaired", *told],
+        ["check", str(store), *reported], ["verify", str(store), *reported],
+        ["recover", str(store), "--dry-run", *reported],
+        ["repair", str(store), "--output", f"{store}-repaired", *reported],
         ["install", str(rebuilt), str(store), "--dry-run"],
         ["install", str(rebuilt), str(store), "--yes"],
-        ["check", str(store), *told], ["verify", str(store), *told],
+        ["check", str(store), *reported], ["verify", str(store), *reported],
     )  # fmt: skip
 
     def says() -> list[tuple[int, str, str]]:

@@ -46,8 +46,8 @@ def test_a_dry_run_tells_and_changes_nothing(
 def test_it_delivers_once_and_says_so(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["deliver-delayed", str(store), "--until", "2023-11-14T22:13:25Z", *WORDS, "--json"]
     assert main([*words, "--yes"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {name: told[name] for name in ("due", "delivered", "levels", "timers", "waiting")} == {
+    got = json.loads(capsys.readouterr().out)
+    assert {name: got[name] for name in ("due", "delivered", "levels", "timers", "waiting")} == {
         "due": 2, "delivered": 2, "levels": 1, "timers": 1, "waiting": 1,
     }  # fmt: skip
     before = tree(store)
@@ -158,7 +158,7 @@ def bodies_of(store: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "got"),
     [
         (["--until", "soon"], "is no time"),
         ([], "--until"),
@@ -167,14 +167,14 @@ def bodies_of(store: Path) -> list[str]:
     ],
 )
 def test_wrong_words(
-    store: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+    store: Path, capsys: pytest.CaptureFixture[str], words: list[str], got: str
 ) -> None:
     try:
         code = main(["deliver-delayed", str(store), *WORDS, *words])
     except SystemExit as error:
         code = int(str(error.code))
     assert code == 2
-    assert told in capsys.readouterr().err
+    assert got in capsys.readouterr().err
 
 
 def test_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

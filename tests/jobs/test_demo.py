@@ -1,21 +1,34 @@
-"""`make demo`, the first of the README's two commands."""
+"""`reput demo`: it proves a bundled store, damages, finds and repairs; nothing else is wanted."""
 
-import subprocess
-import sys
+import json
 from pathlib import Path
 
 import pytest
 
-CLONE = Path(__file__).parents[2]
+from reput.jobs.cli import main
 
 
-@pytest.mark.spark
-def test_the_demo_proves_a_bundled_store() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "reput.jobs.demo"],
-        cwd=CLONE, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("demo: the store of a live RocketMQ 5.3.3 broker")
-    for engine in ("local", "spark"):
-        assert f"proved, by-{engine}: 20 files, 534,000,040 bytes" in done.stdout
+def test_the_demo_proves_damages_and_repairs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "demo"
+    assert main(["demo", "--keep", str(kept)]) == 0
+    said = capsys.readouterr().out
+    for text in (
+        "$ reput rebuild store --output rebuilt\n", "20 files are byte for byte what RocketMQ",
+        "534,000,040 bytes, of which", "sparse files", "$ reput check damaged\n", "NOT sound",
+        "bodyCRC does not match the body", "$ reput repair damaged --output repaired\n",
+        "What to try next:", "reput report ",
+    ):  # fmt: skip
+        assert text in said, text
+    assert sorted(each.name for each in kept.iterdir()) == [
+        "damaged", "expect", "rebuilt", "repaired", "store",
+    ]  # fmt: skip
+    assert main(["demo", "--keep", str(kept), "--json"]) == 2
+    assert "is there already" in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+def test_the_demo_in_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert (whole["same"], whole["files"], whole["repaired"]) == (True, 20, True)

@@ -33,8 +33,8 @@ def dump_lines(*words: str) -> list[str]:
     parser = argparse.ArgumentParser()
     dump.add_arguments(parser)
     lines: list[str] = []
-    told = parser.parse_args(["--rocketmq", RELEASES[-1], *words])
-    dump_lines.code = dump._dump(told, lines.append)  # type: ignore[attr-defined]
+    reported = parser.parse_args(["--rocketmq", RELEASES[-1], *words])
+    dump_lines.code = dump._dump(reported, lines.append)  # type: ignore[attr-defined]
     return lines
 
 
@@ -45,9 +45,9 @@ def items(path: Path | str, *words: str) -> list[dict[str, Any]]:
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
     dump.add_arguments(parser)
-    told = parser.parse_args(["--rocketmq", RELEASES[-1], *(str(word) for word in words)])
+    reported = parser.parse_args(["--rocketmq", RELEASES[-1], *(str(word) for word in words)])
     try:
-        return dump.run(told)
+        return dump.run(reported)
     except (StoreError, OSError, ValueError) as error:
         return ending(error)
 

@@ -19,7 +19,7 @@ from reput.jobs.pipeline.pipeline import Cut
 from reput.jobs.repair import repair
 from reput.jobs.salvaging.repair_summary import RepairSummary
 from reput.jobs.verify import verify
-from reput.store_format.damage.filler import Position, Stamp, fill, own
+from reput.store_format.damage.filler import LostPositions, Stamp, fill, own
 from tests.damaged import ENTRY, SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import OUTPUT, STORE, Session, as_text, functions, storage_of
 from tests.logs.encoder import Message, encode, properties
@@ -212,8 +212,8 @@ def test_config_is_copied_and_the_manifest_lists_all() -> None:
     _, storage = repaired(log, storage)
     assert storage.files[f"{OUTPUT}/config/consumerOffset.json"] == b"{}"
     manifest = json.loads(storage.files[f"{OUTPUT}/manifest.json"])
-    (told,) = manifest["repaired"]["ranges"]
-    assert told["physical_offset"] == log.places[10]
+    (reported,) = manifest["repaired"]["ranges"]
+    assert reported["physical_offset"] == log.places[10]
     assert manifest["filled"] == [
         {"topic": "T", "queue_id": 1, "first": 3, "many": 1, "range": log.places[10]}
     ]
@@ -268,7 +268,7 @@ def test_fillers_are_as_long_as_what_they_replace(length: int, crc: bool) -> Non
 
 
 def test_positions_share_a_range() -> None:
-    lost = [Position("T", 0, 5, 3), Position("Other", 1, 0, 2)]
+    lost = [LostPositions("T", 0, 5, 3), LostPositions("Other", 1, 0, 2)]
     raw = b"".join(fill(0, 700, lost, Stamp(START, False), ends_segment=False))
     assert len(raw) == 700
     found = []

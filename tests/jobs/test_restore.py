@@ -18,6 +18,7 @@ from tests.store_format.damage.generator import (
     flips,
     generate,
     judge,
+    named_in,
     queues_of,
     salvaged,
 )
@@ -56,11 +57,11 @@ def test_a_field_that_witnesses_tell_is_put_back(case: str) -> None:
     whole = {start: bytes(raw) for start, raw in log.segments.items()}
     log.flip(30, byte, bit)
     summary, storage = restored(log)
-    (told,) = summary.restored
-    assert told["record"] == log.places[30]
-    assert told["field"] == name
-    assert told["bits"] == [f"byte {byte}, bit {bit}"]
-    assert told["by"]
+    (reported,) = summary.restored
+    assert reported["record"] == log.places[30]
+    assert reported["field"] == name
+    assert reported["bits"] == [f"byte {byte}, bit {bit}"]
+    assert reported["by"]
     assert f"byte {byte}, bit {bit}; by " in summary.text()
     assert storage.files[f"{OUTPUT}/commitlog/{0:020d}"] == whole[0]
     assert summary.fillers == 0
@@ -130,13 +131,31 @@ DENSE = {8: 0, 32: 0, 57: 0, 78: 0, 87: 1, 101: 2, 114: 0, 144: 0, 146: 0}
 
 @pytest.mark.parametrize("seed", DENSE)
 def test_dense_flips_displace_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No room for a lost position is told by name; those behind it stay where they are."""
+    """No room for a lost position is shown by name; those behind it stay where they are."""
     monkeypatch.setitem(KINDS, "few", lambda hurt: flips(hurt, 67))
     hurt = generate("few", seed, crc=False, count=400)
     found = salvaged(hurt, derived=False)
     judged = judge(hurt, queues_of(found.files), [])
     assert (judged.displaced, judged.fabricated) == (0, 0)
     assert kept(hurt, restore=False) == (0, DENSE[seed])
+
+
+def test_of_two_records_with_one_place_the_old_queue_knows_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A flipped queueId makes a record of queue 2 the second one with queueOffset 1 of queue 0,
+    right before the other. One bit makes each of them the one that queue 2 misses: without the
+    store's own queue nothing tells which it is, and both are left out and named.
+    """
+    monkeypatch.setitem(KINDS, "few", lambda hurt: flips(hurt, 67))
+    hurt = generate("few", 216, crc=False, count=400)
+    places = [hurt.log.places[n] for n in (13, 15)]
+    for derived in (False, True):
+        found = salvaged(hurt, derived=derived)
+        judged = judge(hurt, queues_of(found.files), [], derived)
+        assert (judged.displaced, judged.fabricated) == (1 - derived, 0)
+        named = {start for start, _ in named_in(found.summary)}
+        assert (places[0] in named, places[1] in named) == (True, not derived)
 
 
 @pytest.mark.long

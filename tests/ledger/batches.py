@@ -28,15 +28,15 @@ def collect(
 ) -> list[dict[str, Any]]:
     """All tests, with their marks `long` and `explore`."""
     with tempfile.TemporaryDirectory(prefix="reput-ledger-") as folder:
-        told = Path(folder) / "told.json"
+        got = Path(folder) / "listed.json"
         command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--ledger-list"]
         done = subprocess.run(
-            [*command, str(told), *words], cwd=ROOT, capture_output=True, text=True, check=False,
+            [*command, str(got), *words], cwd=ROOT, capture_output=True, text=True, check=False,
             env={**os.environ, **(env or {})},
         )  # fmt: skip
-        if not told.exists() or done.returncode not in (0, 5):
+        if not got.exists() or done.returncode not in (0, 5):
             sys.exit(f"tests could not be collected:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-        found: list[dict[str, Any]] = json.loads(told.read_text("utf-8"))
+        found: list[dict[str, Any]] = json.loads(got.read_text("utf-8"))
     return found
 
 
@@ -117,7 +117,7 @@ class Batches:
         if begun:  # else they would be taken again for ever: they cannot be collected
             self._left += [each for each in chosen if each.test not in begun]
             self._left.sort(key=lambda each: self._order[each.test])
-        print(told(file, runs, code, log), flush=True)
+        print(got(file, runs, code, log), flush=True)
         bad = [run for run in runs if run.verdict in records.RED]
         self.red += len(bad) or (code not in (0, 1, 2, 5, None))
         if not bad and code in (0, 5):
@@ -129,7 +129,7 @@ def killed(shard: Path, verdict: str) -> None:
         file.write(json.dumps({"killed": verdict, "at": time.time()}) + "\n")
 
 
-def told(file: str, runs: list[records.Run], code: int | None, log: Path) -> str:
+def got(file: str, runs: list[records.Run], code: int | None, log: Path) -> str:
     """What became of a batch: a line, and one for each test that is red."""
     counts = {v: sum(run.verdict == v for run in runs) for v in sorted({r.verdict for r in runs})}
     parts = [f"{count} {verdict}" for verdict, count in counts.items()] or [f"pytest: {code}"]

@@ -57,9 +57,9 @@ def look(
 
 def _proof(run: Run | None, of_file: Run | None, tree: Tree) -> Run | None:
     """Of a quick test the run that tells most: its own, or that of all its file's quick tests."""
-    told = [each for each in (run, of_file) if each is not None]
-    now = [each for each in told if each.sources == tree.digest(each.file)]
-    return max(now or told, key=lambda each: (each is run, each.at), default=None)
+    reported = [each for each in (run, of_file) if each is not None]
+    now = [each for each in reported if each.sources == tree.digest(each.file)]
+    return max(now or reported, key=lambda each: (each is run, each.at), default=None)
 
 
 def _why_due(run: Run | None, sources: str, recent: set[str] | None) -> str:

@@ -37,9 +37,9 @@ def read_explored(path: Path = EXPLORED) -> dict[str, Explored]:
     found: dict[str, Explored] = {}
     for line in path.read_text("utf-8").splitlines() if path.exists() else ():
         test, rounds, seconds, commit, at = line.split("\t")
-        told = Explored(test, int(rounds), float(seconds), commit, at)
+        reported = Explored(test, int(rounds), float(seconds), commit, at)
         if test not in found or found[test].at < at:
-            found[test] = told
+            found[test] = reported
     return found
 
 
@@ -67,8 +67,8 @@ class Rounds:
         return self._explored[test].at if test in self._explored else ""
 
     def _expected(self, test: str) -> float:
-        told = self._explored.get(test)
-        return told.seconds / told.rounds if told and told.rounds else ROUND_SECONDS
+        reported = self._explored.get(test)
+        return reported.seconds / reported.rounds if reported and reported.rounds else ROUND_SECONDS
 
     def next(self) -> budget.Job | None:
         left = self._until - time.time() - batches.START_SECONDS
@@ -103,9 +103,9 @@ class Rounds:
             log.unlink()
             return
         now = records.moment(time.time())
-        told = self._explored.get(test) or Explored(test, 0, 0.0, "", "")
+        reported = self._explored.get(test) or Explored(test, 0, 0.0, "", "")
         self._explored[test] = Explored(
-            test, told.rounds + 1, told.seconds + seconds, self._commit, now
+            test, reported.rounds + 1, reported.seconds + seconds, self._commit, now
         )
         self.done += 1
         if code == 0:

@@ -1,6 +1,6 @@
 """A pytest plugin: each pytest writes its shard of the ledger, a line as a test begins and ends.
 
-Where xdist's workers run the tests, the controller writes: it is told of a worker that died too.
+Where xdist's workers run the tests, the controller writes: it knows of a worker that died too.
 REPUT_LEDGER=off writes nothing; nor does a tree without git, as one with a planted bug is.
 """
 
@@ -82,11 +82,11 @@ def limit(item: pytest.Item) -> float | None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     if path := session.config.option.ledger_list:
         marks = ("long", "explore")
-        told = [
+        reported = [
             {"test": item.nodeid, **{m: bool(item.get_closest_marker(m)) for m in marks}}
             for item in session.items
         ]
-        Path(path).write_text(json.dumps(told), "utf-8")
+        Path(path).write_text(json.dumps(reported), "utf-8")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,7 +15,7 @@ _FROM = re.compile(rf"^\s*from\s+({_PACKAGES}[\w.]*)\s+import\s+(?:\(([^)]*)\)|(
 _WHOLE = re.compile(r"^\s*import reput$|[\"']reput[\"']|-m reput\b", re.M)
 _FIXTURE = re.compile(r"@pytest\.fixture([^\n]*)\n(?:async )?def (\w+)")
 # what a test reads that is no module, by the first word of its path
-_TOLD = re.compile(
+_REPORTED = re.compile(
     r"[\"'/](docs|scripts|notebooks|benchmarks|conf|requirements|\.ci|\.github|Makefile|databricks\.yml"
     r"|mkdocs\.yml|pyproject\.toml|spark-submit\.sh|[A-Z]+\.md)\b"
 )
@@ -45,9 +45,9 @@ def blobs(root: Path) -> dict[str, str]:
     """Path -> git's name for the contents that the file has now, committed or not."""
     found = {}
     for line in _git(root, "ls-files", "-s", "-z"):
-        told, _, path = line.partition("\t")
-        if told and not told.startswith("120000"):  # no links: what they lead to is here itself
-            found[path] = told.split()[1]
+        got, _, path = line.partition("\t")
+        if got and not got.startswith("120000"):  # no links: what they lead to is here itself
+            found[path] = got.split()[1]
     changed = _git(root, "diff", "--name-only", "-z")
     changed += _git(root, "ls-files", "-o", "--exclude-standard", "-z")
     for path in filter(None, changed):
@@ -73,8 +73,8 @@ class Tree:
 
     def _digest(self, path: str) -> str:
         """Eight digits that change whenever a file changes on which this test's file depends."""
-        told = "".join(f"{each} {self.blobs[each]}\n" for each in sorted(self.closure(path)))
-        return hashlib.sha1(told.encode()).hexdigest()[:8]
+        got = "".join(f"{each} {self.blobs[each]}\n" for each in sorted(self.closure(path)))
+        return hashlib.sha1(got.encode()).hexdigest()[:8]
 
     def closure(self, path: str) -> set[str]:
         """All files that a test's file depends on, itself too."""
@@ -114,8 +114,8 @@ class Tree:
         if path == "jobs/cli.py":  # it imports the command that is asked for
             found.update(each for each in self.blobs if re.fullmatch(r"jobs/\w+\.py", each))
         if path.startswith("tests/"):
-            told = set(_TOLD.findall(text))
-            found.update(each for each in self.blobs if each.partition("/")[0] in told)
+            got = set(_REPORTED.findall(text))
+            found.update(each for each in self.blobs if each.partition("/")[0] in got)
         return [*(each for each in found if each), *self._data(path)]
 
     def _file(self, name: str) -> str | None:

@@ -97,9 +97,13 @@ def verdicts(runs: Sequence[records.Run]) -> dict[str, str]:
 def test_each_verdict_is_written_by_the_controller_of_two_workers(project: Path) -> None:
     assert start(project, "-n2", "checks/test_verdicts.py").wait(60) == 1
     runs = records.read_shard(shard(project))
-    told = verdicts(runs)
-    assert told.pop("checks/test_verdicts.py") in ("failed", "hang", "lost")  # all quick ones of it
-    assert told == {
+    got = verdicts(runs)
+    assert got.pop("checks/test_verdicts.py") in (
+        "failed",
+        "hang",
+        "lost",
+    )  # all quick ones of it
+    assert got == {
         "test_ok": "ok", "test_failed": "failed", "test_skipped": "skipped", "test_expected": "ok",
         "test_that_cannot_end": "failed", "test_hang": "hang", "test_crash": "lost",
     }  # fmt: skip
@@ -119,8 +123,8 @@ def test_a_pytest_that_is_killed_leaves_what_it_had_written(project: Path) -> No
     process.wait()
     with shard(project).open("a") as file:
         file.write('{"test": "checks/test_slow.py::test_de')  # torn
-    told = verdicts(records.read_shard(shard(project)))
-    assert told == {"test_before": "ok", "test_deaf": "lost"}
+    got = verdicts(records.read_shard(shard(project)))
+    assert got == {"test_before": "ok", "test_deaf": "lost"}
 
 
 def test_ctrl_c_is_no_fault_of_the_test(project: Path) -> None:
@@ -147,8 +151,8 @@ def test_what_hangs_in_spite_of_its_limit_is_killed(
 ) -> None:
     monkeypatch.setattr(batches, "LATE_SECONDS", 0.5)
     made, _ = run(project, [due("test_slow.py::test_deaf"), due("test_slow.py::test_before")], 60)
-    told = verdicts(records.read_shard(shard(project)))
-    assert told == {"test_before": "ok", "test_deaf": "hang"}
+    got = verdicts(records.read_shard(shard(project)))
+    assert got == {"test_before": "ok", "test_deaf": "hang"}
     assert made.red == 1
     assert (project / ".ledger/logs/checks.test_slow.py.txt").exists()
 

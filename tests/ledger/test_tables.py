@@ -29,8 +29,8 @@ def write_shard(folder: Path, *runs: Run, name: str = "1.jsonl", whole: bool = F
     folder.mkdir(exist_ok=True)
     lines = [{"commit": "c", "at": 0, "sources": {each.file: each.sources for each in runs}}]
     for each in runs:
-        told = {"test": each.test, "verdict": each.verdict, "seconds": each.seconds}
-        lines.append({**told, "at": float(each.at), "why": "because", "long": each.long})
+        reported = {"test": each.test, "verdict": each.verdict, "seconds": each.seconds}
+        lines.append({**reported, "at": float(each.at), "why": "because", "long": each.long})
     lines.append({"end": 0, "whole": whole, "verdict": "lost", "at": 9.0})
     (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
 

@@ -26,10 +26,10 @@ LIVES += [(version, life) for version in ("5.4.0", "5.5.0", "5.5.1") for life in
 def test_nothing_is_said(version: str, lived: Callable[[Life], Stores], tmp_path: Path) -> None:
     if reason := build.missing(version):
         pytest.skip(reason)
-    told = {}
+    reported = {}
     with Driver(version) as client:
         life = Life(version, tmp_path, client)
         for store in lived(life):
-            told[store.name] = said(store, version, life.settings)
-    assert told
-    assert not {name: lines for name, lines in told.items() if lines}
+            reported[store.name] = said(store, version, life.settings)
+    assert reported
+    assert not {name: lines for name, lines in reported.items() if lines}

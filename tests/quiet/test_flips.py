@@ -19,7 +19,7 @@ STORES = ["small_all_4.1.0", "small_all_5.5.0", "small_expired_5.3.3", "small_lm
 MORE = ["small_all_4.9.7", "small_all_5.3.3", "small_all_5.4.0", "expired_5.3.3", "tiny_5.3.3"]
 
 
-def told(store: Path, version: str, settings: Mapping[str, Any]) -> set[str]:
+def reported(store: Path, version: str, settings: Mapping[str, Any]) -> set[str]:
     return {each.path for each in run_verify(store, version, settings).differences}
 
 
@@ -27,14 +27,14 @@ def sound(name: str, folder: Path) -> tuple[Path, str, Mapping[str, Any]]:
     store, golden = copy(name, folder)
     if (golden.expect / "checkpoint").exists():
         shutil.copy(golden.expect / "checkpoint", store / "checkpoint")
-    assert told(store, golden.version, golden.settings) == set()
+    assert reported(store, golden.version, golden.settings) == set()
     return store, golden.version, golden.settings
 
 
 def flip_all(
     store: Path, version: str, settings: Mapping[str, Any], seed: int, rounds: int
 ) -> None:
-    """In each round a bit of each file: each is told. Then none is, when all are as before."""
+    """In each round a bit of each file: each is reported. Then none is, when all are as before."""
     rng = random.Random(seed)
     slots = int(settings["maxHashSlotNum"])
     queues = files(store)
@@ -53,7 +53,7 @@ def flip_all(
             place = rng.choice(kinds[path][names[number // len(index) % len(names)]])
             before[path] = place.flip(path, rng.randrange(64)), place
         try:
-            found = told(store, version, settings)
+            found = reported(store, version, settings)
             missed = {str(path): place.what for path, (_, place) in before.items()
                       if str(path) not in found}  # fmt: skip
             assert not missed, number
@@ -66,7 +66,7 @@ def flip_all(
         finally:
             for path, (whole, _) in before.items():
                 path.write_bytes(whole)
-    assert told(store, version, settings) == set()
+    assert reported(store, version, settings) == set()
 
 
 def _by_kind(places: list[Place]) -> dict[str, list[Place]]:
@@ -78,7 +78,7 @@ def _by_kind(places: list[Place]) -> dict[str, list[Place]]:
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_a_flipped_bit_of_each_file_is_told(name: str, tmp_path: Path) -> None:
+def test_a_flipped_bit_of_each_file_is_reported(name: str, tmp_path: Path) -> None:
     flip_all(*sound(name, tmp_path), seed=1, rounds=4)
 
 
@@ -86,7 +86,9 @@ def test_a_flipped_bit_of_each_file_is_told(name: str, tmp_path: Path) -> None:
 @pytest.mark.explore
 @pytest.mark.parametrize("seed", seeds(range(3)))
 @pytest.mark.parametrize("name", STORES + MORE)
-def test_flipped_bits_of_every_kind_of_field_are_told(name: str, seed: int, tmp_path: Path) -> None:
+def test_flipped_bits_of_every_kind_of_field_are_reported(
+    name: str, seed: int, tmp_path: Path
+) -> None:
     flip_all(*sound(name, tmp_path), seed=seed, rounds=60)
 
 
@@ -118,18 +120,18 @@ HOW = ["cut", "longer", "empty", "gone", "another place", "another queue"]
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", STORES[1:])
-def test_wrong_lengths_and_names_are_told(name: str, how: str, tmp_path: Path) -> None:
+def test_wrong_lengths_and_names_are_reported(name: str, how: str, tmp_path: Path) -> None:
     store, version, settings = sound(name, tmp_path)
     queues = list(files(store))
     wrong = spoil(queues[len(queues) // 2], how)
-    assert told(store, version, settings) == {str(path) for path in wrong}
+    assert reported(store, version, settings) == {str(path) for path in wrong}
     report = run_check(store, version, settings)
     assert {each.path for each in report.differences} == {str(path) for path in wrong}
 
 
 @pytest.mark.parametrize("how", HOW[:4])
-def test_wrong_lengths_of_index_files_are_told(how: str, tmp_path: Path) -> None:
+def test_wrong_lengths_of_index_files_are_reported(how: str, tmp_path: Path) -> None:
     store, version, settings = sound("small_all_5.5.0", tmp_path)
     index = sorted((store / "index").iterdir())
     spoil(index[-1], how)
-    assert told(store, version, settings)
+    assert reported(store, version, settings)

@@ -279,7 +279,7 @@ def test_a_repaired_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1000, 4000])
-def test_a_queue_file_of_a_wrong_length_is_told_and_goes(
+def test_a_queue_file_of_a_wrong_length_is_reported_and_goes(
     size: int, grown: Path, tmp_path: Path
 ) -> None:
     """RocketMQ does not load the store: "length not matched message store config value"."""
@@ -291,7 +291,7 @@ def test_a_queue_file_of_a_wrong_length_is_told_and_goes(
     judged_wrong(store, path, f"file length: is {size}, should be 2000")
 
 
-def test_an_index_file_of_zeros_is_told_and_goes(grown: Path, tmp_path: Path) -> None:
+def test_an_index_file_of_zeros_is_reported_and_goes(grown: Path, tmp_path: Path) -> None:
     """A query with a begin time goes no further back than to it, and finds nothing."""
     store = tmp_path / "store"
     shutil.copytree(grown, store)

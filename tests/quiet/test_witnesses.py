@@ -128,7 +128,7 @@ def test_what_repair_has_written(first: int, restore: bool) -> None:
     with mock.patch.object(pyspark.sql, "functions", functions):
         repair(Session(), STORE, OUTPUT, rocketmq=log.version, storage=storage, restore=restore,  # type: ignore[arg-type]
                settings=as_text(log.settings))  # fmt: skip
-    # a record that keeps a wrong queueOffset is still named; its place is told by its neighbours
+    # a record that keeps a wrong queueOffset is still named; its place is shown by its neighbours
     known = ("cannot begin topic", "is outvoted")
     left = [each for each in findings(checked(log, storage, OUTPUT))
             if not any(said in str(each) for said in known)]  # fmt: skip

@@ -21,18 +21,18 @@ class Class(StrEnum):
     ALL_LOST = "fails: no message is left"
     OTHERS_LOST = "messages lost that were not touched"
     WRONG = "accepted with wrong queue, keys or tags"
-    TOLD_WRONG = "named, and kept as it now reads"
+    NAMED_WRONG = "named, and kept as it now reads"
     LOST = "the touched message given up"
     SAME = "as if undamaged"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """files: derived ones by path, index files as index/0, ...; told: the damage was named."""
+    """files: derived ones by path, index files as index/0, ...; reported: the damage was named."""
 
     messages: int
     files: Mapping[str, bytes]
-    told: bool = False
+    reported: bool = False
     failed: str = ""  # why there is no result at all
 
 
@@ -46,8 +46,8 @@ def ours(store: Small, given: Input | None = None) -> Outcome:
         return Outcome(0, {}, True, str(error))
     damage = rebuilt.summary.damage
     assert damage is not None
-    told = bool(damage["range_count"] or rebuilt.summary.left_out or rebuilt.summary.warnings)
-    return Outcome(rebuilt.summary.messages, rebuilt.files, told)
+    reported = bool(damage["range_count"] or rebuilt.summary.left_out or rebuilt.summary.warnings)
+    return Outcome(rebuilt.summary.messages, rebuilt.files, reported)
 
 
 def refuse(store: Small, given: Input) -> str:
@@ -69,7 +69,7 @@ def classify(store: Small, sound: Outcome, outcome: Outcome, number: int) -> Cla
         return Class.LOST
     if _content(outcome) == _content(sound):
         return Class.SAME
-    return Class.TOLD_WRONG if outcome.told else Class.WRONG
+    return Class.NAMED_WRONG if outcome.reported else Class.WRONG
 
 
 def _content(outcome: Outcome) -> dict[str, bytes]:

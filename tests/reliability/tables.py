@@ -29,7 +29,7 @@ _RANDOM_LOGS = 4  # of each kind, with and without `__CRC32#`, with and without 
 _JVMS = 12  # mostly asleep: half a second at each stop, 30 s where a topic can be no folder
 _HEAD = ("as if undamaged", "touched message given up", "named, kept as it reads",
          "accepted wrong", "others lost", "all lost")  # fmt: skip
-_CLASSES = (Class.SAME, Class.LOST, Class.TOLD_WRONG, Class.WRONG,
+_CLASSES = (Class.SAME, Class.LOST, Class.NAMED_WRONG, Class.WRONG,
             Class.OTHERS_LOST, Class.ALL_LOST)  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def flips_table(engines: Engines, every: int) -> Iterator[str]:
             theirs[their] += 1
             field = fields.setdefault(given.field, Counter())
             field["bits"] += 1
-            field["named"] += outcome.told
+            field["named"] += outcome.reported
             field[f"reput {my.name}"] += 1
             field[f"RocketMQ {their.name}"] += 1
         yield _row(f"{name} record: RocketMQ", theirs)

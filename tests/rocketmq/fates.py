@@ -47,7 +47,7 @@ GROUP = "failing"
 class Done:
     """What was done, by UNIQ_KEY."""
 
-    transactions: dict[str, str] = field(default_factory=dict)  # the state that must be told
+    transactions: dict[str, str] = field(default_factory=dict)  # the state that must be reported
     delays: dict[str, str] = field(default_factory=dict)
     timers: dict[str, str] = field(default_factory=dict)
     retried: str = ""
@@ -96,29 +96,29 @@ def in_rocksdb(version: str, store: Path, client: Driver) -> dict[str, str]:
     "given up": asked about more than transactionCheckMax times, after which the broker removes its
     row in RocksDB and writes nothing into the log.
     """
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     given = {**SETTINGS, **FIVE, **TRANSACTIONS_IN_ROCKSDB, "transactionCheckMax": 2}
     given["mappedFileSizeCommitLog"] = 4096  # so that the first pending one is not in the last
     with Broker(version, store, **given) as broker:
         asked = Client(client, broker.namesrv)
         late = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "3600"}  # no check before
-        told |= dict.fromkeys(_transactions(asked, ["UNKNOW"], 0, **late), "pending")
+        reported |= dict.fromkeys(_transactions(asked, ["UNKNOW"], 0, **late), "pending")
         asked.send(messages(10))
         outcomes = {"COMMIT_MESSAGE": "committed", "ROLLBACK_MESSAGE": "rolled back"}
         for outcome, said in outcomes.items():
             for key in _transactions(asked, [outcome] * 2, 100 + len(outcome)):
-                told[key] = said
-        told |= dict.fromkeys(_transactions(asked, ["UNKNOW"] * 2, 200), "given up")
+                reported[key] = said
+        reported |= dict.fromkeys(_transactions(asked, ["UNKNOW"] * 2, 200), "given up")
         time.sleep(10)  # four seconds without checks, then three checks
         checked = _transactions(asked, ["UNKNOW"], 300)
         answer = asked.ask("await_checks", topic="Live0", checks=1)
         assert answer["checked"] == checked
-        told |= dict.fromkeys(checked, "checked and committed")
-        told |= dict.fromkeys(_transactions(asked, ["UNKNOW"] * 2, 400), "pending")
+        reported |= dict.fromkeys(checked, "checked and committed")
+        reported |= dict.fromkeys(_transactions(asked, ["UNKNOW"] * 2, 400), "pending")
         while broker.status()["behind"]:
             time.sleep(0.05)
         broker.stop()
-    return told
+    return reported
 
 
 def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[str, str]:
@@ -126,12 +126,12 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
 
     Returns each one's UNIQ_KEY with the time at which it was due: "before", "meanwhile", "after".
     """
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     with Broker(version, store, **SETTINGS) as broker:
         asked = Client(client, broker.namesrv)
         for when in ("before", "meanwhile", "after"):
-            for message in asked.send(_delayed(3, 2, seed + len(told))):
-                told[message[3]] = when
+            for message in asked.send(_delayed(3, 2, seed + len(reported))):
+                reported[message[3]] = when
             if when == "meanwhile":
                 broker.driver.ask("broker.writable", on=False)
             time.sleep(4)
@@ -139,7 +139,7 @@ def skipped(version: str, store: Path, client: Driver, seed: int = 0) -> dict[st
         while broker.status()["behind"]:
             time.sleep(0.05)
         broker.stop()
-    return told
+    return reported
 
 
 def _delayed(count: int, level: int, first: int) -> list[dict[str, object]]:

@@ -120,7 +120,7 @@ def messages(count: int, first: int = 0) -> list[dict[str, Any]]:
 
 
 def answers(client: Client, sent: list[list[Any]], group: str) -> dict[str, Any]:
-    """What a client is told, of all kinds of question, about messages that stay as they are."""
+    """What a client is reported, of all kinds of question, about messages that stay as they are."""
     found = client.ask(
         "find",
         keys=[["Live0", "key0"], ["Live1", "key1"], ["Live2", "all2"], ["Live0", "no such key"]],

@@ -57,14 +57,14 @@ def normal(answer: dict[str, Any]) -> Any:
     """A step's answer, as it is compared."""
     if "error" in answer:
         return _text(answer["error"])
-    told = answer["answer"]
-    if isinstance(told, str):
-        return _text(told)
-    if isinstance(told, list):  # of MQAdminExt's calls
-        return [_call(each) for each in told]
-    if "messages" in told:
-        return {**told, "messages": sorted(map(json.dumps, told["messages"]))}
-    return told
+    reported = answer["answer"]
+    if isinstance(reported, str):
+        return _text(reported)
+    if isinstance(reported, list):  # of MQAdminExt's calls
+        return [_call(each) for each in reported]
+    if "messages" in reported:
+        return {**reported, "messages": sorted(map(json.dumps, reported["messages"]))}
+    return reported
 
 
 def _text(text: str) -> list[str]:
@@ -77,19 +77,19 @@ def _text(text: str) -> list[str]:
     return sorted(filter(None, lines))
 
 
-def _call(told: Any) -> Any:
-    if not isinstance(told, str) or not told.startswith(("{", "[")):
-        return None if told is None else _text(str(told))
-    text = _QUEUE_KEY.sub(r'"\1/\3/\2":', told)
+def _call(reported: Any) -> Any:
+    if not isinstance(reported, str) or not reported.startswith(("{", "[")):
+        return None if reported is None else _text(str(reported))
+    text = _QUEUE_KEY.sub(r'"\1/\3/\2":', reported)
     return _value(json.loads(_INTEGER_KEY.sub(r'\1"\2":', text)))
 
 
-def _value(told: Any) -> Any:
-    if isinstance(told, dict):
-        return {name: _value(each) for name, each in told.items() if name not in _OF_PROCESS}
-    if isinstance(told, list):
-        return sorted((_value(each) for each in told), key=json.dumps)
-    return _OF_OBJECT.sub("*", told) if isinstance(told, str) else told
+def _value(reported: Any) -> Any:
+    if isinstance(reported, dict):
+        return {name: _value(each) for name, each in reported.items() if name not in _OF_PROCESS}
+    if isinstance(reported, list):
+        return sorted((_value(each) for each in reported), key=json.dumps)
+    return _OF_OBJECT.sub("*", reported) if isinstance(reported, str) else reported
 
 
 def figures(answer: dict[str, Any]) -> dict[str, str]:

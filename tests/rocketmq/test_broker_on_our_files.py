@@ -35,7 +35,7 @@ BEFORE, SAVED_AT, AFTER = 360, 17, 30
 
 
 def _live(version: str, store: Path, client: Driver) -> dict[str, Any]:
-    """A broker's life: what it was sent, what a client was told, and where a group stopped."""
+    """A broker's life: what it was sent, what a client was reported, and where a group stopped."""
     with Broker(version, store) as broker:
         asking = Client(client, broker.namesrv)
         sent = asking.send(messages(BEFORE))
@@ -45,7 +45,7 @@ def _live(version: str, store: Path, client: Driver) -> dict[str, Any]:
             done = asking.ask("transactions", messages=half)["sent"]
             pending = [unique for _, unique, outcome in done if outcome == "UNKNOW"]
         asking.read(group="saver", save=True, limit=SAVED_AT)
-        told = answers(asking, sent, "live")
+        reported = answers(asking, sent, "live")
         resumed = asking.read(group="saver", **{"from": "saved"})
         delayed = [{"t": "Late", "p": {"KEYS": f"late{i}"}, "delay": DELAY_LEVEL} for i in range(5)]
 
@@ -53,7 +53,7 @@ def _live(version: str, store: Path, client: Driver) -> dict[str, Any]:
         end = broker.stop()["max_offset"]
         return {
             "sent": sent,
-            "told": told,
+            "told": reported,
             "resumed": resumed,
             "pending": pending,
             "port": broker.port,

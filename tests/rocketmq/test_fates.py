@@ -1,4 +1,4 @@
-"""Brokers live every fate of a message; what is told of their stores is what was done."""
+"""Brokers live every fate of a message; what is reported about their stores is what was done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3", "5.5.0"])
-def test_what_was_done_is_told(version: str, tmp_path: Path) -> None:
+def test_what_was_done_is_reported(version: str, tmp_path: Path) -> None:
     if reason := build.missing(version):
         pytest.skip(reason)
     with Driver(version) as client:
@@ -24,7 +24,9 @@ def test_what_was_done_is_told(version: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["5.4.0", "5.5.0", "5.5.1"])
-def test_what_rocksdb_tells_a_broker_of_is_told_from_the_log(version: str, tmp_path: Path) -> None:
+def test_what_rocksdb_tells_a_broker_of_is_reported_from_the_log(
+    version: str, tmp_path: Path
+) -> None:
     if reason := build.missing(version):
         pytest.skip(reason)
     with Driver(version) as client:
@@ -34,12 +36,14 @@ def test_what_rocksdb_tells_a_broker_of_is_told_from_the_log(version: str, tmp_p
 
 # Which release goes on past a delivery that failed (#9248): 5.0.0 to 5.3.2.
 @pytest.mark.parametrize(
-    ("version", "told"), [("5.2.0", "never delivered"), ("5.3.3", "delivered")]
+    ("version", "reported"), [("5.2.0", "never delivered"), ("5.3.3", "delivered")]
 )
-def test_what_is_due_while_a_broker_refuses_puts(version: str, told: str, tmp_path: Path) -> None:
+def test_what_is_due_while_a_broker_refuses_puts(
+    version: str, reported: str, tmp_path: Path
+) -> None:
     if reason := build.missing(version):
         pytest.skip(reason)
     with Driver(version) as client:
         done = skipped(version, tmp_path / "store", client)
-    states = {"before": "delivered", "meanwhile": told, "after": "delivered"}
+    states = {"before": "delivered", "meanwhile": reported, "after": "delivered"}
     compare_skipped(tmp_path / "store", {"delays": done}, states)

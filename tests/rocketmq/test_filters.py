@@ -172,15 +172,15 @@ def test_bodies_of_a_real_client(
         client = Client(driver, broker.namesrv)
         sizes = [10 + 5000 * (n % 3) for n in range(12)]
         client.send([{"t": topic, "q": n % 4, "b": b, "bs": n} for n, b in enumerate(sizes)])
-        told = {row[4]: row[5] for row in client.read((topic,))}
+        reported = {row[4]: row[5] for row in client.read((topic,))}
         broker.stop()
     storage = LocalStorage()
     size = int(str(SETTINGS["mappedFileSizeCommitLog"]))
     segments = find_segments(storage, [f"{store}/commitlog"], size)
     with LogReader(storage, segments, record_rules(profile(release))) as log:
         records = [record for record in log.records(log.start) if record.topic == topic]
-        assert {record.physical_offset for record in records} == set(told) != set()
+        assert {record.physical_offset for record in records} == set(reported) != set()
         assert {compression(r.sys_flag) for r in records} == {None, kind.lower()}
         for record in records:
             body = decompressed(log.body(record), record.sys_flag, CAP)
-            assert hashlib.sha1(body).hexdigest() == told[record.physical_offset]
+            assert hashlib.sha1(body).hexdigest() == reported[record.physical_offset]

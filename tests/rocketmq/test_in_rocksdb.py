@@ -24,7 +24,7 @@ VERSIONS = ["5.4.0", "5.5.0", "5.5.1"]
 
 
 def lived(version: str, store: Path, killed: bool = False, **settings: object) -> list[str]:
-    """What is told of a store after a broker's start, ten messages and its end."""
+    """What is reported about a store after a broker's start, ten messages and its end."""
     if reason := build.missing(version):
         pytest.skip(reason)
     given = {**SETTINGS, **FIVE, **settings}

@@ -49,9 +49,9 @@ def test_without_index_files(
     assert difference(ours, theirs) is None
     assert not (ours / "index").exists()
     assert not (theirs / "index").exists()
-    told = {"rocketmq": version, "settings": GIVEN}
-    assert verify(reput.engine, str(store), **told).differences == []
-    assert check(reput.engine, str(store), **told).sound
+    reported = {"rocketmq": version, "settings": GIVEN}
+    assert verify(reput.engine, str(store), **reported).differences == []
+    assert check(reput.engine, str(store), **reported).sound
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ MOST = 64  # a broker answers no more for a key
 FAR = 1 << 42
 
 
-def _told(message: StoredMessage) -> list[Any]:
+def _reported(message: StoredMessage) -> list[Any]:
     """As Consumers.told has a message."""
     record = message.record
     body = hashlib.sha1(message.body()).hexdigest()
@@ -33,11 +33,11 @@ def _told(message: StoredMessage) -> list[Any]:
 
 
 def _all(found: Iterable[StoredMessage]) -> list[list[Any]]:
-    return [_told(message) for message in found]
+    return [_reported(message) for message in found]
 
 
 def _life(version: str, store: Path, client: Driver) -> dict[str, Any]:
-    """A broker's life, and what its client was told of each question."""
+    """A broker's life, and what its client was reported of each question."""
     with Broker(version, store) as broker:
         asking = Client(client, broker.namesrv)
         sent = asking.send(messages(SENT))
@@ -52,9 +52,9 @@ def _life(version: str, store: Path, client: Driver) -> dict[str, Any]:
             [topic, queue, time]
             for topic in TOPICS[:2] for queue in range(QUEUES) for time in (0, *around, FAR)
         ]  # fmt: skip
-        told = asking.ask("find", keys=keys, ids=ids, times=times)
+        reported = asking.ask("find", keys=keys, ids=ids, times=times)
         broker.stop()
-    return {"keys": keys, "ids": ids, "times": times, **told}
+    return {"keys": keys, "ids": ids, "times": times, **reported}
 
 
 def _compare(life: dict[str, Any], opened: Store) -> None:

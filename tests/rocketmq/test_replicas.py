@@ -169,7 +169,7 @@ def test_a_real_slave_copies_and_then_serves(
 def test_what_is_appended_waits_for_a_real_slave(
     version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
 ) -> None:
-    """`reput append --ha-listen` as a SYNC_MASTER: when it ends, the slave has told of all."""
+    """`reput append --ha-listen` as a SYNC_MASTER: when it ends, the slave has all."""
     needs_rocketmq(version)
     master, slave = tmp_path / "master", tmp_path / "slave"
     found = written_store(version, master, 300)
@@ -190,8 +190,8 @@ def test_what_is_appended_waits_for_a_real_slave(
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
         Broker(version, slave, **SLAVE, haMasterAddress=address) as broker,
     ):
-        told, _ = process.communicate(timeout=300)
-        end = json.loads(told)["end"]
+        reported, _ = process.communicate(timeout=300)
+        end = json.loads(reported)["end"]
         assert broker.status()["max_offset"] == end
         assert until(lambda: broker.status()["behind"] == 0)
         broker.stop()
@@ -203,7 +203,7 @@ def test_what_is_appended_waits_for_a_real_slave(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_slave_is_told_all_by_reput_serve(
+def test_a_slave_is_reported_all_by_reput_serve(
     version: str, tmp_path: Path, needs_rocketmq: Callable[[str], None]
 ) -> None:
     """`reput serve --ha-listen` is its name server and its master: log, topics, offsets."""

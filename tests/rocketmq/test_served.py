@@ -1,5 +1,5 @@
 """`reput serve` and the real name server and broker on the same store: clients and tools of three
-releases are told the same. What is not compared, and why, is in served_answers.py.
+releases are reported the same. What is not compared, and why, is in served_answers.py.
 """
 
 from __future__ import annotations
@@ -104,15 +104,15 @@ _OF_PROCESS = {
 def test_mqadmin_prints_what_it_prints_of_the_broker(
     made: served.Made, client: str, folder: Path
 ) -> None:
-    for told in _both(made, client, folder, lambda namesrv: served.tool_steps(made, namesrv)):
-        words = told[0]["words"]
+    for reported in _both(made, client, folder, lambda namesrv: served.tool_steps(made, namesrv)):
+        words = reported[0]["words"]
         of_all = words[0] == "statsAll" or words == ["consumerProgress", "-n", "*"]
         if of_all and made.version < "5" < client:
             # the tool asks for the topics' settings, which a broker of 4.x does not know, and takes
             # its refusal for a group that lags behind by nothing
-            assert _without_lags(told[2]) == _without_lags(told[1])
+            assert _without_lags(reported[2]) == _without_lags(reported[1])
         else:
-            same_to_mqadmin(*told)
+            same_to_mqadmin(*reported)
 
 
 def _without_lags(answer: dict[str, Any]) -> list[str]:
@@ -179,8 +179,8 @@ def same_of_a_consumer(step: Step, theirs: dict[str, Any], ours: dict[str, Any])
         else:
             assert normal(ours) == normal(theirs), step
         return
-    told = zip(step["calls"], normal(theirs), normal(ours), ours["answer"], strict=True)
-    for call, real, own, own_text in told:
+    reported = zip(step["calls"], normal(theirs), normal(ours), ours["answer"], strict=True)
+    for call, real, own, own_text in reported:
         name = call[0]
         if own == ["no such method"]:
             assert real == own

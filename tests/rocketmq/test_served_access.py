@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.long]
 TOPIC, MESSAGES = "Live0", 1420
 KEYS = {"access_key": "reader", "secret_key": "12345678"}
 TLS = Path(__file__).parent.parent / "jobs/serve/tls"
-# TlsSystemConfig: a client trusts no certificate unless told to
+# TlsSystemConfig: a client trusts no certificate unless asked to
 # each reads from the beginning: the store has offsets of groups of its own, g10 is one of them
 _GROUPS = itertools.count()
 TRUSTING = ("-Dtls.enable=true", "-Dtls.test.mode.enable=true")
@@ -50,8 +50,8 @@ def _serving(folder: Path, **words: Any) -> Serving:
     return Serving(store, "--rocketmq", "5.3.3", *_words(folder, **words))
 
 
-def _told(client: str, address: str, *options: str, **more: Any) -> tuple[int, str]:
-    """(messages of a push consumer and a look-up by key; what a tool is told of the cluster)."""
+def _reported(client: str, address: str, *options: str, **more: Any) -> tuple[int, str]:
+    """(messages of a push consumer and a look-up by key; what a tool learns of the cluster)."""
     refused = more.pop("refused", False)
     least = 0 if refused else MESSAGES
     steps: list[Step] = [
@@ -68,17 +68,17 @@ def _told(client: str, address: str, *options: str, **more: Any) -> tuple[int, s
     return messages + (len(hits) if isinstance(hits, list) else 0), str(text)
 
 
-def _is_served(told: tuple[int, str]) -> None:
-    assert told[0] == MESSAGES + 1
-    assert "brokerAddrTable" in told[1]
+def _is_served(reported: tuple[int, str]) -> None:
+    assert reported[0] == MESSAGES + 1
+    assert "brokerAddrTable" in reported[1]
 
 
 def test_signed_requests_are_answered_and_others_are_not(client: str, tmp_path: Path) -> None:
     with _serving(tmp_path, keys=True) as serving:
-        _is_served(_told(client, serving.address, **KEYS))
-        unsigned = _told(client, serving.address, refused=True)
+        _is_served(_reported(client, serving.address, **KEYS))
+        unsigned = _reported(client, serving.address, refused=True)
         forged = {**KEYS, "secret_key": "12345679"}
-        wrong = _told(client, serving.address, **forged, refused=True)
+        wrong = _reported(client, serving.address, **forged, refused=True)
     assert unsigned[0] == wrong[0] == 0
     assert "CODE: 16" in unsigned[1]
     assert "No accessKey is configured" in unsigned[1]
@@ -87,10 +87,10 @@ def test_signed_requests_are_answered_and_others_are_not(client: str, tmp_path: 
 
 def test_tls_is_taken_where_it_may_be_and_wanted_where_it_must(client: str, tmp_path: Path) -> None:
     with _serving(tmp_path, tls="permissive") as serving:
-        _is_served(_told(client, serving.address, *TRUSTING, tls=True))
-        _is_served(_told(client, serving.address))
+        _is_served(_reported(client, serving.address, *TRUSTING, tls=True))
+        _is_served(_reported(client, serving.address))
     with _serving(tmp_path, tls="required", keys=True) as serving:
-        _is_served(_told(client, serving.address, *TRUSTING, **KEYS, tls=True))
-        plain = _told(client, serving.address, **KEYS, refused=True)
+        _is_served(_reported(client, serving.address, *TRUSTING, **KEYS, tls=True))
+        plain = _reported(client, serving.address, **KEYS, refused=True)
     assert plain[0] == 0
     assert "brokerAddrTable" not in plain[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.serve.asking import Peer
-from tests.jobs.serve.broker_answers import requests, told
+from tests.jobs.serve.broker_answers import reported, requests
 from tests.jobs.serve.test_as_cut import GIVEN, RELEASE, cut, differences, random_store, times
 from tests.rocketmq.live import Broker
 from tests.rocketmq.test_replicas import until
@@ -32,5 +32,5 @@ def test_at_a_time_is_as_a_real_broker_that_was_stopped_then(
         Peer(f"127.0.0.1:{broker.port}") as peer,
     ):
         assert until(lambda: broker.status()["behind"] == 0)
-        wrong = list(differences(store, time, asked, lambda each: told(peer.ask(each))))
+        wrong = list(differences(store, time, asked, lambda each: reported(peer.ask(each))))
     assert not wrong, (len(wrong), len(asked), wrong[:3])

@@ -45,8 +45,8 @@ def test_clients_and_the_dashboard_see_all_but_the_damaged_message(
     assert len(set(places)) == len(places)
     assert places[0] < DAMAGED < places[-1]
     assert DAMAGED not in places
-    told = admin["answer"]
-    assert not [each for each in told if "CODE" in str(each)]
-    ends = [int(end) for each in told[2:7] for end in re.findall(r'"maxOffset":(\d+)', each)]
+    reported = admin["answer"]
+    assert not [each for each in reported if "CODE" in str(each)]
+    ends = [int(end) for each in reported[2:7] for end in re.findall(r'"maxOffset":(\d+)', each)]
     assert sum(ends) == len(places)
-    assert set(TOPICS) <= set(json.loads(told[1])["topicList"])
+    assert set(TOPICS) <= set(json.loads(reported[1])["topicList"])

@@ -181,12 +181,12 @@ def test_what_a_broker_commits_is_committed(version: str, tmp_path: Path) -> Non
         # a broker agrees: it asks about none of them
         with Broker(version, ours, **settings(version, **_CHECKS)) as broker:
             client = Client(driver, broker.namesrv)
-            told = client.ask("await_checks", topic="Live0", checks=1, seconds=8)
-            assert told["checked"] == []
+            reported = client.ask("await_checks", topic="Live0", checks=1, seconds=8)
+            assert reported["checked"] == []
             assert {key: keys_in(client, "one")[key] for key in keys} == dict.fromkeys(keys, 1)
             pending = halves(client, 1, 200)
-            told = client.ask("await_checks", topic="Live0", checks=1, seconds=60)
-            assert set(told["checked"]) == set(pending)
+            reported = client.ask("await_checks", topic="Live0", checks=1, seconds=60)
+            assert set(reported["checked"]) == set(pending)
             broker.stop()
         count = Counter(r.topic.decode() for r in stored_records(ours / "commitlog"))
         assert count["TRANS_CHECK_MAX_TIME_TOPIC"] == 0
@@ -221,8 +221,8 @@ def test_three_rounds_of_broker_job_broker(version: str, tmp_path: Path) -> None
             assert again.due == 0
         with Broker(version, store, **settings(version, **_CHECKS)) as broker:
             client = Client(driver, broker.namesrv)
-            told = client.ask("await_checks", topic="Other", checks=1, seconds=WAIT + 8)
-            assert told["checked"] == []
+            reported = client.ask("await_checks", topic="Other", checks=1, seconds=WAIT + 8)
+            assert reported["checked"] == []
             assert keys_in(client, "all") == wanted
             broker.stop()
     # what waits for an hour still does

@@ -27,7 +27,7 @@ SENT, MORE, DAMAGED = 600, 90, 50
 _COLUMNS = "topic,queueId,queueOffset,uniqueKey,physicalOffset,body,tags,properties"
 
 
-def _told(row: dict[str, Any]) -> list[Any]:
+def _reported(row: dict[str, Any]) -> list[Any]:
     """As Consumers.told has a message."""
     return [
         row["topic"], row["queueId"], row["queueOffset"], row["uniqueKey"], row["physicalOffset"],
@@ -39,13 +39,13 @@ def _told(row: dict[str, Any]) -> list[Any]:
 def _rows(version: str, store: Path, **options: Any) -> list[list[Any]]:
     options = {"columns": _COLUMNS, "subscribe": ",".join(TOPICS), **options}
     found = table(store, rocketmq=version, **options)
-    return sorted(_told(row) for row in found.to_pylist())
+    return sorted(_reported(row) for row in found.to_pylist())
 
 
 def _new(stream: LogStream, start: dict[str, int]) -> tuple[list[list[Any]], dict[str, int]]:
     end = stream.latestOffset(start, ReadAllAvailable())
     batches = [b for part in stream.partitions(start, end) for b in stream.read(part)]
-    return sorted(_told(row) for batch in batches for row in batch.to_pylist()), end
+    return sorted(_reported(row) for batch in batches for row in batch.to_pylist()), end
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -125,7 +125,7 @@ def test_hostile_properties_are_what_a_client_is_given(
             asking.send([{"t": topic, "q": 3, "b": 1, "bs": 1, "p": {}}])
         consumed = asking.read(TOPICS[:2], group="all", whole=True)
         broker.stop()
-    told = {
+    reported = {
         tuple(message[:3]): (
             {n: v for n, v in message[8].items() if n not in set(map(_hex, _CLIENTS_OWN))},
             message[9],
@@ -140,7 +140,7 @@ def test_hostile_properties_are_what_a_client_is_given(
         for row in rows if row["queueId"] == 0
     }  # fmt: skip
     assert len(ours) == len(_HOSTILE)
-    assert ours == told
+    assert ours == reported
 
 
 def test_a_broker_serves_an_exported_store(
@@ -162,8 +162,8 @@ def test_a_broker_serves_an_exported_store(
             broker.stop()
     wanted = [message for message in consumed if message[0] == topic]
 
-    def kept(told: list[Any]) -> list[Any]:  # all but positions
-        return [told[0], told[1], told[3], *told[5:]]
+    def kept(reported: list[Any]) -> list[Any]:  # all but positions
+        return [reported[0], reported[1], reported[3], *reported[5:]]
 
     assert sorted(map(kept, served)) == sorted(map(kept, wanted))
     assert len(served) == SENT // len(TOPICS)

@@ -17,11 +17,7 @@ from reput.store_format.damage.losses import NO_LOSSES, Losses, LossReader
 from reput.store_format.damage.offset_votes import AS_IT_IS, runs_by_vote
 from reput.store_format.damage.openings import can_be_first
 from reput.store_format.damage.queue_gaps import NO_GAPS, QueueGaps
-from reput.store_format.derive.queue_runs import (
-    NO_POSITION,
-    Beginning,
-    begin,
-)
+from reput.store_format.derive.queue_runs import NO_POSITION, Beginning, begin
 from reput.store_format.derived.consume_queue import entry_bytes, pre_blank
 from reput.store_format.derived.queue_entries import decode_entries
 from reput.store_format.faults import REFUSE, SALVAGE, DamageFound
@@ -30,13 +26,7 @@ from reput.store_format.storage.protocol import Writer
 from reput.udfs.range_files import loss_reader
 from reput.udfs.rebuild.small_queues import SmallQueues, built_rows
 from reput.udfs.schemas import BUILT, PLACED, in_batches, rows_of
-from reput.udfs.staged_runs import (
-    QUEUE_KEY,
-    SEGMENT_KEY,
-    Row,
-    StagedRuns,
-    key_of,
-)
+from reput.udfs.staged_runs import QUEUE_KEY, SEGMENT_KEY, Row, StagedRuns, key_of
 from reput.udfs.staging import Staging, attempt_name, queue_file_name
 
 _ENTRIES_A_WRITE = 1 << 16
@@ -95,9 +85,9 @@ class NumberRuns:
             if after % in_file == 0 and numbered.skips_at_end:
                 last += 1
             if after > position or last == position // in_file:
-                told = kept.add(gaps)
+                found = kept.add(gaps)
                 for segment in range(position // in_file, last + 1):
-                    yield {**row, **told, "position": position, "start": start, "segment": segment}
+                    yield {**row, **found, "position": position, "start": start, "segment": segment}
             position = after
 
     def _begin(self, row: Row, before: Beginning | None) -> Beginning:
@@ -127,14 +117,14 @@ class GapFile:
 
     def add(self, gaps: np.ndarray) -> Row:
         """Write the gaps of a run. Returns the columns of PLACED that say where they are."""
-        told = {"gaps_name": self._name, "gaps_at": self._bytes, "gaps": len(gaps)}
+        found = {"gaps_name": self._name, "gaps_at": self._bytes, "gaps": len(gaps)}
         if len(gaps):
             if self._output is None:
-                self._name = told["gaps_name"] = attempt_name("gaps")
+                self._name = found["gaps_name"] = attempt_name("gaps")
                 self._output = self._staging.storage.create(self._staging.path(self._name))
             self._output.write(gaps.view(np.uint8))
             self._bytes += gaps.nbytes
-        return told
+        return found
 
     def finish(self) -> None:
         if self._output:

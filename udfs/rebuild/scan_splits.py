@@ -46,9 +46,9 @@ class ScanSplits:
             yield pa.RecordBatch.from_pylist(self._scan_all(numbers), SCANNED)
 
     def _scan_all(self, numbers: range | tuple[int, ...]) -> list[dict[str, Any]]:
-        """A row for each split. One without a record stages nothing, as making a file can take
-        longer than all else that is done for it; the next list counts it too, and there is one of
-        the last split.
+        """A row for each split. A split without a record stages no files, because to make a file
+        can take longer than to scan the split. The next split's list of runs counts it too, and the
+        last split always has a list.
         """
         rows, splits = [], 0
         for number in numbers:

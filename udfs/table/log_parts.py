@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from reput.store_format.damage.evidence import Known
+from reput.store_format.damage.evidence import QueueEnd
 from reput.store_format.damage.live import Before
 from reput.store_format.damage.ranges import KINDS, Damage, DamageKind, Ranges
 from reput.store_format.damage.record_ends import lost_its_end
@@ -25,13 +25,13 @@ from reput.store_format.layouts import RECORD_HEAD_BYTES
 from reput.store_format.log.segments import Segment, Stretch
 from reput.store_format.log.walk import NO_CHECKS, Checks, Read, Step, Walk
 from reput.store_format.storage.protocol import Reader, Storage
-from reput.udfs.damage.segments import padded
+from reput.udfs.damage.damaged_segments import padded
 
 FAIL, SKIP = "fail", "skip"
 ON_DAMAGE = (FAIL, SKIP, SALVAGE)
 
 WINDOW_BYTES = 4 << 20  # rows of one window are one Arrow batch: some thousands
-told = logging.getLogger("reput.source")
+logger = logging.getLogger("reput.source")
 Tell = Callable[[str], None]
 Found = TypeVar("Found")
 End = tuple[int, Fault]  # where a walk ended, and why
@@ -61,7 +61,7 @@ class LogParts:
     check_body: bool = False
     may_miss: bool = False
 
-    def steps(self, part: Part, tell: Tell = told.warning) -> Iterator[Step]:
+    def steps(self, part: Part, tell: Tell = logger.warning) -> Iterator[Step]:
         """The records of a part, a window at a time; each step is valid until the next one.
 
         tell: called with a line for each thing that is left out.
@@ -84,7 +84,7 @@ class LogParts:
     def around(self, part: Part) -> tuple["LogParts", Part]:
         """All that a task needs of the log for one part: what is sent to it is small."""
         if self.on_damage == SALVAGE:
-            return self, part  # what is live is told by the segments before
+            return self, part  # the segments before show what is live
         n = part.segment
         return replace(self, segments=self.segments[n : n + 2]), part._replace(segment=0)
 
@@ -128,9 +128,9 @@ class LogParts:
         times = (self._reading(n, last) for n in reversed(range(number)))
         return next((time for time in times if time is not None), None)
 
-    def queues_before(self, number: int) -> dict[tuple[str, int], Known]:
+    def queues_before(self, number: int) -> dict[tuple[str, int], QueueEnd]:
         """The greatest queueOffset of each queue before segment `number`."""
-        found: dict[tuple[str, int], Known] = {}
+        found: dict[tuple[str, int], QueueEnd] = {}
 
         def look(read: Read, segment: Segment) -> None:
             stretch = Stretch(segment.start, segment.end, segment.start, segment.end, segment.start)
@@ -139,7 +139,7 @@ class LogParts:
                     for i, queue in enumerate(part.queues):
                         if part.runs.count[i]:
                             last = int(part.runs.greatest[i])
-                            found[queue.topic, queue.queue_id] = Known(last, 0)
+                            found[queue.topic, queue.queue_id] = QueueEnd(last, 0)
 
         for n in range(number):
             self._reading(n, look)
@@ -162,7 +162,7 @@ class PartReader:
     """Reads one part of an open segment."""
 
     def __init__(
-        self, log: LogParts, part: Part, reader: Reader, tell: Tell = told.warning
+        self, log: LogParts, part: Part, reader: Reader, tell: Tell = logger.warning
     ) -> None:
         self.log, self.part, self.tell = log, part, tell
         self.segment = log.segments[part.segment]
@@ -326,9 +326,9 @@ class PartReader:
 
     def _live_stretches(self) -> list[tuple[int, int]]:
         log, number = self.log, self.part.segment
-        queues: dict[tuple[str, int], Known] | None = None
+        queues: dict[tuple[str, int], QueueEnd] | None = None
 
-        def known(topic: str, queue_id: int) -> Known | None:
+        def known(topic: str, queue_id: int) -> QueueEnd | None:
             nonlocal queues
             queues = log.queues_before(number) if queues is None else queues
             return queues.get((topic, queue_id))

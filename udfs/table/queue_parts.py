@@ -46,7 +46,7 @@ class QueuedParts(LogParts):
     topic: str = ""
     queues: tuple[Queue, ...] = ()
 
-    def steps(self, part: Part, tell: Tell = log_parts.told.info) -> Iterator[Step]:
+    def steps(self, part: Part, tell: Tell = log_parts.logger.info) -> Iterator[Step]:
         """The topic's records of a part; where the log is walked, all others as well."""
         known, start = part.known, part.start
         try:

@@ -220,4 +220,4 @@ class LookThrough:
 
 
 def _nobody(line: str) -> None:
-    """What is left out is told when the messages are written."""
+    """What is left out is reported when the messages are written."""

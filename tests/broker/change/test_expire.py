@@ -102,15 +102,15 @@ def tree(store: Path) -> dict[str, bytes]:
 def test_a_dry_run_says_all_and_changes_nothing(tmp_path: Path) -> None:
     store = a_store(tmp_path / "store")
     before = tree(store)
-    told = run(store, dry_run=True)
+    reported = run(store, dry_run=True)
     assert tree(store) == before
-    assert told.segments
-    assert told.files
+    assert reported.segments
+    assert reported.files
     done = run(store)
     assert done.done
-    gone = {each.path: each.length for each in (*told.segments, *told.files)}
+    gone = {each.path: each.length for each in (*reported.segments, *reported.files)}
     assert before.keys() - tree(store).keys() == gone.keys()
-    assert done.bytes == told.bytes == sum(gone.values())
+    assert done.bytes == reported.bytes == sum(gone.values())
     assert not run(store).needed
     segments = sorted((store / "commitlog").iterdir())
     assert int(segments[0].name) == done.log_start
@@ -242,8 +242,8 @@ def test_an_unread_message_behind_expired_ones_stays(tmp_path: Path) -> None:
 def what_needs(root: Path, **options: Any) -> list[tuple[int, str]]:
     """Who needs what of a store that the writer made: segments that stay, and why."""
     options = {"dry_run": True, "now": 1 << 41, "any_hour": True} | options
-    told = expire(str(root), rocketmq="5.3.3", **({"used": lambda path: 0.1} | options))
-    return [(each.offset, each.who) for each in told.kept]
+    reported = expire(str(root), rocketmq="5.3.3", **({"used": lambda path: 0.1} | options))
+    return [(each.offset, each.who) for each in reported.kept]
 
 
 def test_what_waits_stays_wherever_its_end_would_stand(tmp_path: Path) -> None:
@@ -284,8 +284,8 @@ def test_half_messages_that_rocksdb_tells_of_stay(tmp_path: Path) -> None:
     store, _ = unpack(IN_ROCKSDB, tmp_path)
     given = {"rocketmq": "5.5.0", "even_unread": True, "settings": {"maxHashSlotNum": "50"}}
     assert len(list((store / "commitlog").iterdir())) == 4
-    told = expire(str(store), used=lambda path: 0.1, now=1 << 41, any_hour=True, **given)
-    assert [(each.offset, each.who) for each in told.kept] == [
+    reported = expire(str(store), used=lambda path: 0.1, now=1 << 41, any_hour=True, **given)
+    assert [(each.offset, each.who) for each in reported.kept] == [
         (0, "5 half messages are not decided yet")
     ]
     assert len(list((store / "commitlog").iterdir())) == 4

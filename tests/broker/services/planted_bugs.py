@@ -29,7 +29,7 @@ BUGS: tuple[Bug, ...] = (
         "if not over and not each.recalled:", "if not over:", _DELIVERED),
     Bug("deliver: recalls stay in the wheel", _DUE,
         "        wheel += _recalls(gathered, read, until)", "        pass", _DELIVERED),
-    Bug("deliver: no broker is told to be ahead of its clock", _DUE,
+    Bug("deliver: no broker counts as ahead of its clock", _DUE,
         "return min(self.tick, self.now - self.now % self.precision)", "return self.tick", _DELIVERED),
     Bug("deliver: what a broker skipped is wanted only where it is asked for", _DUE,
         "if until.missed and each.state == State.NEVER:", "if each.state == State.NEVER:", _DELIVERED),

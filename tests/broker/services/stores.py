@@ -51,7 +51,7 @@ def opened(files: Files, **named: object) -> OpenedStore:
 
 
 def writing(files: Files, clock: Clock, **named: Any) -> CommitLogWriter:
-    """A writer without threads, whose messages' UNIQ_KEYs are told apart by the clock."""
+    """A writer without threads, whose messages' UNIQ_KEYs are distinguished by the clock."""
     release = named.pop("release", "5.3.3")
     return CommitLogWriter.open(
         getattr(files, "root", ""), settings(**(SIZES | named)), clock=clock, files=files,

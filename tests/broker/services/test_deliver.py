@@ -380,12 +380,12 @@ def test_json_of_a_broker_is_not_written_over_where_it_is_none(tmp_path: Path) -
     files = filled(tmp_path / "s", [delayed("a", 1)])
     Path(files.root, "config").mkdir()
     path = Path(files.root, "config/delayOffset.json")
-    for wrong, told in (
+    for wrong, reported in (
         ("[1", "offset 0: is no JSON object"), ('{"offsetTable":7}', "is no JSON object"),
         ('{"offsetTable":{"x":7}}', "a key is no delay level"),
     ):  # fmt: skip
         path.write_text(wrong)
-        with pytest.raises(StoreError, match=told):
+        with pytest.raises(StoreError, match=reported):
             run(files, T0 + 9000)
         assert path.read_text() == wrong
     path.unlink()

@@ -160,8 +160,8 @@ def test_what_was_given_up_is_brought_back(
     files: DiskFiles, decisions: Decisions, what: str
 ) -> None:
     run(files, decisions, discarded=True)
-    told = states(files)
-    assert {told[key] for key in "abcd"} == {what}
+    reported = states(files)
+    assert {reported[key] for key in "abcd"} == {what}
     assert bodies(files) == (["e", *"abcd"] if what == "committed" else ["e"])
     assert run(files, decisions, discarded=True)[:4] == (0, 0, 0, 0)
 
@@ -234,14 +234,14 @@ def test_a_key_and_an_offset_of_one_must_agree(files: DiskFiles) -> None:
     assert run(files, Decisions(None, both | {0: Decision.COMMIT}))[:4] == (1, 0, 0, 0)
 
 
-def test_what_has_ended_otherwise_is_told(files: DiskFiles) -> None:
+def test_what_has_ended_otherwise_is_reported(files: DiskFiles) -> None:
     decisions = Decisions(None, {"e": Decision.ROLLBACK, "f": Decision.ROLLBACK})
     with opened(files) as store:
         gathered, at = gathered_transactions(store, Notes())
         found = transactions.resolve(gathered, at)
         plan = plan_resolution(store.log, found, decisions, False, 15, at, False)
-    assert len(plan.told) == 1
-    assert "is committed: it stays so" in plan.told[0]
+    assert len(plan.ended_otherwise) == 1
+    assert "is committed: it stays so" in plan.ended_otherwise[0]
     assert (plan.commits, plan.rollbacks) == ([], [])
 
 
@@ -299,13 +299,13 @@ def test_a_stop_leaves_the_rest_for_the_next_run(tmp_path: Path) -> None:
 
 def check(files: MemoryFiles, decisions: Decisions, **named: Any) -> None:
     run(files, decisions, **named)
-    told = states(files)
+    reported = states(files)
     commit = decisions == ALL_COMMIT
     wanted = {
         "a": "committed" if commit else "rolled back", "c": "discarded", "d": "discarded",
         "e": "committed", "f": "rolled back",
     }  # fmt: skip
-    assert told == wanted | {"b": wanted["a"]}
+    assert reported == wanted | {"b": wanted["a"]}
     assert sorted(bodies(files)) == (["a", "b", "e"] if commit else ["e"])
     assert bodies(files, CHECK_MAX_TOPIC, 0) == ["d", "c"]
     assert run(files, decisions, **named)[:4] == (0, 0, 0, 0)
@@ -352,14 +352,14 @@ def test_a_file_of_decisions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("KEY", "f: line 1: 1 words"), ("a commit\nKEY maybe", "f: line 2: decision 'maybe'"),
         ("a commit\na rollback", "f: line 2: 'a' was decided otherwise before"),
     ],
 )  # fmt: skip
-def test_a_wrong_line_is_named(text: str, told: str) -> None:
-    with pytest.raises(StoreError, match=told):
+def test_a_wrong_line_is_named(text: str, reported: str) -> None:
+    with pytest.raises(StoreError, match=reported):
         read_decisions("f", text)
 
 
@@ -367,8 +367,8 @@ def test_the_command(files: DiskFiles, capsys: pytest.CaptureFixture[str], tmp_p
     words = ["resolve-transactions", files.root, "--rocketmq", "5.3.3", "--json", "--decide"]
     before = {p: p.read_bytes() for p in Path(files.root).rglob("*") if p.is_file()}
     assert main([*words, "commit", "--dry-run"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["to_commit"], told["to_discard"], told["done"]) == (2, 1, False)
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["to_commit"], reported["to_discard"], reported["done"]) == (2, 1, False)
     assert main([*words, "commit"]) == 2  # nobody says yes
     assert main([*words, str(tmp_path / "none")]) == 2
     assert main([*words, "commit", "--rocketmq", "4.2.0", "--yes"]) == 2
@@ -376,8 +376,8 @@ def test_the_command(files: DiskFiles, capsys: pytest.CaptureFixture[str], tmp_p
     assert {p: p.read_bytes() for p in Path(files.root).rglob("*") if p.is_file()} == before
     (tmp_path / "said").write_text("a commit\nb rollback\n")
     assert main([*words, str(tmp_path / "said"), "--yes"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["committed"], told["rolled_back"], told["pending"]) == (1, 1, 1)
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["committed"], reported["rolled_back"], reported["pending"]) == (1, 1, 1)
     assert main([*words, str(tmp_path / "said")]) == 0  # all of it has been done
     assert json.loads(capsys.readouterr().out)["needed"] is False
     with writing(files, Clock(T0)):
@@ -390,7 +390,7 @@ __all__ = ["Transaction"]
 
 
 def test_what_rocksdb_tells_a_broker_of_is_refused_by_name(files: DiskFiles) -> None:
-    """And stays pending where others are decided; the broker's file is not told of its queue."""
+    """And stays pending where others are decided; the broker's file says nothing of its queue."""
     with writing(files, Clock(T0 + 5000)) as writer:
         at = half(writer, "r", topic=ROCKSDB_HALF_TOPIC)
     for decisions in (ALL_COMMIT, ALL_BACK, Decisions(None, {"r": Decision.COMMIT})):

@@ -27,7 +27,7 @@ def settings(**named: object) -> WriterSettings:
 
 
 class Clock:
-    """Milliseconds that go on only when told to."""
+    """Milliseconds that go on only when asked to."""
 
     def __init__(self, now: int = 1_700_000_000_000) -> None:
         self.now = now

@@ -159,7 +159,7 @@ def test_a_signal_while_it_waits_for_input_is_answered_at_once(
 
 
 @pytest.mark.parametrize("step", ["flush", "close"])
-def test_a_disk_that_fails_at_the_end_is_told_with_how_far_it_came(
+def test_a_disk_that_fails_at_the_end_is_reported_with_how_far_it_came(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All is in the log by then: whoever begins again without --skip has it twice."""

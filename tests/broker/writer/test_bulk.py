@@ -218,7 +218,7 @@ def test_a_bad_line_is_named_and_those_before_it_are_appended(
     error = capsys.readouterr().err
     assert reason in error
     assert "line 2: " in error
-    assert "1 messages were appended: --skip 1 goes on" in error
+    assert "1 message was appended: --skip 1 goes on" in error
 
 
 def test_a_missing_source_makes_no_store(tmp_path: Path) -> None:

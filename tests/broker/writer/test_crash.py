@@ -96,7 +96,7 @@ def test_no_operation_that_fails_is_ever_acknowledged(kind: str) -> None:
             return op.kind == kind and seen[0] == number + 1
 
         files, given, clock = MemoryFiles(fail=fail), settings(flushDiskType="SYNC_FLUSH"), Clock()
-        told: list[int] = []
+        reported: list[int] = []
         try:
             writer = open_memory(files, given, clock)
         except OSError:
@@ -107,7 +107,7 @@ def test_no_operation_that_fails_is_ever_acknowledged(kind: str) -> None:
                 try:
                     result = writer.append(Message("T", bytes(900), keys=f"k{step}"))
                     assert not failed, "an append after a failure was acknowledged"
-                    told.append(result.physical_offset + result.size)
+                    reported.append(result.physical_offset + result.size)
                 except WriterFailed:
                     failed = True
             if failed:
@@ -123,7 +123,7 @@ def test_no_operation_that_fails_is_ever_acknowledged(kind: str) -> None:
         # what a failed sync leaves is not durable, though it can still be read: lose it
         survivors = _lost(files)
         again = open_memory(survivors, given, clock)
-        assert again.log.end >= max(told, default=0)
+        assert again.log.end >= max(reported, default=0)
         again.close()
         number += 1
     assert number > 1

@@ -1,4 +1,4 @@
-"""When bytes become durable, and who is told when."""
+"""When bytes become durable, and who is reported when."""
 
 import errno
 import os
@@ -60,7 +60,7 @@ def in_threads(count: int, work: object) -> None:
         assert not thread.is_alive()
 
 
-def test_many_callers_share_one_sync_and_each_is_told_after_it(tmp_path: Path) -> None:
+def test_many_callers_share_one_sync_and_each_is_reported_after_it(tmp_path: Path) -> None:
     writer, disk = sync_writer(tmp_path, 0.01)
     late = []
 
@@ -118,40 +118,40 @@ def test_a_sync_that_takes_too_long_is_a_timeout(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_a_late_caller_is_told_where_his_record_is(tmp_path: Path) -> None:
+def test_a_late_caller_is_reported_where_his_record_is(tmp_path: Path) -> None:
     """He stops waiting while another's sync still runs, before the group wrote his record."""
     writer, _ = sync_writer(tmp_path, 0.3, syncFlushTimeout=20)
     results = []
     in_threads(8, lambda n: results.append(writer.append(Message("T", b"%d" % n))))
     assert {result.status for result in results} == {"FLUSH_DISK_TIMEOUT"}
-    told = {(result.physical_offset, result.queue_offset) for result in results}
+    reported = {(result.physical_offset, result.queue_offset) for result in results}
     writer.close()
     records = list(stored_records(tmp_path / "commitlog"))
-    assert told == {(r.physical_offset, r.queue_offset) for r in records}
+    assert reported == {(r.physical_offset, r.queue_offset) for r in records}
     assert len(records) == 8
 
 
 def test_what_was_asked_for_before_a_close_is_written(tmp_path: Path) -> None:
     writer, _ = sync_writer(tmp_path, 0.1)
-    told, refused = [], []
+    reported, refused = [], []
 
     def append(number: int) -> None:
         try:
             while True:
-                told.append(writer.append(Message("T", b"x", number)).physical_offset)
+                reported.append(writer.append(Message("T", b"x", number)).physical_offset)
         except WriterClosed:
             refused.append(number)
 
     threads = [threading.Thread(target=append, args=(n,)) for n in range(4)]
     for thread in threads:
         thread.start()
-    while len(told) < 4:
+    while len(reported) < 4:
         time.sleep(0.001)
     writer.close()
     for thread in threads:
         thread.join(30)
     assert len(refused) == 4
-    assert sorted(told) == [r.physical_offset for r in stored_records(tmp_path / "commitlog")]
+    assert sorted(reported) == [r.physical_offset for r in stored_records(tmp_path / "commitlog")]
 
 
 def test_a_failed_sync_ends_the_writer_for_all_who_wait(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_failed_write_ends_the_writer(tmp_path: Path) -> None:
 
 
 def test_a_group_commit_waits_for_those_who_came_too_late_for_its_sync() -> None:
-    """One who asks while a sync runs must not be told by it: it may have missed his bytes."""
+    """One who asks while a sync runs must not be shown by it: it may have missed his bytes."""
     running, may_end = threading.Event(), threading.Semaphore(0)
     written, synced = [10], []
 
@@ -223,7 +223,7 @@ def test_a_group_commit_waits_for_those_who_came_too_late_for_its_sync() -> None
     first.join(5)
     assert not first.is_alive()
     second.join(0.2)
-    assert second.is_alive(), "told by a sync that began before it asked"
+    assert second.is_alive(), "woken by a sync that began before it asked"
     may_end.release()
     second.join(5)
     assert not second.is_alive()
@@ -231,7 +231,7 @@ def test_a_group_commit_waits_for_those_who_came_too_late_for_its_sync() -> None
     group.stop()
 
 
-def test_each_caller_told_tells_the_one_behind_him() -> None:
+def test_each_caller_wakes_the_one_behind_him() -> None:
     """Also where one between them waits no longer."""
     group = GroupCommit(lambda: 0, lambda error: None)
     requests = [Request(end=1) for _ in range(4)]
@@ -241,12 +241,12 @@ def test_each_caller_told_tells_the_one_behind_him() -> None:
     third = requests[2]
     assert not group._leave(third)
     group._tell(requests)
-    told = []
+    reported = []
     for request in requests:
-        told.append([r.done.locked() for r in requests])  # type: ignore[union-attr]
+        reported.append([r.done.locked() for r in requests])  # type: ignore[union-attr]
         if request is not third:
             assert group._leave(request)
-    assert told == [
+    assert reported == [
         [False, True, True, True],
         [False, False, True, True],
         [False, False, True, False],
@@ -255,7 +255,7 @@ def test_each_caller_told_tells_the_one_behind_him() -> None:
 
 
 class HeldGroup(GroupCommit):
-    """Of the first group one caller is kept, as soon as he is told, until he may go."""
+    """Of the first group one caller is kept, as soon as he is reported, until he may go."""
 
     def __init__(self) -> None:
         super().__init__(self._count, lambda error: None)
@@ -310,10 +310,10 @@ def finish(group: HeldGroup, threads: list[threading.Thread]) -> None:
 
 
 def test_the_thread_takes_the_next_group_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When all before it are told, so that they may be of the next group."""
+    """When all before it are reported, so that they may be of the next group."""
     monkeypatch.setattr(flush, "_TURN_SECONDS", 30)
     group, threads = held_group()
-    assert not group.third.wait(0.2), "a sync began while one of the last group was not told"
+    assert not group.third.wait(0.2), "a sync began while one of the last group was not reported"
     finish(group, threads)
 
 

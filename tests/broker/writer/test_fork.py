@@ -55,7 +55,7 @@ def in_a_fork(work: Callable[[], bool]) -> bool:
         code = 1
         try:
             code = 0 if work() else 1
-        except BaseException:  # noqa: BLE001 - the parent is told by the exit code
+        except BaseException:  # noqa: BLE001 - the parent is shown by the exit code
             traceback.print_exc()
         os._exit(code)
     end = time.monotonic() + 20
@@ -122,8 +122,8 @@ def _opened_in_a_thread(root: Path) -> list[str]:
     return found
 
 
-def _child(writer: CommitLogWriter, told: Connection) -> None:
-    told.send([name for name, use in USES.items() if not refused(use, writer)])
+def _child(writer: CommitLogWriter, reported: Connection) -> None:
+    reported.send([name for name, use in USES.items() if not refused(use, writer)])
 
 
 def test_multiprocessing_by_fork(tmp_path: Path) -> None:

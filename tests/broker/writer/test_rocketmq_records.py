@@ -48,7 +48,7 @@ def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
 
 
 def as_job(message: Message) -> dict[str, Any]:
-    """What the driver's `put` is told of a message; properties as the client puts them."""
+    """What the driver's `put` gets of a message; properties as the client puts them."""
     assert not isinstance(message.properties, bytes)
     p = dict(message.properties or {})
     if message.keys:

@@ -24,13 +24,13 @@ POOL: dict[str, Any] = {"transientStorePoolEnable": "true", "mappedFileSizeCommi
 
 def fill(writer: CommitLogWriter, count: int) -> list[str]:
     """The status of each of so many messages, seven of which fill a segment."""
-    told = []
+    reported = []
     for _ in range(count):
         try:
-            told.append(writer.append(Message("T", bytes(400))).status)
+            reported.append(writer.append(Message("T", bytes(400))).status)
         except Unavailable as error:
-            told.append(error.status)
-    return told
+            reported.append(error.status)
+    return reported
 
 
 def waiting_bytes(writer: CommitLogWriter) -> int:
@@ -41,9 +41,9 @@ def waiting_bytes(writer: CommitLogWriter) -> int:
 def test_only_so_many_segments_wait_in_memory(tmp_path: Path, size: int) -> None:
     named = {**POOL, "transientStorePoolSize": size, "fastFailIfNoBufferInStorePool": "true"}
     with open_writer(tmp_path, **named) as writer:
-        told = fill(writer, 40)
-        fit = told.index("CREATE_MAPPED_FILE_FAILED")
-        assert set(told[fit:]) == {"CREATE_MAPPED_FILE_FAILED"}
+        reported = fill(writer, 40)
+        fit = reported.index("CREATE_MAPPED_FILE_FAILED")
+        assert set(reported[fit:]) == {"CREATE_MAPPED_FILE_FAILED"}
         assert waiting_bytes(writer) == size * 4096
         with pytest.raises(CreateFileFailed, match="transientStorePoolSize wait to be written"):
             writer.append(Message("T", b""))

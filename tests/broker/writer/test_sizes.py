@@ -1,4 +1,4 @@
-"""A writer continues no file with another size than it has: it is told by the files, or refuses."""
+"""A writer continues no file with another size than it has: the files show it, or it refuses."""
 
 import shutil
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_a_default_that_is_given_disagrees_as_well(tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
-def test_slots_and_entries_of_the_same_length_are_told_apart(tmp_path: Path) -> None:
+def test_slots_and_entries_of_the_same_length_are_distinguished(tmp_path: Path) -> None:
     """16 slots and 20 entries make the length of 21 and 19."""
     before = made(tmp_path, 3)
     with pytest.raises(SizeDisagrees, match=r"--set maxHashSlotNum=16 --set maxIndexNum=20"):

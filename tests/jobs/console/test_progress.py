@@ -53,7 +53,7 @@ def test_built_counts_bytes_of_queues_and_index(
     assert done.text.startswith(text)
 
 
-def test_what_writes_nothing_is_told_by_tasks() -> None:
+def test_what_writes_nothing_is_reported_by_tasks() -> None:
     asked = Asked()
     Stages(engine(0.6), mock.MagicMock(), staged(), asked).by_tasks("c", 1000, "bytes")
     assert asked.done() == Done(0.6, "about 600 of 1,000 bytes")

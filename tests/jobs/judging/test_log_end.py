@@ -10,7 +10,7 @@ from reput.jobs.judging.check_report import CheckReport
 from reput.store_format.derived.checkpoint import Checkpoint, encode
 from reput.store_format.faults import REASONS, Fault
 from reput.store_format.names import index_name
-from reput.udfs.damage import torn
+from reput.udfs.damage import torn_search
 from tests.damaged import SEGMENT, START, Damaged, damaged, messages
 from tests.in_process import STORE, rebuild_log, storage_of
 from tests.jobs.test_check import checked
@@ -129,15 +129,19 @@ def tear(log: Damaged, number: int, cut: bool) -> int:
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_torn_last_record_is_told_though_a_rebuild_takes_it(cut: bool) -> None:
+def test_a_torn_last_record_is_reported_though_a_rebuild_takes_it(cut: bool) -> None:
     log = ending_in({})
     place = tear(log, 10, cut)
     assert rebuild_log(log.log).summary.messages == 11  # as RocketMQ does
     reports = [checked(log, splits) for splits in (1, 3)]
     for report in reports:
-        (told,) = report.damage["ranges"]
-        assert (told["offset"], told["length"], told["kind"]) == (place, log.size(10), "content")
-        assert told["reason"] == REASONS[Fault.TORN][1]
+        (got,) = report.damage["ranges"]
+        assert (got["offset"], got["length"], got["kind"]) == (
+            place,
+            log.size(10),
+            "content",
+        )
+        assert got["reason"] == REASONS[Fault.TORN][1]
         assert report.messages == 11
         assert not report.sound
         assert report.damage["bytes_lost"] == 0
@@ -174,7 +178,7 @@ def test_a_nul_elsewhere_in_the_last_record_is_only_a_warning() -> None:
 def test_a_record_longer_than_a_window_does_not_end_the_look(
     window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torn, "_WINDOW_BYTES", window)
+    monkeypatch.setattr(torn_search, "_WINDOW_BYTES", window)
     log = ending_in({"body": bytes([1]) * 400}, {})
     place = tear(log, 11, True)
     assert [each["offset"] for each in checked(log).damage["ranges"]] == [place]

@@ -32,7 +32,7 @@ SETTINGS = {
 
 
 class Writing:
-    """A process that has the store open and appends when it is told to."""
+    """A process that has the store open and appends when it is asked to."""
 
     def __init__(self, store: Path) -> None:
         self.store = store

@@ -21,7 +21,7 @@ BUGS = (
         "    for lines in (section.words, section.alarms, section.notes):", "    for lines in ():", page("printable")),
     Bug("page: each bar has a label of its own", _MODEL,
         "        while seen[label] > 1:", "        while False:", page("labels")),
-    Bug("page: what a table leaves out is told", _MODEL,
+    Bug("page: what a table leaves out is reported", _MODEL,
         "    many = max(all_rows, len(rows))\n    shown", "    many = 0\n    shown", page("rows_beyond")),
     Bug("page: a clock gone wrong does not hide the others", _LOG,
         "    return spans[first : ends[first]], ", "    return spans, ", page("clock or densest")),

@@ -42,7 +42,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def shown(browser: Any, request: pytest.FixtureRequest) -> Iterator[Open]:
-    """Opens a page and waits until it is drawn; no error may have been told by then or later."""
+    """Opens a page and waits until it is drawn; no error may have been shown by then or later."""
     errors: list[str] = []
     contexts = []
 

@@ -127,7 +127,7 @@ def test_a_damaged_store_without_derived_files(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("commands_in_process")
 @pytest.mark.parametrize("kind", ["size", "magic", "length", "crc", "properties"])
 def test_the_charts_and_the_check_count_the_same_messages(kind: str, tmp_path: Path) -> None:
-    """Damage does not end what is counted: what is live behind it is told everywhere."""
+    """Damage does not end what is counted: what is live behind it is reported everywhere."""
     golden = golden_stores.unpack(f"middle_{kind}_5.3.3")
     store = golden_stores.copy_input(golden, tmp_path / "store")
     whole = written(store, tmp_path / "report.html", "--rocketmq", "5.3.3")
@@ -147,7 +147,7 @@ def test_without_a_check_and_without_a_release_the_page_says_so(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("commands_in_process")
-def test_a_release_that_is_not_told_hinders_no_check(tmp_path: Path) -> None:
+def test_a_release_that_is_not_reported_hinders_no_check(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     whole = written(stores.damaged(tmp_path), page)
     assert whole["verdict"]["kind"] == "bad"
@@ -165,7 +165,7 @@ def test_an_empty_log_and_one_message(messages: list[stores.Message], tmp_path: 
 
 
 @pytest.mark.parametrize("spoilt", ["a queue", "an index file", "config", "all queues"])
-def test_a_part_that_cannot_be_told_leaves_the_others(spoilt: str, tmp_path: Path) -> None:
+def test_a_part_that_is_not_known_leaves_the_others(spoilt: str, tmp_path: Path) -> None:
     store = stores.healthy(tmp_path)
     if spoilt == "a queue":
         next((store / "consumequeue").glob("*/*/*")).write_bytes(b"short")
@@ -246,7 +246,7 @@ def test_ten_thousand_topics_are_cut_for_the_eye_only(tmp_path: Path) -> None:
     assert page.stat().st_size < 8 << 20
 
 
-def test_rows_beyond_the_most_are_told() -> None:
+def test_rows_beyond_the_most_are_reported() -> None:
     made = table("T", (Column("n", lambda n: n, True),), list(range(ROWS_MOST + 5)))
     assert (len(made.rows), made.cut) == (ROWS_MOST, "20,000 of 20,005 rows are in this file")
 
@@ -266,7 +266,7 @@ def test_data_cannot_end_its_element() -> None:
     assert json.loads(text)["a"].startswith("</script>")
 
 
-def test_what_is_allowed_to_run_is_told_by_hash(tmp_path: Path) -> None:
+def test_what_is_allowed_to_run_is_reported_by_hash(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     written(stores.of_messages([stores.Message()], tmp_path), page, "--no-check")
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page.read_text())

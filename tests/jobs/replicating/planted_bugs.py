@@ -81,7 +81,7 @@ BUGS = (
         copy("in_the_midst"),
     ),
     Bug(
-        "what the source has deleted is told",
+        "what the source has deleted is reported",
         _TARGET,
         "        if end < start:\n            raise ReplicaDiffers(self._deleted(end, start))\n        self._refuse_longer",
         "        self._refuse_longer",
@@ -173,7 +173,7 @@ BUGS = (
         wire("garbage_is_given_up"),
     ),
     Bug(
-        "a replica that is longer than its master's log is told",
+        "a replica that is longer than its master's log is reported",
         _WIRE,
         "        if target.last >= 0 and 0 <= self.end < target.log.end:",
         "        if False:",

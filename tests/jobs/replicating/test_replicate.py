@@ -277,7 +277,7 @@ def test_a_longer_target_is_refused(source: Path, tmp_path: Path) -> None:
         run(source, target)
 
 
-def test_a_cleaned_source_is_told(source: Path, tmp_path: Path) -> None:
+def test_a_cleaned_source_is_reported(source: Path, tmp_path: Path) -> None:
     """Its first segments may go; what the replica lacks may not."""
     target = tmp_path / "replica"
     run(source, target, to_offset=SEGMENT_BYTES)
@@ -289,7 +289,7 @@ def test_a_cleaned_source_is_told(source: Path, tmp_path: Path) -> None:
         run(source, target)
 
 
-def test_a_segment_that_goes_under_the_reader_is_told(source: Path, tmp_path: Path) -> None:
+def test_a_segment_that_goes_under_the_reader_is_reported(source: Path, tmp_path: Path) -> None:
     from reput.jobs.replicating.source import SourceLog
 
     listed = SourceLog.refresh

@@ -10,7 +10,7 @@ from tests.jobs.serve.asked import Asked, opened
 REGISTER = RequestCode.REGISTER_BROKER
 
 
-def test_a_slave_is_told_where_log_and_config_are() -> None:
+def test_a_slave_is_reported_where_log_and_config_are() -> None:
     asked = Asked(opened())
     asked.broker.slaves_at = "127.0.0.1", 10912
     found = asked.ask(REGISTER, brokerId=1, brokerName="b")

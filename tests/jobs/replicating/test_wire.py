@@ -396,9 +396,9 @@ def test_a_broker_that_says_what_cannot_be(
     says: dict[str, str], source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whatever it says of itself: one line with its address, or a replica of what it sends."""
-    told = {"commitLogMinOffset": "0", "commitLogMaxOffset": "4000", "brokerVersionDesc": "V5_3_3",
+    got = {"commitLogMinOffset": "0", "commitLogMaxOffset": "4000", "brokerVersionDesc": "V5_3_3",
             **SETTINGS, **says}  # fmt: skip
-    with master(source) as running, broker(told, told) as port:
+    with master(source) as running, broker(got, got) as port:
         words = ["replicate", "--master", f"127.0.0.1:{running.address[1]}", str(tmp_path / "r")]
         words += ["--broker", f"127.0.0.1:{port}", "--follow", "--idle", "0.1"]
         code = cli.main(words)

@@ -49,7 +49,7 @@ class Asked:
         body = {"clientID": f"c{client}", "consumerDataSet": [consumer], "producerDataSet": []}
         return self.ask(RequestCode.HEART_BEAT, client, {**body, **kept})
 
-    def told(self) -> list[tuple[int, str]]:
+    def reported(self) -> list[tuple[int, str]]:
         """(client, group) of the notes that clients were to be sent since."""
         notes = [(client, note.fields["consumerGroup"]) for client, note in self.broker.outbox]
         self.broker.outbox.clear()

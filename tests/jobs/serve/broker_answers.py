@@ -131,7 +131,7 @@ def requests(store: Path) -> Iterator[Command]:
     yield request(9999)
 
 
-def told(answer: Command) -> list[Any]:
+def reported(answer: Command) -> list[Any]:
     """An answer as it is compared: code, remark, fields, length and digest of the body."""
     body = answer.body or b""
     return [
@@ -141,7 +141,7 @@ def told(answer: Command) -> list[Any]:
 
 
 def recorded(name: str) -> list[tuple[Command, list[Any]]]:
-    """(request, what the broker told) of one store."""
+    """(request, what the broker said) of one store."""
     lines = lzma.decompress((ANSWERS / f"{name}.json.xz").read_bytes()).splitlines()
     found = []
     for line in lines:
@@ -151,7 +151,7 @@ def recorded(name: str) -> list[tuple[Command, list[Any]]]:
 
 
 def record(name: str, release: str) -> None:
-    """Ask the real broker, and write down what it told."""
+    """Ask the real broker, and write down what it said."""
     from tests.rocketmq.live import Broker
 
     with tempfile.TemporaryDirectory() as folder:
@@ -162,10 +162,10 @@ def record(name: str, release: str) -> None:
             Broker(release, store, **settings) as broker,
             Peer(f"127.0.0.1:{broker.port}") as peer,
         ):
-            told_all = [told(peer.ask(each._replace(opaque=n))) for n, each in enumerate(asked)]
+            answered = [reported(peer.ask(each._replace(opaque=n))) for n, each in enumerate(asked)]
     lines = [
         json.dumps([each.code, each.fields, answer])
-        for each, answer in zip(asked, told_all, strict=True)
+        for each, answer in zip(asked, answered, strict=True)
     ]
     ANSWERS.mkdir(exist_ok=True)
     (ANSWERS / f"{name}.json.xz").write_bytes(lzma.compress("\n".join(lines).encode(), preset=9))

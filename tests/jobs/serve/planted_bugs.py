@@ -36,7 +36,7 @@ BUGS = (
     Bug("extFields of a binary header end within it", _BINARY,
         "    if length < 0 or at + length > len(header):", "    if length < 0:", frames("end_within_it")),
     Bug("a header's code is an int of Java's", _JSON,
-        "        if not is_int(told.get(name, 0)):", "        if False:", frames("json_header")),
+        "        if not is_int(fields.get(name, 0)):", "        if False:", frames("json_header")),
     Bug("fields that are numbers become texts", _JSON,
         "    if isinstance(value, int | float):", "    if isinstance(value, float):", frames("numbers")),
     # a pull, as DefaultMessageStore.getMessage
@@ -57,7 +57,7 @@ BUGS = (
     Bug("a wrong expression in a pull is no filter", _PULL,
         "            return EVERYTHING  # ConsumerFilterManager.build gives none, and so no filter",
         '            return refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "")', alike("5.5.0")),
-    Bug("flags of topic and group are told from 5.0.0 on", _PULL, "    if profile.pull_sys_flags:", "    if True:", alike("4.9.7")),
+    Bug("flags of topic and group are reported from 5.0.0 on", _PULL, "    if profile.pull_sys_flags:", "    if True:", alike("4.9.7")),
     Bug("an empty batch queue begins at -1", "broker/serving/topics.py",
         '        return -1 if self.attributes.get("queue.type") == "BatchCQ" else 0', "        return 0", stores("without_a_file")),
     Bug("tags are compared by the lower 32 bits of a code", "broker/serving/subscriptions.py",
@@ -65,7 +65,7 @@ BUGS = (
     Bug("a boundary is obeyed by releases that know it", _QUEUE,
         "            boundary = Boundary.LOWER", "            pass", stores("boundary")),
     Bug("where no key is found the index tells nothing of itself", _STORE,
-        "            return [], 0, 0\n        return places", "            pass\n        return places", alike("expired")),
+        "            return [], 0, 0\n        if self.at is None", "            pass\n        if self.at is None", alike("expired")),
     Bug("a unique key is asked for 32 messages", _MESSAGES,
         "most = UNIQUE_KEY_MOST if flag(request, _UNIQUE) else", "most = 1 if flag(request, _UNIQUE) else", ("tests/jobs/serve/test_groups.py", "-k", "unique_key")),
     # what a broker does not look at

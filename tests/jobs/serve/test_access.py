@@ -46,20 +46,37 @@ def test_only_signed_requests_are_answered() -> None:
     asked = Asked(opened())
     asked.broker.guards.append(guard_by({"reader": "12345678"}))
 
-    def told(**fields: str) -> tuple[int, str | None]:
+    def reported(**fields: str) -> tuple[int, str | None]:
         found = asked.ask(RequestCode.GET_MAX_OFFSET, topic=TOPIC, queueId=0, **fields)
         return found.code, found.remark
 
     refused = ResponseCode.NO_PERMISSION
-    assert told() == (refused, "No accessKey is configured")
-    assert told(AccessKey="other", Signature="x") == (refused, "No acl config for other")
-    assert told(AccessKey="reader")[0] == refused
-    assert told(AccessKey="reader", Signature="x") == (
+    assert reported() == (refused, "No accessKey is configured")
+    assert reported(AccessKey="other", Signature="x") == (refused, "No acl config for other")
+    assert reported(AccessKey="reader")[0] == refused
+    assert reported(AccessKey="reader", Signature="x") == (
         refused, "Check signature failed for accessKey=reader",
     )  # fmt: skip
     fields = {"topic": TOPIC, "queueId": "0", "AccessKey": "reader"}
     right = signature(fields, b"", "12345678")
-    assert told(AccessKey="reader", Signature=right)[0] == ResponseCode.SUCCESS
+    assert reported(AccessKey="reader", Signature=right)[0] == ResponseCode.SUCCESS
+
+
+def test_a_replayed_signature_lets_nothing_else_through() -> None:
+    """As ACL 1.0 has no number that is used once, the same request again is answered again."""
+    asked = Asked(opened())
+    asked.broker.guards.append(guard_by({"reader": "12345678", "other": "87654321"}))
+    caught = {"topic": TOPIC, "queueId": "0", "AccessKey": "reader"}
+    caught["Signature"] = signature(caught, b"", "12345678")
+
+    def code(body: bytes = b"", **more: str) -> int:
+        return asked.ask(RequestCode.GET_MAX_OFFSET, body=body, **(caught | more)).code
+
+    assert [code() for _ in range(3)] == [ResponseCode.SUCCESS] * 3
+    for more in ({"queueId": "1"}, {"topic": "Other"}, {"AccessKey": "other"}, {"x": "1"},
+                 {"Signature": caught["Signature"].lower()}, {"Signature": ""}):  # fmt: skip
+        assert code(**more) == ResponseCode.NO_PERMISSION
+    assert code(b"{}") == ResponseCode.NO_PERMISSION
 
 
 def keys_file(folder: Path, text: str, mode: int = 0o600) -> str:
@@ -214,7 +231,7 @@ def test_the_file_of_offsets_is_ours_alone_and_never_in_the_store(tmp_path: Path
         offsets_file(tmp_path / "link", store)
 
 
-def test_a_disk_that_is_full_is_told_and_tried_again(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_is_reported_and_tried_again(tmp_path: Path) -> None:
     store = golden_stores.unpack("broker_clean_5.3.3").input
     folder = tmp_path / "folder"
     folder.mkdir()

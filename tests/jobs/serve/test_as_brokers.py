@@ -13,7 +13,7 @@ from reput.broker.serving.handlers import answer, reply
 from reput.broker.serving.log_ranges import LogRange
 from reput.jobs.serve.open_served import Source, open_broker
 from tests.jobs.serve.asking import request
-from tests.jobs.serve.broker_answers import NAME, STORES, prepared, recorded, told
+from tests.jobs.serve.broker_answers import NAME, STORES, prepared, recorded, reported
 
 CALLER = Caller(1, "127.0.0.1:1000", "127.0.0.1:9876", 1_795_246_245_000)
 # What a broker says besides is a link to a page, or the client's port.
@@ -60,7 +60,7 @@ def compare(name: str, tmp_path: Path, every: int) -> None:
     wrong, many = [], 0
     for asked, theirs in recorded(name)[::every]:
         said = answer(broker, asked, CALLER)
-        ours = plain(told(reply(broker, asked, whole(said))), name)
+        ours = plain(reported(reply(broker, asked, whole(said))), name)
         many += 1
         if ours != plain(theirs, name) and not passes_over(asked.fields):
             wrong.append((asked.code, asked.fields, ours, plain(theirs, name)))

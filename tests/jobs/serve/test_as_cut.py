@@ -16,7 +16,7 @@ from reput.jobs.serve.open_served import Source, open_broker
 from reput.store_format.message.message import Message
 from reput.store_format.release.writer_settings import writer_settings_from
 from tests.in_process import run
-from tests.jobs.serve.broker_answers import NAME, requests, told
+from tests.jobs.serve.broker_answers import NAME, reported, requests
 from tests.jobs.serve.test_as_brokers import CALLER, plain, whole
 from tests.jobs.serve.test_stores import SIZES
 from tests.jobs.sources.reading import table
@@ -24,7 +24,6 @@ from tests.jobs.sources.reading import table
 BEGIN = 1_795_000_000_000
 GIVEN = SIZES | {"brokerName": NAME, "maxIndexNum": "400"}
 RELEASE = "5.3.3"
-_NO_INDEX_END = "mixed_4.9.7"  # where the index ends is told as its files have it, at any time
 
 
 def random_store(seed: int, store: Path) -> None:
@@ -74,8 +73,8 @@ def differences(
     """What `reput serve --at` answers otherwise than somebody else."""
     ours = open_broker(Source(str(store), RELEASE, GIVEN, at=time), lambda _: None)
     for each in asked:
-        said = told(reply(ours, each, whole(answer(ours, each, CALLER))))
-        said, other = plain(said, _NO_INDEX_END), plain(theirs(each), _NO_INDEX_END)
+        said = reported(reply(ours, each, whole(answer(ours, each, CALLER))))
+        said, other = plain(said, ""), plain(theirs(each), "")
         if said != other:
             yield each.code, each.fields, said, other
 
@@ -95,7 +94,7 @@ def test_at_a_time_is_as_a_log_that_ended_then(seed: int, tmp_path: Path) -> Non
         then = open_broker(Source(str(copy), RELEASE, GIVEN), lambda _: None)
 
         def theirs(each: Command, then: Any = then) -> list[Any]:
-            return told(reply(then, each, whole(answer(then, each, CALLER))))
+            return reported(reply(then, each, whole(answer(then, each, CALLER))))
 
         assert len(asked) > 100
         wrong = list(differences(store, time, asked, theirs))

@@ -25,9 +25,9 @@ def asked() -> Asked:
     return Asked(opened())
 
 
-def answered(asked: Asked, answer: Answer, told: Command | None) -> Answer:
+def answered(asked: Asked, answer: Answer, reported: Command | None) -> Answer:
     assert answer.question is not None
-    return answer.question.then(told)
+    return answer.question.then(reported)
 
 
 def test_the_consumer_that_is_named_is_asked_and_its_words_are_the_answer(asked: Asked) -> None:
@@ -44,10 +44,10 @@ def test_the_consumer_that_is_named_is_asked_and_its_words_are_the_answer(asked:
     assert question.command.fields == {
         "consumerGroup": GROUP, "clientId": "c8", "jstackEnable": "true"
     }  # fmt: skip
-    told = Command(1, 5, RESPONSE_BIT, {"a": "b"}, b"{}", "not well")
-    assert question.then(told) == Answer(1, "not well", {"a": "b"}, b"{}")
+    reported = Command(1, 5, RESPONSE_BIT, {"a": "b"}, b"{}", "not well")
+    assert question.then(reported) == Answer(1, "not well", {"a": "b"}, b"{}")
     assert question.then(None).code == ResponseCode.CONSUME_MSG_TIMEOUT
-    assert question.then(told._replace(body=None)).code == ResponseCode.SYSTEM_ERROR
+    assert question.then(reported._replace(body=None)).code == ResponseCode.SYSTEM_ERROR
     for wrong in ({"clientId": "c9"}, {"consumerGroup": "none"}):
         missing = asked.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, 1, **fields | wrong)
         assert missing.question is None
@@ -82,10 +82,10 @@ def test_each_client_of_a_group_tells_how_far_it_has_come(asked: Asked) -> None:
         asked.heartbeat(client, GROUP, TOPIC)
     body = fastjson({"messageQueueTable": Entries(zip(QUEUES, (3, 4), strict=True))})
     answer = asked.ask(code, 1, group=GROUP, topic=TOPIC)
-    for connection, told in ((7, Command(0, body=body)), (8, None), (9, Command(0, body=body))):
+    for connection, reported in ((7, Command(0, body=body)), (8, None), (9, Command(0, body=body))):
         assert answer.question is not None
         assert answer.question.connection == connection
-        answer = answer.question.then(told)
+        answer = answer.question.then(reported)
     assert answer.question is None
     assert answer.body == (
         b'{"consumerTable":{"c7":' + _offsets(3, 4) + b',"c9":' + _offsets(3, 4)
@@ -109,7 +109,7 @@ def committed(asked: Asked, group: str) -> list[int]:
     return [asked.broker.offsets.query(group, TOPIC, queue) for queue in range(4)]
 
 
-def test_offsets_are_reset_by_the_server_and_the_next_pull_is_told(asked: Asked) -> None:
+def test_offsets_are_reset_by_the_server_and_the_next_pull_is_reported(asked: Asked) -> None:
     """resetOffsetInner, from 5.2.0 on."""
     assert reset(asked, "unheard").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert reset(asked, GROUP, topic="none").code == ResponseCode.TOPIC_NOT_EXIST
@@ -123,11 +123,11 @@ def test_offsets_are_reset_by_the_server_and_the_next_pull_is_told(asked: Asked)
         commitOffset=5,
     )  # fmt: skip
     assert (late.code, late.remark) == (0, "Offset has been previously reset")
-    told = pulled(asked, 9)
-    assert (told.code, told.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
-    assert told.fields["nextBeginOffset"] == "0"
+    reported = pulled(asked, 9)
+    assert (reported.code, reported.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
+    assert reported.fields["nextBeginOffset"] == "0"
     assert committed(asked, GROUP) == [0, 0, 0, 0]  # what the pull said of itself does not count
-    assert pulled(asked, 9).code == ResponseCode.SUCCESS  # it was told once
+    assert pulled(asked, 9).code == ResponseCode.SUCCESS  # it was reported once
     assert reset(asked, GROUP, timestamp=0).code == ResponseCode.SUCCESS
     assert reset(asked, GROUP, queueId=2, offset=7).code == ResponseCode.SUCCESS
     assert committed(asked, GROUP) == [0, 0, 7, 0]
@@ -143,7 +143,7 @@ def pulled(asked: Asked, position: int) -> Answer:
     )  # fmt: skip
 
 
-def test_before_5_2_the_groups_clients_are_told() -> None:
+def test_before_5_2_the_groups_clients_are_reported() -> None:
     asked = Asked(opened(release="4.9.7"))
     assert reset(asked, "unheard").code == ResponseCode.SYSTEM_ERROR
     for queue in range(4):
@@ -158,18 +158,18 @@ def test_before_5_2_the_groups_clients_are_told() -> None:
     connection, note = asked.broker.outbox[-1]
     assert (connection, note.code) == (7, RequestCode.RESET_CONSUMER_CLIENT_OFFSET)
     assert note.body == answer.body
-    assert committed(asked, "g") == [9] * 4  # its clients commit what they were told
+    assert committed(asked, "g") == [9] * 4  # its clients commit what they were reported
     fields = {"topic": TOPIC, "group": "g", "timestamp": "0", "isForce": "true"}
     cpp = request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, 1, **fields)
     caller = Caller(1, "10.0.0.1:5000", LISTENING, asked.now)
     handlers.answer(asked.broker, cpp._replace(language=Language.CPP), caller)
-    told = json.loads(asked.broker.outbox[-1][1].body or b"")["offsetTable"]
-    assert [(each["queueId"], each["offset"]) for each in told] == [(n, 0) for n in range(4)]
+    reported = json.loads(asked.broker.outbox[-1][1].body or b"")["offsetTable"]
+    assert [(each["queueId"], each["offset"]) for each in reported] == [(n, 0) for n in range(4)]
 
 
 def test_a_topic_of_too_many_queues_keeps_nobody_waiting() -> None:
-    told = {"readQueueNums": (1 << 31) - 1, "writeQueueNums": (1 << 31) - 1}
-    found = topics.served_topics({"T": told}, {})["T"]
+    reported = {"readQueueNums": (1 << 31) - 1, "writeQueueNums": (1 << 31) - 1}
+    found = topics.served_topics({"T": reported}, {})["T"]
     assert (found.read_queues, found.write_queues) == (1 << 16, 1 << 16)
 
 
@@ -192,7 +192,7 @@ def test_questions_reach_the_consumer_by_its_connection() -> None:
         assert consumer.ask(request(RequestCode.HEART_BEAT, 3, body)).code == 0
         operator.send(running)
         while (question := consumer.next()).code != RequestCode.GET_CONSUMER_RUNNING_INFO:
-            pass  # it is told of itself
+            pass  # it names itself
         said = Command(0, question.opaque, RESPONSE_BIT, {}, b'{"a":1}')
         consumer.send(said)
         consumer.send(said)  # nobody waits for it now

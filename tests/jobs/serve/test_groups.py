@@ -54,8 +54,8 @@ def test_a_new_group_begins_where_a_broker_lets_it(asked: Asked) -> None:
 
 
 def test_a_queue_without_messages_begins_at_0_up_to_5_0_0() -> None:
-    for release, told in (("5.0.0", "0"), ("5.1.0", str(ResponseCode.QUERY_NOT_FOUND))):
-        assert offset(Asked(opened(release=release)), "unheard", "TBW102") == told
+    for release, reported in (("5.0.0", "0"), ("5.1.0", str(ResponseCode.QUERY_NOT_FOUND))):
+        assert offset(Asked(opened(release=release)), "unheard", "TBW102") == reported
 
 
 def test_a_pull_tells_how_far_its_group_has_come(asked: Asked) -> None:
@@ -140,22 +140,22 @@ def test_an_expression_cannot_keep_all_others_waiting(asked: Asked) -> None:
     assert refused.code == ResponseCode.FILTER_DATA_NOT_EXIST
 
 
-def test_members_come_and_go_and_the_others_are_told(asked: Asked) -> None:
+def test_members_come_and_go_and_the_others_are_reported(asked: Asked) -> None:
     assert members(asked, "g") == []
     asked.heartbeat(1, "g", TOPIC)
-    assert asked.told() == [(1, "g")]
+    assert asked.reported() == [(1, "g")]
     asked.heartbeat(1, "g", TOPIC)
-    assert asked.told() == []
+    assert asked.reported() == []
     asked.heartbeat(2, "g", TOPIC)
-    assert asked.told() == [(1, "g"), (2, "g")]
+    assert asked.reported() == [(1, "g"), (2, "g")]
     assert members(asked, "g") == ["c1", "c2"]
     asked.ask(RequestCode.UNREGISTER_CLIENT, 1, clientID="c1", consumerGroup="g")
-    assert (members(asked, "g"), asked.told()) == (["c2"], [(2, "g")])
+    assert (members(asked, "g"), asked.reported()) == (["c2"], [(2, "g")])
     asked.heartbeat(3, "g", TOPIC)
-    asked.told()
+    asked.reported()
     for closed in asked.broker.closed:
         closed(2, asked.now)
-    assert (members(asked, "g"), asked.told()) == (["c3"], [(3, "g")])
+    assert (members(asked, "g"), asked.reported()) == (["c3"], [(3, "g")])
     for tick in asked.broker.ticked:
         tick(asked.now + consumers.EXPIRY)
     assert members(asked, "g") == ["c3"]
@@ -164,10 +164,10 @@ def test_members_come_and_go_and_the_others_are_told(asked: Asked) -> None:
     assert members(asked, "g") == []
 
 
-def test_nobody_is_told_of_those_who_get_everything(asked: Asked) -> None:
+def test_nobody_is_reported_of_those_who_get_everything(asked: Asked) -> None:
     for client in (1, 2):
         asked.heartbeat(client, "all", TOPIC, model="BROADCASTING")
-    assert asked.told() == []
+    assert asked.reported() == []
 
 
 def test_subscriptions_are_replaced_by_newer_ones(asked: Asked) -> None:
@@ -201,7 +201,7 @@ def test_a_groups_retry_topic_is_there_once_it_is_heard_of(asked: Asked) -> None
     assert asked.ask(code, topic="%RETRY%g").code == 0
 
 
-def test_a_wrong_expression_is_told_before_a_client_starts(asked: Asked) -> None:
+def test_a_wrong_expression_is_reported_before_a_client_starts(asked: Asked) -> None:
     def check(text: str, kind: str = "SQL92") -> int:
         wanted = {"topic": TOPIC, "subString": text, "expressionType": kind}
         return asked.ask(RequestCode.CHECK_CLIENT_CONFIG, body={"subscriptionData": wanted}).code

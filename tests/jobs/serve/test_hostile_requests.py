@@ -87,8 +87,8 @@ def test_nothing_is_kept_of_names_that_clients_make_up(asked: Asked) -> None:
 
 def test_numbers_beyond_all_bounds_are_refused(asked: Asked) -> None:
     wanted = b'{"topic":"t","subVersion":1,"codeSet":[1e999]}'
-    told = b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":[%b]}]}'
-    assert asked.ask(RequestCode.HEART_BEAT, 1, told % wanted).code == 1
+    reported = b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":[%b]}]}'
+    assert asked.ask(RequestCode.HEART_BEAT, 1, reported % wanted).code == 1
     queue = b'{"brokerName":"b","queueId":1e999,"topic":"t"}'
     body = b'{"consumerGroup":"g","clientId":"c","mqSet":[%b]}' % queue
     assert asked.ask(RequestCode.LOCK_BATCH_MQ, 1, body).code == 1

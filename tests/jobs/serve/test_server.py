@@ -13,7 +13,7 @@ import pytest
 
 from reput.broker.remoting.codes import RequestCode, ResponseCode
 from reput.broker.remoting.command import ONE_WAY_BIT
-from reput.broker.remoting.frames import frame
+from reput.broker.remoting.frames import FRAME_MOST, HEADER_MOST, frame
 from tests import golden_stores
 from tests.jobs.serve.asking import HAS_SUBSCRIPTION, SUSPEND, Peer, pull, request
 from tests.jobs.serve.serving import Serving
@@ -96,6 +96,23 @@ def test_a_message_that_somebody_sends_is_refused_without_being_kept(serving: Se
         answer = peer.ask(request(RequestCode.SEND_MESSAGE_V2, body=bytes((1 << 24) - 1000)))
         assert answer.code == ResponseCode.NO_PERMISSION
         assert serving.memory() - before < 6 << 20
+
+
+def test_frames_that_declare_the_most_take_no_more_than_was_sent(serving: Serving) -> None:
+    """A length is a claim: no room is made for it."""
+    still_answers(serving)
+    before = serving.memory()
+    heads = [(FRAME_MOST, 0), (FRAME_MOST, HEADER_MOST), (HEADER_MOST + 4, HEADER_MOST)]
+    peers = [Peer(serving.address) for _ in range(90)]
+    for number, each in enumerate(peers):
+        total, header = heads[number % len(heads)]
+        each.socket.sendall(struct.pack(">ii", total, header) + bytes(1 << 10))
+    still_answers(serving)
+    assert serving.memory() - before < 8 << 20
+    for each in peers:
+        each.socket.close()
+    time.sleep(0.2)
+    still_answers(serving)
 
 
 def test_half_frames_and_clients_that_go_away(serving: Serving) -> None:

@@ -23,7 +23,7 @@ from reput.store_format.message.message import Message
 from reput.store_format.release.writer_settings import writer_settings_from
 from tests import golden_stores
 from tests.jobs.serve.asking import HAS_SUBSCRIPTION, SUSPEND, Peer, pull, request
-from tests.jobs.serve.broker_answers import prepared, recorded, told
+from tests.jobs.serve.broker_answers import prepared, recorded, reported
 from tests.jobs.serve.serving import Serving
 from tests.jobs.serve.test_as_brokers import CALLER, plain, whole
 
@@ -268,7 +268,7 @@ def test_a_store_far_away_is_served_alike(tmp_path: Path, monkeypatch: pytest.Mo
         with Peer(address) as peer:
             for number, (each, _) in enumerate(asked):
                 peer.send(each._replace(opaque=number))
-            return [plain(told(peer.next()), "") for _ in asked]
+            return [plain(reported(peer.next()), "") for _ in asked]
 
     async def served() -> list[list[Any]]:
         server = Server(broker, Limits(), lambda _: None)
@@ -282,21 +282,21 @@ def test_a_store_far_away_is_served_alike(tmp_path: Path, monkeypatch: pytest.Mo
     assert asyncio.run(served()) == [plain(theirs, "") for _, theirs in asked]
 
 
-def test_messages_that_no_queue_has_yet_are_told_of_where_a_broker_was_killed(
+def test_messages_that_no_queue_has_yet_are_named_where_a_broker_was_killed(
     growing: Growing,
 ) -> None:
-    def told(**more: Any) -> list[str]:
+    def reported(**more: Any) -> list[str]:
         notes: list[str] = []
         open_broker(Source(str(growing.path), "5.3.3", SIZES, **more), notes.append)
         return notes
 
-    assert told() == []
+    assert reported() == []
     place = growing.writer.append(Message("T", b"not dispatched")).physical_offset
-    (note,) = told()
+    (note,) = reported()
     assert f"physical offset {place} on: --rebuild" in note
-    assert told(follow=True) == told(at=BEGIN) == []
+    assert reported(follow=True) == reported(at=BEGIN) == []
     abort = (growing.path / "abort").rename(growing.path / "moved")
-    assert told() == []
+    assert reported() == []
     abort.rename(growing.path / "abort")
 
 
@@ -328,11 +328,11 @@ def test_a_store_that_changes_beneath_the_server_is_answered_with_a_code(
         ):  # fmt: skip
             try:
                 said = ask(broker, asked)
-            except OSError:  # Server._answer: SYSTEM_ERROR, and it is told
+            except OSError:  # Server._answer: SYSTEM_ERROR, and it is reported
                 continue
             parts = (said.body or b"").split(b"body ")[1:]
             found |= {int(part[: part.index(b"\x01")].decode()) for part in parts}
-        with suppress(StoreError, OSError):  # of a server that follows: told, and tried again
+        with suppress(StoreError, OSError):  # of a server that follows: reported, and tried again
             broker.store.refresh()
     assert found <= {*range(60)}
     assert len(sound) == 30

@@ -52,7 +52,7 @@ def test_the_table_has_the_rows_of_the_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["delta", "rocketmq"])
-def test_a_wrong_filter_is_told_before_anything_is_made(
+def test_a_wrong_filter_is_reported_before_anything_is_made(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, out = write(damaged(messages(3)).log, tmp_path / "store"), tmp_path / "out"
@@ -102,7 +102,7 @@ def test_killed_at_each_step_and_run_again_nothing_is_there_twice(tmp_path: Path
             assert check(store, out).same, (at, late)
 
 
-def test_what_was_deleted_before_it_was_read_is_told(tmp_path: Path) -> None:
+def test_what_was_deleted_before_it_was_read_is_reported(tmp_path: Path) -> None:
     log, out = damaged(messages(60)), tmp_path / "out"
     store = write(up_to(log, 10), tmp_path / "store")
     run(store, out)
@@ -130,7 +130,7 @@ def test_ranges_of_other_options_or_logs_are_not_mixed(tmp_path: Path) -> None:
         run(store, out)
 
 
-def test_another_log_is_told_also_behind_a_range_that_was_just_noted(tmp_path: Path) -> None:
+def test_another_log_is_reported_also_behind_a_range_that_was_just_noted(tmp_path: Path) -> None:
     store, out = write(damaged(messages(20)).log, tmp_path / "store"), tmp_path / "out"
     with pytest.raises(Killed):  # between the first messages and their row in runs
         export_delta(Dying(DeltaRs(), 4, late=False), str(store), str(out), CHOSEN, None, {})

@@ -1,4 +1,4 @@
-"""`reput export --engine spark --format delta`: a Delta table by a local session."""
+"""`reput export --engine spark --as delta`: a Delta table by a local session."""
 
 import json
 import subprocess

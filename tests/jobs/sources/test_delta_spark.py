@@ -114,7 +114,7 @@ def test_killed_behind_each_step_and_run_again(session: Any, tmp_path: Path) -> 
         assert same(session, store, out), at
 
 
-def test_what_is_lost_or_left_out_is_told(session: Any, tmp_path: Path) -> None:
+def test_what_is_lost_or_left_out_is_reported(session: Any, tmp_path: Path) -> None:
     log = damaged(messages(60))
     second = next(n for n, place in enumerate(log.places) if place >= 4096)
     log.flip(second + 3, 0)
@@ -127,7 +127,7 @@ def test_what_is_lost_or_left_out_is_told(session: Any, tmp_path: Path) -> None:
     assert same(session, store, tmp_path / "salvaged")
 
 
-def test_a_url_that_the_session_does_not_open_is_told(session: Any, tmp_path: Path) -> None:
+def test_a_url_that_the_session_does_not_open_is_reported(session: Any, tmp_path: Path) -> None:
     store = write(damaged(messages(3)).log, tmp_path / "store")
     with (
         s3_server.served(apart=True),

@@ -103,7 +103,7 @@ def test_available_now_ends_where_it_began(kind: Any, tmp_path: Path) -> None:
     assert flat(batches) == before
 
 
-def test_files_that_were_deleted_unread_are_told(tmp_path: Path) -> None:
+def test_files_that_were_deleted_unread_are_reported(tmp_path: Path) -> None:
     store = made(tmp_path / "store", 1000)
     folder = max((store / "consumequeue").glob("*/*"), key=lambda path: len(list(path.iterdir())))
     name = str(folder.relative_to(store))
@@ -126,7 +126,7 @@ def test_files_that_were_deleted_unread_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_that_was_cut_is_told(kind: Any, tmp_path: Path) -> None:
+def test_a_file_that_was_cut_is_reported(kind: Any, tmp_path: Path) -> None:
     store = made(tmp_path / "store", 60)
     _, at = drained(kind, stream(kind, store), {})
     name = max(at)

@@ -257,7 +257,7 @@ def test_an_export_without_bodies_is_not_appended(
     assert not (tmp_path / "copy").exists()
 
 
-def test_damage_fails_or_is_told(tmp_path: Path) -> None:
+def test_damage_fails_or_is_reported(tmp_path: Path) -> None:
     log = damaged(messages(60))
     log.flip(5, 0)
     store = write(log.log, tmp_path / "store")
@@ -305,7 +305,7 @@ def test_the_command_says_what_it_did(
 ) -> None:
     words = ["export", str(store), "--output", str(tmp_path / "out"), "--rocketmq", "5.3.3"]
     assert main([*words, "--format", "jsonl", "--no-bodies"]) == 0
-    assert "messages  60 in 1 files" in capsys.readouterr().out
+    assert "messages  60 in 1 file" in capsys.readouterr().out
     assert main([*words, "--verify", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["same"]
     (tmp_path / "out" / "part-00000000.jsonl").write_text("{}\n")

@@ -27,9 +27,9 @@ from reput.udfs.staging import Staging
 from tests.memory import Peak
 
 def export(store, staging, bodies):
-    told = {"path": store, "rocketmq": "5.3.3", "mappedFileSizeCommitLog": sys.argv[5]}
-    plan = plan_of(source_options(told, tuple(BY_NAME)))
-    log = parts_log(plan, source_options(told, tuple(BY_NAME)), bodies, grows=False)
+    options = {"path": store, "rocketmq": "5.3.3", "mappedFileSizeCommitLog": sys.argv[5]}
+    plan = plan_of(source_options(options, tuple(BY_NAME)))
+    log = parts_log(plan, source_options(options, tuple(BY_NAME)), bodies, grows=False)
     parts = tuple(cut(log, 0, plan.segments[-1].end, 1, 1))
     columns = SCHEMA if bodies else SCHEMA.remove(SCHEMA.get_field_index("body"))
     where = Staging(LocalStorage(), staging)

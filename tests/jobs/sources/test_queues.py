@@ -51,7 +51,7 @@ def put(path: Path, entry: int, raw: bytes) -> None:
 
 
 def asked(store: Path, caplog: Any, **options: Any) -> tuple[list[int], str]:
-    """The rows' places, and what was told of them."""
+    """The rows' places, and what was reported of them."""
     caplog.clear()
     caplog.set_level(logging.INFO, "reput.source")
     found = places(store, subscribe="Some", useConsumeQueue="true", **options)
@@ -75,9 +75,9 @@ def test_a_topic_that_fills_the_log_is_walked(
     store: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_parts, "WORTH_BYTES", 8 << 10)
-    found, told = asked(store, caplog)
+    found, reported = asked(store, caplog)
     assert found == places(store, subscribe="Some")
-    assert "records of the topic there" in told
+    assert "records of the topic there" in reported
 
 
 @pytest.mark.parametrize("name", ["mixed_5.3.3", "small_all_4.9.7"])
@@ -143,7 +143,7 @@ def _one_empty(store: Path) -> None:
         path.write_bytes(bytes(ENTRIES * QUEUE_ENTRY_BYTES))
 
 
-# what is done to the files, and what is told
+# what is done to the files, and what is reported
 HARMS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a zeroed entry": (_zero, "the log is read from"),
     "a zeroed entry that bisection meets": (_probed, ""),
@@ -165,9 +165,9 @@ HARMS: dict[str, tuple[Callable[[Path], Any], str]] = {
 def test_what_is_wrong_with_the_queues_changes_no_row(harm: str, store: Path, caplog: Any) -> None:
     HARMS[harm][0](store)
     for parts in (1, 5):
-        found, told = asked(store, caplog, minPartitions=parts)
+        found, reported = asked(store, caplog, minPartitions=parts)
         assert found == places(store, subscribe="Some")
-        assert HARMS[harm][1] in told
+        assert HARMS[harm][1] in reported
 
 
 def test_what_is_wrong_behind_some_rows_changes_no_row(
@@ -178,9 +178,9 @@ def test_what_is_wrong_behind_some_rows_changes_no_row(
     offsets = [int.from_bytes(raw[at : at + 8], "big") for at in range(0, len(raw), 20)]
     _twice(store, max(n for n, offset in enumerate(offsets) if offset < segment))
     monkeypatch.setattr("reput.udfs.table.log_parts.WINDOW_BYTES", 2048)
-    found, told = asked(store, caplog, minPartitions=1)
+    found, reported = asked(store, caplog, minPartitions=1)
     assert found == wanted
-    start = int(told.partition("the log is read from ")[2].split()[0])
+    start = int(reported.partition("the log is read from ")[2].split()[0])
     assert wanted[3] < start < segment
 
 
@@ -188,12 +188,12 @@ def test_queues_of_another_log_are_not_believed(store: Path, caplog: Any, tmp_pa
     other = make(tmp_path / "other", "SomeLongerName")
     shutil.rmtree(store / "consumequeue" / "Some")
     shutil.copytree(other / "consumequeue" / "SomeLongerName", store / "consumequeue" / "Some")
-    found, told = asked(store, caplog)
+    found, reported = asked(store, caplog)
     assert found == places(store, subscribe="Some")
-    assert "the log is walked, not the queues" in told
+    assert "the log is walked, not the queues" in reported
 
 
-def test_which_is_used_is_told(store: Path, caplog: Any) -> None:
+def test_which_is_used_is_reported(store: Path, caplog: Any) -> None:
     places(store, subscribe="Some,All", useConsumeQueue="true")
     assert "only for a single topic" in caplog.text
     assert "only with onDamage=fail" in asked(store, caplog, onDamage="skip")[1]

@@ -54,7 +54,7 @@ def test_filters_are_pushed_where_the_session_allows_it(
         reput.register(spark)
 
 
-def test_a_session_without_delta_is_told(
+def test_a_session_without_delta_is_reported(
     spark: "SparkSession", capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SettingError, match="has no Delta; start it by spark-submit with"):

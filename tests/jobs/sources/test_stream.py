@@ -121,7 +121,7 @@ def test_where_a_stream_starts(tmp_path: Path) -> None:
     assert flat(drained(within, within.initialOffset())) == log.places[30:]
 
 
-def test_a_log_cleaned_under_the_reader_is_told(tmp_path: Path) -> None:
+def test_a_log_cleaned_under_the_reader_is_reported(tmp_path: Path) -> None:
     log = damaged(messages(60))
     store = write(log.log, tmp_path)
     start = stream(store).initialOffset()
@@ -134,7 +134,7 @@ def test_a_log_cleaned_under_the_reader_is_told(tmp_path: Path) -> None:
     assert flat(drained(loose, start)) == [p for p in log.places if p >= 4096]
 
 
-def test_a_segment_that_goes_between_plan_and_task_is_told(tmp_path: Path) -> None:
+def test_a_segment_that_goes_between_plan_and_task_is_reported(tmp_path: Path) -> None:
     log = damaged(messages(60))
     store = write(log.log, tmp_path)
     for loss in ("true", "false"):
@@ -150,7 +150,7 @@ def test_a_segment_that_goes_between_plan_and_task_is_told(tmp_path: Path) -> No
             assert list(reader.read(parts[0])) == []
 
 
-def test_another_log_than_the_checkpoints_is_told(tmp_path: Path) -> None:
+def test_another_log_than_the_checkpoints_is_reported(tmp_path: Path) -> None:
     store = write(damaged(messages(3)).log, tmp_path)
     with pytest.raises(StoreError, match="it is another log, or was cut"):
         stream(store).latestOffset({"physicalOffset": 1 << 20}, ALL)

@@ -92,7 +92,7 @@ def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_a_failed_task_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_a_failed_task_is_reported_in_its_own_words(tmp_path: Path) -> None:
     done = run(tmp_path, "fail")
     assert "failed: True" in done.stdout
 
@@ -109,7 +109,7 @@ def test_what_is_asked_before_spark_starts_ends_all(monkeypatch: pytest.MonkeyPa
         pass
 
 
-def test_what_a_jvm_says_before_it_ends_is_told(tmp_path: Path) -> None:
+def test_what_a_jvm_says_before_it_ends_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(
         "WARNING: Using incubator modules: jdk.incubator.vector\n"
@@ -170,7 +170,7 @@ print({row["name"] for row in collect(frame)})
 @pytest.mark.long
 @pytest.mark.spark
 def test_a_session_that_somebody_made_runs_workers_that_know_us(tmp_path: Path) -> None:
-    """PATH's python3 has no udfs, nor is it told where they are."""
+    """PATH's python3 has no udfs, nor does it know where they are."""
     env = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     program = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{PLAIN}"
     done = subprocess.run(

@@ -14,7 +14,7 @@ _OTHERS = "store_format/damage/other_queues.py"
 _OLD_INDEX = "store_format/damage/old_index.py"
 _INDEX_TEST = ("tests/store_format/damage/test_old_index.py",)
 _START_TEST = "tests/jobs/test_repair.py"
-_RESTORE, _RESTORE_TEST = "store_format/damage/restore.py", "tests/jobs/test_restore.py"
+_RESTORE, _RESTORE_TEST = "store_format/damage/field_patches.py", "tests/jobs/test_restore.py"
 
 BUGS = (
     Bug("of all readings the one with the fewest faults is believed", _CHAIN,
@@ -42,14 +42,14 @@ BUGS = (
     Bug("a topic that is no UTF-8 any more differs in one bit", _OTHERS,
         "bits += 1 if unread else", "bits += 8 if unread else", (_TEST, "-k", "lost_its_way")),
     Bug("records of a damaged segment are compared with those around", _TOLERANT,
-        "doubted = self._neighbours.unlike(window, rows)", "doubted = None",
+        "doubted = self._neighbours.contradictions(window, rows)", "doubted = None",
         (_TEST, "-k", "two_witnesses")),
     Bug("the times around are one witness, and one alone says nothing", _NEIGHBOURS,
         "if odd_time and (beside or", "if odd_time and (True or", (_TEST, "-k", "birth")),
     Bug("of several hosts none is wrong", _NEIGHBOURS,
         "if (odd_time or beside) and _is_odd_host(noted, i):", "if _is_odd_host(noted, i):",
         (_TEST, "-k", "two_witnesses")),
-    Bug("a lost __CRC32# is told by those around it", _NEIGHBOURS,
+    Bug("a lost __CRC32# is shown by those around it", _NEIGHBOURS,
         "            return _UNSEALED", "            return 0", (_TEST, "-k", "lost_crc")),
     Bug("the store's own queue files are witnesses", "jobs/pipeline/pipeline.py",
         "if ask_queues else None", "if False else None", (_TEST, "-k", "queue_files")),
@@ -75,9 +75,9 @@ BUGS = (
         "elif numbers[i] > 0 and", _INDEX_TEST),
     Bug("what a header counts is not all written", _OLD_INDEX, "if entry.keyHash == 0 and",
         "if entry.keyHash == -1 and", _INDEX_TEST),
-    Bug("an index file that disagrees often says nothing", "udfs/damage/old_index.py",
+    Bug("an index file that disagrees often says nothing", "udfs/damage/index_comparison.py",
         "if len(found) <= _MOST_UNLIKE +", "if True or len(found) <= _MOST_UNLIKE +", _INDEX_TEST),
-    Bug("a piece of puts has all of a record", "udfs/damage/old_index.py",
+    Bug("a piece of puts has all of a record", "udfs/damage/index_comparison.py",
         "puts[:last], puts[last:]", "puts, None", _INDEX_TEST),
     Bug("index files are asked only of a damaged log", "jobs/salvaging/damage_search.py",
         "    if found.count:  # of a sound", "    if True:  # of a sound", _INDEX_TEST),
@@ -103,7 +103,7 @@ BUGS = (
     Bug("of lost positions those that end first are kept first", "jobs/salvaging/lost_places.py",
         "*sorted(gaps, key=_end)", "*gaps", (_RESTORE_TEST, "-k", "everywhere")),
     Bug("a queue that flipped bits made up takes no room", _OTHERS,
-        "return record.may_be_own and longest.may_hold(needs, record.place)",
+        "return record.may_be_own and lost.may_take(needs, record.place)",
         "return record.may_be_own", (_TEST, "-k", "made_up")),
     Bug("what one long range took may be all that a queue had", "store_format/damage/losses.py",
         "return length <= max(", "return False and length <= max(", (_TEST, "-k", "made_up")),

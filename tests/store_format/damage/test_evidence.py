@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reput.store_format.damage.chain import Outvoted, Piece, judge
-from reput.store_format.damage.evidence import Facts, Votes, Witness, judge_stretch
+from reput.store_format.damage.evidence import StretchFacts, Votes, Witness, judge_stretch
 from tests.damaged import START, damaged, entries, messages, salvage
 from tests.seeds import some
 from tests.store_format.damage.generator import (
@@ -129,16 +129,19 @@ SILENT = Votes(0, 0)
 @pytest.mark.parametrize(
     ("facts", "live"),
     [
-        (Facts(False, False, False, SILENT, SILENT), True),
-        (Facts(True, False, False, Votes(3, 0), SILENT), False),  # right behind the log's end
-        (Facts(True, False, True, Votes(3, 0), SILENT), True),  # a clock that was set back
-        (Facts(True, True, True, Votes(3, 0), SILENT), False),  # between newer ones: a tie
-        (Facts(True, True, True, Votes(3, 0), Votes(3, 0)), True),  # and yet they go on
-        (Facts(False, False, False, Votes(0, 2), SILENT), False),
-        (Facts(False, True, False, SILENT, Votes(0, 2)), False),
+        (StretchFacts(False, False, False, SILENT, SILENT), True),
+        (
+            StretchFacts(True, False, False, Votes(3, 0), SILENT),
+            False,
+        ),  # right behind the log's end
+        (StretchFacts(True, False, True, Votes(3, 0), SILENT), True),  # a clock that was set back
+        (StretchFacts(True, True, True, Votes(3, 0), SILENT), False),  # between newer ones: a tie
+        (StretchFacts(True, True, True, Votes(3, 0), Votes(3, 0)), True),  # and yet they go on
+        (StretchFacts(False, False, False, Votes(0, 2), SILENT), False),
+        (StretchFacts(False, True, False, SILENT, Votes(0, 2)), False),
     ],
 )
-def test_witnesses_of_a_stretch(facts: Facts, live: bool) -> None:
+def test_witnesses_of_a_stretch(facts: StretchFacts, live: bool) -> None:
     verdict = judge_stretch(facts)
     assert verdict.live == live
     assert live or verdict.spoke != Witness.NONE

@@ -20,7 +20,7 @@ from reput.jobs.salvaging.damage_search import map_damage
 from reput.jobs.verify import verify
 from reput.store_format.damage import losses, tolerant
 from reput.udfs import range_files
-from reput.udfs.damage import segments as udfs_damage
+from reput.udfs.damage import damaged_segments
 from reput.udfs.staging import past_of
 from tests.damaged import START, Damaged, damaged, entries, messages, salvage
 from tests.in_process import (
@@ -78,8 +78,8 @@ def test_every_second_record_is_damaged() -> None:
 
 def test_the_report_is_bounded_and_the_file_has_all() -> None:
     sessions = [Session(1), Session(2)]
-    told = [report_and_lines(splits, s) for splits, s in zip((1, 7), sessions, strict=True)]
-    report, lines = told[0]
+    got = [report_and_lines(splits, s) for splits, s in zip((1, 7), sessions, strict=True)]
+    report, lines = got[0]
     found = [line for line in lines if line["type"] == "range"]
     missing = [line for line in lines if line["type"] == "missing"]
     assert len(found) == report.damage["range_count"] == COUNT // 2 - 2
@@ -89,7 +89,7 @@ def test_the_report_is_bounded_and_the_file_has_all() -> None:
     ]
     for listed, line in zip(report.damage["ranges"], found, strict=False):
         assert line == {
-            "type": "range", **{name: told for name, told in listed.items() if name != "missing"}
+            "type": "range", **{name: got for name, got in listed.items() if name != "missing"}
         }  # fmt: skip
     causes = report.damage["causes"]
     assert sum(each["ranges"] for each in causes) == len(found)
@@ -102,8 +102,8 @@ def test_the_report_is_bounded_and_the_file_has_all() -> None:
     assert report.damage["messages_missing"] == len(gone())
     assert len(report.damage["missing"]) + report.damage["missing_unlisted"] == len(missing)
     # the same, however the log is cut
-    assert told[1][0].damage == report.damage
-    assert sorted(map(str, told[1][1])) == sorted(map(str, lines))
+    assert got[1][0].damage == report.damage
+    assert sorted(map(str, got[1][1])) == sorted(map(str, lines))
     assert "cause" in text(report)
 
 
@@ -153,11 +153,11 @@ def test_too_many_in_a_segment_are_given_up(monkeypatch: pytest.MonkeyPatch) -> 
 def test_verify_of_a_set_with_more_than_is_listed() -> None:
     log = halved()
     storage = storage_of(log.log)
-    told: dict[str, Any] = {"rocketmq": log.version, "settings": as_text(log.settings),
+    got: dict[str, Any] = {"rocketmq": log.version, "settings": as_text(log.settings),
                             "storage": storage}  # fmt: skip
-    run(STORE, OUTPUT, on_damage=SALVAGE, cut=cut_in(1), **told)
+    run(STORE, OUTPUT, on_damage=SALVAGE, cut=cut_in(1), **got)
     with mock.patch.object(pyspark.sql, "functions", functions):
-        report = verify(Session(), STORE, against=OUTPUT, cut=cut_in(7), **told)  # type: ignore[arg-type]
+        report = verify(Session(), STORE, against=OUTPUT, cut=cut_in(7), **got)  # type: ignore[arg-type]
     assert report.same, report.text()
 
 
@@ -229,23 +229,23 @@ def test_ordinary_ranges_are_not_taken_one_by_one(monkeypatch: pytest.MonkeyPatc
 
 
 def test_progress_moves_within_a_segment(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[int, int]] = []
-    whole = udfs_damage.past_name
+    noted_at: list[tuple[int, int]] = []
+    whole = damaged_segments.past_name
 
     def noted(run: str, done: int, found: int) -> str:
-        told.append((done, found))
+        noted_at.append((done, found))
         return whole(run, done, found)
 
-    monkeypatch.setattr(udfs_damage, "TOLD_EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(udfs_damage, "past_name", noted)
+    monkeypatch.setattr(damaged_segments, "NOTED_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(damaged_segments, "past_name", noted)
     log = damaged(messages(COUNT), 1 << 19)
     for number in range(1, COUNT - 4, 2):
         log.flip(number, 3)
     salvage(log.log)
-    assert told == sorted(told)
-    assert len({done for done, _ in told}) > 1
-    assert told[-1] == (1 << 19, COUNT // 2 - 2)
-    names = [whole("scan-00000003-ab", *each) for each in told]
+    assert noted_at == sorted(noted_at)
+    assert len({done for done, _ in noted_at}) > 1
+    assert noted_at[-1] == (1 << 19, COUNT // 2 - 2)
+    names = [whole("scan-00000003-ab", *each) for each in noted_at]
     assert past_of([*names, "scan-00000003-ab.runs", whole("scan-00000004-cd", 5, 1)]) == (
         (1 << 19) + 5,
         COUNT // 2 - 1,

@@ -6,16 +6,25 @@ import pytest
 
 from reput.store_format.damage.chain import MOST_OUTVOTED, Outvoted, Piece, judge
 from reput.store_format.damage.evidence import (
-    Facts,
-    Known,
-    Span,
+    QueueEnd,
+    QueueSpan,
+    StretchFacts,
     Votes,
     judge_stretch,
     votes_before,
 )
-from tests.damaged import Damaged, damaged, entries, messages, salvage
+from reput.store_format.faults import REASONS, Fault
+from tests.damaged import SALVAGE, Damaged, damaged, entries, messages, salvage
+from tests.in_process import rebuild_log, storage_of
 from tests.logs.encoder import Message
-from tests.store_format.damage.generator import PAGE, generate, named_in, queues_of, salvaged
+from tests.store_format.damage.generator import (
+    PAGE,
+    derived_of,
+    generate,
+    named_in,
+    queues_of,
+    salvaged,
+)
 from tests.store_format.damage.generator import judge as judge_truth
 
 
@@ -77,10 +86,10 @@ def test_3_a_stale_page_is_named_and_no_message_of_it_kept(seed: int) -> None:
 
 def test_3_what_a_damaged_segment_before_took_is_no_reason_against_the_next_one() -> None:
     """Its records are not known when the next one is scanned; both are, at the same time."""
-    spans = {("T", 0): Span(40, 50)}
-    assert votes_before(spans, {("T", 0): Known(20, 4000)}, 0) == Votes(0, 0)
-    assert votes_before(spans, {("T", 0): Known(20, 0)}, 0) == Votes(0, 1)
-    assert judge_stretch(Facts(False, True, False, Votes(0, 1), Votes(6, 0), True)).live
+    spans = {("T", 0): QueueSpan(40, 50)}
+    assert votes_before(spans, {("T", 0): QueueEnd(20, 4000)}, 0) == Votes(0, 0)
+    assert votes_before(spans, {("T", 0): QueueEnd(20, 0)}, 0) == Votes(0, 1)
+    assert judge_stretch(StretchFacts(False, True, False, Votes(0, 1), Votes(6, 0), True)).live
 
 
 def test_4_a_queue_that_misses_one_names_the_record_that_lost_its_way() -> None:
@@ -155,9 +164,9 @@ def test_a_field_that_two_witnesses_contradict_is_named(
     rebuilt = salvage(log.log)
     assert entries(rebuilt, "T", 0) == whole_but(log, {elsewhere} - {None})  # type: ignore[arg-type]
     named = {(d["physical_offset"], d["field"]) for d in rebuilt.summary.damage["ranges"]}
-    told = elsewhere is not None and (field == "storeTimestamp" or elsewhere == 29)
-    assert ((log.places[30], field) in named) == told
-    assert len(named) == told + (elsewhere is not None)
+    reported = elsewhere is not None and (field == "storeTimestamp" or elsewhere == 29)
+    assert ((log.places[30], field) in named) == reported
+    assert len(named) == reported + (elsewhere is not None)
 
 
 def test_a_time_that_its_own_birth_confirms_is_not_doubted() -> None:
@@ -212,6 +221,18 @@ def test_queue_files_tell_where_a_record_belongs_and_what_its_tag_was() -> None:
     bare = salvaged(hurt, derived=False)
     before = judge_truth(hurt, queues_of(bare.files), named_in(bare.summary), derived=True)
     assert before.contradicted > 0
+
+
+def test_a_record_that_a_queue_file_knows_elsewhere_is_named_with_its_own_queue_offset() -> None:
+    log = damaged(busy(200, 2), 1 << 16)
+    files = derived_of(log.log)
+    log.flip(150, 14, 0)
+    log.flip(150, 15, 6)  # two bits of queueId: no other message is in that queue
+    storage = storage_of(log.log)
+    storage.files |= files
+    (found,) = rebuild_log(log.log, on_damage=SALVAGE, storage=storage).summary.damage["ranges"]
+    assert found["reason"] == REASONS[Fault.ELSEWHERE][1]
+    assert (found["physical_offset"], found["value"]) == (log.places[150], 75)
 
 
 @pytest.mark.parametrize("at_once", [False, True])

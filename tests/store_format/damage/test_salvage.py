@@ -29,7 +29,7 @@ def log_size(log: Damaged, number: int) -> int:
     return len(encode(log.messages[number], 0))
 
 
-def told(rebuilt: Rebuilt) -> list[dict[str, object]]:
+def reported(rebuilt: Rebuilt) -> list[dict[str, object]]:
     assert rebuilt.summary.damage is not None
     found: list[dict[str, object]] = rebuilt.summary.damage["ranges"]
     return found
@@ -56,7 +56,7 @@ def test_an_undamaged_log_is_rebuilt_as_always(splits: int) -> None:
     log = damaged()
     rebuilt = salvage(log.log, splits)
     assert rebuilt.files == rebuild_log(log.log).files
-    assert told(rebuilt) == []
+    assert reported(rebuilt) == []
 
 
 @pytest.mark.parametrize("field", HEAD_BYTES)
@@ -66,8 +66,8 @@ def test_one_flipped_bit_costs_one_message(field: str, number: int) -> None:
     log.flip(number, HEAD_BYTES[field], 2)
     made = [salvage(log.log, splits) for splits in CUTS]
     assert all(each.files == made[0].files for each in made)
-    assert all(told(each) == told(made[0]) for each in made)
-    (found,) = told(made[0])
+    assert all(reported(each) == reported(made[0]) for each in made)
+    (found,) = reported(made[0])
     assert found["physical_offset"] == log.places[number]
     assert found["length"] == log.size(number) if field != "totalSize" else True
     assert made[0].summary.messages == 59
@@ -82,7 +82,7 @@ def test_damage_in_the_last_record_ends_the_log() -> None:
     log = damaged()
     log.flip(59, 5)
     rebuilt = salvage(log.log)
-    (found,) = told(rebuilt)
+    (found,) = reported(rebuilt)
     assert found["follows"] == "nothing live"
     assert rebuilt.summary.log_end == log.places[59]
     check_queues(log, rebuilt, {59})
@@ -92,7 +92,7 @@ def test_a_wrong_body_keeps_its_place_and_queue() -> None:
     log = damaged()
     log.flip(10, 90)
     rebuilt = salvage(log.log)
-    (found,) = told(rebuilt)
+    (found,) = reported(rebuilt)
     assert (found["kind"], found["field"], found["follows"]) == ("content", "bodyCRC", "record")
     assert rebuilt.summary.messages == 60
     check_queues(log, rebuilt, set())
@@ -119,7 +119,7 @@ def test_a_missing_segment(gone: int | list[int]) -> None:
     lost = {n for n, at in enumerate(log.places) if at // SEGMENT in numbers}
     assert rebuilt.summary.messages == 100 - len(lost)
     if numbers == [1]:
-        assert told(rebuilt)[0]["kind"] == "missing"
+        assert reported(rebuilt)[0]["kind"] == "missing"
         check_queues(log, rebuilt, lost)
     else:  # as a log whose first segments expired: blank up to its first entry
         assert entries(rebuilt, "T", 0)[0] == -1
@@ -131,7 +131,7 @@ def test_a_segment_that_is_too_short() -> None:
     rebuilt = salvage(log.log)
     lost = {n for n, at in enumerate(log.places) if at < SEGMENT and at + log_size(log, n) > 2000}
     assert rebuilt.summary.messages == 60 - len(lost)
-    assert told(rebuilt)[-1]["kind"] == "missing"
+    assert reported(rebuilt)[-1]["kind"] == "missing"
     check_queues(log, rebuilt, lost)
 
 
@@ -146,7 +146,7 @@ def test_stale_records_are_reported_and_not_brought_back() -> None:
         place += len(encode(stale, place))
     log.put(last, b"garbage")
     rebuilt = salvage(log.log)
-    assert [found["kind"] for found in told(rebuilt)] == ["damaged", "stale"]
+    assert [found["kind"] for found in reported(rebuilt)] == ["damaged", "stale"]
     assert rebuilt.summary.messages == 60
     assert rebuilt.summary.log_end == last
 
@@ -155,7 +155,7 @@ def test_a_record_of_another_place_is_stale() -> None:
     log = damaged()
     log.put(log.places[10] + 28, struct.pack(">q", 7))
     rebuilt = salvage(log.log)
-    (found,) = told(rebuilt)
+    (found,) = reported(rebuilt)
     assert (found["kind"], found["field"]) == ("stale", "physicalOffset")
     check_queues(log, rebuilt, {10})
 
@@ -164,12 +164,12 @@ def test_a_blank_in_the_wrong_place() -> None:
     log = damaged()
     log.put(log.places[10], struct.pack(">iI", log_size(log, 10), 0xCBD43194))
     rebuilt = salvage(log.log)
-    (found,) = told(rebuilt)
+    (found,) = reported(rebuilt)
     assert (found["field"], found["follows"]) == ("size", "record")
     check_queues(log, rebuilt, {10})
 
 
-def test_what_a_body_holds_is_no_record_where_its_own_record_is_told() -> None:
+def test_what_a_body_holds_is_no_record_where_its_own_record_is_reported() -> None:
     """A body with a record that claims to stand where it does: seen only if its frame is lost."""
     made = messages(9)
     place = sum(len(encode(m, 0)) for m in made)
@@ -226,7 +226,7 @@ def test_a_gap_that_was_there_before_is_left_as_rocketmq_leaves_it() -> None:
 def test_nothing_is_lost_that_was_not_touched_and_nothing_invented(
     count: int, queues: int, splits: int, bodies: bool, spots: list[Any], rng: Random
 ) -> None:
-    """Every byte is covered by `__CRC32#`, so that every change can be told but for one: its end
+    """Every byte is covered by `__CRC32#`, so that every change can be known but for one: its end
     that became a 0 is one more digit of it, the highest, for RocketMQ too.
     """
     body = {} if bodies else {"body": b""}

@@ -1,4 +1,4 @@
-"""Eras and messages that were indexed twice, as a scan is told of them."""
+"""Eras and messages that were indexed twice, as a scan knows of them."""
 
 from dataclasses import replace
 

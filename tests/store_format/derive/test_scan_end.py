@@ -40,7 +40,7 @@ def test_it_does_so_in_a_stretch_that_found_its_first_record() -> None:
 
 @pytest.mark.parametrize("place", [SEGMENT - 1, SEGMENT // 2])
 @pytest.mark.parametrize("first", [0, FIND_FIRST])
-def test_a_byte_after_the_end_is_told(place: int, first: int) -> None:
+def test_a_byte_after_the_end_is_reported(place: int, first: int) -> None:
     segment = bytearray(log_of(10))
     segment[place] = 1
     end = end_of(bytes(segment), start=0 if first == 0 else 1, first=first)

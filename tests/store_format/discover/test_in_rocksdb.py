@@ -45,7 +45,7 @@ def test_one_with_rows_is_named(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["consumerOffsets", "metadata", "rdb"])
-def test_groups_whose_offsets_are_in_rocksdb_are_not_told_without_a_word(
+def test_groups_whose_offsets_are_in_rocksdb_are_not_reported_without_a_word(
     name: str, tmp_path: Path
 ) -> None:
     golden = golden_stores.unpack("small_all_5.5.0")

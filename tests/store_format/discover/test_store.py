@@ -94,13 +94,13 @@ def test_what_was_found_is_shown_and_in_the_manifest(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     out = tmp_path / "out"
     summary = run(rebuild, str(store), str(out))
-    assert "  found     segments of 8 KiB, queue files of 100 bytes: by their size" in (
-        summary.text().splitlines()
-    )
-    found = json.loads((out / "manifest.json").read_text())["discovered"]
-    assert found[SEGMENT] == {"value": 8192, "by": "by their size"}
-    assert found["maxIndexNum"] == {"value": 20, "by": "by their length and first entry"}
-    assert found["rocketmq"]["value"] == "5.3.4"
+    line = "  found     segments of 8 KiB, queue files of 100 bytes: by their size"
+    assert line in summary.details()
+    assert line not in summary.text().splitlines()
+    told = json.loads((out / "manifest.json").read_text())["told"]
+    assert told[SEGMENT] == {"value": 8192, "by": "by their size"}
+    assert told["maxIndexNum"] == {"value": 20, "by": "by their length and first entry"}
+    assert told["rocketmq"]["value"] == "5.3.4"
     again = run(verify, str(store), against=str(out))
     assert again.same
     assert again.discovered["rocketmq"]["by"] == f"by {out}/manifest.json"
@@ -212,7 +212,7 @@ def test_an_option_that_no_file_agrees_with_is_refused(
     assert f"={shown}" in str(refused.value)
 
 
-def test_an_option_that_agrees_is_not_told_again(tmp_path: Path) -> None:
+def test_an_option_that_agrees_is_not_reported_again(tmp_path: Path) -> None:
     store = as_left("small_all_5.3.3", tmp_path)
     assert discovered(store, **SMALL).found == {}
     older = {"mapedFileSizeCommitLog": "8192", "mapedFileSizeConsumeQueue": "95"}  # rounded up

@@ -1,4 +1,4 @@
-"""Whether what is told of a store is what was done in it."""
+"""Whether what is reported about a store is what was done in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reput.jobs.opening.open_store import Store
 
 
 def compare_done(path: Path, done: Mapping[str, Any]) -> None:
-    """done: the fields of tests.rocketmq.fates.Done. Nothing is told of the delay levels."""
+    """done: the fields of tests.rocketmq.fates.Done. Nothing is known of the delay levels."""
     with reput.open_store(str(path)) as store:
         transactions = store.transactions(everything=True)
         assert {row.unique_key: row.state for row in transactions} == done["transactions"]
@@ -57,15 +57,15 @@ def _compare_lives(store: Store, done: Mapping[str, Any], scan: bool) -> None:
 def compare_skipped(path: Path, done: Mapping[str, Any], wanted: Mapping[str, str]) -> None:
     """done: as `skipped` of tests.rocketmq.fates gives it; wanted: the state for each time."""
     with reput.open_store(str(path)) as store:
-        told = {row.unique_key: row.state for row in store.delayed(everything=True)}
-        assert told == {key: wanted[when] for key, when in done["delays"].items()}
+        reported = {row.unique_key: row.state for row in store.delayed(everything=True)}
+        assert reported == {key: wanted[when] for key, when in done["delays"].items()}
         for key, when in done["delays"].items():
             assert next(step.state for step in store.trace(key)) == wanted[when]
 
 
 def compare_in_rocksdb(path: Path, done: Mapping[str, str]) -> None:
     """done: what tests.rocketmq.fates.in_rocksdb gives."""
-    told = {
+    reported = {
         "given up": "pending",  # a broker writes nothing of it into the log
         "checked and committed": "committed",
     }
@@ -76,7 +76,7 @@ def compare_in_rocksdb(path: Path, done: Mapping[str, str]) -> None:
     }
     with reput.open_store(str(path)) as store:
         rows = store.transactions(everything=True)
-        states = {key: told.get(state, state) for key, state in done.items()}
+        states = {key: reported.get(state, state) for key, state in done.items()}
         assert {row.unique_key: row.state for row in rows} == states
         assert all(row.topic and row.topic.startswith("Live") for row in rows)
         assert not store.delayed(everything=True)

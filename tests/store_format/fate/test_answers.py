@@ -1,4 +1,4 @@
-"""The rows that are shown, and what is told beside them."""
+"""The rows that are shown, and what is reported beside them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_level_s_queue_shows_its_delay() -> None:
         assert level_delays(store, Notes())[2] == 5000
 
 
-def test_what_is_wrong_is_told_without_its_value() -> None:
+def test_what_is_wrong_is_reported_without_its_value() -> None:
     log = SmallLog()
     for _ in range(30):
         log.timer("evil", "evil")
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_told_without_its_value() -> None:
     assert "evil" not in " ".join(heard.lines)
 
 
-def test_damage_is_told() -> None:
+def test_damage_is_reported() -> None:
     log = transactions()
     log.raw[4] ^= 0xFF
     heard = Notes()

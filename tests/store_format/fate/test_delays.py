@@ -137,7 +137,7 @@ def test_what_is_behind_damage_may_be_a_delivery() -> None:
     assert [each.place for each in log.gather(concerns).breaks] == [end]
 
 
-def test_timers_are_told_by_timercheck() -> None:
+def test_timers_are_reported_by_timercheck() -> None:
     log = SmallLog()
     for key, out in (("a", T0 + 5000), ("b", T0 + 6000), ("c", T0 + 7000), ("d", T0 + 6000)):
         log.timer(key, out)

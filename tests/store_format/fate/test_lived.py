@@ -1,4 +1,4 @@
-"""What is told of stores that real brokers wrote is what was done there."""
+"""What is reported about stores that real brokers wrote is what was done there."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.store_format.fate.stores import IN_ROCKSDB, LIVED, SKIPPED, unpack
 
 
 @pytest.mark.parametrize("name", LIVED)
-def test_what_was_done_is_told(name: str, tmp_path: Path) -> None:
+def test_what_was_done_is_reported(name: str, tmp_path: Path) -> None:
     store, done = unpack(name, tmp_path)
     compare_done(store, done)
 
 
-def test_what_a_broker_skipped_is_told(tmp_path: Path) -> None:
+def test_what_a_broker_skipped_is_reported(tmp_path: Path) -> None:
     store, done = unpack(SKIPPED, tmp_path)
     compare_skipped(store, done, {"before": "delivered", "meanwhile": "never delivered",
                                   "after": "delivered"})  # fmt: skip

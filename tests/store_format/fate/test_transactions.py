@@ -257,7 +257,7 @@ def test_what_is_in_rocksdb_stays_pending_wherever_the_other_queue_was_checked()
     assert [each.end for each in resolved(log)] == [end, -1]
 
 
-def test_an_op_whose_place_is_no_number_names_nothing_and_is_told() -> None:
+def test_an_op_whose_place_is_no_number_names_nothing_and_is_reported() -> None:
     log = SmallLog()
     log.rocksdb_half("a")
     at = log.rocksdb_op("x", "a")

@@ -89,7 +89,7 @@ BUGS = (
         "if row.sysFlag & SYS_COMPRESSED or row.bodyElided:", "if row.bodyElided:", _GREPPED),
     # bodies
     Bug("without a type a body is zlib", _BODIES, "_CODECS = {0: _ZLIB,", "_CODECS = {0: _LZ4,", _BODY),
-    Bug("a zlib body that is cut short is told", _BODIES, "if len(out) <= cap and not inflater.eof:",
+    Bug("a zlib body that is cut short is reported", _BODIES, "if len(out) <= cap and not inflater.eof:",
         "if False:", _BODY),
     Bug("nothing past the cap comes out", _BODIES, "inflater.decompress(body, cap + 1)",
         "inflater.decompress(body)", _BODY),

@@ -91,16 +91,16 @@ def test_windows_are_searched_at_once(tmp_path: Path) -> None:
     assert said == [2, 2, 2, 2, 2, 2, 0]
 
 
-def test_only_the_start_of_a_large_body_is_searched_and_that_is_told(tmp_path: Path) -> None:
+def test_only_the_start_of_a_large_body_is_searched_and_that_is_reported(tmp_path: Path) -> None:
     body = zlib.compress(b"a" * 5000 + b"needle")
     with log_of(tmp_path, [Message(body=body, sys_flag=0x1)]) as log:
-        told: list[str] = []
-        enough = grep_filter("needle", 5006, told.append)
-        short = grep_filter("needle", 5005, told.append)
+        reported: list[str] = []
+        enough = grep_filter("needle", 5006, reported.append)
+        short = grep_filter("needle", 5005, reported.append)
         assert found(log, enough) == [0]
-        assert told == []
+        assert reported == []
         assert found(log, short) == []
-    assert told == ["physical offset 0: only 5005 bytes of the body are searched"]
+    assert reported == ["physical offset 0: only 5005 bytes of the body are searched"]
 
 
 @pytest.mark.parametrize("pattern", ["(", "[a", "*", r"\1", "a{2,1}", "(?=x)"])

@@ -168,7 +168,7 @@ def test_a_long_expression_is_not_a_deep_one() -> None:
     assert matches(deep, {"a": "1"})
 
 
-def test_the_text_that_rocketmq_ignores_is_told() -> None:
+def test_the_text_that_rocketmq_ignores_is_reported() -> None:
     assert wanted("a = 1 AND b = 2").rest is None
     assert wanted("a = 1\n b = 2").rest == (2, 2)
 

@@ -63,7 +63,7 @@ def test_texts_are_the_same_if_all_bytes_are(one: bytes, other: bytes, data: st.
 
 
 @pytest.mark.parametrize("at", [-1, 3])
-def test_bounds_are_checked_where_numba_is_told_to(at: int) -> None:
+def test_bounds_are_checked_where_numba_is_asked_to(at: int) -> None:
     """The fuzzers rely on it."""
     code = f"""
 import numpy as np

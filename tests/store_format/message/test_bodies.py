@@ -66,7 +66,7 @@ def test_a_type_that_rocketmq_does_not_know(kind: int) -> None:
 
 @pytest.mark.parametrize("codec", FLAGS)
 @pytest.mark.parametrize("damage", ["plain", "cut", "head", "one byte", "flipped"])
-def test_a_flag_on_what_is_not_compressed_is_told(codec: str, damage: str) -> None:
+def test_a_flag_on_what_is_not_compressed_is_reported(codec: str, damage: str) -> None:
     whole = compressed(codec)
     body = {
         "plain": TEXT,
@@ -140,7 +140,7 @@ def test_a_broken_batch_says_where(at: int, value: int, says: str) -> None:
         list(inner_messages(bytes(body)))
 
 
-def test_what_is_left_of_a_batch_is_told() -> None:
+def test_what_is_left_of_a_batch_is_reported() -> None:
     found: list[Any] = []
     with pytest.raises(BrokenBatch, match="offset 25 of the body: totalSize"):
         found.extend(inner_messages(batch((0, b"one", b"")) + b"\0" * 19))

@@ -110,6 +110,23 @@ def test_groups_and_inner_batches(tmp_path: Path) -> None:
     assert second.bytes_per_second == second.bytes / 3600
 
 
+def test_what_is_live_behind_damage_is_counted_and_damage_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = a_log(tmp_path / "store")
+    (path,) = (store / "commitlog").iterdir()
+    raw = bytearray(path.read_bytes())
+    with open_store(str(store)) as opened:
+        whole = sum(row.records for row in opened.stats(("topic",)))
+    raw[raw.index(bytes.fromhex("daa320a7"), 100)] ^= 1  # of the second record
+    path.write_bytes(raw)
+    assert main(["stats", str(store), "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert sum(json.loads(line)["records"] for line in out.splitlines()) == whole - 1
+    assert "magic" in err
+    assert "live records behind it are counted" in err
+
+
 def test_a_table_json_and_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = str(a_log(tmp_path / "store"))
     assert main(["stats", store, "--by", "topic,hour"]) == 0

@@ -36,7 +36,7 @@ NAMES = ("small_all_4.9.7", "small_all_5.3.3", "small_expired_5.3.3", "small_lmq
 def singly(
     opened: Store, topic: str, keys: list[str], **options: Any
 ) -> tuple[list[int], set[str]]:
-    """What the keys find one after the other, in the log's order, and what is told of it."""
+    """What the keys find one after the other, in the log's order, and what is reported of it."""
     found, notes = set(), set[str]()
     for key in keys:
         answer = opened.query(topic, key, **options)
@@ -142,7 +142,7 @@ def test_chains_of_any_entries_end_as_they_do_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["chains", "entries", "no index", "behind", "cut", "log"])
-def test_damage_is_skipped_and_told_as_for_each_alone(damage: str, tmp_path: Path) -> None:
+def test_damage_is_skipped_and_reported_as_for_each_alone(damage: str, tmp_path: Path) -> None:
     store = Asked("small_all_5.3.3", tmp_path)
     files = index_files(store)
     if damage in ("chains", "entries"):
@@ -165,7 +165,7 @@ def test_damage_is_skipped_and_told_as_for_each_alone(damage: str, tmp_path: Pat
         broken = store.messages[5].physical_offset
         file = store.path / "commitlog" / f"{broken // 8192 * 8192:020d}"
         edited(file, broken % 8192 + 4, b"XXXX")
-    told = 0
+    reported = 0
     with store.open() as opened:
         for topic, keys in keys_by_topic(store).items():
             wanted, notes = singly(opened, topic, keys)
@@ -178,8 +178,8 @@ def test_damage_is_skipped_and_told_as_for_each_alone(damage: str, tmp_path: Pat
             else:
                 assert set(found) == truth
                 assert {note for note in answer.notes if "does not lead back" in note} <= notes
-            told += len(answer.notes)
-    assert told
+            reported += len(answer.notes)
+    assert reported
 
 
 def test_keys_and_topics_of_strange_bytes(tmp_path: Path) -> None:

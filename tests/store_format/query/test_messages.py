@@ -106,7 +106,7 @@ def test_times_of_a_key_query_are_exact(small: Asked) -> None:
                 assert places(opened.query(topic, key, end=time + more)) == early
 
 
-def test_a_limit_leaves_the_newest_and_is_told(small: Asked) -> None:
+def test_a_limit_leaves_the_newest_and_is_reported(small: Asked) -> None:
     (topic, key), wanted = max(small.by_key.items(), key=lambda item: len(item[1]))
     assert len(wanted) > 1
     with small.open() as opened:
@@ -351,7 +351,7 @@ def test_a_rolled_back_message_is_found_by_no_key(tmp_path: Path) -> None:
             assert places(found) == everything[:3]
 
 
-def test_an_index_behind_the_log_is_told_and_the_rest_is_read(small: Asked) -> None:
+def test_an_index_behind_the_log_is_reported_and_the_rest_is_read(small: Asked) -> None:
     newest = max((small.path / "index").iterdir())
     newest.unlink()
     with small.open() as opened:
@@ -361,7 +361,7 @@ def test_an_index_behind_the_log_is_told_and_the_rest_is_read(small: Asked) -> N
             assert any("index does not have the log from" in note for note in answer.notes)
 
 
-def test_a_queue_file_cut_short_is_told_and_the_log_is_read(small: Asked) -> None:
+def test_a_queue_file_cut_short_is_reported_and_the_log_is_read(small: Asked) -> None:
     topic, queue_id = next(
         (each.topic, each.queue_id) for each in small.messages if each.transaction == 0
     )

@@ -121,10 +121,10 @@ def test_the_table_of_differences_has_every_rule_and_release() -> None:
     assert set(CHANGES) <= set(table)
 
 
-def test_a_new_rule_is_looked_at_where_a_release_is_told() -> None:
+def test_a_new_rule_is_looked_at_where_a_release_is_reported() -> None:
     """One that changes derived files and is not there lets reput choose a wrong release."""
-    told = set(_rules(Has())) | TELLS_NOTHING
-    assert told == {f.name for f in fields(Profile)} - {"release"}
+    reported = set(_rules(Has())) | TELLS_NOTHING
+    assert reported == {f.name for f in fields(Profile)} - {"release"}
     assert TELLS_NOTHING.isdisjoint(_rules(Has()))
 
 

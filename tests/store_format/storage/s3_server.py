@@ -54,32 +54,32 @@ def served(apart: bool = False) -> Iterator[str]:
 
     apart: in a process of its own, for clients that hold Python's lock while they wait (delta-rs).
     """
-    with _process() if apart else _thread() as endpoint, _told(endpoint):
+    with _process() if apart else _thread() as endpoint, _reported(endpoint):
         s3.client().create_bucket(Bucket=BUCKET)
         yield endpoint
 
 
 @contextmanager
-def _told(endpoint: str) -> Iterator[None]:
-    told = {
+def _reported(endpoint: str) -> Iterator[None]:
+    reported = {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "key-of-the-tests",
         "AWS_SECRET_ACCESS_KEY": "secret-of-the-tests",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
-    before = {name: os.environ.get(name) for name in told}
+    before = {name: os.environ.get(name) for name in reported}
     try:
-        with environment(told):
+        with environment(reported):
             yield
     finally:
-        assert before == {name: os.environ.get(name) for name in told}
+        assert before == {name: os.environ.get(name) for name in reported}
 
 
 @contextmanager
-def environment(told: dict[str, str]) -> Iterator[None]:
+def environment(reported: dict[str, str]) -> Iterator[None]:
     """Variables for a while, and clients that are made from them."""
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
+    before = {name: os.environ.get(name) for name in reported}
+    os.environ.update(reported)
     s3._client.cache_clear()
     try:
         yield

@@ -122,7 +122,7 @@ def test_a_file_system_that_does_not_know_how_is_written_to_as_ever(
     assert [flags for _, _, flags in calls] == [0x80, 0, 0]  # it is asked once
 
 
-def test_another_error_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_error_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

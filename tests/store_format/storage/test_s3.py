@@ -314,8 +314,8 @@ def test_wrong_credentials_are_said_and_not_shown(command: Any, output: str, end
 
 
 def test_no_server(command: Any, output: str) -> None:
-    told = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_MAX_ATTEMPTS": "1"}
-    with s3_server.environment(told):
+    reported = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_MAX_ATTEMPTS": "1"}
+    with s3_server.environment(reported):
         code, says = command("rebuild", f"{URL}/store", "--output", output)
     assert code == 3
     assert f"{URL}/store: Could not connect" in says

@@ -48,7 +48,7 @@ def store() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_what_a_store_tells_is_not_told_without_a_folder_of_it(store: Path, part: str) -> None:
+def test_what_a_store_tells_is_not_reported_without_a_folder_of_it(store: Path, part: str) -> None:
     discover(LocalStorage(), str(store), "5.3.3", {})
     (store / part).chmod(0)
     with as_another_user(), pytest.raises(PermissionError, match=f"'{store}/{part}'"):

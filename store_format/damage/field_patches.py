@@ -1,8 +1,8 @@
-"""Fields of a damaged record that witnesses tell, put back: which bytes, and by whom.
+"""Fields of a damaged record that are put back: which bytes, and which witness knows them.
 
-Nothing here guesses: a field is restored where a checksum finds the one bit, where the field can
-have but one value (a magic number, its own place), or where a queue tells it that misses just this
-message. All else stays as it is.
+Nothing here guesses. A field is put back where a checksum finds the flipped bit, where the field
+can have but one value (a magic number, the record's own place), or where a queue misses just this
+message. All other fields stay as they are.
 """
 
 import zlib
@@ -31,7 +31,7 @@ class Patch(NamedTuple):
     by: str  # the witness
 
     def as_json(self) -> dict[str, object]:
-        """As a report has it: bit by bit, counted from the record's first byte, highest bit 7."""
+        """The patch for a report: each bit, by its byte in the record; bit 7 is the highest."""
         bits = [
             f"byte {self.at - self.place + n}, bit {bit}"
             for n, (one, other) in enumerate(zip(self.was, self.now, strict=True))
@@ -103,9 +103,9 @@ def magic(place: int, raw: bytes) -> Patch | None:
 def own_place(place: int, raw: bytes, size: int, behind: bytes) -> Patch | None:
     """physicalOffset, where one flipped bit made it another one than the record's place.
 
-    size: the record's; behind: the next one's physicalOffset, or what of it is in the segment. None
-    too where both are as far off: then they stand where others belong, as all records of a segment
-    do that has another one's name.
+    size: the record's bytes; behind: the next record's physicalOffset, or its first bytes where the
+    segment ends. None where the next record's physicalOffset goes on from this wrong one: then the
+    file has the name of another segment, and all its records stand where others belong.
     """
     said = int.from_bytes(raw, "big")
     if (said ^ place).bit_count() != 1 or int.from_bytes(behind, "big") == said + size:
@@ -115,7 +115,7 @@ def own_place(place: int, raw: bytes, size: int, behind: bytes) -> Patch | None:
 
 
 def plain(place: int, raw: bytes, by: str) -> Patch | None:
-    """SysFlag without a transaction type, where that is one flipped bit."""
+    """SysFlag without a transaction type, where a single flipped bit made it one."""
     value = int.from_bytes(raw, "big")
     if (value & SYS_TRANSACTION_MASK).bit_count() != 1:
         return None

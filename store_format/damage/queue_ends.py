@@ -20,7 +20,7 @@ Int64s = npt.NDArray[np.int64]
 
 @inlined
 def follow(confirmed: Int64s, doubted: Int64s, queue: int, offset: int) -> None:
-    """A queue has one more message. doubted: the last queueOffset that did not go on, or NEVER."""
+    """Note a queue's next message. doubted: the last queueOffset that did not go on, or NEVER."""
     last, doubt = confirmed[queue], doubted[queue]
     if (
         last == NEVER
@@ -50,12 +50,12 @@ def last_of(offsets: npt.ArrayLike) -> int:
     return int(state[0])
 
 
-class Looked(NamedTuple):
+class QueueEndArrays(NamedTuple):
     """The queues by their number in the buffers, for kernels that go on with them.
 
-    canon: the first number of a queue that has several; by that one confirmed, the queueOffset that
-    the queue goes on from, and doubted, see `follow`; seen: how many puts of the buffers these have
-    followed.
+    canon: by a queue's number its first number, as a queue may have several. By the first number,
+    confirmed: the queueOffset that the queue goes on from; doubted: see `follow`. seen: how many
+    puts of the buffers were followed.
     """
 
     canon: Int64s
@@ -64,7 +64,7 @@ class Looked(NamedTuple):
     seen: Int64s
 
 
-class Followed:
+class QueueEnds:
     """The queues of one scan, by what its buffers hold and held.
 
     It is asked at each damaged range, of which there may be a million. So that the buffers need
@@ -75,7 +75,8 @@ class Followed:
         self._buffers = buffers
         self._emptied = buffers.emptied
         self._seen = np.zeros(1, np.int64)
-        self._of: dict[tuple[str, int], tuple[int, int]] = {}  # what was emptied
+        # (confirmed, doubted) of the queues whose puts the buffers do not hold any more
+        self._of: dict[tuple[str, int], tuple[int, int]] = {}
         self._firsts: dict[tuple[str, int], int] = {}
         self._named = 0
         # a queue's number -> the first that Java decodes alike; the rest is by that first number
@@ -104,7 +105,7 @@ class Followed:
             return self._of.get(key, (NEVER, NEVER))[0]
         return int(self._confirmed[first])
 
-    def look(self) -> Looked:
+    def look(self) -> QueueEndArrays:
         """What the queues have, after all puts that the buffers hold."""
         if self._emptied != self._buffers.emptied:
             self._clear()
@@ -116,7 +117,9 @@ class Followed:
                 puts["queue"].astype(np.int64), puts["queueOffset"].astype(np.int64), self._canon,
                 self._confirmed, self._doubted,
             )  # fmt: skip
-        return Looked(self._canon[: self._named], self._confirmed, self._doubted, self._seen)
+        return QueueEndArrays(
+            self._canon[: self._named], self._confirmed, self._doubted, self._seen
+        )
 
     def _name(self) -> None:
         table = self._buffers.table

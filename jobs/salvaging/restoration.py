@@ -1,12 +1,11 @@
-"""Which fields of damaged records witnesses tell; the same store, read as if they were put back."""
+"""Fields of damaged records that witnesses know; the store, read as if they were put back."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reput.jobs.salvaging.damage_map import DamageMap, all_ranges, read_places, segment_of
-from reput.store_format.damage.ranges import Damage, DamageKind
-from reput.store_format.damage.restore import (
+from reput.store_format.damage.field_patches import (
     Patch,
     Testimony,
     by_checksum,
@@ -15,6 +14,7 @@ from reput.store_format.damage.restore import (
     own_place,
     plain,
 )
+from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.resync import Parts, Prover
 from reput.store_format.faults import Fault
 from reput.store_format.layouts import PROPERTIES_LENGTH, RECORD_AT
@@ -32,7 +32,7 @@ _BY_LOG = (Fault.PROPERTY_CRC, Fault.BAD_MAGIC, Fault.PLACE)
 
 
 def restorations(job: "Pipeline", found: DamageMap) -> list[Patch]:
-    """The fields that witnesses tell, in the log's order."""
+    """The fields that witnesses know, in the log's order."""
     by_place: dict[int, Damage | Testimony] = {}
     for damage in (*all_ranges(job.staging, found), *found.strays):
         by_log = damage.fault in _BY_LOG and damage.kind != DamageKind.CONTENT

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.damage.evidence import Known, Queue
-from reput.store_format.damage.followed import last_of
+from reput.store_format.damage.evidence import Queue, QueueEnd
 from reput.store_format.damage.live import Before
+from reput.store_format.damage.queue_ends import last_of
 from reput.store_format.damage.ranges import Damage, Ranges
 from reput.store_format.damage.tolerant import MOST_RANGES, scan_past_damage
 from reput.store_format.derive.scan import End, IndexPuts, Read, Runs, ScanRules
@@ -24,7 +24,7 @@ from reput.udfs.rebuild.scan_splits import RunFiles, scanned_row
 from reput.udfs.schemas import SCANNED, ids_of
 from reput.udfs.staging import ENTRIES, RUNS, Staging, past_name, read_range, scan_name
 
-TOLD_EVERY_SECONDS = 2.0
+NOTED_EVERY_SECONDS = 2.0
 
 # One row for each damaged segment: how its scan ended, as in SCANNED, and what was damaged.
 MAPPED = SCANNED.append(pa.field("segment", pa.int64()))
@@ -80,10 +80,11 @@ class MapSegments:
             self.staging, tuple(each for each in self.runs if each[0] < split),
             tuple(each for each in self.unread if each[0] < split),
         )  # fmt: skip
-        told = _Told(self.staging, run, segment.start, lambda: scan.reported.count)
+        progress = _Progress(self.staging, run, segment.start, lambda: scan.reporter.count)
+        read = progress.reads(padded(reader, segment))
         scan = scan_past_damage(
-            told.reads(padded(reader, segment)), segment.start, segment.start + self.segment_bytes,
-            self.rules, Before(damaged.last_timestamp, before.last, damaged.is_last),
+            read, segment.start, segment.start + self.segment_bytes, self.rules,
+            Before(damaged.last_timestamp, before.last, damaged.is_last),
         )  # fmt: skip
         ranges = RangeFile(self.staging, run, segment.end, lambda: scan.live.end)
         scan.most_ranges = self.most_ranges
@@ -102,13 +103,13 @@ class MapSegments:
                     end = part
         reader.close()
         output.finish(end.records)
-        told.tell(self.segment_bytes)
+        progress.note(self.segment_bytes)
         return {
             **scanned_row(split, run, end, output.unsafe),
             "segment": damaged.number,
             "live_end": scan.live.end,
             **ranges.finish(segment.start + self.segment_bytes),
-            "given_up": scan.reported.count >= scan.most_ranges,
+            "given_up": scan.reporter.count >= scan.most_ranges,
         }
 
 
@@ -125,32 +126,32 @@ def padded(reader: Reader, segment: Segment) -> Read:
     return read
 
 
-class _Told:
-    """Tells the driver how far a task is in its segment: by the names of empty files in staging."""
+class _Progress:
+    """Notes for the driver how far a task is in its segment: by names of empty files in staging."""
 
     def __init__(self, staging: Staging, run: str, start: int, ranges: Callable[[], int]) -> None:
         self._staging, self._run, self._start, self._ranges = staging, run, start, ranges
         self._done = 0
-        self._told = (-1, -1)
+        self._noted = (-1, -1)
         self._at = time.monotonic()
 
     def reads(self, read: Read) -> Read:
-        """A function that reads as `read` does, and tells the driver now and then how far it is."""
+        """A function that reads as `read` does, and notes now and then how far it is."""
 
-        def telling(offset: int, buffer: np.ndarray) -> None:
+        def noting(offset: int, buffer: np.ndarray) -> None:
             read(offset, buffer)
             self._done = max(self._done, offset - self._start)
-            if time.monotonic() >= self._at + TOLD_EVERY_SECONDS:
-                self.tell(self._done)
+            if time.monotonic() >= self._at + NOTED_EVERY_SECONDS:
+                self.note(self._done)
 
-        return telling
+        return noting
 
-    def tell(self, done: int) -> None:
+    def note(self, done: int) -> None:
         self._at = time.monotonic()
-        if self._told == (done, self._ranges()):
+        if self._noted == (done, self._ranges()):
             return  # the file is there
-        self._told = done, self._ranges()
-        path = self._staging.path(past_name(self._run, *self._told))
+        self._noted = done, self._ranges()
+        path = self._staging.path(past_name(self._run, *self._noted))
         self._staging.storage.create(path).finish(0)
 
 
@@ -162,19 +163,21 @@ class _Before:
     runs: tuple[tuple[int, str], ...]
     unread: tuple[tuple[int, int], ...]
 
-    def last(self, topic: str, queue_id: int) -> Known | None:
+    def last(self, topic: str, queue_id: int) -> QueueEnd | None:
         return self._queues.get((topic, queue_id))
 
     @cached_property
-    def _queues(self) -> dict[Queue, Known]:
-        found: dict[Queue, Known] = {}
+    def _queues(self) -> dict[Queue, QueueEnd]:
+        found: dict[Queue, QueueEnd] = {}
         for split, run in self.runs:
             lost = sum(length for at, length in self.unread if at >= split)
             raw = self.staging.storage.read_bytes(self.staging.path(run + RUNS))
             with pa.ipc.open_stream(raw) as stream:
                 for rows in stream:
                     for row in rows.to_pylist():
-                        found[row["topic"], row["queue_id"]] = Known(self._last_of(run, row), lost)
+                        found[row["topic"], row["queue_id"]] = QueueEnd(
+                            self._last_of(run, row), lost
+                        )
         return found
 
     def _last_of(self, run: str, row: dict[str, Any]) -> int:

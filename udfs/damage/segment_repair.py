@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from reput.store_format.damage.filler import Position, Stamp, fill, own_least_bytes
+from reput.store_format.damage.filler import LostPositions, Stamp, fill, own_least_bytes
 from reput.store_format.damage.ranges import Damage, DamageKind
 from reput.store_format.damage.resync import Prover
 from reput.store_format.derive.scan import Read
@@ -28,7 +28,7 @@ from reput.store_format.log.records import RecordRules, topic_length_bytes
 from reput.store_format.log.segments import Segment
 from reput.store_format.message.encode import crc_property_of
 from reput.store_format.storage.protocol import Storage, Writer
-from reput.udfs.damage.segments import padded
+from reput.udfs.damage.damaged_segments import padded
 from reput.udfs.range_files import read_ranges
 from reput.udfs.schemas import ids_of, schema
 from reput.udfs.staging import Staging, attempt_name
@@ -64,7 +64,7 @@ class SegmentRepair:
     source: Segment | None
     run: str | None
     zeros_from: int
-    lost: dict[int, tuple[Position, ...]]
+    lost: dict[int, tuple[LostPositions, ...]]
     timestamp: int
     strays: tuple[Damage, ...] = ()
 
@@ -74,7 +74,7 @@ class Edit(NamedTuple):
 
     start: int
     end: int
-    lost: tuple[Position, ...]
+    lost: tuple[LostPositions, ...]
     raw: bytes | None
 
 
@@ -156,14 +156,14 @@ class RepairSegments:
 
     def _widened(
         self, ranges: list[Damage], prover: Prover, segment_end: int
-    ) -> list[tuple[Damage, tuple[Position, ...]]]:
+    ) -> list[tuple[Damage, tuple[LostPositions, ...]]]:
         """The ranges, each with the positions that it keeps of itself.
 
         A range that is too short for any record takes in the damaged record beside it, whose
         position it keeps: better one damaged message less than no copy of the store.
         """
         least = own_least_bytes(self.crc_property)
-        widened: list[tuple[Damage, tuple[Position, ...]]] = [(each, ()) for each in ranges]
+        widened: list[tuple[Damage, tuple[LostPositions, ...]]] = [(each, ()) for each in ranges]
         for number, damage in enumerate(ranges):
             if damage.kind == DamageKind.CONTENT or damage.end == segment_end:
                 continue
@@ -181,7 +181,7 @@ class RepairSegments:
     def _edits(
         self,
         repair: SegmentRepair,
-        ranges: list[tuple[Damage, tuple[Position, ...]]],
+        ranges: list[tuple[Damage, tuple[LostPositions, ...]]],
         prover: Prover,
     ) -> Iterator[Edit]:
         held: Edit | None = None
@@ -206,7 +206,7 @@ class RepairSegments:
             yield held
 
 
-def _position_of(record: Damage, prover: Prover) -> tuple[Position, ...]:
+def _position_of(record: Damage, prover: Prover) -> tuple[LostPositions, ...]:
     """The position of a record that is given up; none where no queue has it."""
     parts = prover.lengths(record.offset)
     assert parts is not None
@@ -216,7 +216,7 @@ def _position_of(record: Damage, prover: Prover) -> tuple[Position, ...]:
     at = parts.body_at + parts.body_length + topic_length_bytes(parts.magic)
     end = record.offset + parts.size - parts.properties_length - PROPERTIES_LENGTH
     topic = decode(prover.bytes_at(at, end - at))
-    return (Position(topic, int(head["queueId"]), int(head["queueOffset"]), 1),)
+    return (LostPositions(topic, int(head["queueId"]), int(head["queueOffset"]), 1),)
 
 
 def _corrected(damage: Damage, prover: Prover) -> Iterator[Edit]:

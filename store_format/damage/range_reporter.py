@@ -18,7 +18,7 @@ Values = npt.NDArray[np.int64]
 _HEAD, _HEAD_NAMES = as_struct(RECORD_HEAD), RECORD_HEAD.names or ()
 
 
-class Reported:
+class RangeReporter:
     """Gives Damage and Ranges, in the log's order."""
 
     def __init__(self, prover: Prover) -> None:
@@ -80,9 +80,9 @@ class Reported:
 
     def _content(self, row: Any, fault: int) -> tuple[int, ...]:
         at = int(row["physicalOffset"])
-        told = self._values_at(at, Fault(fault))
+        values = self._values_at(at, Fault(fault))
         end = at + int(row["size"])
-        return as_row(Damage(at, end, DamageKind.CONTENT, Fault(fault), *told, "record"))
+        return as_row(Damage(at, end, DamageKind.CONTENT, Fault(fault), *values, "record"))
 
     def _values_at(self, at: int, fault: Fault) -> tuple[int, int | None]:
         """The totalSize at `at`, and the value of the field at fault if it is one of the first

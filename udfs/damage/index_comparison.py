@@ -1,8 +1,8 @@
 """The store's own IndexFiles as witnesses: they were written from the sound records.
 
 An entry says of one record its place, the hash of its topic with one of its keys, and the second
-when it was stored. It was one of the record's own keys, so where the record has no such key now, or
-another time, one of the two is damaged.
+when it was stored. Where the record has no such key now, or another time, the record or the entry
+is damaged.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reput.store_format.damage.old_index import unlike
+from reput.store_format.damage.old_index import mark_contradictions
 from reput.store_format.derived.index_reader import BadIndex, IndexFileReader, IndexReader
 from reput.store_format.layouts import INDEX_ENTRY, INDEX_ENTRY_BYTES
 from reput.store_format.release.settings import Settings
@@ -23,18 +23,18 @@ from reput.udfs.schemas import ids_of, in_batches, schema
 
 _ENTRIES_A_READ = 1 << 16
 _MOST_UNLIKE, _ENTRIES_AN_UNLIKE = 8, 8  # in a file: eight, and one more for each eight entries
-_MOST_TOLD = 1000  # of a file
+_MOST_LISTED = 1000  # of a file
 
 # One row for each record that an index file contradicts: where it stands, and the Fault.
-UNLIKE = schema(place=pa.int64(), fault=pa.int32())
+CONTRADICTED = schema(place=pa.int64(), fault=pa.int32())
 
 Entries = npt.NDArray[Any]  # INDEX_ENTRY
 
 
 @dataclass(frozen=True)
-class AskIndex:
-    """For each index file whose number arrives in `id`, the newest one's being 0, yields the UNLIKE
-    rows of the log's puts.
+class CompareIndex:
+    """Yields CONTRADICTED rows: the log's puts against the index files whose numbers arrive in
+    `id`, 0 for the newest file.
     """
 
     storage: Storage  # that the store is on
@@ -46,7 +46,7 @@ class AskIndex:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = IndexReader(self.storage, self.store, self.settings)
         for number in ids_of(batches):
-            yield from in_batches(self._ask(files, number), UNLIKE)
+            yield from in_batches(self._ask(files, number), CONTRADICTED)
 
     def _ask(self, files: IndexReader, number: int) -> Iterator[dict[str, int]]:
         try:
@@ -57,7 +57,7 @@ class AskIndex:
             found, looked = self._compare(file)
         # A file that disagrees so often is not of this log, or was written by other settings.
         if len(found) <= _MOST_UNLIKE + looked // _ENTRIES_AN_UNLIKE:
-            for place in sorted(found)[:_MOST_TOLD]:
+            for place in sorted(found)[:_MOST_LISTED]:
                 yield {"place": place, "fault": found[place]}
 
     def _compare(self, file: IndexFileReader) -> tuple[dict[int, int], int]:
@@ -75,7 +75,7 @@ class AskIndex:
                 some = slice(*np.searchsorted(places, [low, high + 1]))
                 if some.start < some.stop:
                     faults = np.zeros(some.stop - some.start, np.uint8)
-                    looked += unlike(
+                    looked += mark_contradictions(
                         mine.puts, entries[some], numbers[some], file.header.begin_timestamp, faults
                     )
                     at = np.flatnonzero(faults)

@@ -1,0 +1,168 @@
+"""What every command says alike: how much of it (`-v`, `--quiet`), in which form, in which colour.
+
+Imports nothing of reput's: `reput --help` pays for it.
+"""
+
+import argparse
+import io
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TextIO
+
+TABLE, JSON, CSV = "table", "json", "csv"
+FORMS = (TABLE, JSON, CSV)
+ONE_OBJECT = "one JSON object on standard output, nothing else"
+ROWS = "JSON lines on standard output: one object for each row"
+_RED, _GREEN, _YELLOW, _BOLD, _DIM = "31", "32", "33", "1", "2"
+_LABEL = re.compile(r"^(  )(warning|damage|differs|left out|lacks|file|next)(  +)", re.M)
+_COLOURS = {"warning": _YELLOW, "next": _BOLD}
+
+
+class _Loudness:
+    """Of the command that runs in this process: how much it says, and what it has said."""
+
+    def __init__(self) -> None:
+        self.quiet = self.verbose = False
+        self.said: set[str] = set()
+
+
+_loudness = _Loudness()
+
+
+def begin(quiet: bool = False, verbose: bool = False) -> None:
+    """A command begins: how much it says."""
+    _loudness.__init__()  # type: ignore[misc]
+    _loudness.quiet, _loudness.verbose = quiet, verbose
+
+
+def is_quiet() -> bool:
+    """Whether nothing but errors and what was asked for is said."""
+    return _loudness.quiet
+
+
+def is_verbose() -> bool:
+    """Whether details are said too."""
+    return _loudness.verbose
+
+
+def first_time(text: str) -> bool:
+    """Whether a note is said for the first time in this command."""
+    new = text not in _loudness.said
+    _loudness.said.add(text)
+    return new
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+class OlderForms(NamedTuple):
+    """Values that `--format` took before it meant the same on every command."""
+
+    values: Sequence[str]
+    dest: str
+    now: str  # the option that takes them now
+
+
+def add_output(
+    parser: argparse.ArgumentParser, rows: bool = False, older: OlderForms | None = None
+) -> None:
+    """The options that mean the same on every command. rows: the answer is rows, not one object."""
+    is_json = ROWS if rows else ONE_OBJECT
+
+    class Form(argparse.Action):
+        def __call__(self, _: Any, namespace: Any, value: Any, option: str | None = None) -> None:
+            if older is not None and value in older.values:
+                from reput.jobs.console.store_questions import remark
+
+                remark(f"--format {value} will go; say {older.now} {value}")
+                setattr(namespace, older.dest, value)
+                return
+            if value not in FORMS:
+                raise argparse.ArgumentError(self, f"{value!r}: one of {', '.join(FORMS)}")
+            if value != JSON and option == "--format" and getattr(namespace, "json", False):
+                raise argparse.ArgumentError(self, f"{value}: not with --json")
+            namespace.format, namespace.json = value, value == JSON
+
+    class AsJson(argparse.Action):
+        def __call__(self, _: Any, namespace: Any, value: Any, option: str | None = None) -> None:
+            if namespace.format == CSV:
+                raise argparse.ArgumentError(self, "not with --format csv")
+            namespace.format, namespace.json = JSON, True
+
+    parser.set_defaults(json=False, quiet=False, verbose=False)
+    group = parser.add_argument_group("what it says")
+    group.add_argument(
+        "--format", action=Form, default=TABLE, metavar="table|json|csv",
+        help=f"table (default): text for people; json: as --json; csv: {_csv_help(rows)}",
+    )  # fmt: skip
+    group.add_argument("--json", action=AsJson, nargs=0, default=False, help=is_json)
+    how_much = group.add_mutually_exclusive_group()
+    how_much.add_argument(
+        "--quiet", action="store_true",
+        help="no summary, progress or notes: errors alone, and what --json, --format or rows say",
+    )  # fmt: skip
+    how_much.add_argument(
+        "-v", "--verbose", action="store_true",
+        help="say details too, such as what was detected; of an error, Python's trace",
+    )  # fmt: skip
+
+
+def _csv_help(rows: bool) -> str:
+    return "a heading, and a line for each row" if rows else "a heading and one line"
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV (RFC 4180); what is no scalar is JSON text."""
+    import csv
+
+    sink = io.StringIO()
+    writer = csv.writer(sink, lineterminator="\n")
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+    # Java's text may hold half of a surrogate pair, which no encoding has
+    return sink.getvalue().encode("utf-8", "backslashreplace").decode()
+
+
+def _cell(value: Any) -> Any:
+    import json
+
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value) if isinstance(value, (dict, list, tuple)) else value
+
+
+# --- colour ---------------------------------------------------------------------------------------
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that shall have colours (no-color.org)."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    with suppress(OSError, ValueError):
+        return stream.isatty()
+    return False
+
+
+def painted(text: str, good: bool) -> str:
+    """A summary with its first line and its labels in colour, where standard output has them."""
+    if not has_colour(sys.stdout):
+        return text
+    first, line_end, rest = text.partition("\n")
+    rest = _LABEL.sub(lambda m: f"{m[1]}{paint(m[2], _COLOURS.get(m[2], _RED))}{m[3]}", rest)
+    return f"{paint(first, f'{_BOLD};{_GREEN if good else _RED}')}{line_end}{rest}"
+
+
+def paint(text: str, colour: str) -> str:
+    """Text between a terminal's signs for a colour."""
+    return f"\x1b[{colour}m{text}\x1b[0m"
+
+
+def label_of_error(stream: TextIO) -> str:
+    """What an error's line begins with."""
+    return paint("reput: error:", f"{_BOLD};{_RED}") if has_colour(stream) else "reput: error:"

@@ -1,0 +1,253 @@
+"""What every command says alike: forms, loudness, colour, short summaries, help, the man page."""
+
+import argparse
+import csv
+import io
+import json
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reput.jobs import cli
+from reput.jobs.console import voice
+from reput.jobs.console.options import consent
+from reput.jobs.in_place.recover_report import Recovered
+from reput.jobs.outputs.counted import counted
+from reput.store_format.faults import StoreError
+from tests import golden_stores
+from tests.jobs.console.test_endings import ROOT
+from tests.jobs.console.test_words import options_of
+from tests.store_format.discover.test_store import as_left
+
+ROWS = ("topics", "queues", "groups", "stats", "query", "trace", "transactions", "delayed", "dump")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(as_left("small_all_5.3.3", tmp_path_factory.mktemp("said")))
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    assert cli.main(words) == code
+    return capsys.readouterr().out
+
+
+def on_terminal(*words: str, **env: str) -> str:
+    """What a command writes where standard output is a terminal."""
+    ours, theirs = pty.openpty()
+    given = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "reput", *words], cwd=ROOT, env={**given, "TERM": "xterm", **env},
+        stdout=theirs, stderr=theirs,
+    ):  # fmt: skip
+        os.close(theirs)
+        parts = []
+        try:
+            while part := os.read(ours, 1 << 16):
+                parts.append(part)
+        except OSError:  # the other end is closed
+            pass
+    os.close(ours)
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+# --- the same options everywhere ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", list(cli._COMMANDS))
+def test_each_command_has_the_same_output_options_and_describes_all(command: str) -> None:
+    actions = options_of(command)
+    named = {word: action for action in actions for word in action.option_strings}
+    for word in ("--format", "--json", "--quiet", "-v", "--verbose"):
+        assert word in named, word
+    assert [a.option_strings or a.dest for a in actions if not a.help] == []
+    assert named["--json"].help == (voice.ROWS if command in ROWS else voice.ONE_OBJECT)
+
+
+@pytest.mark.parametrize("command", list(cli._COMMANDS))
+def test_each_command_has_two_examples_that_it_takes(command: str) -> None:
+    parser = cli._parser(False)
+    choices: Any = next(a.choices for a in parser._actions if a.choices)
+    choices[command].fill()
+    examples = re.findall(rf"^ *reput ({command}\b.*)$", choices[command].epilog, re.M)
+    assert len(examples) >= 2
+    for example in examples:
+        words = shlex.split(re.split(r"   +| #", example)[0])
+        if "<" not in example:
+            parser.parse_args(words)
+
+
+def test_help_shows_groups_with_an_example_each(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 100
+    for group, commands in cli._GROUPS.items():
+        assert f"\n{group}\n" in shown
+        example = cli._EXAMPLES[group]
+        assert f"$ {example}" in shown
+        assert example.split()[1] in commands
+        cli._parser(False).parse_args(example.split()[1:])
+
+
+def test_the_manual_page_is_of_this_help() -> None:
+    from scripts.man_page import PAGE, man_page
+
+    assert PAGE.read_text("utf-8") == man_page(), "run `make man`"
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+def test_one_object_or_lines(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    one = said(capsys, "verify", store, "--format", "json")
+    assert one.count("\n") == 1
+    assert json.loads(one)["releases"] == "5.1.0 to 5.3.4"
+    lines = said(capsys, "topics", store, "--json").splitlines()
+    assert [json.loads(line)["topic"] for line in lines][-1] == "订单"
+    table = said(capsys, "topics", store).splitlines()
+    rows = list(csv.DictReader(io.StringIO(said(capsys, "topics", store, "--format", "csv"))))
+    assert len(rows) == len(lines) == len(table) - 1
+    assert [row["topic"] for row in rows] == [json.loads(line)["topic"] for line in lines]
+    (row,) = csv.DictReader(io.StringIO(said(capsys, "verify", store, "--format", "csv")))
+    assert (row["same"], row["differences"]) == ("true", "[]")
+
+
+def test_forms_that_contradict_each_other(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("--json", "--format", "csv"), ("--format", "csv", "--json"), ("--format", "x")):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["topics", store, *[w for w in words if w != "--json"], "--nonsense"])
+        assert ended.value.code == 2
+    capsys.readouterr()
+    assert cli.main(["topics", store, "--json", "--format", "csv"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == 2
+
+
+def test_the_older_values_of_export_s_format_say_what_they_are_called_now(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", store, "--output", str(tmp_path / "out"), "--format", "jsonl", "--json"]
+    assert cli.main(words) == 0
+    out, errors = capsys.readouterr()
+    assert json.loads(out)["kind"] == "jsonl"
+    assert "--format jsonl will go; say --as jsonl" in errors
+    row = json.loads((tmp_path / "out/part-00000000.jsonl").read_text("utf-8").splitlines()[0])
+    assert isinstance(row["storeTimestamp"], int)  # as `query --json` has it
+    assert "storeTimestampMillis" not in row
+
+
+# --- how much -------------------------------------------------------------------------------------
+
+
+def test_a_summary_is_short_and_details_are_for_v(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["rebuild", store, "--output", str(tmp_path / "out")]
+    short = said(capsys, *words).splitlines()
+    assert len(short) == 4
+    assert short[0].endswith(" as RocketMQ 5.1.0 to 5.3.4 would")
+    assert "44 messages, 12 queues in 14 files, 127 index keys in 7 files" in short[2]
+    for command in ("check", "verify"):
+        assert len(said(capsys, command, store).splitlines()) <= 3
+        assert "RocketMQ 5.1.0 to 5.3.4" in said(capsys, command, store)
+        assert "  found     segments of 8 KiB" in said(capsys, command, store, "-v")
+
+
+def test_quiet_says_only_what_was_asked_for(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", store, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert cli.main(["query", store, "--topic", "none", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert json.loads(said(capsys, "check", store, "--quiet", "--json"))["sound"]
+    assert cli.main(["check", "/nowhere", "--quiet"]) == 2
+    assert capsys.readouterr().err.startswith("reput: error: ")
+
+
+def test_no_warning_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    from reput.jobs.console.options import show
+    from reput.jobs.console.store_questions import remark
+
+    voice.begin()
+    remark("the index is old")
+    remark("the index is old")
+    arguments = argparse.Namespace(json=False, format="table")
+    show(arguments, {}, "done\n  warning   the index is old\n  warning   a\n  warning   a")
+    out, errors = capsys.readouterr()
+    assert (out, errors) == ("done\n  warning   a\n", "reput: the index is old\n")
+
+
+def test_plurals() -> None:
+    texts = [counted(n, what) for n, what in ((1, "file"), (0, "file"), (7525, "index key"),
+                                              (2, "entry"), (1, "queue entry"))]  # fmt: skip
+    assert texts == ["1 file", "0 files", "7,525 index keys", "2 entries", "1 queue entry"]
+
+
+# --- a terminal -----------------------------------------------------------------------------------
+
+
+def test_colour_on_a_terminal_unless_it_is_not_wanted(store: str) -> None:
+    assert "\x1b[1;32mchecked" in on_terminal("check", store)
+    assert "\x1b[1;" not in on_terminal("check", store, NO_COLOR="1")
+    assert "\x1b[1;" not in on_terminal("check", store, TERM="dumb")
+    error = on_terminal("check", f"{store}s", NO_COLOR="1")
+    assert re.fullmatch(r"reput: error: .*: no such folder\n  did you mean .*\?\n", error)
+
+
+def test_a_terminal_is_shown_twenty_messages(store: str) -> None:
+    def shown(*words: str) -> tuple[int, str]:
+        lines = on_terminal("query", store, "--scan", *words, NO_COLOR="1").splitlines()
+        return sum(bool(re.match(r" +\d+  \d{4}-", line)) for line in lines), lines[-1]
+
+    many, last = shown()
+    assert many == 20
+    assert last == "reput: 24 more: --all shows them, --count N so many"
+    assert shown("--all")[0] == 44
+    assert shown("--count", "3") == (3, "reput: 41 more: --all shows them, --count N so many")
+
+
+def test_a_pipe_gets_all_messages(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "query", store, "--scan", "--json").count("\n") == 44
+    assert said(capsys, "query", store, "--scan", "--json", "--count", "2").count("\n") == 2
+
+
+# --- errors and questions -------------------------------------------------------------------------
+
+
+def test_damage_is_said_in_plain_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = str(golden_stores.unpack("middle_crc_5.3.3").input)
+    words = ["rebuild", log, "--output", str(tmp_path / "out"), "--rocketmq", "5.3.3"]
+    assert cli.main(words) == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith(
+        "reput: error: Damaged message at offset 270392 (checksum does not match). "
+        "Intact messages follow. "
+    )
+    assert errors.endswith(
+        "; --on-damage salvage skips it, truncate stops there as RocketMQ does.\n"
+    )
+    assert cli.main([*words, "--json"]) == 1
+    assert "bodyCRC does not match" in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+def test_a_question_says_what_is_done_before_what_to_add(monkeypatch: pytest.MonkeyPatch) -> None:
+    about = Recovered("/store", "5.3.3", 4096, "zeros", crashed=True, cut_bytes=1,
+                      written=["a", "b"], removed=["c"], checkpoint=True)  # fmt: skip
+    steps = (
+        "cut 1 byte after 4,096, write 2 derived files, remove 1 derived file, write checkpoint, "
+        "remove abort"
+    )
+    assert about.steps() == steps
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(StoreError) as asked:
+        consent(False)(f"change /store in place: {steps}")
+    assert str(asked.value) == (
+        f"would change /store in place: {steps}; nothing was done, as there is no terminal to ask "
+        "at; --yes does it"
+    )

@@ -26,11 +26,13 @@ from reput.store_format.derived.queue_entries import (
     is_message,
     is_pre_blank,
 )
+from reput.store_format.derived.queue_files import BadQueue
 from reput.store_format.layouts import QUEUE_ENTRY_BYTES
 from reput.store_format.log.many_records import records_at
 from reput.store_format.log.reader import LogReader, NoRecord, NotInLog
 from reput.store_format.log.record_rules import record_rules
-from reput.store_format.names import CONSUME_QUEUE, LMQ_PREFIX, parse_segment_name
+from reput.store_format.message.property_text import parse_properties
+from reput.store_format.names import CONSUME_QUEUE, parse_segment_name
 from reput.store_format.rocksdb.keys import MIN
 from reput.store_format.rocksdb.queues import RocksDBQueues, queues_folder
 from reput.store_format.storage.protocol import Storage
@@ -39,6 +41,7 @@ from reput.store_format.storage.rocksdb import RocksDBError, RocksDBMissing
 _FIELDS = ("physicalOffset", "size", "tagsCode")
 _CHUNK = 1 << 16  # entries compared at a time
 _TIMES_MOST = 1 << 22  # entries whose times are compared by one pass through the log
+_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 _SELECTIVE = "rocksdbCQSelectiveDoubleWriteEnable"
 NO_ROW, ONE_TOO_MANY = "the row is missing in RocksDB", "the log gives no such row in RocksDB"
 NO_QUEUE = "the queue is missing in RocksDB"
@@ -82,7 +85,7 @@ def compare_rocksdb(
     comparison = _Comparison(job, queues, log_end, compared)
     try:
         comparison.compare(list(named), deleted)
-    except RocksDBError as error:
+    except (RocksDBError, BadQueue) as error:
         compared.differences.append(Difference(folder, 0, str(error), None, None))
     finally:
         queues.close()
@@ -100,7 +103,7 @@ class _Comparison:
         self.log_start, self.log_end = plan.segments[0].start, log_end
         self.again_from = max(queues.dispatched_to(), 0)  # a broker writes rows from there again
         self.times: list[tuple[str, Numbers, Numbers, Numbers]] = []
-        self.waiting = 0
+        self.waiting, self.split_properties = 0, plan.profile.split_properties
         # a broker that has only queues of lite topics there
         self.some_topics = plan.discovered.settings.get(_SELECTIVE) == "true"
 
@@ -116,10 +119,8 @@ class _Comparison:
             lacks = key not in self.queues.maxima and (self.some_topics or deleted(topic))
             if topic not in batch and not lacks:
                 self._queue(*key, list(of_queue))
-        further = self.job.plan.settings.builds_further_queues  # else no files are derived of LMQ
         for topic, queue_id in sorted(set(self.queues.maxima) - seen):
-            if further or not topic.startswith(LMQ_PREFIX):
-                self._too_many(topic, queue_id)
+            self._too_many(topic, queue_id)
         self._compare_times()
         self._minima()
 
@@ -230,9 +231,21 @@ class _Comparison:
         return True
 
     def _too_many(self, topic: str, queue_id: int) -> None:
-        """A queue that the log gives nothing of."""
-        queue = self.queues.open(topic, queue_id, False)
-        self._extra(queue, self._folder(topic, queue_id), 0, queue.maximum())
+        """A queue that no file is derived of: multi-dispatch may put it into RocksDB alone
+        (combineCQUseRocksdbForLmq, or of a name without %LMQ%), if its messages say so.
+        """
+        queue, where = self.queues.open(topic, queue_id, False), self._folder(topic, queue_id)
+        for entry in queue.entries(0):
+            if self.log_start <= entry.physical_offset < self.again_from:
+                try:
+                    record = self.log.record_at(entry.physical_offset)
+                    properties = parse_properties(record.properties, self.split_properties)
+                    names = properties.get(_MULTI_DISPATCH, "")
+                except (NoRecord, NotInLog):
+                    names = ""
+                if topic not in names.split(","):
+                    self._extra(queue, where, entry.position, entry.position + 1)
+                    return
 
     def _wanted(self, rows: list[Built]) -> Iterator[tuple[Numbers, Entries]]:
         """(positions, QUEUE_ENTRY) of the entries in a queue's derived files, some at a time."""

@@ -183,6 +183,16 @@ def test_a_database_that_cannot_be_read_is_a_difference(name: str, tmp_path: Pat
     assert "the RocksDB cannot be read" in difference
 
 
+def test_a_damaged_block_is_a_difference(tmp_path: Path) -> None:
+    for number in (0, 1):
+        store, _ = unpack("alone_5.3.3", tmp_path / str(number))
+        table = sorted((store / "consumequeue").glob("*.sst"))[number]
+        raw = bytearray(table.read_bytes())
+        raw[100] ^= 1
+        table.write_bytes(raw)
+        assert any("Corruption: " in each for each in found(store))
+
+
 def test_files_and_rocksdb_are_judged_both(tmp_path: Path) -> None:
     store, _ = unpack("double_5.3.3", tmp_path)
     (file,) = (store / "consumequeue" / "Live1" / "2").iterdir()

@@ -17,7 +17,7 @@ def test_such_a_store_is_exported_and_reported(
 ) -> None:
     store, sent = unpack("index_5.4.0", tmp_path / "unpacked")
     asked = ["--rocketmq", "5.4.0", "--set", "maxHashSlotNum=50", "--set", "maxIndexNum=600"]
-    exported = ["export", str(store), "--output", str(tmp_path / "out"), "--format", "jsonl"]
+    exported = ["export", str(store), "--output", str(tmp_path / "out"), "--as", "jsonl"]
     assert main([*exported, *asked]) == 0
     rows = [line for path in (tmp_path / "out").rglob("*.jsonl") for line in path.open()]
     assert len(rows) == len(sent)

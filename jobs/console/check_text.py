@@ -8,6 +8,7 @@ from reput.jobs.judging.check_report import CheckReport
 from reput.jobs.outputs.counted import counted
 from reput.jobs.outputs.summary import cause_line, damage_line, found_lines
 from reput.jobs.salvaging.damage_map import range_text
+from reput.store_format.discover.store import era_lines
 from reput.store_format.names import segment_name
 
 CELLS = 64  # a segment
@@ -44,6 +45,7 @@ def text(report: CheckReport, whole: bool = False) -> str:
     log = f"  log       {report.log_start:,} to {report.log_end:,}"
     lines = [
         f"checked {report.store} (RocketMQ {report.releases or report.rocketmq}): {verdict}",
+        *era_lines(report.discovered),
         f"{log}, {counted(report.messages, 'message')}",
         *_first(
             [f"  file      {each.path}: {each.reason}" for each in report.findings],

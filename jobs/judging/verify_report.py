@@ -7,6 +7,7 @@ from reput.jobs.judging.differences import Difference
 from reput.jobs.outputs.counted import counted
 from reput.jobs.outputs.summary import found_lines
 from reput.jobs.salvaging.damage_map import DamageMap
+from reput.store_format.discover.store import era_lines
 from reput.store_format.names import MANIFEST
 
 _SHOWN = 3
@@ -46,6 +47,7 @@ class Report:
         lines = [
             f"verified {self.against} against the log of {self.store} "
             f"(RocketMQ {self.releases or self.rocketmq})",
+            *era_lines(self.discovered),
             f"  {files} derived: {verdict} ({self.seconds:.1f} s)",
         ]
         lines += [f"  differs   {difference.text()}" for difference in self.differences[:_SHOWN]]

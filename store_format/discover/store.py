@@ -132,6 +132,11 @@ def discovered_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [f"{', '.join(what)}: {how}" for how, what in by.items()]
 
 
+def era_lines(discovered: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """For people, a line where brokers of several releases wrote the store; else none."""
+    return [f"  releases  {discovered[ERAS]['value']}"] if ERAS in discovered else []
+
+
 def _phrase(name: str, value: Any) -> str:
     form = _PHRASES.get(name)
     if form is None:

@@ -53,7 +53,7 @@ def test_a_hostile_store(
     if hostile.left is None:
         assert not list(around.iterdir())
     else:
-        assert f"messages  {hostile.left}" in said
+        assert f"{hostile.left} messages" in said
         assert all(path.is_relative_to(around / "output") for path in made)
 
 

@@ -152,7 +152,7 @@ def test_what_is_appended_is_of_the_last_release(
     store = upgraded(name)
     words = ["append", str(store), "--from", str(new_messages)]
     assert main([*words, *(("--rocketmq", release) if release else ())]) == 0
-    assert "found: releases " in capsys.readouterr().out
+    assert "  releases  " in capsys.readouterr().out
     assert said(store, release, {}) == []  # type: ignore[arg-type]
     assert main([*words, "--no-dispatch", *(("--rocketmq", release) if release else ())]) == 0
     assert catch_up(str(store)).done

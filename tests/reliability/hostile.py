@@ -157,7 +157,7 @@ STORES = (
             DAMAGE, "size of a BLANK, is not what is left"),
     Hostile("a BLANK of size -1", over(place_of(SPOILT), struct.pack(">iI", -1, MAGIC_BLANK)),
             DAMAGE, "size of a BLANK, is not what is left"),
-    Hostile("malformed properties", one(properties=_MALFORMED), DONE, "messages  90", COUNT),
+    Hostile("malformed properties", one(properties=_MALFORMED), DONE, "90 messages", COUNT),
     Hostile("32 KB of one-letter keys", log_of([*messages(COUNT), Message(
         topic="Keys", properties=properties(("KEYS", _MANY)), store_timestamp=1_700_000_001_000,
     )], 1 << 17), DONE, "index     16,460 keys", COUNT + 1, _ROOM),
@@ -180,14 +180,14 @@ STORES = (
         for shown, value in (("2^62", 1 << 62), ("-1", -1), ("-2^63", -(1 << 63)))
     ),
     Hostile("queueOffset 2^62 within a queue", one(queue_offset=1 << 62), DONE,
-            "messages  90", COUNT),
-    Hostile("queueOffset -1 within a queue", one(queue_offset=-1), DONE, "messages  90", COUNT),
+            "90 messages", COUNT),
+    Hostile("queueOffset -1 within a queue", one(queue_offset=-1), DONE, "90 messages", COUNT),
     Hostile("queueId -1", one(queue_id=-1, queue_offset=0), DONE, "queues    4 in", COUNT),
     Hostile("queueId -2^31", one(queue_id=-(1 << 31), queue_offset=0), DONE,
             "queues    4 in", COUNT),
     *(
         Hostile(f"store and born timestamps {shown}",
-                each(store_timestamp=value, born_timestamp=value), DONE, "messages  90", COUNT)
+                each(store_timestamp=value, born_timestamp=value), DONE, "90 messages", COUNT)
         for shown, value in (("0", 0), ("-1", -1), ("-2^63", -(1 << 63)),
                              ("in the year 9999", _YEAR_9999), ("2^63 - 1", (1 << 63) - 1))
     ),

@@ -103,5 +103,5 @@ def test_without_slaves_the_writer_warns(
         store = tmp_path / f"store{len(said)}"
         role = ["--set", "brokerRole=SYNC_MASTER"]
         assert run_append([str(store), "--from", str(source), *SIZES, *role, *words]) == 0
-        said.append("SYNC_MASTER: not done" in capsys.readouterr().err)
+        said.append("SYNC_MASTER: not done" in capsys.readouterr().out)
     assert said == [True, False]

@@ -18,7 +18,7 @@ def test_a_local_session_has_delta_and_reads_back_what_it_wrote(tmp_path: Path) 
     store, to = write(log.log, tmp_path / "store"), tmp_path / "out"
     words = [sys.executable, "-m", "reput", "export", store, "--output", to, "--engine", "spark"]
     words += ["--rocketmq", "5.3.3", "--set", "mappedFileSizeCommitLog=4096", "--json"]
-    for more in (["--format", "delta"], ["--verify"]):
+    for more in (["--as", "delta"], ["--verify"]):
         done = subprocess.run(
             [*map(str, words), *more], capture_output=True, text=True, timeout=600
         )

@@ -104,7 +104,7 @@ def test_the_report_is_bounded_and_the_file_has_all() -> None:
     # the same, however the log is cut
     assert got[1][0].damage == report.damage
     assert sorted(map(str, got[1][1])) == sorted(map(str, lines))
-    assert "cause" in text(report)
+    assert "cause" in text(report, whole=True)
 
 
 def test_no_row_a_range_crosses() -> None:

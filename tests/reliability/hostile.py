@@ -160,11 +160,11 @@ STORES = (
     Hostile("malformed properties", one(properties=_MALFORMED), DONE, "90 messages", COUNT),
     Hostile("32 KB of one-letter keys", log_of([*messages(COUNT), Message(
         topic="Keys", properties=properties(("KEYS", _MANY)), store_timestamp=1_700_000_001_000,
-    )], 1 << 17), DONE, "index     16,460 keys", COUNT + 1, _ROOM),
+    )], 1 << 17), DONE, "16,460 index keys", COUNT + 1, _ROOM),
     Hostile("all keys in one slot", log_of([
         replace(m, properties=properties(("KEYS", key_with_hash("T#", _ONE_SLOT * (n + 1)))))
         for n, m in enumerate(messages(COUNT))
-    ]), DONE, "index     90 keys", COUNT),
+    ]), DONE, "90 index keys", COUNT),
     _topic("..", "left out .*'..' is no folder's name"),
     _topic("/x", "left out .*'/x' holds a path separator"),
     _topic("../../../../evil", "left out .*evil' holds a path separator"),
@@ -172,7 +172,7 @@ STORES = (
     _topic("x" * 300, "left out .*is longer than 255 bytes"),
     Hostile("topics that differ in case only", log_of([
         *messages(30, topic="Case"), *messages(30, topic="CASE"), *messages(30, topic="case"),
-    ]), DONE, "queues    9 in", COUNT),
+    ]), DONE, "9 queues in", COUNT),
     *(
         Hostile(f"queueOffset {shown} begins a queue", one(queue_id=9, queue_offset=value), DAMAGE,
                 rf"'T', queue 9: the record at physical offset {place_of(SPOILT)}: "
@@ -182,9 +182,9 @@ STORES = (
     Hostile("queueOffset 2^62 within a queue", one(queue_offset=1 << 62), DONE,
             "90 messages", COUNT),
     Hostile("queueOffset -1 within a queue", one(queue_offset=-1), DONE, "90 messages", COUNT),
-    Hostile("queueId -1", one(queue_id=-1, queue_offset=0), DONE, "queues    4 in", COUNT),
+    Hostile("queueId -1", one(queue_id=-1, queue_offset=0), DONE, "4 queues in", COUNT),
     Hostile("queueId -2^31", one(queue_id=-(1 << 31), queue_offset=0), DONE,
-            "queues    4 in", COUNT),
+            "4 queues in", COUNT),
     *(
         Hostile(f"store and born timestamps {shown}",
                 each(store_timestamp=value, born_timestamp=value), DONE, "90 messages", COUNT)

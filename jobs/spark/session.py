@@ -7,6 +7,7 @@ import locale
 import logging
 import os
 import re
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkFailed", "command_session", "local_session"]
 
+_END_SECONDS = 20.0  # what a JVM that was asked to end may take
 # For one process on one machine, whose rows are few (the bytes go through staging files).
 _LOCAL_SETTINGS = {
     "spark.app.name": "reput",
@@ -273,7 +275,11 @@ def _close_gateway(folder: str) -> None:
         gateway.shutdown()
     end_jvm(folder)
     with _unlogged():
-        gateway.proc.wait()
+        try:
+            gateway.proc.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:  # it was asked to end, twice
+            gateway.proc.kill()
+            gateway.proc.wait()
 
 
 def local_settings(

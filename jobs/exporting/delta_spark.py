@@ -24,6 +24,7 @@ from reput.udfs.table.export import (
     EXPORTED,
     SUMMED,
     WRONG,
+    ChosenMessages,
     ExportParts,
     Sums,
     compare_bodies,
@@ -118,10 +119,10 @@ class DeltaSpark:
         self._append(path, rows, commit)
         if job.chosen.on_damage == FAIL:
             return []  # nothing is ever left out
-        work = ExportParts(
-            job.log, task.parts, task.choice, task.wanted, _columns(_ADDED_UP), "",
-            Staging(job.target, job.folder),
-        )  # fmt: skip
+        added_up = ChosenMessages(
+            job.log, task.parts, task.choice, task.wanted, _columns(_ADDED_UP)
+        )
+        work = ExportParts(added_up, "", Staging(job.target, job.folder))
         asked = collect(run_in_tasks(self._numbers(len(parts)), work, EXPORTED))
         return [note for row in sorted(asked, key=lambda row: row["part"]) for note in row["notes"]]
 

@@ -26,7 +26,14 @@ from reput.store_format.filter.filters import AllOf, Filter, tag_filter
 from reput.store_format.names import MANIFEST
 from reput.store_format.storage.protocol import Storage
 from reput.udfs.staging import Staging
-from reput.udfs.table.export import EXPORTED, NOTES_MOST, ExportParts, Sums, wrong_bodies
+from reput.udfs.table.export import (
+    EXPORTED,
+    NOTES_MOST,
+    ChosenMessages,
+    ExportParts,
+    Sums,
+    wrong_bodies,
+)
 from reput.udfs.table.log_choice import LESS, Choice, Condition
 from reput.udfs.table.log_parts import LogParts, Part
 from reput.udfs.table.message_columns import SCHEMA
@@ -215,10 +222,11 @@ def _run(
     if not parts:
         return []
     columns = chosen.columns if kind else _SUMMED
-    task = ExportParts(
-        log, tuple(parts), chosen.choice, chosen.wanted(plan), columns, kind, staging,
-        chosen.decompress, system_topics=chosen.with_system, redaction=redacted,
+    messages = ChosenMessages(
+        log, tuple(parts), chosen.choice, chosen.wanted(plan), columns, chosen.decompress,
+        system_topics=chosen.with_system, redaction=redacted,
     )  # fmt: skip
+    task = ExportParts(messages, kind, staging)
     rows = engine.numbers(range(len(parts))).run(task, EXPORTED).collect()
     return sorted(rows, key=lambda row: row["part"])
 

@@ -84,12 +84,11 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class ExportParts:
-    """Exports those of `parts` whose indices arrive in the column `id`.
+class ChosenMessages:
+    """The chosen messages of those of `parts` whose indices arrive in the column `id`, as rows.
 
-    kind: PARQUET or JSONL, or empty where nothing is written and all is only added up; decompress:
-    bodies as their producers gave them; system_topics: those of brokers too; redaction: what is
-    taken out, which is not added up either.
+    decompress: bodies as their producers gave them; system_topics: those of brokers too; redaction:
+    what is taken out.
     """
 
     log: LogParts
@@ -97,12 +96,39 @@ class ExportParts:
     choice: Choice
     wanted: "Filter | None"
     columns: pa.Schema
-    kind: str
-    staging: Staging
     decompress: bool = False
     body_most: int = BODY_MOST
     system_topics: bool = True
     redaction: Redaction | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in ids_of(batches):
+            yield from self.rows(self.parts[number])
+
+    def rows(
+        self, part: Part, tell: Tell | None = None, left: Callable[[int], None] | None = None,
+        reached: Callable[[int], None] | None = None,
+    ) -> Iterator[pa.RecordBatch]:  # fmt: skip
+        """The chosen messages of a part; tell, left, reached: as for `batches_of`."""
+        for batch in batches_of(
+            self.log, part, self.choice, self.columns, self.wanted, tell, reached,
+            self.system_topics, left,
+        ):  # fmt: skip
+            if self.decompress:
+                batch = decompress(batch, self.body_most)
+            yield batch if self.redaction is None else self.redaction.apply(batch)
+
+
+@dataclass(frozen=True)
+class ExportParts:
+    """Exports those parts of `messages` whose indices arrive in the column `id`.
+
+    kind: PARQUET or JSONL, or empty where nothing is written and all is only added up.
+    """
+
+    messages: ChosenMessages
+    kind: str
+    staging: Staging
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in ids_of(batches):
@@ -113,21 +139,16 @@ class ExportParts:
         notes: list[str] = []
         sums, file, written = Sums(), None, None
         ends, system = [-1], list[int]()
-        found = batches_of(
-            self.log, self.parts[number], self.choice, self.columns, self.wanted, notes.append,
-            ends.append, self.system_topics, system.append,
-        )  # fmt: skip
+        part = self.messages.parts[number]
         try:
-            for batch in found:
-                if self.decompress:
-                    batch = decompress(batch, self.body_most)
-                if self.redaction is not None:
-                    batch = self.redaction.apply(batch)
+            for batch in self.messages.rows(part, notes.append, system.append, ends.append):
                 sums.add(batch)
                 if self.kind:
                     if file is None:
                         path = self.staging.path(name)
-                        file = new_file(self.kind, self.staging.storage, path, self.columns)
+                        file = new_file(
+                            self.kind, self.staging.storage, path, self.messages.columns
+                        )
                     file.add(batch)
             if file is not None:
                 written = file.finish()
@@ -146,40 +167,6 @@ class ExportParts:
             "system": sum(system),
             "notes": notes[:NOTES_MOST],
         }
-
-
-@dataclass(frozen=True)
-class ChosenMessages:
-    """The chosen messages of those of `parts` whose indices arrive in the column `id`, as rows.
-
-    columns and those behind it: as of ExportParts.
-    """
-
-    log: LogParts
-    parts: tuple[Part, ...]
-    choice: Choice
-    wanted: "Filter | None"
-    columns: pa.Schema
-    decompress: bool = False
-    body_most: int = BODY_MOST
-    system_topics: bool = True
-    redaction: Redaction | None = None
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in ids_of(batches):
-            yield from self.rows(self.parts[number])
-
-    def rows(
-        self, part: Part, tell: Tell | None = None, left: Callable[[int], None] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """The chosen messages of a part; tell, left: as for `batches_of`."""
-        for batch in batches_of(
-            self.log, part, self.choice, self.columns, self.wanted, tell,
-            system_topics=self.system_topics, left=left,
-        ):  # fmt: skip
-            if self.decompress:
-                batch = decompress(batch, self.body_most)
-            yield batch if self.redaction is None else self.redaction.apply(batch)
 
 
 def sum_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

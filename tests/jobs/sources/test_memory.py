@@ -20,7 +20,7 @@ import pyarrow as pa
 from reput.jobs.sources.opened_log import cut, parts_log, plan_of
 from reput.jobs.sources.source_options import source_options
 from reput.store_format.storage.local import LocalStorage
-from reput.udfs.table.export import ExportParts
+from reput.udfs.table.export import ChosenMessages, ExportParts
 from reput.udfs.table.log_choice import Choice
 from reput.udfs.table.message_columns import BY_NAME, SCHEMA
 from reput.udfs.staging import Staging
@@ -33,7 +33,7 @@ def export(store, staging, bodies):
     parts = tuple(cut(log, 0, plan.segments[-1].end, 1, 1))
     columns = SCHEMA if bodies else SCHEMA.remove(SCHEMA.get_field_index("body"))
     where = Staging(LocalStorage(), staging)
-    task = ExportParts(log, parts, Choice(), None, columns, "parquet", where)
+    task = ExportParts(ChosenMessages(log, parts, Choice(), None, columns), "parquet", where)
     ids = iter([pa.RecordBatch.from_pydict({"id": list(range(len(parts)))})])
     return sum(row["messages"] for batch in task(ids) for row in batch.to_pylist())
 

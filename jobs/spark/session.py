@@ -7,7 +7,6 @@ import locale
 import logging
 import os
 import re
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkFailed", "command_session", "local_session"]
 
-_END_SECONDS = 20.0  # what a JVM that was asked to end may take
 # For one process on one machine, whose rows are few (the bytes go through staging files).
 _LOCAL_SETTINGS = {
     "spark.app.name": "reput",
@@ -275,11 +273,8 @@ def _close_gateway(folder: str) -> None:
         gateway.shutdown()
     end_jvm(folder)
     with _unlogged():
-        try:
-            gateway.proc.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:  # it was asked to end, twice
-            gateway.proc.kill()
-            gateway.proc.wait()
+        gateway.proc.kill()  # of a session that another one's JVM served, end_jvm found none
+        gateway.proc.wait()
 
 
 def local_settings(
